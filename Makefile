@@ -1,0 +1,31 @@
+# Each target sets up what it needs: a fresh clone, Python 3.11 and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+TESTS ?= tests
+
+.PHONY: sweep test lint setup clean
+
+sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
+	$(BIN)/python -m isosweep $(ARGS)
+
+test: setup  ## Run the test suite.
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: setup  ## Lint, check formatting, type-check.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup: $(VENV)/.done
+
+# torch first and alone: a range resolved together with the rest could pull another build of it.
+$(VENV)/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist build

@@ -1,0 +1,74 @@
+"""Files that survive a kill at any instruction: atomic JSON documents and append-only JSON lines."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Replace `path` by `document` in one step: a reader sees the old or the new, never a part.
+
+    Raises OSError (a full disk, a read-only directory); `path` then still holds what it held.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> JsonObject | None:
+    """The document at `path`, or None where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    document: JsonObject = json.loads(text)
+    return document
+
+
+def append_line(path: Path, document: Mapping[str, Any], *, sync: bool) -> None:
+    """Append `document` as one JSON line in a single write; `sync` also forces it to the disk.
+
+    A line torn by an earlier kill is closed first, so that it never swallows this one. Raises
+    OSError when the line does not fit on the disk; lines already written stay as they are.
+    """
+    line = (json.dumps(document, allow_nan=False) + "\n").encode()
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        written = os.write(descriptor, line)
+        if written != len(line):
+            raise OSError(28, f"only {written} of {len(line)} bytes could be written", str(path))
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, JsonObject | None]]:
+    """Line numbers (from 1) and documents of a JSON lines file; None for a line that is torn."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    for number, line in enumerate(content.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except ValueError:
+            document = None
+        yield number, document if isinstance(document, dict) else None

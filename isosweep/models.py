@@ -1,0 +1,61 @@
+"""Where a model's weights are, and what is missing when they are not."""
+
+import json
+from pathlib import Path
+
+from isosweep.config import BUILTIN_MODEL, ModelConfig
+
+# Names in a Hugging Face config.json and ours.
+_CONFIG_NAMES = {
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "num_key_value_heads": "num_kv_heads",
+    "intermediate_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+}
+
+
+def weights(model: ModelConfig) -> str:
+    """What `from_pretrained` loads: a directory, or a hub name that is in the local cache."""
+    if model.path is not None:
+        return model.path
+    if model.source == BUILTIN_MODEL:
+        from isosweep.tiny import tiny_model
+
+        return str(tiny_model(model))
+    return model.source
+
+
+def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
+    """What keeps the model from loading here, each with what to do about it; [] if nothing."""
+    if model.path is not None:
+        return _missing_in(model, Path(model.path))
+    if model.source == BUILTIN_MODEL:
+        return []
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(model.source, "config.json", revision=model.revision)
+    if not isinstance(cached, str):
+        remedy = f"run `hf download {model.source}` with a network, or set model.path=DIRECTORY"
+        return [(f"weights of {model.source} in the local Hugging Face cache", remedy)]
+    return _missing_in(model, Path(cached).parent)
+
+
+def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
+    config = directory / "config.json"
+    try:
+        document = json.loads(config.read_text())
+    except (OSError, ValueError) as error:
+        return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
+    problems = []
+    if not list(directory.glob("*.safetensors")):
+        problems.append(
+            (f"*.safetensors in {directory}", "save the weights there with save_pretrained")
+        )
+    for theirs, ours in _CONFIG_NAMES.items():
+        value, planned = document.get(theirs), getattr(model, ours)
+        if value is not None and value != planned:
+            what = f"agreement of {config} with the plan: {theirs}={value}, model.{ours}={planned}"
+            problems.append((what, f"set model.{ours}={value}"))
+    return problems

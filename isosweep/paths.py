@@ -1,0 +1,110 @@
+"""The one place that knows what every file of a sweep is called."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """Files of one training run (`runs/<run_id>/`), shared by every sweep that needs it."""
+
+    root: Path
+
+    @property
+    def run_id(self) -> str:
+        return self.root.name
+
+    @property
+    def spec(self) -> Path:
+        return self.root / "spec.json"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state.json"
+
+    @property
+    def records(self) -> Path:
+        return self.root / "records.jsonl"
+
+    @property
+    def metrics(self) -> Path:
+        return self.root / "metrics.jsonl"
+
+    @property
+    def attempts(self) -> Path:
+        return self.root / "attempts"
+
+    def attempt(self, number: int) -> Path:
+        return self.attempts / f"{number}.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    def attempt_checkpoints(self, number: int) -> Path:
+        """Each attempt writes its own checkpoints: two alive at once cannot mix theirs."""
+        return self.checkpoints / str(number)
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    def next_logs(self) -> Path:
+        """A log directory that no earlier submission used; made by the caller."""
+        used = [int(p.name) for p in self.logs.glob("*") if p.name.isdigit()]
+        return self.logs / str(max(used, default=0) + 1)
+
+
+# Written last into a checkpoint, so its presence means that the checkpoint is complete.
+CHECKPOINT_COUNTERS = "isosweep.json"
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+
+
+def complete_checkpoints(directory: Path) -> dict[int, Path]:
+    """Step of every complete checkpoint in one attempt's directory, and where it lies."""
+    found = {}
+    for path in directory.glob("checkpoint-*"):
+        match = _CHECKPOINT.fullmatch(path.name)
+        if match and (path / CHECKPOINT_COUNTERS).exists():
+            found[int(match[1])] = path
+    return found
+
+
+@dataclass(frozen=True)
+class SweepPaths:
+    """Files of one sweep (`sweep_dir`): a plan over runs, and what came of it."""
+
+    root: Path
+    runs: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.root / "plan.json"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.json"
+
+    @property
+    def analysis(self) -> Path:
+        return self.root / "analysis"
+
+    @property
+    def report(self) -> Path:
+        return self.analysis / "report.html"
+
+    @property
+    def fits(self) -> Path:
+        return self.analysis / "fits.json"
+
+    @property
+    def frontier(self) -> Path:
+        return self.analysis / "frontier.csv"
+
+    @property
+    def figures(self) -> Path:
+        return self.analysis / "figures"
+
+    def run(self, run_id: str) -> RunPaths:
+        return RunPaths(self.runs / run_id)

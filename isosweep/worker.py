@@ -1,0 +1,275 @@
+"""One attempt at one training run, from its newest checkpoint to its largest budget."""
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from isosweep.compute import BudgetUnit, Compute, has_reached
+from isosweep.errors import RecordError
+from isosweep.files import append_line, read_json, read_lines
+from isosweep.models import weights
+from isosweep.paths import RunPaths, complete_checkpoints
+from isosweep.records import AttemptStart, Record, append_attempt, append_record, read_records
+from isosweep.spec import RunSpec
+from isosweep.state import (
+    HEARTBEAT_S,
+    Attempt,
+    Overtaken,
+    RunState,
+    RunStatus,
+    claim_attempt,
+    write_state,
+)
+
+# Wall time between checkpoints: what a kill can cost, besides the step under way.
+CHECKPOINT_INTERVAL_S = 30.0
+
+
+@dataclass
+class TrainRun:
+    """The job that a launcher submits: train `run_dir` up to the last of `milestones`.
+
+    submitit pickles it by reference; it holds nothing but where to read and how far to go.
+    """
+
+    run_dir: str
+    milestones: tuple[float, ...]
+    unit: BudgetUnit
+
+    def __call__(self) -> str:
+        return run_attempt(RunPaths(Path(self.run_dir)), self.milestones, self.unit)
+
+    def checkpoint(self) -> Any:
+        """submitit's hook at a timeout or preemption: go on as a new attempt."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(self)
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """Where an attempt starts: a checkpoint of attempt `parent`, or step 0."""
+
+    step: int
+    parent: int | None
+    checkpoint: Path | None
+
+
+def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
+    """The newest complete checkpoint on the chain of attempts before `attempt`."""
+    starts = {
+        line["attempt"]: line
+        for _, line in read_lines(run.records)
+        if line is not None and line.get("kind") == "attempt"
+    }
+    limit = float("inf")
+    parent: int | None = max((number for number in starts if number < attempt), default=None)
+    while parent is not None:
+        found = complete_checkpoints(run.attempt_checkpoints(parent))
+        usable = [step for step in found if step <= limit]
+        if usable:
+            return ResumePoint(max(usable), parent, found[max(usable)])
+        limit = min(limit, starts[parent]["resumed_step"])
+        parent = starts[parent]["parent"]
+    return ResumePoint(0, None, None)
+
+
+@dataclass
+class _StopRequest:
+    """Set by a signal; read after each step, so that a checkpoint is written before leaving."""
+
+    reason: str | None = None
+
+    def install(self) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._set)
+
+    def _set(self, number: int, frame: FrameType | None) -> None:
+        self.reason = f"stopped by {signal.Signals(number).name}"
+
+
+@dataclass
+class _Session:
+    """Progress of this attempt: what has been recorded, and what comes next."""
+
+    run: RunPaths
+    spec: RunSpec
+    attempt: Attempt
+    milestones: tuple[float, ...]
+    unit: BudgetUnit
+    job_id: str | None
+    stop: _StopRequest
+    recorded: set[int] = field(default_factory=set)
+    step: int = 0
+    reward: float | None = None
+    previous: Compute = field(default_factory=Compute)
+    reported: float = 0.0
+    saved: float = field(default_factory=time.monotonic)
+
+    def report(self, status: RunStatus, spent: Compute, reason: str | None = None) -> None:
+        self.attempt.check()
+        state = RunState(
+            status=status,
+            attempt=self.attempt.number,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            job_id=self.job_id,
+            step=self.step,
+            compute=spent,
+            reward=self.reward,
+            reason=reason,
+            updated=time.time(),
+        )
+        write_state(self.run, state)
+        self.reported = time.monotonic()
+
+    def record_due(self, spent: Compute) -> bool:
+        """Whether this step is the first to reach a milestone or a point of the log-spaced grid.
+
+        The grid is in FLOPs and independent of budgets: extending a run changes no record.
+        """
+        if self.step == 0:
+            return True
+        per_decade = self.spec.evaluation.records_per_decade
+        if _grid_points(spent, self.step, per_decade) > _grid_points(
+            self.previous, self.step - 1, per_decade
+        ):
+            return True
+        return any(
+            has_reached(budget, spent.spent(self.unit), self.step)
+            and not has_reached(budget, self.previous.spent(self.unit), self.step - 1)
+            for budget in self.milestones
+        )
+
+
+def _grid_points(spent: Compute, step: int, per_decade: int) -> int:
+    """How many points 10^(k / per_decade) FLOPs, k = 0, 1, ..., the run has reached."""
+    count = 0
+    while has_reached(10 ** (count / per_decade), spent.flops, step):
+        count += 1
+    return count
+
+
+def run_attempt(run: RunPaths, milestones: tuple[float, ...], unit: BudgetUnit) -> str:
+    """Train until the largest milestone is reached; returns how the attempt ended.
+
+    A failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
+    """
+    stop = _StopRequest()
+    stop.install()
+    document = read_json(run.spec)
+    if document is None:
+        raise RecordError(f"{run.spec}: no such run")
+    spec = RunSpec.from_json(document["spec"])
+    if spec.device == "cpu":
+        # More threads than cores slow tiny models by an order of magnitude.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    job_id = os.environ.get("SLURM_JOB_ID")
+    attempt = claim_attempt(run, job_id)
+    session = _Session(run, spec, attempt, milestones, unit, job_id, stop)
+    start = find_resume_point(run, attempt.number)
+    session.step = start.step
+    spent = Compute()
+    try:
+        spent = _train(session, start)
+        status: RunStatus = "interrupted" if stop.reason else "finished"
+        session.report(status, spent, stop.reason)
+        _drop_older_checkpoints(session)
+    except Overtaken as reason:
+        print(reason, file=sys.stderr)
+        return "overtaken"
+    except BaseException as error:
+        session.report("failed", _last_compute(run), f"{type(error).__name__}: {error}")
+        raise
+    return status
+
+
+def _last_compute(run: RunPaths) -> Compute:
+    records = read_records(run.records).records
+    return records[-1].compute if records else Compute()
+
+
+def _train(session: _Session, start: ResumePoint) -> Compute:
+    session.report("running", _last_compute(session.run))
+    directory = weights(session.spec.model)
+    # The training stack is imported here, after the thread count is set.
+    import torch
+
+    from isosweep.evaluate import Evaluator
+    from isosweep.grpo import Follower, Ledger, load_policy, make_trainer, read_counters
+
+    if session.spec.device == "cpu":
+        torch.set_num_threads(1)
+    run, spec, attempt = session.run, session.spec, session.attempt
+    ledger = Ledger(spec)
+    if start.checkpoint is not None:
+        ledger.spent = session.previous = read_counters(start.checkpoint)
+    append_attempt(
+        run.records,
+        AttemptStart(attempt=attempt.number, parent=start.parent, resumed_step=start.step),
+    )
+    earlier = read_records(run.records).records
+    session.recorded = {record.step for record in earlier}
+    session.reward = earlier[-1].reward if earlier else None
+
+    torch.manual_seed(spec.seed)
+    model, tokenizer = load_policy(spec, str(directory))
+    checkpoints = run.attempt_checkpoints(attempt.number)
+    trainer = make_trainer(spec, model, tokenizer, ledger, checkpoints)
+    evaluator = Evaluator(spec, tokenizer)
+
+    def on_step(step: int) -> tuple[bool, bool]:
+        session.step, spent = step, ledger.spent
+        if session.record_due(spent) and step not in session.recorded:
+            result = evaluator(trainer.model)
+            record = Record(
+                step=step,
+                compute=spent,
+                successes=result.successes,
+                samples_per_problem=spec.evaluation.samples_per_problem,
+                completion_tokens=result.completion_tokens,
+                unix_time=time.time(),
+            )
+            attempt.check()
+            append_record(run.records, attempt.number, record)
+            session.recorded.add(step)
+            session.reward = record.reward
+        session.previous = spent
+        if time.monotonic() - session.reported > HEARTBEAT_S or step == start.step:
+            session.report("running", spent)
+        done = has_reached(session.milestones[-1], spent.spent(session.unit), step)
+        leave = done or session.stop.reason is not None
+        save = step > start.step and (
+            leave or time.monotonic() - session.saved > CHECKPOINT_INTERVAL_S
+        )
+        if save:
+            attempt.check()
+            session.saved = time.monotonic()
+        return save, leave
+
+    def on_metrics(step: int, values: dict[str, float]) -> None:
+        line = {"attempt": attempt.number, "step": step, "time": time.time(), **values}
+        append_line(run.metrics, line, sync=False)
+
+    trainer.add_callback(Follower(ledger, on_step, on_metrics))
+    if not has_reached(session.milestones[-1], ledger.spent.spent(session.unit), start.step):
+        checkpoint = str(start.checkpoint) if start.checkpoint else None
+        trainer.train(resume_from_checkpoint=checkpoint)
+    return ledger.spent
+
+
+def _drop_older_checkpoints(session: _Session) -> None:
+    """Remove earlier attempts' checkpoints once this attempt has a complete one of its own."""
+    number = session.attempt.number
+    if complete_checkpoints(session.run.attempt_checkpoints(number)):
+        for path in session.run.checkpoints.iterdir():
+            if path.name.isdigit() and int(path.name) < number:
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,422 @@
+"""A real Slurm cluster of two nodes on this machine, for tests.
+
+One `SlurmCluster` is six daemons: munged, mariadbd, slurmdbd, slurmctld and one slurmd per node.
+They run as root, in the foreground, as children of this process; all they write lies under one run
+directory, and they listen only on ports that were free when the cluster started.
+
+What is not real: the nodes share one host, so memory limits and device isolation are not enforced
+(no cgroups), and the configured CPUs may be more than the machine has.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+NODES = ("n1", "n2")
+CPUS_PER_NODE = 8
+MEMORY_PER_NODE_MB = 16_000
+PARTITIONS = ("main", "high")
+
+DAEMONS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd")
+COMMANDS = ("sbatch", "scancel", "sinfo", "squeue", "sacct", "sacctmgr", "mariadb-install-db")
+# Starts each daemon so that the kernel ends it if the tests are killed before they call stop().
+SETPRIV = "setpriv"
+
+START_TIMEOUT_S = 60.0
+# How long a daemon may take from SIGTERM to its exit before it is killed.
+STOP_GRACE_S = 20.0
+# Longer than KillWait in slurm.conf, after which Slurm itself kills a cancelled job.
+CANCEL_GRACE_S = 8.0
+POLL_S = 0.05
+LOG_TAIL_LINES = 12
+# Linux's sockaddr_un.sun_path holds 108 bytes, one of them the final zero (man 7 unix).
+UNIX_SOCKET_PATH_BYTES = 107
+# slurmd names a step's socket NODE_JOB.STEP; the batch step is 0xfffffffb (slurm.h), and a job
+# at most 67108863, the default of MaxJobId (man slurm.conf).
+LONGEST_STEP_SOCKET = "n1_67108863.4294967291"
+
+SLURM_CONF = """\
+ClusterName=lab
+SlurmctldHost={hostname}(127.0.0.1)
+SlurmctldPort={slurmctld_port}
+SlurmUser=root
+SlurmdUser=root
+FirstJobId={first_job_id}
+StateSaveLocation={run_dir}/slurmctld
+SlurmdSpoolDir={run_dir}/slurmd-%n
+SlurmctldPidFile={run_dir}/slurmctld.pid
+SlurmdPidFile={run_dir}/slurmd-%n.pid
+SlurmctldLogFile={run_dir}/slurmctld.log
+SlurmdLogFile={run_dir}/slurmd-%n.log
+AuthType=auth/munge
+# cred_expire is also the delay before a requeued job starts again, 120 s by default.
+AuthInfo=socket={run_dir}/munge.sock,cred_expire=10
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+# No job may send mail.
+MailProg=/bin/true
+# Without config_overrides a node with fewer real CPUs than configured becomes INVAL.
+SlurmdParameters=config_overrides
+ReturnToService=2
+SlurmdTimeout=15
+KillWait=2
+MaxArraySize=101
+EnforcePartLimits=ALL
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min_interval=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=500
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort={slurmdbd_port}
+# Despite its name, the munge socket; without it sacctmgr looks for the system's.
+AccountingStoragePass={run_dir}/munge.sock
+{node_lines}
+PartitionName=main Nodes=ALL Default=YES PriorityTier=1 GraceTime=20
+PartitionName=high Nodes=ALL PriorityTier=10
+"""
+
+SLURMDBD_CONF = """\
+DbdHost=localhost
+DbdPort={slurmdbd_port}
+SlurmUser=root
+PidFile={run_dir}/slurmdbd.pid
+LogFile={run_dir}/slurmdbd.log
+AuthType=auth/munge
+AuthInfo=socket={run_dir}/munge.sock
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={mariadb_port}
+StorageUser=slurm
+StoragePass={password}
+StorageLoc=slurm
+"""
+
+MARIADB_CONF = """\
+[mysqld]
+user=root
+datadir={run_dir}/mariadb
+socket={run_dir}/mariadb.sock
+pid-file={run_dir}/mariadbd.pid
+init-file={run_dir}/mariadb.sql
+bind-address=127.0.0.1
+port={mariadb_port}
+skip-name-resolve
+# slurmdbd complains about less.
+innodb-lock-wait-timeout=900
+# The data live as long as the tests: small files, and no wait for the disk.
+innodb-log-file-size=8M
+innodb-flush-log-at-trx-commit=0
+innodb-doublewrite=0
+"""
+
+MARIADB_SQL = """\
+CREATE DATABASE slurm;
+CREATE USER 'slurm'@'127.0.0.1' IDENTIFIED BY '{password}';
+GRANT ALL ON slurm.* TO 'slurm'@'127.0.0.1';
+"""
+
+
+class SlurmStartError(RuntimeError):
+    """The cluster did not start; the message ends with the last lines of each daemon's log."""
+
+
+def missing_parts() -> list[str]:
+    """Names of what this machine lacks to run a `SlurmCluster`; empty if nothing."""
+    missing = [name for name in (*DAEMONS, *COMMANDS, SETPRIV) if _find(name) is None]
+    if os.geteuid() != 0:
+        missing.append("root")
+    return missing
+
+
+class SlurmCluster:
+    """Two nodes, `n1` and `n2`, partitions `main` (the default) and `high`, with accounting.
+
+    `run_dir` must exist, be empty, and have a short path, because unix sockets lie in it. It is
+    left in place by `stop()`: NAME.log is what a daemon logs, with times, and NAME.out what it
+    prints. Call `start()` from a thread that outlives the cluster, because the kernel ends the
+    daemons with that thread; jobs that run then go on to their end.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir.resolve()
+        self.conf_path = self.run_dir / "slurm.conf"
+        self.environment = {"SLURM_CONF": str(self.conf_path)}
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._deadline = 0.0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Return once both nodes are idle and accounting answers; else raise `SlurmStartError`."""
+        if missing := missing_parts():
+            raise SlurmStartError(f"this machine lacks: {', '.join(missing)}")
+        if any(self.run_dir.iterdir()):
+            raise SlurmStartError(f"the run directory is not empty: {self.run_dir}")
+        longest_socket = self.run_dir / "slurmd-n1" / LONGEST_STEP_SOCKET
+        if (length := len(os.fsencode(longest_socket))) > UNIX_SOCKET_PATH_BYTES:
+            raise SlurmStartError(
+                f"the run directory's path is too long for a unix socket: {longest_socket} has "
+                f"{length} bytes, more than {UNIX_SOCKET_PATH_BYTES}"
+            )
+        self._deadline = time.monotonic() + START_TIMEOUT_S
+        try:
+            self._start_daemons()
+        except (OSError, subprocess.SubprocessError, SlurmStartError) as error:
+            self.stop()
+            raise SlurmStartError(f"{error}\n{self.log_tails()}") from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Cancel all jobs, then end every daemon and job process. May be called twice."""
+        if self._is_alive("slurmctld"):
+            self._cancel_jobs()
+        # Each daemon before those that it talks to.
+        self._end(name for name in self.daemons if name.startswith("slurmd-"))
+        for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
+            self._end([name])
+        self._kill_leftovers()
+
+    def run(self, *command: str, timeout_s: float = 30.0) -> str:
+        """The output of a Slurm command, such as `run("sinfo", "-h")`, stripped.
+
+        Raises `subprocess.CalledProcessError` if it fails, its text on stderr as a note.
+        """
+        try:
+            done = subprocess.run(
+                command,
+                env=os.environ | self.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=timeout_s,
+            )
+        except subprocess.CalledProcessError as error:
+            error.add_note(str(error.stderr).strip())
+            raise
+        return done.stdout.strip()
+
+    def log_tails(self) -> str:
+        """The last lines that each program printed, under its file's name."""
+        tails = []
+        for path in sorted(self.run_dir.glob("*.out")):
+            lines = path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+            if lines:
+                tails.append("\n".join([f"--- {path}", *lines]))
+        return "\n".join(tails) or f"nothing was printed in {self.run_dir}"
+
+    def _start_daemons(self) -> None:
+        ports = self._write_configuration()
+        munge_socket = self.run_dir / "munge.sock"
+        self._launch(
+            "munged",
+            "--foreground",
+            # Accept a socket in a directory that other users cannot enter.
+            "--force",
+            f"--socket={munge_socket}",
+            f"--key-file={self.run_dir / 'munge.key'}",
+            f"--pid-file={self.run_dir / 'munged.pid'}",
+            f"--seed-file={self.run_dir / 'munged.seed'}",
+        )
+        mariadb_defaults = f"--defaults-file={self.run_dir / 'mariadb.cnf'}"
+        with (self.run_dir / "mariadb-install-db.out").open("wb") as output:
+            subprocess.run(
+                [_path("mariadb-install-db"), mariadb_defaults, "--skip-test-db"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=True,
+                timeout=START_TIMEOUT_S,
+            )
+        self._launch("mariadbd", mariadb_defaults)
+        self._wait_until("munged has made its socket", munge_socket.exists)
+        self._wait_until("mariadbd listens", lambda: _is_listening(ports["mariadb_port"]))
+
+        self._launch("slurmdbd", "-D")
+        self._wait_until("slurmdbd listens", lambda: _is_listening(ports["slurmdbd_port"]))
+        self._wait_until("accounting knows the cluster", self._cluster_is_registered)
+
+        self._launch("slurmctld", "-D")
+        self._wait_until("slurmctld listens", lambda: _is_listening(ports["slurmctld_port"]))
+        for node in NODES:
+            self._launch("slurmd", "-D", "-N", node, name=f"slurmd-{node}")
+        self._wait_until("both nodes are idle", self._all_nodes_idle)
+
+    def _write_configuration(self) -> dict[str, int]:
+        """Write every configuration file and return the ports they name."""
+        names = ["mariadb_port", "slurmdbd_port", "slurmctld_port", *NODES]
+        ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        hostname = socket.gethostname().partition(".")[0]
+        values = ports | {
+            "run_dir": self.run_dir,
+            "hostname": hostname,
+            # submitit caches states by job id for a whole process, so each cluster has its own ids.
+            "first_job_id": 1 + 1000 * secrets.randbelow(60_000),
+            "password": secrets.token_hex(16),
+            "node_lines": "\n".join(
+                f"NodeName={node} NodeHostname={hostname} NodeAddr=127.0.0.1 Port={ports[node]} "
+                f"CPUs={CPUS_PER_NODE} RealMemory={MEMORY_PER_NODE_MB}"
+                for node in NODES
+            ),
+        }
+        for template, name in (
+            (SLURM_CONF, "slurm.conf"),
+            (SLURMDBD_CONF, "slurmdbd.conf"),
+            (MARIADB_CONF, "mariadb.cnf"),
+            (MARIADB_SQL, "mariadb.sql"),
+        ):
+            self._write(name, template.format_map(values).encode())
+        self._write("munge.key", secrets.token_bytes(128))
+        for name in ("mariadb", "slurmctld", *(f"slurmd-{node}" for node in NODES)):
+            (self.run_dir / name).mkdir(mode=0o700)
+        return ports
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Write a file that only root can read, as slurmdbd and munged demand."""
+        path = self.run_dir / name
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+
+    def _launch(self, program: str, *options: str, name: str | None = None) -> None:
+        """Start a daemon; what it prints goes to `NAME.out`."""
+        name = name or program
+        with (self.run_dir / f"{name}.out").open("wb") as output:
+            self.daemons[name] = subprocess.Popen(
+                [_path(SETPRIV), "--pdeathsig", "KILL", _path(program), *options],
+                cwd=self.run_dir,
+                env=os.environ | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C in the terminal must reach the tests only, which then call stop().
+                start_new_session=True,
+            )
+
+    def _wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Poll until true; a command that fails counts as not yet, and is told at the end."""
+        problem = ""
+        while True:
+            try:
+                if condition():
+                    return
+            except subprocess.CalledProcessError as error:
+                problem = f": {error}: {error.stderr.strip()}"
+            for name, daemon in self.daemons.items():
+                if daemon.poll() is not None:
+                    raise SlurmStartError(
+                        f"{name} exited with status {daemon.returncode} before this: {what}"
+                    )
+            if time.monotonic() > self._deadline:
+                raise SlurmStartError(f"not yet after {START_TIMEOUT_S:g} s: {what}{problem}")
+            time.sleep(POLL_S)
+
+    def _cluster_is_registered(self) -> bool:
+        if self.run("sacctmgr", "-n", "-P", "show", "cluster", "format=cluster") != "lab":
+            self.run("sacctmgr", "-i", "add", "cluster", "lab")
+        return True
+
+    def _all_nodes_idle(self) -> bool:
+        states = self.run("sinfo", "-h", "-N", "-p", PARTITIONS[0], "-o", "%N %T").splitlines()
+        return states == [f"{node} idle" for node in NODES]
+
+    def _is_alive(self, name: str) -> bool:
+        return name in self.daemons and self.daemons[name].poll() is None
+
+    def _cancel_jobs(self) -> None:
+        """Cancel all jobs and wait a while for their end; what stays is for the final kill."""
+        deadline = time.monotonic() + CANCEL_GRACE_S
+        with contextlib.suppress(subprocess.SubprocessError):
+            self.run("scancel", "--user=root", timeout_s=CANCEL_GRACE_S)
+            while self.run("squeue", "-h", timeout_s=CANCEL_GRACE_S):
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(POLL_S)
+
+    def _end(self, names: Iterable[str]) -> None:
+        """Terminate these daemons together, wait for their exit, kill those that do not exit."""
+        ending = [self.daemons[name] for name in names if name in self.daemons]
+        for daemon in ending:
+            daemon.terminate()
+        deadline = time.monotonic() + STOP_GRACE_S
+        for daemon in ending:
+            try:
+                daemon.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    def _kill_leftovers(self) -> None:
+        """Kill step daemons and job processes, known by the SLURM_CONF that they started with.
+
+        So a shell or a program that was given this cluster's environment ends with the cluster.
+        """
+        deadline = time.monotonic() + STOP_GRACE_S
+        while (pids := self._leftover_pids()) and time.monotonic() < deadline:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(POLL_S)
+
+    def _leftover_pids(self) -> list[int]:
+        marker = os.fsencode(f"SLURM_CONF={self.conf_path}")
+        pids = []
+        for process in Path("/proc").glob("[0-9]*"):
+            # Processes may end while they are looked at.
+            with contextlib.suppress(OSError):
+                if marker in (process / "environ").read_bytes().split(b"\0"):
+                    pids.append(int(process.name))
+        return [pid for pid in pids if pid != os.getpid()]
+
+
+def _find(program: str) -> str | None:
+    """The path of a program, looked for also where daemons are installed."""
+    search = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin"])
+    return shutil.which(program, path=search)
+
+
+def _path(program: str) -> str:
+    if (path := _find(program)) is None:
+        raise SlurmStartError(f"no program {program}")
+    return path
+
+
+def _free_ports(count: int) -> list[int]:
+    """Distinct TCP ports that nothing listens on; all are held until the last is found."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
