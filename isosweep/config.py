@@ -262,7 +262,7 @@ class EvaluationConfig:
     """
 
     samples_per_problem: int = 8
-    records_per_decade: int = 8
+    records_per_decade: int = 5
     batch_size: int = 2048
     temperature: float = 1.0
     seed: int = 0
@@ -410,7 +410,7 @@ class SweepConfig:
 
     @property
     def unit(self) -> BudgetUnit:
-        return BUDGET_UNITS[BUDGET_UNITS.index(self.budget_unit)]  # type: ignore[arg-type]
+        return BUDGET_UNITS[BUDGET_UNITS.index(self.budget_unit)]
 
 
 def parse_budgets(value: Any) -> tuple[float, ...]:

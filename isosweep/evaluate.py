@@ -1,4 +1,4 @@
-"""Held-out evaluation that leaves training as it was: same problems, same sampling, own randomness."""
+"""Held-out evaluation that leaves training as it was: own randomness, same problems."""
 
 from dataclasses import dataclass
 from typing import Any

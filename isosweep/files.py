@@ -1,4 +1,4 @@
-"""Files that survive a kill at any instruction: atomic JSON documents and append-only JSON lines."""
+"""Files that survive a kill at any instruction: atomic JSON and append-only JSON lines."""
 
 import json
 import os

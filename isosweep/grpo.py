@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from isosweep.compute import Compute
@@ -204,10 +204,13 @@ def make_trainer(
     spec: RunSpec, model: Any, tokenizer: Any, ledger: Ledger, checkpoints: Path
 ) -> GRPOTrainer:
     """A GRPOTrainer for `spec` that counts compute in `ledger`."""
-    return GRPOTrainer(
+    trainer = GRPOTrainer(
         model=model,
         reward_funcs=_reward(spec, ledger),
         args=_arguments(spec, checkpoints),
         train_dataset=_dataset(spec, tokenizer),
         processing_class=tokenizer,
     )
+    # It would print every step's metrics, which metrics.jsonl holds.
+    trainer.remove_callback(PrinterCallback)
+    return trainer

@@ -83,7 +83,7 @@ def mark(run: RunPaths, status: RunStatus, reason: str) -> None:
         write_state(run, replace(state, status=status, reason=reason, updated=time.time()))
 
 
-class Overtaken(Exception):
+class OvertakenError(Exception):
     """A later attempt owns the run; this one must stop without writing anything."""
 
 
@@ -95,9 +95,9 @@ class Attempt:
     number: int
 
     def check(self) -> None:
-        """Raise Overtaken if a later attempt has claimed the run."""
+        """Raise OvertakenError if a later attempt has claimed the run."""
         if self.run.attempt(self.number + 1).exists():
-            raise Overtaken(f"{self.run.run_id}: attempt {self.number + 1} owns the run now")
+            raise OvertakenError(f"{self.run.run_id}: attempt {self.number + 1} owns the run now")
 
 
 def claim_attempt(run: RunPaths, job_id: str | None) -> Attempt:

@@ -37,7 +37,7 @@ def _draw(task: TaskConfig) -> list[Problem]:
     generator = random.Random(f"sort:{task.data_seed}")
     wanted = task.num_train_problems + task.num_eval_problems
     seen: set[str] = set()
-    problems = []
+    problems: list[Problem] = []
     while len(problems) < wanted:
         # Unreachable levels would loop: TaskConfig bounds how many problems may be asked for.
         level = task.levels[len(problems) % len(task.levels)]

@@ -21,7 +21,7 @@ from isosweep.spec import RunSpec
 from isosweep.state import (
     HEARTBEAT_S,
     Attempt,
-    Overtaken,
+    OvertakenError,
     RunState,
     RunStatus,
     claim_attempt,
@@ -183,7 +183,7 @@ def run_attempt(run: RunPaths, milestones: tuple[float, ...], unit: BudgetUnit) 
         status: RunStatus = "interrupted" if stop.reason else "finished"
         session.report(status, spent, stop.reason)
         _drop_older_checkpoints(session)
-    except Overtaken as reason:
+    except OvertakenError as reason:
         print(reason, file=sys.stderr)
         return "overtaken"
     except BaseException as error:

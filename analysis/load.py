@@ -1,0 +1,178 @@
+"""Reads a sweep from its files: the plan, every run's records, and the reading of every cell."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isosweep.compute import BudgetUnit, sits_at
+from isosweep.errors import RecordError
+from isosweep.files import JsonObject, read_json
+from isosweep.paths import RunPaths, SweepPaths
+from isosweep.plan import Cell, Plan, PlannedRun, plan_from_document
+from isosweep.records import Record, read_records
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Reading = Literal["exact", "interpolated", "missing"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
+
+    `steps`, `compute` (in the plan's budget unit), `flops` and `reward` (avg@k): (records,).
+    `successes`: (records, problems), how many of `samples_per_problem` completions were right.
+    `status` and `status_reason` are what the run last reported of itself.
+    """
+
+    run: PlannedRun
+    steps: IntArray
+    compute: FloatArray
+    flops: FloatArray
+    reward: FloatArray
+    successes: IntArray
+    samples_per_problem: int
+    status: str | None
+    status_reason: str | None
+
+    @property
+    def base_reward(self) -> float | None:
+        """Reward before training, from the record at step 0."""
+        return float(self.reward[0]) if self.steps.size and self.steps[0] == 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellReading:
+    """A cell's held-out reward.
+
+    `measured_compute`, in the budget's unit, is the compute of the record nearest to the budget;
+    both it and `reward` are None when the run has not come that far.
+    """
+
+    cell: Cell
+    reward: float | None
+    measured_compute: float | None
+    reading: Reading
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SweepData:
+    """A sweep as its files tell it. `problems`: lines and files that could not be used."""
+
+    plan: Plan
+    plan_document: JsonObject
+    config_document: JsonObject
+    curves: tuple[Curve, ...]
+    readings: tuple[CellReading, ...]
+    problems: tuple[str, ...]
+
+
+def load_sweep(paths: SweepPaths) -> SweepData:
+    """Plan, curves (in the plan's order of runs) and readings (in its order of cells).
+
+    Runs without records are data: their curves are empty and their cells missing. Raises
+    RecordError when there is no plan, or it does not hold what its format promises.
+    """
+    plan, document = _read_plan(paths)
+    problems: list[str] = []
+    curves = {}
+    for run in plan.runs:
+        curves[run.run_id], found = load_curve(paths.run(run.run_id), run, plan.budget_unit)
+        problems.extend(found)
+    return SweepData(
+        plan=plan,
+        plan_document=document,
+        config_document=_read_optional(paths.config, problems),
+        curves=tuple(curves.values()),
+        readings=tuple(read_cell(cell, curves[cell.run_id]) for cell in plan.cells),
+        problems=tuple(problems),
+    )
+
+
+def _read_plan(paths: SweepPaths) -> tuple[Plan, JsonObject]:
+    try:
+        document = read_json(paths.plan)
+        if document is None:
+            raise RecordError(f"{paths.plan}: there is no plan to analyse; mode=plan writes one")
+        plan = plan_from_document(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{paths.plan}: not a plan: {error!r}") from error
+    known = {run.run_id for run in plan.runs}
+    for cell in plan.cells:
+        if cell.run_id not in known:
+            raise RecordError(f"{paths.plan}: cell of unknown run {cell.run_id}")
+    return plan, document
+
+
+def _read_optional(path: Path, problems: list[str]) -> JsonObject:
+    """A document that explains but decides nothing: empty when absent or damaged."""
+    try:
+        document = read_json(path)
+    except ValueError as error:
+        problems.append(f"{path}: {error}")
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def load_curve(paths: RunPaths, run: PlannedRun, unit: BudgetUnit) -> tuple[Curve, list[str]]:
+    """The run's curve, and what was wrong with its files."""
+    file = read_records(paths.records)
+    problems = list(file.problems)
+    records = _comparable(file.records, str(paths.records), problems)
+    state = _read_optional(paths.state, problems)
+    num_problems = len(records[0].successes) if records else 0
+    successes = np.array([r.successes for r in records], dtype=np.int64)
+    curve = Curve(
+        run=run,
+        steps=np.array([r.step for r in records], dtype=np.int64),
+        compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
+        flops=np.array([r.compute.flops for r in records], dtype=np.float64),
+        reward=np.array([r.reward for r in records], dtype=np.float64),
+        successes=successes.reshape(len(records), num_problems),
+        samples_per_problem=records[0].samples_per_problem if records else 0,
+        status=None if state.get("status") is None else str(state["status"]),
+        status_reason=None if state.get("reason") is None else str(state["reason"]),
+    )
+    return curve, problems
+
+
+def _comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:
+    """Records with the shape (problems, samples) that most of the run's records have."""
+    shapes = Counter((len(r.successes), r.samples_per_problem) for r in records)
+    if len(shapes) <= 1:
+        return list(records)
+    usual = shapes.most_common(1)[0][0]
+    kept = [r for r in records if (len(r.successes), r.samples_per_problem) == usual]
+    dropped = len(records) - len(kept)
+    problems.append(f"{where}: {dropped} records left out: not {usual[0]} x {usual[1]} samples")
+    return kept
+
+
+def read_cell(cell: Cell, curve: Curve) -> CellReading:
+    """The cell's reward at its budget.
+
+    Exact where the nearest record is the budget's own step (`sits_at`); otherwise linear in
+    log compute between the records on either side; missing where there is none on either side.
+    """
+    trained = curve.steps > 0
+    compute, reward, steps = curve.compute[trained], curve.reward[trained], curve.steps[trained]
+    missing = CellReading(cell=cell, reward=None, measured_compute=None, reading="missing")
+    if not compute.size:
+        return missing
+    nearest = int(np.argmin(np.abs(compute - cell.budget)))
+    measured = float(compute[nearest])
+    if sits_at(cell.budget, measured, int(steps[nearest])):
+        value = float(reward[nearest])
+        return CellReading(cell=cell, reward=value, measured_compute=measured, reading="exact")
+    above = int(np.searchsorted(compute, cell.budget))
+    if above == 0 or above == compute.size or compute[above - 1] <= 0:
+        return missing
+    low, high = math.log(compute[above - 1]), math.log(compute[above])
+    share = (math.log(cell.budget) - low) / (high - low)
+    value = float((1 - share) * reward[above - 1] + share * reward[above])
+    return CellReading(cell=cell, reward=value, measured_compute=measured, reading="interpolated")

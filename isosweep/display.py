@@ -1,0 +1,142 @@
+"""What the terminal shows: the plan as a table, and live progress."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from isosweep.compute import BudgetUnit
+from isosweep.config import SweepConfig
+from isosweep.paths import SweepPaths
+from isosweep.plan import Plan, PlannedRun
+from isosweep.state import RunState, read_state
+
+
+def show_plan(plan: Plan, config: SweepConfig, console: Console) -> None:
+    """Print steps T by n (down) and B (across) for every budget, and what was rejected."""
+    problems = sorted({c.problems_per_batch for c in (*plan.cells, *plan.rejected)})
+    generations = sorted({c.num_generations for c in (*plan.cells, *plan.rejected)})
+    letters = dict(zip(sorted({r.rule for r in plan.rejected}), "abcdefghij", strict=False))
+    for budget in plan.budgets:
+        table = Table(title=f"steps T at {budget:g} {plan.budget_unit}", title_justify="left")
+        table.add_column("n", justify="right")
+        for B in problems:
+            table.add_column(f"B={B}", justify="right")
+        steps = {
+            (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}"
+            for c in plan.cells
+            if c.budget == budget
+        }
+        steps |= {
+            (r.num_generations, r.problems_per_batch): letters[r.rule]
+            for r in plan.rejected
+            if r.budget == budget
+        }
+        for n in generations:
+            table.add_row(str(n), *(steps.get((n, B), "") for B in problems))
+        console.print(table)
+    for rule, count in Counter(r.rule for r in plan.rejected).most_common():
+        example = next(r for r in plan.rejected if r.rule == rule)
+        console.print(
+            f"{letters[rule]}: {count} rejected by {rule}, e.g. n={example.num_generations} "
+            f"B={example.problems_per_batch}: {example.reason}"
+        )
+    total = sum(run.planned_flops for run in plan.runs)
+    hardware = config.hardware
+    hours = total / (hardware.peak_flops * hardware.utilization) / 3600
+    console.print(
+        f"{len(plan.cells)} cells, {len(plan.rejected)} rejected, {len(plan.runs)} runs; "
+        f"{total:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone; "
+        f"about {hours:,.2g} {hardware.name} device-hours at {hardware.utilization:.0%} of peak "
+        f"(assumed), evaluation not counted"
+    )
+
+
+class Progress:
+    """One line per running run and a total; silent when the output is not a terminal."""
+
+    def __init__(self, plan: Plan, paths: SweepPaths, console: Console) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._live = Live(console=console, refresh_per_second=2, transient=True)
+        self._shown = console.is_terminal
+        self._drawn = 0.0
+        self._began = time.monotonic()
+        self._start: float | None = None
+
+    def __enter__(self) -> "Progress":
+        if self._shown:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._live.stop()
+
+    def update(self, active: Iterable[PlannedRun], failed: int) -> None:
+        if self._shown and time.monotonic() - self._drawn > 0.5:
+            self._live.update(self._picture(list(active), failed))
+            self._drawn = time.monotonic()
+
+    def _picture(self, active: list[PlannedRun], failed: int) -> RenderableType:
+        states = {run.run_id: read_state(self._paths.run(run.run_id)) for run in self._plan.runs}
+        unit = self._plan.budget_unit
+        spent = sum(_counted(run, states[run.run_id], unit) for run in self._plan.runs)
+        total = sum(run.milestones[-1] for run in self._plan.runs)
+        if self._start is None:
+            self._start = spent
+        elapsed = time.monotonic() - self._began
+        rate = (spent - self._start) / elapsed if elapsed > 0 else 0.0
+        table = Table.grid(padding=(0, 2))
+        for run in active:
+            state = states[run.run_id]
+            done = _counted(run, state, unit)
+            reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
+            table.add_row(
+                f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}",
+                f"step {state.step if state else 0:,}/{run.num_steps:,}",
+                f"reward {reward}",
+                f"{done:.2e}/{run.milestones[-1]:.2e} {unit}",
+                ProgressBar(total=run.milestones[-1], completed=done, width=24),
+            )
+        finished = sum(
+            s is not None and s.status == "finished" and s.has_reached(r.milestones[-1], unit)
+            for r, s in ((r, states[r.run_id]) for r in self._plan.runs)
+        )
+        eta = f"ETA {(total - spent) / rate / 60:.1f} min" if rate > 0 else "ETA ..."
+        line = f"{finished}/{len(self._plan.runs)} runs, {spent / total:.0%} of the compute, {eta}"
+        return Group(table, line + (f", {failed} failed" if failed else ""))
+
+
+def _counted(run: PlannedRun, state: RunState | None, unit: BudgetUnit) -> float:
+    return 0.0 if state is None else min(state.compute.spent(unit), run.milestones[-1])
+
+
+def show_status(plan: Plan, paths: SweepPaths, console: Console) -> None:
+    """Print where every run of a sweep stands."""
+    table = Table("run", "status", "attempt", "step", "compute", "held-out reward", "reason")
+    for run in plan.runs:
+        state = read_state(paths.run(run.run_id))
+        if state is None:
+            table.add_row(run.run_id, "waiting", "", f"0/{run.num_steps}", "", "", "")
+            continue
+        reached = state.has_reached(run.milestones[-1], plan.budget_unit)
+        status: str = state.status
+        if status == "running" and not state.alive():
+            status = "dead"
+        if status == "finished" and not reached:
+            status = "to extend"
+        table.add_row(
+            run.run_id,
+            status,
+            str(state.attempt),
+            f"{state.step}/{run.num_steps}",
+            f"{state.compute.spent(plan.budget_unit):.3g}/{run.milestones[-1]:.3g}",
+            "" if state.reward is None else f"{state.reward:.3f}",
+            state.reason or "",
+        )
+    console.print(table)

@@ -1,0 +1,242 @@
+"""What each mode does: plan, launch, follow, analyse; and a sweep's directory."""
+
+import importlib.util
+import os
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from isosweep.config import SweepConfig, from_mapping
+from isosweep.display import Progress, show_plan, show_status
+from isosweep.errors import PreflightError, SettingError
+from isosweep.files import read_json, write_json
+from isosweep.models import missing_weights
+from isosweep.paths import SweepPaths
+from isosweep.plan import Plan, make_plan, plan_document, plan_from_document
+from isosweep.spec import run_spec
+from isosweep.state import mark, read_state
+
+if TYPE_CHECKING:
+    from isosweep.launchers.queue import Launcher, RunQueue
+
+
+def execute(config: SweepConfig, console: Console) -> int:
+    """Do what `config.mode` says; returns the exit status: 0, or 1 if runs failed.
+
+    Raises IsosweepError for what the user can mend, before anything is launched.
+    """
+    match config.mode:
+        case "plan":
+            plan = make_plan(config)
+            show_plan(plan, config, console)
+            paths = _paths(config, plan)
+            _store_plan(plan, config, paths)
+            console.print(f"plan: {paths.plan}", soft_wrap=True)
+            return 0
+        case "run" | "launch":
+            plan = make_plan(config)
+            paths = _paths(config, plan)
+            _preflight(config)
+            show_plan(plan, config, console)
+            _store_plan(plan, config, paths)
+            return _run(config, plan, paths, console, follow=config.mode == "run")
+        case "resume":
+            stored, plan, paths = _stored(config)
+            _preflight(stored)
+            return _run(stored, plan, paths, console, follow=True)
+        case "status":
+            _, plan, paths = _stored(config)
+            show_status(plan, paths, console)
+            return 0
+        case "cancel":
+            _, plan, paths = _stored(config)
+            return _cancel(plan, paths, console)
+        case _:
+            stored, plan, paths = _stored(config)
+            return _analyse(stored, paths, console)
+
+
+def _paths(config: SweepConfig, plan: Plan) -> SweepPaths:
+    sweeps = Path(config.sweeps_dir).absolute()
+    if config.sweep_dir is not None:
+        return SweepPaths(Path(config.sweep_dir).absolute(), sweeps / "runs")
+    name = f"{config.model.name}-{config.task.name}-{plan.plan_id}"
+    return SweepPaths(sweeps / name, sweeps / "runs")
+
+
+def _stored(config: SweepConfig) -> tuple[SweepConfig, Plan, SweepPaths]:
+    """The sweep at `sweep_dir`, or the one that this very config plans."""
+    if config.sweep_dir is not None:
+        root = Path(config.sweep_dir).absolute()
+    else:
+        root = _paths(config, make_plan(config)).root
+    document, stored = read_json(root / "plan.json"), read_json(root / "config.json")
+    if document is None or stored is None:
+        known = sorted(p.parent for p in Path(config.sweeps_dir).glob("*/plan.json"))
+        nearest = f"sweep_dir={known[-1]}" if known else "mode=run, which makes one"
+        raise SettingError("sweep_dir", root, "holds no plan.json", nearest)
+    paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
+    return from_mapping(stored), plan_from_document(document), paths
+
+
+def _store_plan(plan: Plan, config: SweepConfig, paths: SweepPaths) -> None:
+    """Write plan.json and config.json. Raises SettingError if the directory is another plan's."""
+    existing = read_json(paths.plan)
+    if existing is not None and existing["plan_id"] != plan.plan_id:
+        rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
+        free = f"sweep_dir={paths.root}-{plan.plan_id} (or leave sweep_dir unset)"
+        raise SettingError("sweep_dir", paths.root, rule, free)
+    sweeps = paths.runs.parent
+    try:
+        paths.runs.mkdir(parents=True, exist_ok=True)
+        paths.root.mkdir(parents=True, exist_ok=True)
+        settings = asdict(config) | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
+        write_json(paths.config, settings)
+        write_json(paths.plan, plan_document(plan, config))
+    except OSError as error:
+        rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
+        raise SettingError("sweep_dir", paths.root, rule, "sweeps_dir=DIRECTORY") from None
+
+
+def _preflight(config: SweepConfig) -> None:
+    """Raise PreflightError with all that this machine lacks, before anything is launched."""
+    from isosweep.launchers.local import visible_gpus
+
+    missing = [
+        (f"the package {name}", "pip install 'isosweep[train]'")
+        for name in ("torch", "trl", "transformers", "datasets")
+        if importlib.util.find_spec(name) is None
+    ]
+    local = config.launcher.name == "local"
+    if local and config.hardware.device == "cuda" and visible_gpus() == 0:
+        remedy = (
+            "run on a GPU machine, submit to a cluster with launcher=slurm, or set hardware=cpu"
+        )
+        missing.append((f"a GPU ({config.hardware.name}) on this machine", remedy))
+    if importlib.util.find_spec("huggingface_hub") is not None:
+        missing += missing_weights(config.model)
+    if missing:
+        raise PreflightError(missing)
+    if not local:
+        from isosweep.launchers.slurm import require_slurm
+
+        require_slurm()
+
+
+def _queue(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "RunQueue":
+    from isosweep.launchers.local import LocalLauncher, available_cores, visible_gpus
+    from isosweep.launchers.queue import RunQueue
+    from isosweep.launchers.slurm import SlurmLauncher
+
+    launcher: Launcher
+    if config.launcher.name == "slurm":
+        launcher, places = SlurmLauncher(config.launcher.slurm), len(plan.runs)
+    else:
+        gpus = visible_gpus() if config.hardware.device == "cuda" else 0
+        launcher, places = LocalLauncher(gpus=gpus), gpus or available_cores()
+    for run in plan.runs:
+        root = paths.run(run.run_id)
+        root.root.mkdir(parents=True, exist_ok=True)
+        if not root.spec.exists():
+            spec = run_spec(
+                config,
+                num_generations=run.num_generations,
+                problems_per_batch=run.problems_per_batch,
+                seed=run.seed,
+            )
+            write_json(root.spec, {"version": 1, "run_id": run.run_id, "spec": spec.to_json()})
+    return RunQueue(
+        runs=plan.runs,
+        unit=plan.budget_unit,
+        paths=paths.run,
+        launcher=launcher,
+        max_parallel=config.launcher.max_parallel or places,
+        max_retries=config.launcher.max_retries,
+    )
+
+
+def _run(
+    config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console, *, follow: bool
+) -> int:
+    from isosweep.tracking import BackgroundTracker, make_tracker
+
+    queue = _queue(config, plan, paths)
+    console.print(f"sweep: {paths.root}", soft_wrap=True)
+    if not follow:
+        queue.step()
+        console.print(f"{len(queue.active)} runs started; follow them with mode=resume")
+        return 0
+    parameters: dict[str, str | float | int] = {
+        "model": config.model.name,
+        "task": config.task.name,
+        "recipe": config.recipe.name,
+        "hardware": config.hardware.name,
+        "budget_unit": config.budget_unit,
+    }
+    tracker = BackgroundTracker(
+        make_tracker(paths, plan, parameters, config.tracking, paths.runs.parent),
+        config.tracking.interval_s,
+        lambda warning: console.print(f"warning: {warning}", style="yellow", markup=False),
+    )
+    try:
+        # A service manager's stop is treated as Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with Progress(plan, paths, console) as progress:
+            queue.follow(lambda: progress.update(queue.active, len(queue.failed)))
+    except KeyboardInterrupt:
+        return _interrupted(config, queue, tracker, paths, console)
+    for run_id, reason in queue.failed.items():
+        console.print(f"failed: {run_id}: {reason}", style="red", markup=False, soft_wrap=True)
+    _analyse(config, paths, console)
+    figures = sorted(paths.figures.glob("*.png"))
+    report = paths.report if paths.report.exists() else None
+    tracker.close("FAILED" if queue.failed else "FINISHED", figures, report)
+    return 1 if queue.failed else 0
+
+
+def _interrupted(config: SweepConfig, queue, tracker, paths, console) -> int:  # type: ignore[no-untyped-def]
+    if queue.launcher.detaches:
+        console.print("detached; the jobs go on")
+    else:
+        console.print("stopping: every run writes a checkpoint")
+        queue.stop(config.launcher.stop_grace_s)
+        tracker.close("KILLED", [], None)
+    again = f"python -m isosweep mode=resume sweep_dir={paths.root}"
+    console.print(f"go on with: {again}", soft_wrap=True)
+    return 130
+
+
+def _cancel(plan: Plan, paths: SweepPaths, console: Console) -> int:
+    """Stop every live run of the sweep, wherever it runs."""
+    from isosweep.launchers.slurm import cancel_job
+
+    stopped = 0
+    for run in plan.runs:
+        state = read_state(paths.run(run.run_id))
+        if state is None or not state.alive():
+            continue
+        mark(paths.run(run.run_id), "cancelled", "mode=cancel")
+        if state.job_id is not None:
+            cancel_job(state.job_id)
+        else:
+            os.kill(state.pid, signal.SIGKILL)
+        stopped += 1
+    console.print(f"{stopped} runs cancelled")
+    return 0
+
+
+def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
+    from isosweep.analysis.report import analyse
+
+    analysis = analyse(paths, config.analysis)
+    console.print(f"verdict: {analysis.verdict}: {analysis.reason}", markup=False, soft_wrap=True)
+    if analysis.base_reward is not None and analysis.best_reward is not None:
+        console.print(
+            f"held-out reward: {analysis.base_reward:.3f} before training, "
+            f"{analysis.best_reward:.3f} at the best cell"
+        )
+    console.print(f"report: {analysis.report}", soft_wrap=True)
+    return 0

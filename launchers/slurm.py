@@ -1,0 +1,69 @@
+"""Runs as Slurm jobs, through submitit's Slurm executor: one job a run."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from submitit import SlurmExecutor
+
+from isosweep.config import SlurmConfig
+from isosweep.errors import PreflightError
+
+
+def executor_parameters(config: SlurmConfig, name: str) -> dict[str, Any]:
+    """submitit's Slurm parameters for one run."""
+    parameters: dict[str, Any] = {
+        "job_name": name,
+        "time": config.timeout_min,
+        "nodes": 1,
+        "ntasks_per_node": 1,
+        "cpus_per_task": config.cpus_per_task,
+        "setup": config.setup or None,
+        "additional_parameters": dict(config.additional) or None,
+        "partition": config.partition,
+        "account": config.account,
+        "qos": config.qos,
+        "mem": None if config.mem_gb is None else f"{round(config.mem_gb * 1024)}M",
+        "gpus_per_node": config.gpus_per_node or None,
+    }
+    return {key: value for key, value in parameters.items() if value is not None}
+
+
+def require_slurm() -> None:
+    """Raise PreflightError where Slurm's commands are missing."""
+    missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
+    if missing:
+        remedy = "run on a login node of the cluster, or set launcher=local"
+        raise PreflightError([(f"Slurm's {', '.join(missing)}", remedy)])
+
+
+class SlurmLauncher:
+    """Submits each run as a job of its own."""
+
+    detaches = True
+
+    def __init__(self, config: SlurmConfig) -> None:
+        require_slurm()
+        self._config = config
+
+    def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
+        executor = SlurmExecutor(logs, max_num_timeout=1000)
+        executor.update_parameters(**executor_parameters(self._config, name))
+        return executor.submit(job)
+
+    def ended(self, handle: Any) -> bool:
+        """Whether the job has left Slurm's queue; asked of squeue, which needs no accounting."""
+        command = ["squeue", "--noheader", "--jobs", handle.job_id, "--format=%T"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            return "Invalid job id" in answer.stderr
+        return answer.stdout.strip() in ("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+
+    def stop(self, handle: Any) -> None:
+        cancel_job(handle.job_id)
+
+
+def cancel_job(job_id: str) -> None:
+    """Ask Slurm to end a job; one that has ended is left alone."""
+    subprocess.run(["scancel", job_id], capture_output=True, check=False)
