@@ -131,7 +131,7 @@ def _rises(curve: Curve) -> bool:
     gain = rates[1 + (len(rates) - 1) // 2 :].mean(axis=0) - rates[0]
     floor = 1 / (gain.size * curve.samples_per_problem)
     spread = float(gain.std(ddof=1)) / math.sqrt(gain.size) if gain.size > 1 else 0.0
-    return float(gain.mean()) > _NOISE * max(spread, floor)
+    return bool(gain.mean() > _NOISE * max(spread, floor))
 
 
 def _solve(

@@ -18,8 +18,8 @@ from isosweep.state import RunState, read_state
 
 def show_plan(plan: Plan, config: SweepConfig, console: Console) -> None:
     """Print steps T by n (down) and B (across) for every budget, and what was rejected."""
-    problems = sorted({c.problems_per_batch for c in (*plan.cells, *plan.rejected)})
-    generations = sorted({c.num_generations for c in (*plan.cells, *plan.rejected)})
+    problems = sorted(config.grid.problems_per_batch)
+    generations = sorted(config.grid.num_generations)
     letters = dict(zip(sorted({r.rule for r in plan.rejected}), "abcdefghij", strict=False))
     for budget in plan.budgets:
         table = Table(title=f"steps T at {budget:g} {plan.budget_unit}", title_justify="left")

@@ -21,6 +21,7 @@ from isosweep.state import mark, read_state
 
 if TYPE_CHECKING:
     from isosweep.launchers.queue import Launcher, RunQueue
+    from isosweep.tracking import BackgroundTracker
 
 
 def execute(config: SweepConfig, console: Console) -> int:
@@ -197,7 +198,13 @@ def _run(
     return 1 if queue.failed else 0
 
 
-def _interrupted(config: SweepConfig, queue, tracker, paths, console) -> int:  # type: ignore[no-untyped-def]
+def _interrupted(
+    config: SweepConfig,
+    queue: "RunQueue",
+    tracker: "BackgroundTracker",
+    paths: SweepPaths,
+    console: Console,
+) -> int:
     if queue.launcher.detaches:
         console.print("detached; the jobs go on")
     else:

@@ -18,7 +18,7 @@ WARM_START_VERSION = 1
 # Characters of the vocabulary after the special tokens; the rest of it stays unused.
 _CHARACTERS = "0123456789s="
 _SPECIAL = ("<pad>", "<eos>")
-_STEPS, _BATCH, _LEARNING_RATE, _LEVELS = 140, 256, 3e-3, (3, 8)
+_STEPS, _BATCH, _LEARNING_RATE, _LEVELS = 600, 64, 2e-3, (3, 8)
 
 
 def cache_directory() -> Path:

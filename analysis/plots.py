@@ -1,0 +1,321 @@
+"""What every figure shows, described once: `drawing` renders it for the report and as PNG."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from isosweep.analysis.frontier import Frontier
+from isosweep.analysis.load import SweepData
+from isosweep.analysis.saturation import Saturation
+
+Number = float | None
+Dash = Literal["solid", "dash", "dot", "dashdot"]
+_DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
+
+# Viridis (matplotlib, CC0) at even steps: readable in grey and for the colour-blind. Its yellow
+# end is left out, being too faint on white.
+_SEQUENTIAL = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0b21a")
+BLACK, GREY = "#111111", "#9a9a9a"
+UNITS = {"flops": "FLOPs", "rollouts": "rollouts", "tokens": "tokens"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Points in the axes' units. `low` and `high`: ends of vertical intervals, None without."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[Number, ...] = ()
+    high: tuple[Number, ...] = ()
+    text: tuple[str, ...] = ()
+    label: str | None = None
+    color: str = BLACK
+    dash: Dash | None = "solid"
+    width: float = 1.0
+    opacity: float = 1.0
+    marker: Literal["circle", "diamond", "square-open"] | None = None
+    size: float = 6.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """`ticks`: (value, label), or empty for the renderer's own."""
+
+    title: str
+    log: bool = False
+    ticks: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """`values`: (rows, columns), None where a cell is blank; `text` stands in every cell."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[Number, ...], ...]
+    text: tuple[tuple[str, ...], ...]
+    scale_title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure: series on axes, or a heat map. `name` is its file name without suffix."""
+
+    name: str
+    title: str
+    caption: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...] = ()
+    heat_map: HeatMap | None = None
+
+
+def describe_figures(
+    data: SweepData, frontier: Frontier, saturation: Saturation
+) -> tuple[Figure, ...]:
+    """All figures of the report, in its order."""
+    return (
+        reward_figure(data, frontier),
+        best_generations_figure(data, saturation),
+        heat_map_figure(data, frontier),
+        compute_figure(data),
+    )
+
+
+def grid_generations(data: SweepData) -> tuple[int, ...]:
+    return tuple(sorted({cell.num_generations for cell in data.plan.cells}))
+
+
+def grid_batches(data: SweepData) -> tuple[int, ...]:
+    return tuple(sorted({cell.problems_per_batch for cell in data.plan.cells}))
+
+
+def generation_colors(generations: Sequence[int]) -> dict[int, str]:
+    """One colour for each n, dark to light."""
+    last = max(1, len(generations) - 1)
+    steps = [i * (len(_SEQUENTIAL) - 1) / last for i in range(len(generations))]
+    return {n: _blend(step) for n, step in zip(generations, steps, strict=True)}
+
+
+def _blend(position: float) -> str:
+    low = min(int(position), len(_SEQUENTIAL) - 2)
+    share = position - low
+    pair = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in _SEQUENTIAL[low : low + 2]]
+    mixed = [round((1 - share) * a + share * b) for a, b in zip(*pair, strict=True)]
+    return "#" + "".join(f"{value:02x}" for value in mixed)
+
+
+def _compute_axis(data: SweepData) -> Axis:
+    return Axis(title=f"training compute per run ({UNITS[data.plan.budget_unit]})", log=True)
+
+
+def reward_figure(data: SweepData, frontier: Frontier) -> Figure:
+    """Reward against compute: every run, the mean over seeds, and the frontier."""
+    generations, batches = grid_generations(data), grid_batches(data)
+    colors = generation_colors(generations)
+    dashes = {B: _DASHES[i % len(_DASHES)] for i, B in enumerate(batches)}
+    series = []
+    for curve in data.curves:
+        n, B = curve.run.num_generations, curve.run.problems_per_batch
+        past = curve.compute > 0
+        where = f"n={n}, B={B}, seed {curve.run.seed}"
+        series.append(
+            Series(
+                x=tuple(curve.compute[past].tolist()),
+                y=tuple(curve.reward[past].tolist()),
+                text=tuple(f"{where}, step {step}" for step in curve.steps[past]),
+                color=colors[n],
+                dash=dashes[B],
+                width=0.8,
+                opacity=0.4,
+            )
+        )
+    for n in generations:
+        for B in batches:
+            means = [
+                (at.budget, cell.mean)
+                for at in frontier.budgets
+                for cell in at.cells
+                if (cell.num_generations, cell.problems_per_batch) == (n, B)
+            ]
+            series.append(
+                Series(
+                    x=tuple(budget for budget, _ in means),
+                    y=tuple(mean for _, mean in means),
+                    text=(f"mean over seeds, n={n}, B={B}",) * len(means),
+                    color=colors[n],
+                    dash=dashes[B],
+                    width=2.0,
+                )
+            )
+        series.append(Series(x=(), y=(), label=f"n = {n}", color=colors[n], width=2.0))
+    if len(batches) > 1:
+        series += [
+            Series(x=(), y=(), label=f"B = {B}", color=GREY, dash=dashes[B], width=2.0)
+            for B in batches
+        ]
+    series.append(_frontier_series(frontier))
+    return Figure(
+        name="reward",
+        title="Held-out reward against compute",
+        caption="Thin lines: single runs. Thick lines: mean over seeds at the budgets. Diamonds: "
+        f"the best mean at each budget, with its {frontier.confidence:.0%} interval where there "
+        "are seeds to read it from (not corrected for having been selected).",
+        x=_compute_axis(data),
+        y=Axis(title="held-out reward (avg@k)"),
+        series=tuple(series),
+    )
+
+
+def _frontier_series(frontier: Frontier) -> Series:
+    budgets = frontier.budgets
+    best = [at.best for at in budgets]
+    return Series(
+        x=tuple(at.budget for at in budgets),
+        y=tuple(cell.mean for cell in best),
+        low=tuple(at.interval[0] if at.interval else None for at in budgets),
+        high=tuple(at.interval[1] if at.interval else None for at in budgets),
+        text=tuple(f"best: n={c.num_generations}, B={c.problems_per_batch}" for c in best),
+        label="frontier",
+        dash=None,
+        width=1.4,
+        marker="diamond",
+        size=7,
+    )
+
+
+def best_generations_figure(data: SweepData, saturation: Saturation) -> Figure:
+    """n* against compute, on a logarithmic axis with a tick at every n of the grid."""
+    generations = grid_generations(data)
+    optima = saturation.optima
+    budgets = sorted(data.plan.budgets)
+    # A lone budget still gets edges with a length.
+    ends = (budgets[0] / 1.3, budgets[-1] * 1.3)
+    edges = [
+        Series(
+            x=ends,
+            y=(float(n), float(n)),
+            label="edges of the grid" if i == 0 else None,
+            color=GREY,
+            dash="dash",
+        )
+        for i, n in enumerate(sorted({generations[0], generations[-1]}))
+    ]
+    members = [(o.budget, n) for o in optima for n in o.candidates]
+    spread = Series(
+        x=tuple(o.budget for o in optima),
+        y=tuple(math.sqrt(o.candidates[0] * o.candidates[-1]) for o in optima),
+        low=tuple(float(o.candidates[0]) for o in optima),
+        high=tuple(float(o.candidates[-1]) for o in optima),
+        color="#365c8d",
+        dash=None,
+        width=5.0,
+        opacity=0.35,
+    )
+    inside = Series(
+        x=tuple(budget for budget, _ in members),
+        y=tuple(float(n) for _, n in members),
+        text=tuple(f"n={n} cannot be told apart from the best" for _, n in members),
+        label="not told apart from the best",
+        color="#365c8d",
+        dash=None,
+        marker="square-open",
+        size=8,
+    )
+    best = Series(
+        x=tuple(o.budget for o in optima),
+        y=tuple(float(o.best) for o in optima),
+        text=tuple(f"best mean: n={o.best}" for o in optima),
+        label="best mean",
+        dash="dot",
+        marker="circle",
+        size=7,
+    )
+    return Figure(
+        name="best_n",
+        title="Best n against compute",
+        caption="Points: the n with the best mean. Squares and bars: every n that cannot be told "
+        "apart from it. A set that touches the upper edge of the grid may continue beyond it.",
+        x=_compute_axis(data),
+        y=Axis(
+            title="rollouts per problem, n",
+            log=True,
+            ticks=tuple((float(n), str(n)) for n in generations),
+        ),
+        series=(*edges, spread, inside, best),
+    )
+
+
+def heat_map_figure(data: SweepData, frontier: Frontier) -> Figure:
+    """Mean reward of every (n, B) at the largest budget of the plan."""
+    budget = max(data.plan.budgets)
+    at = next((at for at in frontier.budgets if at.budget == budget), None)
+    means = {(c.num_generations, c.problems_per_batch): c.mean for c in (at.cells if at else ())}
+    here = [r for r in data.plan.rejected if r.budget == budget]
+    rejected = {(r.num_generations, r.problems_per_batch) for r in here}
+    generations = sorted({*grid_generations(data), *(n for n, _ in rejected)}, reverse=True)
+    batches = sorted({*grid_batches(data), *(B for _, B in rejected)})
+
+    def text(n: int, B: int) -> str:
+        if (n, B) in means:
+            return f"{means[n, B]:.3f}"
+        return "R" if (n, B) in rejected else "–"
+
+    return Figure(
+        name="heat_map",
+        title=f"Mean reward at {budget:.3g} {UNITS[data.plan.budget_unit]}",
+        caption="Mean over seeds of every (n, B) at the largest budget. R: rejected by the plan; "
+        "–: no run has come that far.",
+        x=Axis(title="problems per batch, B"),
+        y=Axis(title="rollouts per problem, n"),
+        heat_map=HeatMap(
+            rows=tuple(str(n) for n in generations),
+            columns=tuple(str(B) for B in batches),
+            values=tuple(tuple(means.get((n, B)) for B in batches) for n in generations),
+            text=tuple(tuple(text(n, B) for B in batches) for n in generations),
+            scale_title="reward",
+        ),
+    )
+
+
+def compute_figure(data: SweepData) -> Figure:
+    """Measured over planned compute of every cell, against its budget."""
+    generations = grid_generations(data)
+    colors = generation_colors(generations)
+    series = []
+    for i, n in enumerate(generations):
+        # Cells of one budget stand side by side, ordered by n.
+        shift = 1.0 + 0.04 * (i - (len(generations) - 1) / 2)
+        cells = [
+            (r.cell, r.measured_compute)
+            for r in data.readings
+            if r.cell.num_generations == n and r.measured_compute is not None
+        ]
+        series.append(
+            Series(
+                x=tuple(cell.budget * shift for cell, _ in cells),
+                y=tuple(measured / cell.planned_compute for cell, measured in cells),
+                text=tuple(
+                    f"n={n}, B={c.problems_per_batch}, seed {c.seed}, budget {c.budget:.3g}"
+                    for c, _ in cells
+                ),
+                label=f"n = {n}",
+                color=colors[n],
+                dash=None,
+                marker="circle",
+                opacity=0.8,
+            )
+        )
+    budgets = sorted(data.plan.budgets)
+    ends = (budgets[0] / 1.3, budgets[-1] * 1.3)
+    series.append(Series(x=ends, y=(1.0, 1.0), label="as planned", color=GREY, dash="dash"))
+    return Figure(
+        name="compute",
+        title="Measured against planned compute",
+        caption="One point a cell, shifted sideways by n: compute of the record nearest to the "
+        "budget over the compute that the plan foresaw.",
+        x=_compute_axis(data),
+        y=Axis(title="measured / planned compute"),
+        series=tuple(series),
+    )

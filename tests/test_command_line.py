@@ -1,0 +1,69 @@
+"""The command line: bad input ends with status 2, says what to do, and launches nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SMALL, isosweep
+
+
+@pytest.mark.parametrize(
+    ("overrides", "status", "message"),
+    [
+        (("budget=0",), 2, "budget=0: must be a finite number above 0"),
+        (("budget=nan",), 2, "budget=nan"),
+        (("grid.num_generations=[1]",), 2, "needs n >= 2"),
+        (("recipe.micro_batch=3", "grid.num_generations=[4]"), 2, "not a multiple of 3"),
+        # Hydra's own composition errors keep Hydra's wording and status.
+        (("model=huge",), 1, "Could not find 'model/huge'"),
+        (("task=chess",), 1, "Could not find 'task/chess'"),
+        (("recipe=magic",), 1, "Could not find 'recipe/magic'"),
+    ],
+)
+def test_bad_input_is_told_and_nothing_is_written(
+    overrides: tuple[str, ...], status: int, message: str, tmp_path: Path
+) -> None:
+    done = isosweep(*overrides, cwd=tmp_path, check=False)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: Path) -> None:
+    done = isosweep("budget=1e20", "model=qwen-1.5b", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "missing: a GPU (h200)" in done.stderr
+    assert "missing: weights of Qwen/Qwen2.5-1.5B-Instruct" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_another_plan_is_refused(tmp_path: Path) -> None:
+    isosweep("mode=plan", "sweep_dir=mine", cwd=tmp_path)
+    before = (tmp_path / "mine" / "plan.json").read_bytes()
+    done = isosweep("mode=plan", "sweep_dir=mine", "budget=1e12", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "belongs to plan" in done.stderr
+    assert (tmp_path / "mine" / "plan.json").read_bytes() == before
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sweeps").write_text("a file in the way")
+    done = isosweep(*SMALL, "budget=1e10", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "must be a directory that can be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_planning_imports_no_training_stack(tmp_path: Path) -> None:
+    code = (
+        "import sys, isosweep; from isosweep.__main__ import main\n"
+        "sys.argv = ['isosweep', 'mode=plan', 'budget=1e20', 'model=qwen-1.5b']\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "heavy = {'torch', 'trl', 'transformers', 'mlflow', 'datasets'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)

@@ -1,0 +1,71 @@
+"""Bad input: one message that names the setting, the rule and the nearest choice."""
+
+import pytest
+
+from isosweep.config import config_directory, from_mapping
+from isosweep.errors import SettingError
+from tests.conftest import make_config
+
+
+@pytest.mark.parametrize(
+    ("override", "setting", "nearest"),
+    [
+        ("budget=0", "budget", "budget=1e11"),
+        ("budget=-1", "budget", "budget=1"),
+        ("budget=nan", "budget", "budget=1e11"),
+        ("budget=inf", "budget", "budget=1e11"),
+        ("budget=plenty", "budget", "budget=1e11"),
+        ("budget=true", "budget", "budget=1e11"),
+        ("budget=[]", "budget", "budget=1e11"),
+        ("budget=[1e10,1e10]", "budget", "budget=[1e+10]"),
+        ("budget_unit=flop", "budget_unit", "budget_unit=flops"),
+        ("mode=pln", "mode", "mode=plan"),
+        ("grid.num_generations=[1,2]", "grid.num_generations", "grid.num_generations=[2]"),
+        ("grid.problems_per_batch=[0]", "grid.problems_per_batch", "=[1]"),
+        ("grid.seeds=[1.5]", "grid.seeds", "grid.seeds=1"),
+        ("grid.tolerance=1", "grid.tolerance", "grid.tolerance=0.01"),
+        ("+grid.tolerence=1", "grid.tolerence", "grid.tolerance"),
+        ("recipe.loss_type=bnpo", "recipe.loss_type", "recipe.loss_type=grpo"),
+        ("task.levels=[2]", "task.num_train_problems", "task.levels=[4]"),
+        ("task.template=sort", "task.template", "{digits}"),
+        ("launcher.max_parallel=0", "launcher.max_parallel", "launcher.max_parallel=1"),
+        ("hardware.utilization=2", "hardware.utilization", "hardware.utilization=0.3"),
+    ],
+)
+def test_a_wrong_value_names_setting_rule_and_nearest_choice(
+    override: str, setting: str, nearest: str
+) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_config(override)
+    assert caught.value.setting == setting
+    assert "Nearest choice that works" in str(caught.value)
+    assert nearest in str(caught.value)
+
+
+def test_a_missing_setting_is_named() -> None:
+    with pytest.raises(SettingError, match=r"budget=: has no value"):
+        from_mapping({"mode": "plan"})
+
+
+def _options(group: str) -> list[str]:
+    return sorted(path.stem for path in (config_directory() / group).glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        f"{path.name}={name}"
+        for path in sorted(config_directory().iterdir())
+        if path.is_dir()
+        for name in _options(path.name)
+    ],
+)
+def test_every_shipped_config_file_is_valid(choice: str) -> None:
+    group, name = choice.split("=")
+    assert getattr(make_config(choice), group) is not None
+    assert name in _options(group)
+
+
+def test_a_model_brings_its_grid_and_the_command_line_overrides_it() -> None:
+    assert make_config("model=qwen-1.5b").grid.name == "playbook"
+    assert make_config("model=qwen-1.5b", "grid=tiny").grid.name == "tiny"
