@@ -2,73 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
+from isosweep.analysis.figure import GREY, Axis, Dash, Figure, HeatMap, Series
 from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.load import SweepData
 from isosweep.analysis.saturation import Saturation
 
-Number = float | None
-Dash = Literal["solid", "dash", "dot", "dashdot"]
 _DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
 
 # Viridis (matplotlib, CC0) at even steps: readable in grey and for the colour-blind. Its yellow
 # end is left out, being too faint on white.
 _SEQUENTIAL = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0b21a")
-BLACK, GREY = "#111111", "#9a9a9a"
 UNITS = {"flops": "FLOPs", "rollouts": "rollouts", "tokens": "tokens"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """Points in the axes' units. `low` and `high`: ends of vertical intervals, None without."""
-
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    low: tuple[Number, ...] = ()
-    high: tuple[Number, ...] = ()
-    text: tuple[str, ...] = ()
-    label: str | None = None
-    color: str = BLACK
-    dash: Dash | None = "solid"
-    width: float = 1.0
-    opacity: float = 1.0
-    marker: Literal["circle", "diamond", "square-open"] | None = None
-    size: float = 6.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Axis:
-    """`ticks`: (value, label), or empty for the renderer's own."""
-
-    title: str
-    log: bool = False
-    ticks: tuple[tuple[float, str], ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeatMap:
-    """`values`: (rows, columns), None where a cell is blank; `text` stands in every cell."""
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[Number, ...], ...]
-    text: tuple[tuple[str, ...], ...]
-    scale_title: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """One figure: series on axes, or a heat map. `name` is its file name without suffix."""
-
-    name: str
-    title: str
-    caption: str
-    x: Axis
-    y: Axis
-    series: tuple[Series, ...] = ()
-    heat_map: HeatMap | None = None
 
 
 def describe_figures(

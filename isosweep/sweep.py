@@ -85,15 +85,15 @@ def _stored(config: SweepConfig) -> tuple[SweepConfig, Plan, SweepPaths]:
 
 def _store_plan(plan: Plan, config: SweepConfig, paths: SweepPaths) -> None:
     """Write plan.json and config.json. Raises SettingError if the directory is another plan's."""
-    existing = read_json(paths.plan)
-    if existing is not None and existing["plan_id"] != plan.plan_id:
-        rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
-        free = f"sweep_dir={paths.root}-{plan.plan_id} (or leave sweep_dir unset)"
-        raise SettingError("sweep_dir", paths.root, rule, free)
     sweeps = paths.runs.parent
     try:
         paths.runs.mkdir(parents=True, exist_ok=True)
         paths.root.mkdir(parents=True, exist_ok=True)
+        existing = read_json(paths.plan)
+        if existing is not None and existing["plan_id"] != plan.plan_id:
+            rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
+            free = f"sweep_dir={paths.root}-{plan.plan_id} (or leave sweep_dir unset)"
+            raise SettingError("sweep_dir", paths.root, rule, free)
         settings = asdict(config) | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
         write_json(paths.config, settings)
         write_json(paths.plan, plan_document(plan, config))

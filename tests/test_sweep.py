@@ -179,8 +179,8 @@ def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
             pytest.fail(reason)
         pytest.skip(reason)
     try:
-        settings = ("budget=1e10", *SMALL, *QUIET, "grid.num_generations=[4]")
-        settings += (f"sweeps_dir={mount}", "launcher.max_retries=0")
+        settings: tuple[str, ...] = ("budget=1e10", *SMALL, *QUIET, "grid.num_generations=[4]")
+        settings = (*settings, f"sweeps_dir={mount}", "launcher.max_retries=0")
         isosweep(*settings, cwd=tmp_path)
         (run,) = (RunPaths(path) for path in (mount / "runs").iterdir())
         before = run.records.read_bytes()

@@ -1,0 +1,230 @@
+"""The report as one HTML page that needs nothing but itself. Every value is escaped."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from plotly.offline import get_plotlyjs
+
+from isosweep.analysis.drawing import to_plotly
+from isosweep.analysis.figure import Figure
+from isosweep.analysis.fits import Estimate, Fit
+from isosweep.analysis.frontier import Frontier
+from isosweep.analysis.load import CellReading, SweepData
+from isosweep.analysis.plots import UNITS
+from isosweep.analysis.saturation import Saturation
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #111; max-width: 1020px; margin: 2em auto;
+       padding: 0 1em; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+.verdict { border-left: 6px solid #365c8d; background: #f2f5f9; padding: .8em 1.2em; }
+.verdict strong { font-size: 1.25em; }
+figure { margin: 1.5em 0; } figcaption { color: #444; font-size: .9em; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85em; }
+th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid #ddd; }
+th { border-bottom: 2px solid #888; } td.word, th.word { text-align: left; }
+"""
+_MISSING = "–"
+
+
+def render_page(
+    data: SweepData,
+    frontier: Frontier,
+    saturation: Saturation,
+    fits: Sequence[Fit],
+    figures: Sequence[Figure],
+    settings: Mapping[str, Any],
+) -> str:
+    """The whole page. `settings`: names and values shown in the last table."""
+    title = f"isosweep: {_name(data, 'model')}, {_name(data, 'task')}"
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>",
+        f"<h1>{escape(title)}</h1>",
+        f'<div class="verdict"><strong>{escape(saturation.verdict)}</strong>',
+        f"<p>{escape(saturation.reason)}</p></div>",
+        *(_figure(figure) for figure in figures),
+        "<h2>Frontier</h2>",
+        _frontier_table(data, frontier),
+        "<h2>Cells</h2>",
+        f"<p>Compute in {escape(UNITS[data.plan.budget_unit])}; ~ marks a reading interpolated "
+        "in log compute between two records.</p>",
+        _cell_table(data),
+        "<h2>Fits</h2>",
+        "<p>R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), one fit a run; ± standard error. "
+        "Parameters that the records do not identify are left out.</p>",
+        _fit_table(data, fits),
+        "<h2>Runs and cells that are missing</h2>",
+        _missing(data),
+        "<h2>Settings</h2>",
+        _table(("setting", "value"), settings.items(), words=(0, 1)),
+        "</body></html>",
+    ]
+    return "\n".join(parts)
+
+
+def _name(data: SweepData, group: str) -> str:
+    """Name of the model or task, as the sweep's config or its plan tells it."""
+    described = data.config_document.get(group)
+    if isinstance(described, dict) and "name" in described:
+        return str(described["name"])
+    cost_model = data.plan_document.get("cost_model")
+    known = cost_model if isinstance(cost_model, dict) else {}
+    return str(known.get(group, f"unnamed {group}"))
+
+
+def _figure(figure: Figure) -> str:
+    drawn = to_plotly(figure).to_html(
+        full_html=False,
+        include_plotlyjs=False,
+        div_id=f"figure-{figure.name}",
+        config={"displaylogo": False, "responsive": True},
+    )
+    return f"<figure>{drawn}<figcaption>{escape(figure.caption)}</figcaption></figure>"
+
+
+def _table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], *, words: Sequence[int] = ()
+) -> str:
+    """A table; columns whose index is in `words` are set left."""
+
+    def cells(tag: str, values: Sequence[object]) -> str:
+        return "".join(_cell(tag, value, word=i in words) for i, value in enumerate(values))
+
+    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return (
+        f'<div class="wide"><table><thead><tr>{cells("th", head)}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(tag: str, value: object, *, word: bool) -> str:
+    kind = ' class="word"' if word else ""
+    return f"<{tag}{kind}>{escape(str(value))}</{tag}>"
+
+
+def _number(value: float | None, form: str) -> str:
+    return _MISSING if value is None else format(value, form)
+
+
+def _frontier_table(data: SweepData, frontier: Frontier) -> str:
+    rows = [
+        (
+            f"{at.budget:.3g}",
+            choice.num_generations,
+            choice.cell.problems_per_batch,
+            choice.num_batches_tried,
+            choice.cell.num_steps,
+            choice.cell.num_seeds,
+            f"{choice.cell.mean:.4f}",
+            _number(choice.cell.standard_error, ".4f"),
+            f"{choice.loss:.4f}",
+            _number(choice.loss_upper, ".4f"),
+            _number(choice.probability_best, ".2f"),
+            "yes" if choice.indistinguishable else "no",
+        )
+        for at in frontier.budgets
+        for choice in at.choices
+    ]
+    spread = (
+        "Seed spread is not known: standard errors and bounds are left out."
+        if frontier.seed_sd is None
+        else f"Standard deviation between seeds, pooled: {frontier.seed_sd:.4f} with "
+        f"{frontier.degrees_of_freedom} degrees of freedom."
+    )
+    head = (
+        f"budget ({UNITS[data.plan.budget_unit]})",
+        "n",
+        "best B",
+        "B tried",
+        "T",
+        "seeds",
+        "reward",
+        "s.e.",
+        "loss to best",
+        f"loss at most ({frontier.confidence:.0%})",
+        "P(best)",
+        "may be best",
+    )
+    return f"<p>{escape(spread)}</p>{_table(head, rows)}"
+
+
+def _cell_table(data: SweepData) -> str:
+    """One row per (budget, n, B), with a column of rewards for every seed."""
+    seeds = sorted({cell.seed for cell in data.plan.cells})
+    grouped: dict[tuple[float, int, int], dict[int, CellReading]] = {}
+    for reading in data.readings:
+        cell = reading.cell
+        key = (cell.budget, cell.num_generations, cell.problems_per_batch)
+        grouped.setdefault(key, {})[cell.seed] = reading
+    rows = []
+    for (budget, n, B), by_seed in sorted(grouped.items()):
+        cell = next(iter(by_seed.values())).cell
+        row: list[object] = [f"{budget:.3g}", n, B, cell.num_steps, f"{cell.planned_compute:.4g}"]
+        readings = [by_seed.get(seed) for seed in seeds]
+        row += [_number(r.measured_compute if r else None, ".4g") for r in readings]
+        row += [_reward(r) for r in readings]
+        rows.append(row)
+    head = [
+        *("budget", "n", "B", "T", "planned"),
+        *(f"measured, seed {seed}" for seed in seeds),
+        *(f"reward, seed {seed}" for seed in seeds),
+    ]
+    return _table(head, rows)
+
+
+def _reward(reading: CellReading | None) -> str:
+    if reading is None or reading.reward is None:
+        return _MISSING
+    return ("~" if reading.reading == "interpolated" else "") + f"{reading.reward:.4f}"
+
+
+def _fit_table(data: SweepData, fits: Sequence[Fit]) -> str:
+    runs = {run.run_id: run for run in data.plan.runs}
+
+    def estimate(value: Estimate | None) -> str:
+        return _MISSING if value is None else f"{value.value:.3g} ± {value.standard_error:.2g}"
+
+    rows = [
+        (
+            runs[fit.run_id].num_generations,
+            runs[fit.run_id].problems_per_batch,
+            runs[fit.run_id].seed,
+            fit.num_records,
+            _number(fit.base_reward, ".4f"),
+            estimate(fit.asymptote),
+            estimate(fit.midpoint),
+            estimate(fit.exponent),
+            _number(fit.reduced_chi2, ".2f"),
+            fit.status.value,
+        )
+        for fit in fits
+    ]
+    head = ("n", "B", "seed", "records", "R0", "A", "C_mid", "B (exponent)", "chi²/dof", "status")
+    return _table(head, rows, words=(9,))
+
+
+def _missing(data: SweepData) -> str:
+    missing = [r.cell for r in data.readings if r.reading == "missing"]
+    rows = []
+    for curve in data.curves:
+        lacking = [c.budget for c in missing if c.run_id == curve.run.run_id]
+        if not lacking and curve.status != "failed":
+            continue
+        reached = float(curve.compute[-1]) if curve.compute.size else None
+        budgets = ", ".join(f"{budget:.3g}" for budget in lacking) or "none"
+        reason = curve.status_reason or ""
+        status = curve.status or "never started"
+        rows.append((curve.run.run_id, status, reason, _number(reached, ".4g"), budgets))
+    head = ("run", "status", "reason", "compute reached", "budgets not reached")
+    text = _table(head, rows, words=(0, 1, 2)) if rows else "<p>No run failed or is missing.</p>"
+    if data.plan.rejected:
+        text += f"<p>Candidates that the plan rejected: {len(data.plan.rejected)}.</p>"
+    if data.problems:
+        items = "".join(f"<li>{escape(problem)}</li>" for problem in data.problems)
+        text += f"<p>Lines and files that could not be used:</p><ul>{items}</ul>"
+    return text

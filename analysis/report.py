@@ -1,0 +1,170 @@
+"""Analyses a sweep and writes what came of it: fits, frontier, figures and the report."""
+
+import csv
+import io
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from isosweep import __version__
+from isosweep.analysis.drawing import write_png
+from isosweep.analysis.fits import Fit, fit_curve
+from isosweep.analysis.frontier import Frontier, fit_frontier
+from isosweep.analysis.load import SweepData, load_sweep
+from isosweep.analysis.page import render_page
+from isosweep.analysis.plots import describe_figures
+from isosweep.analysis.saturation import Saturation, Verdict, find_saturation
+from isosweep.config import AnalysisConfig
+from isosweep.files import JsonObject, write_json
+from isosweep.paths import SweepPaths
+
+ANALYSIS_VERSION = 1
+CSV_COLUMNS = (
+    *("budget", "n", "B", "T", "seed", "run_id"),
+    *("planned_compute", "measured_compute", "reward", "reading"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What came of a sweep. `base_reward`: mean over runs before training; `best_reward`: the
+    best mean over seeds at the largest budget that was read. Both None without records."""
+
+    verdict: Verdict
+    reason: str
+    saturation: Saturation
+    frontier: Frontier
+    fits: tuple[Fit, ...]
+    base_reward: float | None
+    best_reward: float | None
+    figures: tuple[Path, ...]
+    report: Path
+
+
+def analyse(paths: SweepPaths, config: AnalysisConfig) -> Analysis:
+    """Analyse the sweep as far as its runs have come, and replace its `analysis/`.
+
+    Raises RecordError when the sweep has no readable plan.
+    """
+    data = load_sweep(paths)
+    fits = tuple(fit_curve(curve) for curve in data.curves)
+    frontier = fit_frontier(data.readings, config.confidence)
+    saturation = find_saturation(frontier, config.margin)
+    figures = describe_figures(data, frontier, saturation)
+    paths.figures.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for figure in figures:
+        drawn.append(paths.figures / f"{figure.name}.png")
+        write_png(figure, drawn[-1])
+    versions = {
+        "isosweep": __version__,
+        "python": platform.python_version(),
+        **{package: version(package) for package in ("numpy", "scipy", "plotly", "matplotlib")},
+    }
+    write_json(paths.fits, fits_document(data, config, frontier, saturation, fits, versions))
+    _replace(paths.frontier, cells_csv(data))
+    settings = _settings(data, config, versions)
+    _replace(paths.report, render_page(data, frontier, saturation, fits, figures, settings))
+    bases = [curve.base_reward for curve in data.curves if curve.base_reward is not None]
+    return Analysis(
+        verdict=saturation.verdict,
+        reason=saturation.reason,
+        saturation=saturation,
+        frontier=frontier,
+        fits=fits,
+        base_reward=math.fsum(bases) / len(bases) if bases else None,
+        best_reward=frontier.budgets[-1].best.mean if frontier.budgets else None,
+        figures=tuple(drawn),
+        report=paths.report,
+    )
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8", newline="")
+    temporary.replace(path)
+
+
+def cells_csv(data: SweepData) -> str:
+    """One row per cell, numbers in full precision; empty where a cell is missing."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for reading in data.readings:
+        cell = reading.cell
+        writer.writerow(
+            (
+                cell.budget,
+                cell.num_generations,
+                cell.problems_per_batch,
+                cell.num_steps,
+                cell.seed,
+                cell.run_id,
+                cell.planned_compute,
+                reading.measured_compute,
+                reading.reward,
+                reading.reading,
+            )
+        )
+    return text.getvalue()
+
+
+def fits_document(
+    data: SweepData,
+    config: AnalysisConfig,
+    frontier: Frontier,
+    saturation: Saturation,
+    fits: Sequence[Fit],
+    versions: Mapping[str, str],
+) -> JsonObject:
+    """What `fits.json` holds: verdict, frontier per budget and n, and one fit a run."""
+    document = {
+        "version": ANALYSIS_VERSION,
+        "plan_id": data.plan_document.get("plan_id"),
+        "budget_unit": data.plan.budget_unit,
+        "verdict": saturation.verdict,
+        "reason": saturation.reason,
+        "saturation": asdict(saturation),
+        "settings": asdict(config),
+        "versions": dict(versions),
+        "frontier": asdict(frontier),
+        "fits": [{**asdict(fit), "status": fit.status.value} for fit in fits],
+        "problems": list(data.problems),
+    }
+    finite: JsonObject = _without_nan(document)
+    return finite
+
+
+def _without_nan(value: Any) -> Any:
+    """`value` with None for numbers that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _settings(
+    data: SweepData, config: AnalysisConfig, versions: Mapping[str, str]
+) -> dict[str, object]:
+    """Dotted names and values: the sweep's config, what the analysis used, and versions."""
+    settings: dict[str, object] = {}
+    _flatten(data.config_document, "", settings)
+    _flatten(asdict(config), "analysis.", settings)
+    settings["plan_id"] = data.plan_document.get("plan_id", "")
+    settings.update({f"version of {name}": number for name, number in versions.items()})
+    return settings
+
+
+def _flatten(document: Mapping[str, Any], prefix: str, into: dict[str, object]) -> None:
+    for key, value in document.items():
+        if isinstance(value, dict):
+            _flatten(value, f"{prefix}{key}.", into)
+        else:
+            into[f"{prefix}{key}"] = value

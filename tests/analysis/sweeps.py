@@ -1,0 +1,161 @@
+"""Synthetic sweeps in the format that workers write."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from isosweep.compute import Compute
+from isosweep.files import write_json
+from isosweep.paths import SweepPaths
+from isosweep.plan import Cell, Plan, PlannedRun, Rejection
+from isosweep.records import AttemptStart, Record, append_attempt, append_record
+
+NUM_PROBLEMS = 256
+SAMPLES = 8
+GENERATIONS = (2, 4, 8, 16, 32)
+BUDGETS = (2e6, 4e6, 8e6, 16e6, 32e6)
+BASE = 0.2
+COST = 100.0  # FLOPs of one rollout
+
+RewardAt = Callable[[float, int, int], float]
+
+
+def paths_in(root: Path) -> SweepPaths:
+    return SweepPaths(root=root / "sweep", runs=root / "runs")
+
+
+def make_record(step: int, rollouts: int, reward: float, rng: np.random.Generator) -> Record:
+    """A record whose problems differ in difficulty and whose mean is `reward`, up to rounding."""
+    mean = min(1.0, max(0.0, reward))
+    total = round(mean * NUM_PROBLEMS * SAMPLES)
+    order = rng.permutation(NUM_PROBLEMS * SAMPLES) % NUM_PROBLEMS
+    successes = np.bincount(order[:total], minlength=NUM_PROBLEMS)
+    return Record(
+        step=step,
+        compute=Compute(rollouts=rollouts, training_flops=rollouts * COST),
+        successes=tuple(int(s) for s in successes),
+        samples_per_problem=SAMPLES,
+        completion_tokens=7.0,
+        unix_time=0.0,
+    )
+
+
+def make_plan(
+    generations: Sequence[int] = GENERATIONS,
+    batches: Sequence[int] = (4,),
+    seeds: Sequence[int] = (0, 1, 2),
+    budgets: Sequence[float] = BUDGETS,
+    rejected: Sequence[Rejection] = (),
+) -> Plan:
+    cells, runs = [], []
+    for B in batches:
+        for n in generations:
+            for seed in seeds:
+                run_id = f"run-n{n}-B{B}-s{seed}"
+                step = n * B * COST
+                mine = [
+                    Cell(
+                        num_generations=n,
+                        problems_per_batch=B,
+                        num_steps=round(budget / step),
+                        seed=seed,
+                        budget=budget,
+                        planned_compute=round(budget / step) * step,
+                        planned_flops=round(budget / step) * step,
+                        run_id=run_id,
+                    )
+                    for budget in budgets
+                ]
+                cells += mine
+                runs.append(
+                    PlannedRun(
+                        run_id=run_id,
+                        num_generations=n,
+                        problems_per_batch=B,
+                        seed=seed,
+                        learning_rate=1e-4,
+                        milestones=tuple(budgets),
+                        num_steps=mine[-1].num_steps,
+                        planned_flops=mine[-1].planned_flops,
+                    )
+                )
+    return Plan(
+        budget_unit="flops",
+        budgets=tuple(budgets),
+        cells=tuple(cells),
+        runs=tuple(runs),
+        rejected=tuple(rejected),
+    )
+
+
+def write_plan(paths: SweepPaths, plan: Plan, model: str = "tiny") -> None:
+    paths.root.mkdir(parents=True, exist_ok=True)
+    write_json(
+        paths.plan,
+        {"version": 1, "plan_id": "abc", "cost_model": {"model": model}, **asdict(plan)},
+    )
+
+
+def write_run(
+    paths: SweepPaths,
+    run: PlannedRun,
+    budgets: Sequence[float],
+    reward: RewardAt,
+    rng: np.random.Generator,
+    noise: float,
+) -> None:
+    """Step 0, one record before the first budget, and one at each; the seed's luck is one
+    offset for the whole run plus an independent part at each record."""
+    where = paths.run(run.run_id)
+    where.root.mkdir(parents=True, exist_ok=True)
+    append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+    append_record(where.records, 1, make_record(0, 0, BASE, rng))
+    luck = noise * rng.standard_normal()
+    completions = run.num_generations * run.problems_per_batch
+    for compute in (budgets[0] / 2, *budgets):
+        step = round(compute / (completions * COST))
+        value = reward(compute, run.num_generations, run.problems_per_batch)
+        value += 0.7 * luck + 0.7 * noise * rng.standard_normal()
+        append_record(where.records, 1, make_record(step, step * completions, value, rng))
+
+
+def write_sweep(
+    root: Path,
+    reward: RewardAt,
+    *,
+    plan: Plan | None = None,
+    noise: float = 0.004,
+    model: str = "tiny",
+    seed: int = 0,
+) -> SweepPaths:
+    paths = paths_in(root)
+    plan = plan or make_plan()
+    write_plan(paths, plan, model)
+    rng = np.random.default_rng(seed)
+    for run in plan.runs:
+        write_run(paths, run, plan.budgets, reward, rng, noise)
+    return paths
+
+
+def peaked(best: Callable[[float], float], fall: float = 0.03) -> RewardAt:
+    """Reward that rises with compute and falls with the squared distance of log2 n from n*."""
+
+    def reward(compute: float, n: int, B: int) -> float:
+        distance = np.log2(n / best(compute))
+        return float(0.4 + 0.05 * np.log2(compute / BUDGETS[0]) - fall * distance**2)
+
+    return reward
+
+
+def raw_rewards(path: Path) -> dict[int, float]:
+    """avg@k by step, from the file's lines with nothing but json."""
+    rewards = {}
+    for line in path.read_text().splitlines():
+        document = json.loads(line)
+        if document["kind"] == "record":
+            asked = len(document["successes"]) * document["samples_per_problem"]
+            rewards[document["step"]] = sum(document["successes"]) / asked
+    return rewards

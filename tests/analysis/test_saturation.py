@@ -1,0 +1,110 @@
+"""Planted answers are found, and what the data cannot tell is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from isosweep.analysis.frontier import fit_frontier
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.saturation import Saturation, find_saturation
+from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked, write_sweep
+
+FIRST = BUDGETS[0]
+
+
+def judge(
+    root: Path,
+    reward: RewardAt,
+    *,
+    noise: float = 0.004,
+    margin: float = 0.02,
+    seeds: tuple[int, ...] = (0, 1, 2),
+    generations: tuple[int, ...] = (2, 4, 8, 16, 32),
+    budgets: tuple[float, ...] = BUDGETS,
+) -> Saturation:
+    plan = make_plan(seeds=seeds, generations=generations, budgets=budgets)
+    paths = write_sweep(root, reward, plan=plan, noise=noise)
+    return find_saturation(fit_frontier(load_sweep(paths).readings, 0.9), margin)
+
+
+def test_planted_saturation_is_found(tmp_path: Path) -> None:
+    found = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)))
+    assert found.verdict == "saturated"
+    assert found.settled == (8,)
+    assert found.settled_from == BUDGETS[2]
+
+
+def test_planted_growth_is_growing_and_censored_at_the_edge(tmp_path: Path) -> None:
+    found = judge(tmp_path, peaked(lambda C: 2 * C / FIRST))
+    assert found.verdict == "growing"
+    assert found.optima[-1].candidates == (32,)
+    assert found.optima[-1].right_censored
+    assert not found.optima[0].left_censored  # n = 2 is GRPO's own bound
+
+
+def test_growth_that_settles_at_the_edge_of_the_grid_is_no_saturation(tmp_path: Path) -> None:
+    best = {2: 4.0, 4: 8.0}
+    found = judge(
+        tmp_path, peaked(lambda C: best.get(round(C / 1e6), 16.0)), generations=(4, 8, 16)
+    )
+    assert found.verdict == "growing"
+    assert "beyond the grid" in found.reason
+    assert not found.settled
+
+
+def test_a_best_n_at_the_edge_at_every_budget_is_refused(tmp_path: Path) -> None:
+    found = judge(tmp_path, peaked(lambda C: 64.0))
+    assert found.verdict == "not identified"
+    assert "beyond it" in found.reason
+
+
+def test_a_constant_interior_best_n_is_flat(tmp_path: Path) -> None:
+    found = judge(tmp_path, peaked(lambda C: 8.0))
+    assert (found.verdict, found.settled) == ("flat", (8,))
+    assert "constant" in found.reason
+
+
+def test_no_effect_of_n_is_flat_in_those_words(tmp_path: Path) -> None:
+    found = judge(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
+    assert found.verdict == "flat"
+    assert "No effect of n detected" in found.reason
+
+
+@pytest.mark.parametrize("growth", [0.0, 1.0])
+def test_differences_within_noise_are_refused(tmp_path: Path, growth: float) -> None:
+    reward = peaked(lambda C: 4 * (C / FIRST) ** growth, fall=0.002)
+    found = judge(tmp_path, reward, noise=0.05)
+    assert found.verdict == "not identified"
+    assert "Noise" in found.reason
+
+
+def test_one_seed_identifies_nothing(tmp_path: Path) -> None:
+    found = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)), seeds=(0,))
+    assert found.verdict == "not identified"
+    assert "one seed" in found.reason
+    assert all(o.candidates == (2, 4, 8, 16, 32) for o in found.optima)
+
+
+def test_two_budgets_or_two_n_are_too_few(tmp_path: Path) -> None:
+    reward = peaked(lambda C: min(8.0, 2 * C / FIRST))
+    assert "budgets" in judge(tmp_path / "a", reward, budgets=BUDGETS[:2]).reason
+    assert "Only 2 n" in judge(tmp_path / "b", reward, generations=(2, 4)).reason
+
+
+def test_a_best_n_that_falls_back_is_refused(tmp_path: Path) -> None:
+    best = {2: 2.0, 4: 8.0, 8: 16.0, 16: 8.0, 32: 2.0}
+    found = judge(tmp_path, peaked(lambda C: best[round(C / 1e6)]))
+    assert found.verdict == "not identified"
+    assert "not monotone" in found.reason
+
+
+def test_false_claims_from_pure_noise_are_rare(tmp_path: Path) -> None:
+    """100 sweeps in which n has no effect, two seeds each."""
+    plan = make_plan(seeds=(0, 1), budgets=BUDGETS[:3])
+    verdicts = []
+    for seed in range(100):
+        root = tmp_path / str(seed)
+        paths = write_sweep(root, peaked(lambda C: 8.0, 0.0), plan=plan, noise=0.03, seed=seed)
+        frontier = fit_frontier(load_sweep(paths).readings, 0.9)
+        verdicts.append(find_saturation(frontier, 0.02).verdict)
+    assert sum(v in ("growing", "saturated") for v in verdicts) <= 5

@@ -1,0 +1,38 @@
+"""The built wheel works in a clean environment, beside folders named like its packages."""
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.package
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: Path) -> None:
+    _run(
+        *(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "dist"),
+        cwd=ROOT,
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    venv.create(tmp_path / "clean", with_pip=True)
+    python = tmp_path / "clean" / "bin" / "python"
+    _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=ROOT)
+    elsewhere = tmp_path / "elsewhere"
+    for name in ("analysis", "launchers", "conf"):
+        (elsewhere / name).mkdir(parents=True)
+        (elsewhere / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
+    output = _run(python, "-m", "isosweep", "mode=plan", cwd=elsewhere)
+    assert "20 runs" in output
+    imports = "import isosweep.launchers.queue, isosweep.analysis as a; print(a.__file__)"
+    assert str(tmp_path / "clean") in _run(python, "-c", imports, cwd=elsewhere)
