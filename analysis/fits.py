@@ -14,8 +14,11 @@ MIN_RECORDS = 5
 # How far C_mid may lie outside the records (a factor), and the range of exponents searched.
 _MIDPOINT_FACTOR = 1e3
 _EXPONENTS = (0.05, 20.0)
-# Standard errors within which a quantity is not told from what it is compared with.
-_NOISE = 2.0
+# Standard errors that a rise above step 0 must exceed.
+_RISE = 2.0
+# Drop in chi2 by which the free fit must beat every curve whose C_mid lies past the last record:
+# the likelihood-ratio equivalent of three standard errors.
+_CHI2_DROP = 9.0
 
 
 class FitStatus(Enum):
@@ -93,13 +96,11 @@ def fit_curve(curve: Curve) -> Fit:
         return Fit(run_id=run_id, status=FitStatus.NO_RISE, num_records=count, base_reward=base)
     error = reward_error(curve.successes[past], curve.samples_per_problem)
     parameters, covariance, chi2, on_bound = _solve(compute, reward, error, base)
-    window_end = math.log(float(compute[-1]))
-    midpoint, midpoint_error = parameters[1], math.sqrt(covariance[1][1])
-    # A parameter known no better than its whole range says nothing.
-    vague = not math.isfinite(midpoint_error) or math.sqrt(covariance[0][0]) > 0.5
-    if midpoint + _NOISE * midpoint_error > window_end or vague:
+    unfinished = _solve(compute, reward, error, base, past_window=True)[2]
+    drop = (unfinished - chi2) * (count - 3) / max(1.0, chi2)
+    if drop < _CHI2_DROP:
         status = FitStatus.WINDOW_SHORT
-    elif on_bound:
+    elif on_bound or not np.all(np.isfinite(covariance)):
         status = FitStatus.ON_BOUND
     else:
         status = FitStatus.FITTED
@@ -114,7 +115,7 @@ def fit_curve(curve: Curve) -> Fit:
         num_records=count,
         base_reward=base,
         asymptote=Estimate(value=parameters[0], standard_error=math.sqrt(covariance[0][0])),
-        midpoint=_from_log(midpoint, midpoint_error),
+        midpoint=_from_log(parameters[1], math.sqrt(covariance[1][1])),
         exponent=_from_log(parameters[2], math.sqrt(covariance[2][2])),
         reduced_chi2=chi2,
     )
@@ -131,20 +132,27 @@ def _rises(curve: Curve) -> bool:
     gain = rates[1 + (len(rates) - 1) // 2 :].mean(axis=0) - rates[0]
     floor = 1 / (gain.size * curve.samples_per_problem)
     spread = float(gain.std(ddof=1)) / math.sqrt(gain.size) if gain.size > 1 else 0.0
-    return bool(gain.mean() > _NOISE * max(spread, floor))
+    return bool(gain.mean() > _RISE * max(spread, floor))
 
 
 def _solve(
-    compute: FloatArray, reward: FloatArray, error: FloatArray, base: float
+    compute: FloatArray,
+    reward: FloatArray,
+    error: FloatArray,
+    base: float,
+    *,
+    past_window: bool = False,
 ) -> tuple[list[float], list[list[float]], float, bool]:
     """Best (A, log C_mid, log B), covariance (3, 3), reduced chi2, whether any sits on a bound.
 
     The covariance is (J'J)^-1 of the weighted residuals, widened by the reduced chi2 where that
-    exceeds 1: training noise is not in the weights.
+    exceeds 1: training noise is not in the weights. `past_window` searches only C_mid at or past
+    the last record.
     """
     logs = np.log(compute)
     reach = math.log(_MIDPOINT_FACTOR)
-    lower = np.array([0.0, logs[0] - reach, math.log(_EXPONENTS[0])])
+    least = logs[-1] if past_window else logs[0] - reach
+    lower = np.array([0.0, least, math.log(_EXPONENTS[0])])
     upper = np.array([1.0, logs[-1] + reach, math.log(_EXPONENTS[1])])
 
     def residuals(theta: FloatArray) -> FloatArray:
@@ -152,10 +160,11 @@ def _solve(
         return (fitted - reward) / error
 
     top = float(reward.max())
+    midpoints = logs[-1] + [0.5, 2.0] if past_window else np.quantile(logs, (0.2, 0.5, 0.9))
     starts = [
         (asymptote, midpoint, math.log(exponent))
         for asymptote in (min(0.99, top + 0.02), 0.5 * (1 + top))
-        for midpoint in np.quantile(logs, (0.2, 0.5, 0.9))
+        for midpoint in midpoints
         for exponent in (0.5, 1.0, 3.0)
     ]
     scale = np.array([0.1, 1.0, 0.5])

@@ -17,6 +17,10 @@ MIN_SPAN = 4.0
 # GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
 SMALLEST_GENERATIONS = 2
 
+_NO_COMMON = (
+    f"No settling is shown: no n is common to the last budgets over a factor of {MIN_SPAN:g}."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BestGenerations:
@@ -210,11 +214,12 @@ def _growth(sets: Sequence[BestGenerations]) -> _Answer:
             f"The sets of best n rise {ends}, but at {at.budget:.3g} the set holds the {edge} n "
             "measured there: the rise may come from the n that could be planned at each budget."
         )
-    refusal = "No settling is shown: no n is common to the last budgets over a factor of 4."
+    refusal = _NO_COMMON
     for start in range(1, len(sets) - 1):
         settled = _settled(sets, start)
         if isinstance(settled, str):
-            refusal = settled
+            # The longest stretch that came nearest to settling explains most.
+            refusal = settled if refusal == _NO_COMMON else refusal
             continue
         begin = sets[start].budget
         return (
@@ -237,7 +242,7 @@ def _settled(sets: Sequence[BestGenerations], start: int) -> tuple[int, ...] | s
     span = tail[-1].budget / tail[0].budget
     # Budgets are often written in rounded factors.
     if not common or len(tail) < 2 or span < MIN_SPAN * (1 - 1e-9):
-        return "No settling is shown: no n is common to the last budgets over a factor of 4."
+        return _NO_COMMON
     if any(s.right_censored for s in tail):
         return (
             "No settling is shown: the largest n of the grid is not excluded at the last "
