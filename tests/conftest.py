@@ -17,6 +17,7 @@ SMALL = (
     "grid.num_generations=[2,4]",
     "grid.problems_per_batch=[4]",
     "grid.seeds=[0]",
+    "grid.tolerance=0.02",
     "evaluation.samples_per_problem=2",
     "task.num_eval_problems=32",
 )
