@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from isosweep.analysis.figure import Axis, Figure, HeatMap, Series
 
@@ -51,7 +51,7 @@ def _plotly_axis(axis: Axis, *, category: bool) -> dict[str, Any]:
     elif axis.log:
         layout |= {"type": "log", "exponentformat": "power", "dtick": "D2"}
     if axis.ticks:
-        del layout["dtick"]
+        layout.pop("dtick", None)
         layout["tickmode"] = "array"
         layout["tickvals"] = [value for value, _ in axis.ticks]
         layout["ticktext"] = [label for _, label in axis.ticks]
@@ -145,13 +145,11 @@ def _png_axes(figure: Figure, axes: Axes) -> None:
         axes.set_xscale("log")
     if figure.y.log:
         axes.set_yscale("log", base=2)
-    if figure.y.ticks:
-        axes.yaxis.set_major_locator(FixedLocator([value for value, _ in figure.y.ticks]))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.set_yticks(
-            [value for value, _ in figure.y.ticks], [label for _, label in figure.y.ticks]
-        )
-        axes.yaxis.set_minor_formatter(NullFormatter())
+    for described, axis in ((figure.x, axes.xaxis), (figure.y, axes.yaxis)):
+        if described.ticks:
+            values, labels = zip(*described.ticks, strict=True)
+            axis.set_ticks(values, labels)
+            axis.set_minor_locator(NullLocator())
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

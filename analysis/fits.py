@@ -165,7 +165,7 @@ def _solve(
         (asymptote, midpoint, math.log(exponent))
         for asymptote in (min(0.99, top + 0.02), 0.5 * (1 + top))
         for midpoint in midpoints
-        for exponent in (0.5, 1.0, 3.0)
+        for exponent in (0.7, 2.0)
     ]
     scale = np.array([0.1, 1.0, 0.5])
     results = [

@@ -52,7 +52,24 @@ def _blend(position: float) -> str:
 
 
 def _compute_axis(data: SweepData) -> Axis:
-    return Axis(title=f"training compute per run ({UNITS[data.plan.budget_unit]})", log=True)
+    """Compute on a logarithmic axis, with ticks at the budgets that leave each other room."""
+    budgets = sorted(data.plan.budgets)
+    # Eight labels fit side by side.
+    room = max(1.2, (budgets[-1] / budgets[0]) ** (1 / 8))
+    ticks: list[float] = []
+    for budget in budgets:
+        if not ticks or budget >= ticks[-1] * room:
+            ticks.append(budget)
+    return Axis(
+        title=f"training compute per run ({UNITS[data.plan.budget_unit]}), ticks at budgets",
+        log=True,
+        ticks=tuple((budget, short_number(budget)) for budget in ticks),
+    )
+
+
+def short_number(value: float) -> str:
+    """Three significant digits, as `12`, `6.4e4` or `1e11`."""
+    return f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
 
 
 def reward_figure(data: SweepData, frontier: Frontier) -> Figure:
@@ -92,6 +109,8 @@ def reward_figure(data: SweepData, frontier: Frontier) -> Figure:
                     color=colors[n],
                     dash=dashes[B],
                     width=2.0,
+                    marker="circle",
+                    size=4,
                 )
             )
         series.append(Series(x=(), y=(), label=f"n = {n}", color=colors[n], width=2.0))
@@ -173,7 +192,7 @@ def best_generations_figure(data: SweepData, saturation: Saturation) -> Figure:
         y=tuple(float(o.best) for o in optima),
         text=tuple(f"best mean: n={o.best}" for o in optima),
         label="best mean",
-        dash="dot",
+        dash=None,
         marker="circle",
         size=7,
     )
@@ -209,7 +228,7 @@ def heat_map_figure(data: SweepData, frontier: Frontier) -> Figure:
 
     return Figure(
         name="heat_map",
-        title=f"Mean reward at {budget:.3g} {UNITS[data.plan.budget_unit]}",
+        title=f"Mean reward at {short_number(budget)} {UNITS[data.plan.budget_unit]}",
         caption="Mean over seeds of every (n, B) at the largest budget. R: rejected by the plan; "
         "–: no run has come that far.",
         x=Axis(title="problems per batch, B"),
@@ -242,7 +261,7 @@ def compute_figure(data: SweepData) -> Figure:
                 x=tuple(cell.budget * shift for cell, _ in cells),
                 y=tuple(measured / cell.planned_compute for cell, measured in cells),
                 text=tuple(
-                    f"n={n}, B={c.problems_per_batch}, seed {c.seed}, budget {c.budget:.3g}"
+                    f"n={n}, B={c.problems_per_batch}, seed {c.seed}, budget {short_number(c.budget)}"
                     for c, _ in cells
                 ),
                 label=f"n = {n}",

@@ -108,7 +108,7 @@ def _too_little(frontier: Frontier) -> str | None:
         )
     if len(judged) < MIN_BUDGETS:
         return (
-            f"Only {len(judged)} budgets have {MIN_GENERATIONS} or more n measured; "
+            f"Too few budgets with {MIN_GENERATIONS} or more n measured: {len(judged)}; "
             f"at least {MIN_BUDGETS} are needed to show growth and its end."
         )
     if frontier.seed_sd is None:

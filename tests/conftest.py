@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -34,6 +34,13 @@ def _quiet_libraries() -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = value
+
+
+def missing(part: str, reason: str) -> NoReturn:
+    """Skip a test whose `part` is missing here; fail if ISOSWEEP_REQUIRE lists the part."""
+    if part in os.environ.get("ISOSWEEP_REQUIRE", "").split(","):
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def make_config(*overrides: str) -> SweepConfig:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, isosweep
+from tests.conftest import SMALL, isosweep, missing
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,24 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = isosweep(*SMALL, "budget=1e10", cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert "must be a directory that can be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.disk
+def test_a_read_only_directory_is_named(tmp_path: Path) -> None:
+    mount = tmp_path / "frozen"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(mount)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        missing("disk", f"cannot mount a tmpfs: {mounted.stderr.strip()}")
+    try:
+        settings = (*SMALL, "budget=1e10", f"sweeps_dir={mount}/sweeps")
+        done = isosweep(*settings, cwd=tmp_path, check=False)
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
+    assert done.returncode == 2
+    assert "Read-only file system" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -32,6 +32,7 @@ from tests.analysis.sweeps import (
 )
 
 CONFIG = AnalysisConfig(name="default")
+SMALL = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=BUDGETS[:3])
 REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
 
 
@@ -98,18 +99,18 @@ def test_one_run_of_a_sweep_is_enough_for_a_report(tmp_path: Path, num_budgets: 
 
 
 def test_a_truncated_last_line_costs_that_line_only(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD)
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     records = paths.run("run-n8-B4-s0").records
     records.write_bytes(records.read_bytes()[:-40])
     data = load_sweep(paths)
     missing = [r.cell for r in data.readings if r.reading == "missing"]
-    assert [(c.run_id, c.budget) for c in missing] == [("run-n8-B4-s0", BUDGETS[-1])]
+    assert [(c.run_id, c.budget) for c in missing] == [("run-n8-B4-s0", BUDGETS[2])]
     assert len(data.problems) == 1
     run(paths)
 
 
 def test_a_failed_run_is_listed_with_its_reason(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD)
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     write_json(
         paths.run("run-n8-B4-s0").state, {"status": "failed", "reason": "loss was <nan> & stopped"}
     )
@@ -134,14 +135,14 @@ def test_a_budget_between_two_records_is_interpolated_in_log_compute(tmp_path: P
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, model="<script>alert(1)</script>")
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL, model="<script>alert(1)</script>")
     page = run(paths).report.read_text()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
 def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    page = run(write_sweep(tmp_path, REWARD)).report.read_text()
+    page = run(write_sweep(tmp_path, REWARD, plan=SMALL)).report.read_text()
     assert page.count(get_plotlyjs()) == 1
     own = page.replace(get_plotlyjs(), "")
     assert not re.findall(r"(?:src|href)\s*=", own)
@@ -150,7 +151,7 @@ def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_analysing_twice_writes_the_same_numbers(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD)
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     run(paths)
     first = paths.fits.read_text(), paths.frontier.read_text()
     run(paths)
