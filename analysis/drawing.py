@@ -41,7 +41,19 @@ def to_plotly(figure: Figure) -> Any:
     if figure.heat_map is not None:
         # Plotly draws the first row at the bottom.
         drawn.update_yaxes(autorange="reversed")
+        for row, column, text in _blank_cells(figure.heat_map):
+            drawn.add_annotation(x=column, y=row, text=text, showarrow=False)
     return drawn
+
+
+def _blank_cells(heat_map: HeatMap) -> list[tuple[int, int, str]]:
+    """Row, column and text of the cells without a value, in which plotly writes no text."""
+    return [
+        (i, j, heat_map.text[i][j])
+        for i, row in enumerate(heat_map.values)
+        for j, value in enumerate(row)
+        if value is None
+    ]
 
 
 def _plotly_axis(axis: Axis, *, category: bool) -> dict[str, Any]:
@@ -204,7 +216,7 @@ def _png_heat_map(drawn: matplotlib.figure.Figure, axes: Axes, heat_map: HeatMap
 def _png_cell_texts(axes: Axes, text: Sequence[Sequence[str]], level: Any) -> None:
     for row, cells in enumerate(text):
         for column, cell in enumerate(cells):
-            dark = bool(level[row, column] < 0.6)
+            dark = bool(level[row, column] < 0.6)  # False for blank cells, whose level is nan
             axes.text(
                 column,
                 row,

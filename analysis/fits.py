@@ -14,6 +14,8 @@ MIN_RECORDS = 5
 # How far C_mid may lie outside the records (a factor), and the range of exponents searched.
 _MIDPOINT_FACTOR = 1e3
 _EXPONENTS = (0.05, 20.0)
+# Steps of one search; fits that the data identify take about ten.
+_MAX_STEPS = 60
 # Standard errors that a rise above step 0 must exceed.
 _RISE = 2.0
 # Drop in chi2 by which the free fit must beat every curve whose C_mid lies past the last record:
@@ -169,7 +171,9 @@ def _solve(
     ]
     scale = np.array([0.1, 1.0, 0.5])
     results = [
-        least_squares(residuals, np.array(start), bounds=(lower, upper), x_scale=scale)
+        least_squares(
+            residuals, np.array(start), bounds=(lower, upper), x_scale=scale, max_nfev=_MAX_STEPS
+        )
         for start in starts
     ]
     best = min(results, key=lambda result: float(result.cost))

@@ -261,7 +261,7 @@ def compute_figure(data: SweepData) -> Figure:
                 x=tuple(cell.budget * shift for cell, _ in cells),
                 y=tuple(measured / cell.planned_compute for cell, measured in cells),
                 text=tuple(
-                    f"n={n}, B={c.problems_per_batch}, seed {c.seed}, budget {short_number(c.budget)}"
+                    f"n={n}, B={c.problems_per_batch}, seed {c.seed}, at {short_number(c.budget)}"
                     for c, _ in cells
                 ),
                 label=f"n = {n}",

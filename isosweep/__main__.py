@@ -1,5 +1,6 @@
 """The command line: `python -m isosweep [mode=...] [overrides]`, with Hydra's own habits."""
 
+import errno
 import sys
 from pathlib import Path
 
@@ -23,6 +24,12 @@ def _job(composed: DictConfig) -> None:
     except IsosweepError as error:
         print(f"isosweep: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except OSError as error:
+        # A disk that is full or read-only: what is on it stays, and mode=resume goes on from it.
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        print(f"isosweep: {error.filename or ''}: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Whole sweeps from the command line: real training, real kills, real disks."""
 
+import contextlib
 import json
 import os
 import signal
@@ -77,8 +78,7 @@ def test_a_killed_worker_is_retried_and_changes_no_record(straight: Path, tmp_pa
     state = read_state(run)
     assert state is not None
     os.kill(state.pid, signal.SIGKILL)
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, output
+    assert process.wait(timeout=300) == 0, _output(tmp_path)
     _assert_same_records(tmp_path, straight)
     after = read_state(run)
     assert after is not None
@@ -104,9 +104,8 @@ def test_ctrl_c_leaves_checkpoints_and_resume_trains_nothing_twice(
     process = _start(tmp_path)
     run = _wait_until_some_run_trains(tmp_path)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, output
-    assert "mode=resume" in output
+    assert process.wait(timeout=120) == 130, _output(tmp_path)
+    assert "mode=resume" in _output(tmp_path)
     state = read_state(run)
     assert state is not None
     assert state.status == "interrupted"
@@ -118,11 +117,21 @@ def test_ctrl_c_leaves_checkpoints_and_resume_trains_nothing_twice(
     assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
 
 
-def _start(cwd: Path) -> "subprocess.Popen[str]":
+def _start(cwd: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "isosweep", "budget=[1e10,2e10]", *SMALL, *QUIET]
-    return subprocess.Popen(
-        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    with (cwd.parent / f"{cwd.name}.log").open("w") as log:
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # A shell that started the tests in the background has switched SIGINT off.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+
+def _output(cwd: Path) -> str:
+    return (cwd.parent / f"{cwd.name}.log").read_text()
 
 
 def _wait_until_some_run_trains(cwd: Path) -> RunPaths:
@@ -171,7 +180,7 @@ def test_a_failing_run_is_reported_and_takes_nothing_else_down(tmp_path: Path) -
 def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", str(mount)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(mount)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode != 0:
         missing("disk", f"cannot mount a tmpfs: {mounted.stderr.strip()}")
@@ -182,12 +191,8 @@ def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
         (run,) = (RunPaths(path) for path in (mount / "runs").iterdir())
         before = run.records.read_bytes()
         filler = mount / "filler"
-        with filler.open("wb") as file:
-            try:
-                while True:
-                    file.write(b"x" * 4096)
-                    file.flush()
-            except OSError:
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(b"x" * 4096):
                 pass
         sweep = next(mount.glob("*/plan.json")).parent
         more = tuple(s.replace("budget=1e10", "budget=2e10") for s in settings)
