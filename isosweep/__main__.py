@@ -8,34 +8,53 @@ import hydra
 from omegaconf import DictConfig
 from rich.console import Console
 
-from isosweep.config import from_hydra
+from isosweep.config import SweepConfig, from_hydra
 from isosweep.errors import IsosweepError
-from isosweep.sweep import execute
+from isosweep.sweep import INTERRUPTED, check, execute
 
 _CONFIG = str(Path(__file__).resolve().parent / "conf")
-_statuses: list[int] = []
+_jobs: list[SweepConfig] = []
 
 
 @hydra.main(version_base="1.3", config_path=_CONFIG, config_name="config")
-def _job(composed: DictConfig) -> None:
-    """One job. A multirun goes on after failed runs; bad input ends it."""
+def _collect(composed: DictConfig) -> None:
+    """Hydra only composes: a bad last job of a multirun is told before the first one starts."""
     try:
-        _statuses.append(execute(from_hydra(composed), Console(highlight=False)))
+        _jobs.append(from_hydra(composed))
     except IsosweepError as error:
-        print(f"isosweep: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
+        _leave(error)
+
+
+def main() -> None:
+    """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
+    try:
+        _collect()
+    except SystemExit as error:
+        # Hydra ends with 1 when it cannot compose: an unknown config, key or a bad override.
+        sys.exit(2 if error.code == 1 else error.code)
+    console = Console(highlight=False)
+    worst = 0
+    try:
+        for job in _jobs[1:]:
+            check(job)
+        for job in _jobs:
+            worst = max(worst, execute(job, console))
+            if worst == INTERRUPTED:
+                break
+    except IsosweepError as error:
+        _leave(error)
     except OSError as error:
         # A disk that is full or read-only: what is on it stays, and mode=resume goes on from it.
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise
         print(f"isosweep: {error.filename or ''}: {error.strerror}", file=sys.stderr)
         sys.exit(1)
+    sys.exit(worst)
 
 
-def main() -> None:
-    """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
-    _job()
-    sys.exit(max(_statuses, default=0))
+def _leave(error: IsosweepError) -> None:
+    print(f"isosweep: {error}", file=sys.stderr)
+    sys.exit(error.exit_status)
 
 
 if __name__ == "__main__":

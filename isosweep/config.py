@@ -122,19 +122,18 @@ class TaskConfig:
         _positive("task", self, "num_train_problems", "num_eval_problems", "prompt_tokens")
         _positive("task", self, "completion_tokens", "max_completion_tokens")
         total = self.num_train_problems + self.num_eval_problems
-        most = sum(10**level for level in self.levels) // 4
+        each = math.ceil(total / len(self.levels))
+        # A quarter of all strings belongs to tasks; half of that leaves the drawing quick.
+        most = 10 ** min(self.levels) // 8
+        enough = math.ceil(math.log10(8 * each))
         _require(
-            total <= most,
+            each <= most,
             "task.num_train_problems",
             self.num_train_problems,
-            f"with task.num_eval_problems={self.num_eval_problems} it asks for {total} distinct "
-            f"problems, and levels {self.levels} are kept to {most} (a quarter of all)",
-            f"task.levels=[{self._level_for(total)}]",
+            f"with task.num_eval_problems={self.num_eval_problems} it asks for {each} distinct "
+            f"problems of each level, and level {min(self.levels)} has room for {most}",
+            f"task.levels=[{','.join(str(max(enough, level)) for level in self.levels)}]",
         )
-
-    @staticmethod
-    def _level_for(total: int) -> int:
-        return math.ceil(math.log10(4 * total))
 
     @property
     def mean_level(self) -> float:

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+import socket
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,18 @@ from isosweep.state import mark, read_state
 if TYPE_CHECKING:
     from isosweep.launchers.queue import Launcher, RunQueue
     from isosweep.tracking import BackgroundTracker
+
+
+# Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
+INTERRUPTED = 130
+
+
+def check(config: SweepConfig) -> None:
+    """Raise the IsosweepError that `execute` would, as far as can be told before it starts."""
+    if config.mode in ("run", "launch", "plan"):
+        make_plan(config)
+    if config.mode in ("run", "launch"):
+        _preflight(config)
 
 
 def execute(config: SweepConfig, console: Console) -> int:
@@ -213,17 +226,22 @@ def _interrupted(
         tracker.close("KILLED", [], None)
     again = f"python -m isosweep mode=resume sweep_dir={paths.root}"
     console.print(f"go on with: {again}", soft_wrap=True)
-    return 130
+    return INTERRUPTED
 
 
 def _cancel(plan: Plan, paths: SweepPaths, console: Console) -> int:
     """Stop every live run of the sweep, wherever it runs."""
     from isosweep.launchers.slurm import cancel_job
 
-    stopped = 0
+    stopped = missed = 0
     for run in plan.runs:
         state = read_state(paths.run(run.run_id))
         if state is None or not state.alive():
+            continue
+        if state.job_id is None and state.host != socket.gethostname():
+            where = f"process {state.pid} of {state.host}"
+            console.print(f"{run.run_id} is {where}: cancel it there", soft_wrap=True)
+            missed += 1
             continue
         mark(paths.run(run.run_id), "cancelled", "mode=cancel")
         if state.job_id is not None:
@@ -232,7 +250,7 @@ def _cancel(plan: Plan, paths: SweepPaths, console: Console) -> int:
             os.kill(state.pid, signal.SIGKILL)
         stopped += 1
     console.print(f"{stopped} runs cancelled")
-    return 0
+    return 1 if missed else 0
 
 
 def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:

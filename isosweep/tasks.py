@@ -39,7 +39,7 @@ def _draw(task: TaskConfig) -> list[Problem]:
     seen: set[str] = set()
     problems: list[Problem] = []
     while len(problems) < wanted:
-        # Unreachable levels would loop: TaskConfig bounds how many problems may be asked for.
+        # A level with too few strings would loop: TaskConfig bounds how many may be asked for.
         level = task.levels[len(problems) % len(task.levels)]
         digits = "".join(generator.choice("0123456789") for _ in range(level))
         if digits in seen or not is_task_problem(digits):
