@@ -26,12 +26,11 @@ def _collect(composed: DictConfig) -> None:
 
 
 def main() -> None:
-    """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
-    try:
-        _collect()
-    except SystemExit as error:
-        # Hydra ends with 1 when it cannot compose: an unknown config, key or a bad override.
-        sys.exit(2 if error.code == 1 else error.code)
+    """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C.
+
+    Hydra's own composition errors (an unknown config, an unknown key) keep Hydra's status, 1.
+    """
+    _collect()
     console = Console(highlight=False)
     worst = 0
     try:

@@ -19,18 +19,13 @@ import pytest
 from isosweep.compute import Compute
 from isosweep.config import TrackingConfig
 from isosweep.files import JsonObject, append_line
+from isosweep.mlflow_points import FinalStatus
+from isosweep.mlflow_tracker import MAX_BATCH_METRICS, MlflowTracker
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Plan, PlannedRun
 from isosweep.records import AttemptStart, Record, append_attempt, append_record
 from isosweep.state import RunState, RunStatus, write_state
-from isosweep.tracking import (
-    MAX_BATCH_METRICS,
-    BackgroundTracker,
-    FinalStatus,
-    MlflowTracker,
-    NullTracker,
-    make_tracker,
-)
+from isosweep.tracking import BackgroundTracker, NullTracker, make_tracker
 
 pytestmark = [
     pytest.mark.mlflow,
