@@ -25,13 +25,15 @@ Reading = Literal["exact", "interpolated", "missing"]
 class Curve:
     """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
 
-    `steps`, `compute` (in the plan's budget unit), `flops` and `reward` (avg@k): (records,).
+    `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (avg@k):
+    (records,).
     `successes`: (records, problems), how many of `samples_per_problem` completions were right.
     `status` and `status_reason` are what the run last reported of itself.
     """
 
     run: PlannedRun
     steps: IntArray
+    generations: IntArray
     compute: FloatArray
     flops: FloatArray
     reward: FloatArray
@@ -130,6 +132,7 @@ def load_curve(paths: RunPaths, run: PlannedRun, unit: BudgetUnit) -> tuple[Curv
     curve = Curve(
         run=run,
         steps=np.array([r.step for r in records], dtype=np.int64),
+        generations=np.array([r.compute.generations for r in records], dtype=np.int64),
         compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
         flops=np.array([r.compute.flops for r in records], dtype=np.float64),
         reward=np.array([r.reward for r in records], dtype=np.float64),
@@ -160,13 +163,13 @@ def read_cell(cell: Cell, curve: Curve) -> CellReading:
     log compute between the records on either side; missing where there is none on either side.
     """
     trained = curve.steps > 0
-    compute, reward, steps = curve.compute[trained], curve.reward[trained], curve.steps[trained]
+    compute, reward = curve.compute[trained], curve.reward[trained]
     missing = CellReading(cell=cell, reward=None, measured_compute=None, reading="missing")
     if not compute.size:
         return missing
     nearest = int(np.argmin(np.abs(compute - cell.budget)))
     measured = float(compute[nearest])
-    if sits_at(cell.budget, measured, int(steps[nearest])):
+    if sits_at(cell.budget, measured, int(curve.generations[trained][nearest])):
         value = float(reward[nearest])
         return CellReading(cell=cell, reward=value, measured_compute=measured, reading="exact")
     above = int(np.searchsorted(compute, cell.budget))

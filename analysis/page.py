@@ -72,8 +72,8 @@ def _name(data: SweepData, group: str) -> str:
     described = data.config_document.get(group)
     if isinstance(described, dict) and "name" in described:
         return str(described["name"])
-    cost_model = data.plan_document.get("cost_model")
-    known = cost_model if isinstance(cost_model, dict) else {}
+    models = data.plan_document.get("cost_models")
+    known = models[0] if isinstance(models, list) and isinstance(models[0], dict) else {}
     return str(known.get(group, f"unnamed {group}"))
 
 

@@ -18,9 +18,9 @@ from isosweep.analysis.load import SweepData, load_sweep
 from isosweep.analysis.page import render_page
 from isosweep.analysis.plots import describe_figures
 from isosweep.analysis.saturation import Saturation, Verdict, find_saturation
-from isosweep.config import AnalysisConfig
 from isosweep.files import JsonObject, write_json
 from isosweep.paths import SweepPaths
+from isosweep.settings import AnalysisConfig
 
 ANALYSIS_VERSION = 1
 CSV_COLUMNS = (

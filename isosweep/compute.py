@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-BudgetUnit = Literal["flops", "rollouts", "tokens"]
+BudgetUnit = Literal["flops", "rollouts", "tokens", "device_hours"]
 BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
 
 
@@ -11,22 +11,27 @@ BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
 class Compute:
     """Cumulative compute of a run's training (evaluation stands outside the budget).
 
-    Counts are exact; FLOPs follow `isosweep.flops`; `device_seconds` is training wall time times
-    devices and the only field that a second execution of the run would not reproduce.
+    `generations`: batches of n x B rollouts. Counts are exact; FLOPs follow `isosweep.flops`;
+    `device_seconds` is training wall time times devices and the only field that a second
+    execution of the run would not reproduce.
     """
 
+    generations: int = 0
     rollouts: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     prefill_flops: float = 0.0
     decode_flops: float = 0.0
+    old_policy_flops: float = 0.0
     reference_flops: float = 0.0
     training_flops: float = 0.0
     device_seconds: float = 0.0
 
     @property
     def flops(self) -> float:
-        return self.prefill_flops + self.decode_flops + self.reference_flops + self.training_flops
+        generation = self.prefill_flops + self.decode_flops
+        scoring = self.old_policy_flops + self.reference_flops
+        return generation + scoring + self.training_flops
 
     @property
     def tokens(self) -> int:
@@ -41,6 +46,12 @@ class Compute:
                 return float(self.rollouts)
             case "tokens":
                 return float(self.tokens)
+            case "device_hours":
+                return self.device_seconds / 3600
+
+    def has_reached(self, budget: float, unit: BudgetUnit) -> bool:
+        """Whether training has come up to `budget`, to the nearest generation."""
+        return has_reached(budget, self.spent(unit), self.generations)
 
     def __add__(self, other: "Compute") -> "Compute":
         return Compute(
@@ -48,20 +59,21 @@ class Compute:
         )
 
 
-def has_reached(budget: float, spent: float, steps: int) -> bool:
-    """Whether step `steps`, with `spent` so far, is the one nearest to `budget`, or past it.
+def has_reached(budget: float, spent: float, generations: int) -> bool:
+    """Whether `generations`, with `spent` so far, are those nearest to `budget`, or past it.
 
-    A step costs spent / steps on average, so the next step would end further from the budget than
-    this one once spent + half a step >= budget. It depends on the past alone: a run that goes on
-    reaches the same budgets at the same steps. The factor absorbs rounding of sums of floats.
+    A generation costs spent / generations on average, so the next one would end further from the
+    budget than this one once spent + half of that >= budget. It depends on the past alone: a run
+    that goes on reaches the same budgets at the same steps. The factor absorbs rounding of sums
+    of floats.
     """
-    return steps > 0 and (spent + spent / (2 * steps)) * (1 + 1e-12) >= budget
+    return generations > 0 and (spent + spent / (2 * generations)) * (1 + 1e-12) >= budget
 
 
-def sits_at(budget: float, spent: float, steps: int) -> bool:
-    """Whether a record after `steps` steps is the reading of `budget`.
+def sits_at(budget: float, spent: float, generations: int) -> bool:
+    """Whether a record after `generations` generations is the reading of `budget`.
 
-    It is the step nearest to the budget when all steps cost the same; three quarters of a step
-    leave room for steps that cost more than the mean.
+    It is the one nearest to the budget when all cost the same; three quarters of a generation
+    leave room for those that cost more than the mean.
     """
-    return steps > 0 and abs(spent - budget) <= 0.75 * spent / steps
+    return generations > 0 and abs(spent - budget) <= 0.75 * spent / generations

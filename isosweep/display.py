@@ -3,56 +3,94 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from isosweep.candidates import RULES
 from isosweep.compute import BudgetUnit
 from isosweep.config import SweepConfig
 from isosweep.paths import SweepPaths
 from isosweep.plan import Plan, PlannedRun
+from isosweep.scheduling import makespan, makespan_bound
+from isosweep.standing import Standing
 from isosweep.state import RunState, read_state
 
 
-def show_plan(plan: Plan, config: SweepConfig, console: Console) -> None:
-    """Print steps T by n (down) and B (across) for every budget, and what was rejected."""
-    problems = sorted(config.grid.problems_per_batch)
-    generations = sorted(config.grid.num_generations)
-    letters = dict(zip(sorted({r.rule for r in plan.rejected}), "abcdefghij", strict=False))
-    for budget in plan.budgets:
-        table = Table(title=f"steps T at {budget:g} {plan.budget_unit}", title_justify="left")
-        table.add_column("n", justify="right")
-        for B in problems:
-            table.add_column(f"B={B}", justify="right")
-        steps = {
-            (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}"
-            for c in plan.cells
-            if c.budget == budget
-        }
-        steps |= {
-            (r.num_generations, r.problems_per_batch): letters[r.rule]
-            for r in plan.rejected
-            if r.budget == budget
-        }
-        for n in generations:
-            table.add_row(str(n), *(steps.get((n, B), "") for B in problems))
-        console.print(table)
-    for rule, count in Counter(r.rule for r in plan.rejected).most_common():
+def show_plan(
+    plan: Plan, config: SweepConfig, standing: Standing, places: int, console: Console
+) -> None:
+    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals."""
+    rules = sorted({rejection.rule for rejection in plan.rejected}, key=RULES.index)
+    letters = dict(zip(rules, "abcdefghi", strict=False))
+    for axes in axes_of(plan):
+        for budget in plan.budgets:
+            console.print(_plan_table(plan, axes, budget, letters))
+    for rule, count in sorted(Counter(r.rule for r in plan.rejected).items()):
         example = next(r for r in plan.rejected if r.rule == rule)
         console.print(
             f"{letters[rule]}: {count} rejected by {rule}, e.g. n={example.num_generations} "
-            f"B={example.problems_per_batch}: {example.reason}"
+            f"B={example.problems_per_batch}: {example.reason}",
+            soft_wrap=True,
         )
-    total = sum(run.planned_flops for run in plan.runs)
+    if plan.mends:
+        rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
+        told = f"{rule} alone keeps out {count} candidates, most of all; the nearest needs {mend}"
+        console.print(told, soft_wrap=True)
+    console.print(_totals(plan, config, places), soft_wrap=True)
+    console.print(standing.described(), soft_wrap=True)
+
+
+def axes_of(plan: Plan) -> list[dict[str, Any]]:
+    """Every combination of values of `grid.axes` among the candidates; one, empty, without axes."""
+    found: list[dict[str, Any]] = []
+    for axes in [item.axes for item in plan.cells] + [item.axes for item in plan.rejected]:
+        if axes not in found:
+            found.append(axes)
+    return found
+
+
+def _plan_table(plan: Plan, axes: dict[str, Any], budget: float, letters: dict[str, str]) -> Table:
+    cells = [c for c in plan.cells if c.budget == budget and c.axes == axes]
+    rejected = [r for r in plan.rejected if r.budget == budget and r.axes == axes]
+    texts = {
+        (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}\n{_hours(c.device_hours)}"
+        for c in cells
+    }
+    texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
+    given = "".join(f", {name}={value}" for name, value in axes.items())
+    title = f"steps T, and device-hours, at {budget:g} {plan.budget_unit}{given}"
+    table = Table(title=title, title_justify="left", min_width=len(title))
+    table.add_column("n", justify="right")
+    problems = sorted({B for _, B in texts})
+    for B in problems:
+        table.add_column(f"B={B}", justify="right")
+    for n in sorted({n for n, _ in texts}):
+        table.add_row(str(n), *(texts.get((n, B), "") for B in problems))
+    return table
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}h" if hours >= 10 else f"{hours:.2g}h"
+
+
+def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
     hardware = config.hardware
-    hours = total / (hardware.peak_flops * hardware.utilization) / 3600
-    console.print(
+    seconds = [run.seconds for run in plan.runs]
+    hours = sum(seconds) * hardware.devices_per_run / 3600
+    end, bound = makespan(seconds, places) / 3600, makespan_bound(seconds, places) / 3600
+    flops = sum(run.planned_flops for run in plan.runs)
+    measured = hardware.calibrated_from
+    efficiency = f"as measured by {measured}" if measured else "efficiency assumed"
+    return (
         f"{len(plan.cells)} cells, {len(plan.rejected)} rejected, {len(plan.runs)} runs; "
-        f"{total:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone; "
-        f"about {hours:,.2g} {hardware.name} device-hours at {hardware.utilization:.0%} of peak "
-        f"(assumed), evaluation not counted"
+        f"{flops:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone\n"
+        f"about {_hours(hours)} on {hardware.name} devices ({efficiency}), evaluation "
+        f"included; {places} runs at once, longest first, end after {_hours(end)} "
+        f"(no schedule before {_hours(bound)})"
     )
 
 

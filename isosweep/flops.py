@@ -1,115 +1,161 @@
 """Model FLOPs of GRPO, phase by phase, from the architecture and token counts alone.
 
-Conventions (the ones of `torch.utils.flop_counter`, with causal attention counted exactly): a
-multiply-add is 2 FLOPs; embedding look-ups, norms, activations and softmax cost nothing; the LM
-head counts; attention counts the query-key pairs that are really attended, 4 x heads x head_dim
-FLOPs a pair and layer; grouped-query attention changes the projections but not the pairs; the
-backward pass is twice the forward pass; recomputation under gradient checkpointing is hardware
-cost and not counted. Token counts may be floats (means) or arrays; results follow their shape.
+Conventions, those of `torch.utils.flop_counter` but for attention: a multiply-add is 2 FLOPs;
+embedding look-ups, norms, activations, rotary angles and softmax cost nothing; the LM head
+counts, on the last position of a prompt and on completions; an attention pair costs 4 x heads x
+head_dim FLOPs a layer; grouped-query attention changes the projections but not the pairs; of a
+mixture of experts the router and the experts that a token is sent to count; the backward pass is
+twice the forward pass; recomputation under gradient checkpointing is hardware cost and not
+counted. Attention counts the pairs that a causal mask (and a sliding window) leaves; the counter
+sees the whole square, and `pairs="square"` agrees with it. Token counts may be floats (means) or
+arrays; results follow their shape.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isosweep.architecture import Architecture
+
 Count = float | NDArray[np.float64]
+Pairs = Literal["attended", "square"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Architecture:
-    """A dense decoder-only transformer with gated MLP (Qwen2, Llama): the numbers FLOPs need."""
+def linear_flops_per_token(arch: Architecture) -> float:
+    """FLOPs of all layers' linear maps (active experts and routers) for one token, forward."""
+    return 2.0 * arch.active_layer_weights
 
-    hidden_size: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    intermediate_size: int
-    vocab_size: int
 
-    @property
-    def layer_weights(self) -> int:
-        """Weights of one layer's linear maps: q, k, v, o and the gated MLP's three."""
-        attention = self.hidden_size * self.head_dim * 2 * (self.num_heads + self.num_kv_heads)
-        return attention + 3 * self.hidden_size * self.intermediate_size
+def head_flops_per_token(arch: Architecture) -> float:
+    """FLOPs of the LM head for one position, forward; a tied head costs the same."""
+    return 2.0 * arch.hidden_size * arch.vocab_size
 
-    @property
-    def linear_flops_per_token(self) -> float:
-        """FLOPs of all layers' linear maps for one token, forward."""
-        return 2.0 * self.num_layers * self.layer_weights
 
-    @property
-    def head_flops_per_token(self) -> float:
-        """FLOPs of the LM head for one position, forward."""
-        return 2.0 * self.hidden_size * self.vocab_size
-
-    @property
-    def attention_flops_per_pair(self) -> float:
-        """FLOPs of scores and weighted values for one query-key pair, all layers, forward."""
-        return 4.0 * self.num_layers * self.num_heads * self.head_dim
+def attention_flops(arch: Architecture, tokens: Count, pairs: Pairs = "attended") -> Count:
+    """FLOPs of scores and weighted values over a sequence of `tokens`, all layers, forward."""
+    per_pair = 4.0 * arch.num_heads * arch.head_dim
+    if pairs == "square":
+        return per_pair * arch.num_layers * tokens * tokens
+    full = _causal_pairs(tokens)
+    if arch.sliding_window is None:
+        return per_pair * arch.num_layers * full
+    beyond = np.maximum(tokens - arch.sliding_window, 0.0)
+    # Each token past the window leaves out one pair more than the token before it.
+    windowed = full - _causal_pairs(beyond)
+    full_layers = arch.num_layers - arch.num_sliding_layers
+    return per_pair * (full_layers * full + arch.num_sliding_layers * windowed)
 
 
 def _causal_pairs(tokens: Count) -> Count:
     return tokens * (tokens + 1) / 2
 
 
-def prefill_flops(arch: Architecture, prompt: Count) -> Count:
+def prefill_flops(arch: Architecture, prompt: Count, pairs: Pairs = "attended") -> Count:
     """FLOPs to read one prompt of `prompt` tokens; the head runs on its last position only."""
     return (
-        arch.linear_flops_per_token * prompt
-        + arch.head_flops_per_token
-        + arch.attention_flops_per_pair * _causal_pairs(prompt)
+        linear_flops_per_token(arch) * prompt
+        + head_flops_per_token(arch)
+        + attention_flops(arch, prompt, pairs)
     )
 
 
 def decode_flops(arch: Architecture, prompt: Count, completion: Count) -> Count:
     """FLOPs to sample `completion` tokens after the prefill, which already gave the first one.
 
-    The other completion - 1 tokens each take one forward pass of one token with the KV cache.
+    The other completion - 1 tokens each take one forward pass of one token with the KV cache,
+    which attends exactly the cached pairs.
     """
     passes = completion - 1
-    pairs = passes * prompt + _causal_pairs(passes)
-    per_token = arch.linear_flops_per_token + arch.head_flops_per_token
-    return per_token * passes + arch.attention_flops_per_pair * pairs
+    per_token = linear_flops_per_token(arch) + head_flops_per_token(arch)
+    attention = attention_flops(arch, prompt + passes) - attention_flops(arch, prompt)
+    return per_token * passes + attention
 
 
-def forward_flops(arch: Architecture, prompt: Count, completion: Count) -> Count:
+def forward_flops(
+    arch: Architecture, prompt: Count, completion: Count, pairs: Pairs = "attended"
+) -> Count:
     """FLOPs of one log-probability pass over a rollout; the head runs on the completion only."""
     tokens = prompt + completion
     return (
-        arch.linear_flops_per_token * tokens
-        + arch.head_flops_per_token * completion
-        + arch.attention_flops_per_pair * _causal_pairs(tokens)
+        linear_flops_per_token(arch) * tokens
+        + head_flops_per_token(arch) * completion
+        + attention_flops(arch, tokens, pairs)
     )
 
 
 @dataclass(frozen=True, kw_only=True)
+class Passes:
+    """Which passes a recipe and its generation backend make over each rollout.
+
+    `prompt_sharing`: rollouts that read a prompt once together: n with prefix caching, else 1.
+    `old_policy`: log-probabilities are computed again before the update, because the sampler's
+    are not the learner's (vLLM with importance-sampling correction) or the rollouts are used
+    more than once. `reference`: a KL term needs a frozen model's. `num_iterations`: updates made
+    with each rollout.
+    """
+
+    prompt_sharing: Count = 1.0
+    old_policy: bool = False
+    reference: bool = False
+    num_iterations: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class PhaseFlops:
-    """FLOPs by phase. `reference` is 0 for a recipe without KL term."""
+    """FLOPs by phase; 0 for a pass that is not made."""
 
     prefill: Count
     decode: Count
+    old_policy: Count
     reference: Count
     training: Count
 
     @property
     def total(self) -> Count:
-        return self.prefill + self.decode + self.reference + self.training
+        return self.prefill + self.decode + self.old_policy + self.reference + self.training
 
 
 def rollout_flops(
-    arch: Architecture, prompt: Count, completion: Count, *, reference_model: bool
+    arch: Architecture, prompt: Count, completion: Count, passes: Passes
 ) -> PhaseFlops:
-    """FLOPs of sampling one rollout and training on it once, strictly on-policy.
+    """FLOPs of sampling one rollout and making `passes` over it.
 
-    Every rollout reads its own prompt (no prefix sharing), as generation with `transformers`
-    does. On-policy GRPO needs no old-policy pass. Not counted: evaluation, optimiser update.
+    Not counted: evaluation, the optimiser's update.
     """
     forward = forward_flops(arch, prompt, completion)
     return PhaseFlops(
-        prefill=prefill_flops(arch, prompt),
+        prefill=prefill_flops(arch, prompt) / passes.prompt_sharing,
         decode=decode_flops(arch, prompt, completion),
-        reference=forward if reference_model else forward * 0.0,
-        training=3.0 * forward,
+        old_policy=forward * float(passes.old_policy),
+        reference=forward * float(passes.reference),
+        training=forward * (3.0 * passes.num_iterations),
     )
+
+
+def rollouts_for(
+    arch: Architecture, flops: float, prompt: float, completion: float, passes: Passes
+) -> float:
+    """Rollouts of these lengths that `flops` pays for: the inverse of `rollout_flops`."""
+    return flops / float(rollout_flops(arch, prompt, completion, passes).total)
+
+
+def completion_tokens_for(arch: Architecture, flops: float, prompt: float, passes: Passes) -> float:
+    """Tokens that each completion may have for one rollout to cost `flops`; at least 1.
+
+    The inverse of `rollout_flops` in the completion's length, by bisection down to neighbouring
+    floats: exact, and indifferent to windows. Raises ValueError when one token costs more.
+    """
+
+    def cost(completion: float) -> float:
+        return float(rollout_flops(arch, prompt, completion, passes).total)
+
+    if cost(1.0) > flops:
+        raise ValueError(f"one token after a prompt of {prompt:g} costs {cost(1.0):.4g} FLOPs")
+    low, high = 1.0, 2.0
+    while cost(high) <= flops:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if cost(middle) <= flops else (low, middle)
+    return low

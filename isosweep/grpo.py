@@ -17,7 +17,7 @@ from isosweep.compute import Compute
 from isosweep.files import write_json
 from isosweep.flops import rollout_flops
 from isosweep.paths import CHECKPOINT_COUNTERS
-from isosweep.spec import RunSpec
+from isosweep.spec import RunSpec, passes_of
 from isosweep.tasks import Problem, is_correct, training_problems
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
@@ -44,24 +44,22 @@ class Ledger:
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
+        self._passes = passes_of(spec.recipe, spec.generation, float(spec.num_generations))
         self.spent = Compute()
 
     def add(self, prompt_tokens: list[int], completion_tokens: list[int]) -> None:
         """Count rollouts: `prompt_tokens`, `completion_tokens`: (rollouts,)."""
         prompts = np.asarray(prompt_tokens, dtype=np.float64)
         completions = np.asarray(completion_tokens, dtype=np.float64)
-        flops = rollout_flops(
-            self._spec.model.architecture,
-            prompts,
-            completions,
-            reference_model=self._spec.recipe.beta > 0,
-        )
+        flops = rollout_flops(self._spec.model.architecture, prompts, completions, self._passes)
         self.spent += Compute(
+            generations=1,
             rollouts=len(prompt_tokens),
             prompt_tokens=sum(prompt_tokens),
             completion_tokens=sum(completion_tokens),
             prefill_flops=float(np.sum(flops.prefill)),
             decode_flops=float(np.sum(flops.decode)),
+            old_policy_flops=float(np.sum(flops.old_policy)),
             reference_flops=float(np.sum(flops.reference)),
             training_flops=float(np.sum(flops.training)),
         )
@@ -71,13 +69,13 @@ class Ledger:
 
 
 def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
-    """Model and tokenizer from a directory or hub name, in the run's precision."""
+    """Model and tokenizer from a directory or hub name, in the precision it is trained in."""
     tokenizer = AutoTokenizer.from_pretrained(directory, revision=spec.model.revision)
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     model = AutoModelForCausalLM.from_pretrained(
-        directory, revision=spec.model.revision, dtype=getattr(torch, spec.dtype)
+        directory, revision=spec.model.revision, dtype=getattr(torch, spec.weights_dtype)
     )
     return model, tokenizer
 
@@ -120,7 +118,10 @@ def _reward(spec: RunSpec, ledger: Ledger) -> Callable[..., list[float]]:
 
 
 def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
-    """TRL's settings for one optimiser update per generation of n x B completions."""
+    """TRL's settings: each update uses all n x B completions of one generation.
+
+    One generation serves `num_iterations` updates.
+    """
     recipe = spec.recipe
     cuda = spec.device == "cuda"
     return GRPOConfig(
@@ -130,6 +131,7 @@ def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
         per_device_train_batch_size=spec.micro_batch,
         gradient_accumulation_steps=spec.completions_per_step // spec.micro_batch,
         num_generations=spec.num_generations,
+        num_iterations=recipe.num_iterations,
         max_completion_length=spec.task.completion_limit,
         temperature=recipe.temperature,
         top_p=recipe.top_p,

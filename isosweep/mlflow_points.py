@@ -1,11 +1,10 @@
 """What MLflow is sent of a run's files: points, statuses and totals, all pure functions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from isosweep.compute import has_reached
+from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject
 from isosweep.plan import PlannedRun
 from isosweep.records import Record
@@ -56,14 +55,14 @@ def run_progress(
     signature: tuple[tuple[int, int] | None, ...],
     records: tuple[Record, ...],
     planned: PlannedRun,
-    spent: Callable[[Record], float],
+    unit: BudgetUnit,
 ) -> RunProgress:
     if not records:
         return RunProgress(signature)
     last = records[-1]
     return RunProgress(
         signature,
-        tuple(b for b in planned.milestones if has_reached(b, spent(last), last.step)),
+        tuple(b for b in planned.milestones if last.compute.has_reached(b, unit)),
         len(records),
         max(record.reward for record in records),
         max(record.unix_time for record in records),

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from isosweep.config import TrackingConfig
 from isosweep.mlflow_points import (
     FinalStatus,
     Point,
@@ -29,6 +28,7 @@ from isosweep.mlflow_points import (
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Plan, PlannedRun
 from isosweep.records import read_metrics, read_records
+from isosweep.settings import TrackingConfig
 from isosweep.state import RunState, read_state
 
 Params = Mapping[str, str | float | int]
@@ -249,7 +249,7 @@ class MlflowTracker:
         self._send(run, map(held_out_point, records))
         self._send(run, (training_point(line) for line in lines if line["step"] % stride == 0))
         self._progress[planned.run_id] = run_progress(
-            signature, records, planned, lambda record: record.compute.spent(self._plan.budget_unit)
+            signature, records, planned, self._plan.budget_unit
         )
 
     def _sync_status(self, planned: PlannedRun, state: RunState | None, run: _StoredRun) -> None:

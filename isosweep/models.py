@@ -1,19 +1,11 @@
 """Where a model's weights are, and what is missing when they are not."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
-from isosweep.config import BUILTIN_MODEL, ModelConfig
-
-# Names in a Hugging Face config.json and ours.
-_CONFIG_NAMES = {
-    "hidden_size": "hidden_size",
-    "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_heads",
-    "num_key_value_heads": "num_kv_heads",
-    "intermediate_size": "intermediate_size",
-    "vocab_size": "vocab_size",
-}
+from isosweep.architecture import architecture_from_config
+from isosweep.settings import BUILTIN_MODEL, ModelConfig
 
 
 def weights(model: ModelConfig) -> str:
@@ -45,7 +37,7 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
 def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
     config = directory / "config.json"
     try:
-        document = json.loads(config.read_text())
+        found = architecture_from_config(json.loads(config.read_text()))
     except (OSError, ValueError) as error:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
     problems = []
@@ -53,9 +45,11 @@ def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
         problems.append(
             (f"*.safetensors in {directory}", "save the weights there with save_pretrained")
         )
-    for theirs, ours in _CONFIG_NAMES.items():
-        value, planned = document.get(theirs), getattr(model, ours)
-        if value is not None and value != planned:
-            what = f"agreement of {config} with the plan: {theirs}={value}, model.{ours}={planned}"
-            problems.append((what, f"set model.{ours}={value}"))
+    planned = model.architecture
+    for field in fields(planned):
+        there, here = getattr(found, field.name), getattr(planned, field.name)
+        if there != here:
+            numbers = f"{field.name} is {there} there, {here} here"
+            what = f"agreement of {config} with the plan: {numbers}"
+            problems.append((what, f"set model.architecture.{field.name}={there}"))
     return problems

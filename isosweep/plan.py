@@ -3,22 +3,38 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from isosweep import __version__
+from isosweep.candidates import (
+    BUDGET_RULES,
+    RULES,
+    Candidates,
+    budget_that_works,
+    enumerate_candidates,
+    mends,
+    reason,
+)
 from isosweep.compute import BudgetUnit
-from isosweep.config import SweepConfig
+from isosweep.config import SweepConfig, Variant, variants
 from isosweep.errors import SettingError
 from isosweep.flops import rollout_flops
-from isosweep.spec import RunSpec, resolve_micro_batch, run_spec
+from isosweep.spec import RunSpec, passes_of, run_spec
 
-PLAN_VERSION = 1
+# 2: axes, device-hours, memory and micro-batch; all rules that a rejected candidate breaks.
+PLAN_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One feasible (n, B, T) at one budget, for one seed: its run read off at that budget."""
+    """One feasible (n, B, T) at one budget, for one seed: its run read off at that budget.
+
+    `device_hours`: what the run has taken by then, evaluation included. `axes`: the values of
+    `grid.axes` that the run was given.
+    """
 
     num_generations: int
     problems_per_batch: int
@@ -27,24 +43,36 @@ class Cell:
     budget: float
     planned_compute: float
     planned_flops: float
+    device_hours: float
     run_id: str
+    axes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """A candidate that is not planned: `rule` names the setting, `reason` gives the numbers."""
+    """A candidate that is not planned: `rule` names the setting, `reason` gives the numbers.
+
+    `rules`: all settings that it breaks, `rule` the first of them.
+    """
 
     num_generations: int
     problems_per_batch: int
+    num_steps: int
     seed: int
     budget: float
     rule: str
     reason: str
+    rules: tuple[str, ...]
+    axes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """One training run and the budgets at which cells read it off, ascending."""
+    """One training run and the budgets at which cells read it off, ascending.
+
+    `seconds`: predicted wall time to its last milestone; `micro_batch`: completions per device
+    and forward pass; `vllm_share`: memory fraction given to vLLM, 0 without it.
+    """
 
     run_id: str
     num_generations: int
@@ -54,13 +82,18 @@ class PlannedRun:
     milestones: tuple[float, ...]
     num_steps: int
     planned_flops: float
+    seconds: float
+    micro_batch: int
+    vllm_share: float = 0.0
+    axes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Cells and rejections partition the candidates: n x B x seed x budget.
+    """Cells and rejections partition the candidates: n x B x seed x budget x axes.
 
-    `sharing` is the FLOPs of the runs over the FLOPs of training every cell alone.
+    `mends`: for each setting that rejects, how many candidates it alone rejects, and with which
+    value the nearest of them would be planned.
     """
 
     budget_unit: BudgetUnit
@@ -68,9 +101,11 @@ class Plan:
     cells: tuple[Cell, ...]
     runs: tuple[PlannedRun, ...]
     rejected: tuple[Rejection, ...]
+    mends: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def sharing(self) -> float:
+        """FLOPs of the runs over the FLOPs of training every cell alone."""
         alone = math.fsum(cell.planned_flops for cell in self.cells)
         return math.fsum(run.planned_flops for run in self.runs) / alone
 
@@ -81,180 +116,214 @@ class Plan:
         return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:8]
 
 
-def completion_cost(config: SweepConfig) -> tuple[float, float]:
-    """Planned cost of one rollout: (in the budget's unit, in FLOPs), at the task's mean lengths."""
-    prompt = config.task.planned_prompt_tokens
-    completion = config.task.planned_completion_tokens
-    phases = rollout_flops(
-        config.model.architecture, prompt, completion, reference_model=config.recipe.beta > 0
-    )
-    flops = float(phases.total)
-    match config.unit:
-        case "flops":
-            return flops, flops
-        case "tokens":
-            return prompt + completion, flops
-        case "rollouts":
-            return 1.0, flops
-
-
 def make_plan(config: SweepConfig) -> Plan:
     """Enumerate, cost and check every candidate; group the cells into runs.
 
     Raises SettingError when no candidate is feasible, naming the rule that rejects most.
     """
-    cost, flops = completion_cost(config)
+    tables = enumerate_candidates(config)
+    if not any(table.feasible.any() for table in tables):
+        raise _nothing_feasible(config, tables)
     cells: list[Cell] = []
-    rejected: list[Rejection] = []
     runs: list[PlannedRun] = []
-    grid = config.grid
-    for problems in sorted(grid.problems_per_batch):
-        for generations in sorted(grid.num_generations):
-            completions = problems * generations
-            for seed in sorted(grid.seeds):
-                run_cells = []
-                spec: RunSpec | None = None
-                for budget in config.budgets:
-                    steps = _nearest_steps(budget, cost * completions)
-                    broken = _broken_rule(config, generations, problems, steps, budget, cost)
-                    if broken is not None:
-                        rejected.append(
-                            Rejection(
-                                num_generations=generations,
-                                problems_per_batch=problems,
-                                seed=seed,
-                                budget=budget,
-                                rule=broken[0],
-                                reason=broken[1],
-                            )
-                        )
-                        continue
-                    spec = spec or run_spec(
-                        config,
-                        num_generations=generations,
-                        problems_per_batch=problems,
-                        seed=seed,
-                    )
-                    run_cells.append(
-                        Cell(
-                            num_generations=generations,
-                            problems_per_batch=problems,
-                            num_steps=steps,
-                            seed=seed,
-                            budget=budget,
-                            planned_compute=steps * completions * cost,
-                            planned_flops=steps * completions * flops,
-                            run_id=spec.run_id,
-                        )
-                    )
-                if spec is not None:
-                    runs.append(_run(spec, run_cells))
-                    cells.extend(run_cells)
-    if not cells:
-        raise _nothing_feasible(rejected)
+    rejected: list[Rejection] = []
+    for table in tables:
+        _collect(table, cells, runs, rejected)
     return Plan(
         budget_unit=config.unit,
         budgets=config.budgets,
         cells=tuple(cells),
         runs=tuple(runs),
         rejected=tuple(rejected),
+        mends=_mends(config, tables),
     )
 
 
-def _nearest_steps(budget: float, step_cost: float) -> int:
-    return max(1, math.floor(budget / step_cost + 0.5))
+def _collect(
+    found: Candidates, cells: list[Cell], runs: list[PlannedRun], rejected: list[Rejection]
+) -> None:
+    """Append one variant's cells, runs and rejections, by B, n, seed and budget."""
+    variant, config = found.variant, found.variant.config
+    for j, B in enumerate(found.problems_per_batch.tolist()):
+        for i, n in enumerate(found.num_generations.tolist()):
+            if not found.listed[i, j]:
+                continue
+            for seed in sorted(config.grid.seeds):
+                spec = _spec(found, i, j, seed) if found.longest[i, j] >= 0 else None
+                milestones = []
+                for k, budget in enumerate(config.budgets):
+                    place = {"num_generations": n, "problems_per_batch": B, "seed": seed}
+                    place |= {"num_steps": int(found.steps[i, j, k]), "axes": variant.axes}
+                    if spec is None or not found.feasible[i, j, k]:
+                        rejected.append(_rejection(found, i, j, k, budget, place))
+                        continue
+                    milestones.append(budget)
+                    cells.append(_cell(found, i, j, k, spec, budget, place))
+                if spec is not None:
+                    runs.append(_run(found, i, j, spec, milestones))
 
 
-def _run(spec: RunSpec, cells: list[Cell]) -> PlannedRun:
-    longest = cells[-1]
+def _spec(found: Candidates, i: int, j: int, seed: int) -> RunSpec:
+    return run_spec(
+        found.variant.config,
+        num_generations=int(found.num_generations[i]),
+        problems_per_batch=int(found.problems_per_batch[j]),
+        seed=seed,
+        micro_batch=int(found.memory.micro_batch[i, j]),
+    )
+
+
+def _cell(
+    found: Candidates, i: int, j: int, k: int, spec: RunSpec, budget: float, place: dict[str, Any]
+) -> Cell:
+    steps = int(found.steps[i, j, k])
+    devices = found.variant.config.hardware.devices_per_run
+    return Cell(
+        **place,
+        budget=budget,
+        planned_compute=float(found.spent[i, j, k]),
+        planned_flops=steps * float(found.flops[i, j]),
+        device_hours=float(found.run_seconds[i, j, k]) * devices / 3600,
+        run_id=spec.run_id,
+    )
+
+
+def run_specs(config: SweepConfig) -> dict[str, RunSpec]:
+    """What every run of the config's plan is trained with, by run id."""
+    specs = {}
+    for found in enumerate_candidates(config):
+        for i, j in zip(*np.nonzero(found.longest >= 0), strict=True):
+            for seed in config.grid.seeds:
+                spec = _spec(found, int(i), int(j), seed)
+                specs[spec.run_id] = spec
+    return specs
+
+
+def _rejection(
+    found: Candidates, i: int, j: int, k: int, budget: float, place: dict[str, Any]
+) -> Rejection:
+    broken = int(found.broken[i, j, k])
+    rules = tuple(rule for bit, rule in enumerate(RULES) if broken >> bit & 1)
+    why = reason(found, rules[0], i, j, k)
+    return Rejection(**place, budget=budget, rule=rules[0], reason=why, rules=rules)
+
+
+def _run(found: Candidates, i: int, j: int, spec: RunSpec, milestones: list[float]) -> PlannedRun:
+    last = int(found.longest[i, j])
+    steps = int(found.steps[i, j, last])
     return PlannedRun(
         run_id=spec.run_id,
         num_generations=spec.num_generations,
         problems_per_batch=spec.problems_per_batch,
         seed=spec.seed,
         learning_rate=spec.learning_rate,
-        milestones=tuple(cell.budget for cell in cells),
-        num_steps=longest.num_steps,
-        planned_flops=longest.planned_flops,
+        milestones=tuple(milestones),
+        num_steps=steps,
+        planned_flops=steps * float(found.flops[i, j]),
+        seconds=float(found.run_seconds[i, j, last]),
+        micro_batch=spec.micro_batch,
+        vllm_share=float(found.memory.vllm_share[i, j]),
+        axes=found.variant.axes,
     )
 
 
-def _broken_rule(
-    config: SweepConfig, n: int, B: int, steps: int, budget: float, cost: float
-) -> tuple[str, str] | None:
-    """The first rule that a candidate breaks, as (setting, reason with numbers), or None."""
-    grid, problems = config.grid, config.task.num_train_problems
-    completions = n * B
-    spent = steps * completions * cost
-    if completions > grid.max_completions_per_step:
-        return "grid.max_completions_per_step", (
-            f"n x B = {n} x {B} = {completions} exceeds {grid.max_completions_per_step}"
-        )
-    if problems < B:
-        return "task.num_train_problems", f"B = {B} exceeds the {problems} training problems"
-    if resolve_micro_batch(config.recipe, completions) is None:
-        return "recipe.micro_batch", (
-            f"n x B = {n} x {B} = {completions} is not a multiple of {config.recipe.micro_batch}"
-        )
-    if steps < grid.min_steps:
-        return "grid.min_steps", f"T = {steps} is below {grid.min_steps}"
-    if steps > grid.max_steps:
-        return "grid.max_steps", f"T = {steps} exceeds {grid.max_steps}"
-    if abs(spent - budget) > grid.tolerance * budget:
-        return "grid.tolerance", (
-            f"T = {steps} spends {spent:.4g}, {abs(spent / budget - 1):.1%} off {budget:.4g}; "
-            f"allowed {grid.tolerance:.1%}"
-        )
-    epochs = steps * B / problems
-    if epochs > grid.max_epochs:
-        return "grid.max_epochs", (
-            f"T x B = {steps} x {B} passes {epochs:.1f} times over {problems} problems; "
-            f"allowed {grid.max_epochs:g}"
-        )
-    return None
+def _mends(config: SweepConfig, tables: tuple[Candidates, ...]) -> dict[str, tuple[int, str]]:
+    """For each rule: how many candidates it alone rejects, and what would free the nearest."""
+    found = {}
+    seeds = len(config.grid.seeds)
+    for bit, rule in enumerate(RULES):
+        count, nearest = 0, ""
+        for table in tables:
+            alone = table.listed[..., None] & (table.broken == 1 << bit)
+            count += int(alone.sum()) * seeds
+            if alone.any() and not nearest:
+                nearest = mends(table, rule, *_nearest(table, rule, alone))
+        if count:
+            found[rule] = (count, nearest)
+    return found
 
 
-def _nothing_feasible(rejected: list[Rejection]) -> SettingError:
-    rules = [rejection.rule for rejection in rejected]
-    worst = max(sorted(set(rules)), key=rules.count)
-    of_rule = [rejection for rejection in rejected if rejection.rule == worst]
-    nearest = {
-        "grid.max_completions_per_step": lambda r: r.num_generations * r.problems_per_batch,
-        "task.num_train_problems": lambda r: r.problems_per_batch,
-        "recipe.micro_batch": lambda r: r.num_generations,
+def _nearest(table: Candidates, rule: str, where: Any) -> tuple[int, int, int]:
+    """The candidate of `where` that comes nearest to keeping `rule`: (i, j, k)."""
+    completions = table.num_generations[:, None, None] * table.problems_per_batch[None, :, None]
+    distance = {
+        "grid.tolerance": np.abs(table.spent / table.budgets - 1),
+        "grid.min_steps": -table.steps,
+        "grid.max_steps": table.steps,
+        "grid.max_epochs": table.steps * table.problems_per_batch[None, :, None],
+        "launcher.slurm.timeout_min": table.run_seconds,
+    }.get(rule, completions)
+    ranked = np.where(where, distance, np.inf)
+    i, j, k = np.unravel_index(int(np.argmin(ranked)), ranked.shape)
+    return int(i), int(j), int(k)
+
+
+def _nothing_feasible(config: SweepConfig, tables: tuple[Candidates, ...]) -> SettingError:
+    """The rule that rejects most, and what would free the candidate that breaks the fewest."""
+    broken = [_broken_rules(table) for table in tables]
+    seeds = len(config.grid.seeds)
+    counts = {
+        rule: seeds * sum(int((t.broken[t.listed] >> bit & 1).sum()) for t in tables)
+        for bit, rule in enumerate(RULES)
     }
-    example = of_rule[-1] if worst in ("grid.max_steps", "grid.max_epochs") else of_rule[0]
-    advice = {
-        "grid.min_steps": "a larger budget, or grid.min_steps=1",
-        "grid.max_steps": "a smaller budget, or a larger grid.max_steps",
-        "grid.max_epochs": "a smaller budget, or a larger task.num_train_problems",
-        "grid.tolerance": "a larger budget (more steps to round), or a larger grid.tolerance",
-    }.get(worst) or f"{worst}={nearest[worst](example)}"
+    worst = max(RULES, key=lambda rule: counts[rule])
+    fewest = min(int(number.min()) for number in broken)
+    table, number = next(
+        pair for pair in zip(tables, broken, strict=True) if pair[1].min() == fewest
+    )
+    where = number == fewest
+    bit = next(bit for bit in range(len(RULES)) if (table.broken[where] >> bit & 1).any())
+    where &= (table.broken >> bit & 1) == 1
+    i, j, k = _nearest(table, RULES[bit], where)
+    rules = [rule for b, rule in enumerate(RULES) if int(table.broken[i, j, k]) >> b & 1]
+    choices = [mends(table, rule, i, j, k) for rule in rules if rule not in BUDGET_RULES]
+    if len(choices) < len(rules):
+        choices.append(budget_that_works(table, i, j))
+    total = seeds * sum(int(table.listed.sum()) * len(table.budgets) for table in tables)
     return SettingError(
         "budget",
-        ",".join(f"{b:g}" for b in sorted({r.budget for r in rejected})),
-        f"none of {len(rejected)} candidates is feasible; {len(of_rule)} break {worst}: "
-        f"for n={example.num_generations}, B={example.problems_per_batch}, {example.reason}",
-        advice,
+        ",".join(f"{budget:g}" for budget in config.budgets),
+        f"none of {total} candidates is feasible; {counts[worst]} break {worst}. The nearest is "
+        f"n={table.num_generations[i]}, B={table.problems_per_batch[j]} at "
+        f"{config.budgets[k]:g}: {'; '.join(reason(table, rule, i, j, k) for rule in rules)}",
+        " ".join(choices),
     )
+
+
+def _broken_rules(table: Candidates) -> Any:
+    """How many rules each candidate breaks, (N, M, K); more than all for those not listed."""
+    number = sum((table.broken >> bit & 1) for bit in range(len(RULES)))
+    return np.where(table.listed[..., None], number, len(RULES) + 1)
 
 
 def plan_document(plan: Plan, config: SweepConfig) -> dict[str, Any]:
-    """What `plan.json` holds."""
-    cost, flops = completion_cost(config)
+    """What `plan.json` holds; `isosweep/plan.schema.json` describes it."""
     return {
         "version": PLAN_VERSION,
         "isosweep": __version__,
         "plan_id": plan.plan_id,
-        "cost_model": {
-            "prompt_tokens": config.task.planned_prompt_tokens,
-            "completion_tokens": config.task.planned_completion_tokens,
-            "cost_per_rollout": cost,
-            "flops_per_rollout": flops,
-            "model": config.model.name,
-            **asdict(config.model.architecture),
-        },
+        "cost_models": [_cost_model(variant) for variant in variants(config)],
         **asdict(plan),
+    }
+
+
+def _cost_model(variant: Variant) -> dict[str, Any]:
+    """What one variant's costs were computed from; FLOPs are of one rollout of the smallest n."""
+    config = variant.config
+    prompt = config.task.planned_prompt_tokens
+    completion = config.task.planned_completion_tokens
+    passes = passes_of(config.recipe, config.generation, float(min(config.grid.num_generations)))
+    phases = rollout_flops(config.model.architecture, prompt, completion, passes)
+    return {
+        "axes": variant.axes,
+        "model": config.model.name,
+        "architecture": asdict(config.model.architecture),
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "passes": asdict(passes),
+        "flops_per_rollout": {name: float(value) for name, value in asdict(phases).items()},
+        "hardware": asdict(config.hardware),
+        "generation": asdict(config.generation),
     }
 
 
@@ -268,5 +337,9 @@ def plan_from_document(document: dict[str, Any]) -> Plan:
             PlannedRun(**{**run, "milestones": tuple(run["milestones"])})
             for run in document["runs"]
         ),
-        rejected=tuple(Rejection(**rejection) for rejection in document["rejected"]),
+        rejected=tuple(
+            Rejection(**{**rejection, "rules": tuple(rejection["rules"])})
+            for rejection in document["rejected"]
+        ),
+        mends={rule: (count, mend) for rule, (count, mend) in document["mends"].items()},
     )

@@ -6,12 +6,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from isosweep.config import (
+from isosweep.config import SweepConfig, build
+from isosweep.flops import Count, Passes
+from isosweep.settings import (
     EvaluationConfig,
-    HardwareConfig,
+    GenerationConfig,
     ModelConfig,
     RecipeConfig,
-    SweepConfig,
     TaskConfig,
 )
 
@@ -31,8 +32,11 @@ class RunSpec:
     task: TaskConfig
     recipe: RecipeConfig
     evaluation: EvaluationConfig
+    generation: GenerationConfig
     device: str
+    devices: int
     dtype: str
+    weights_dtype: str
     gradient_checkpointing: bool
     num_generations: int
     problems_per_batch: int
@@ -51,14 +55,8 @@ class RunSpec:
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> "RunSpec":
-        groups = {
-            "model": ModelConfig,
-            "task": TaskConfig,
-            "recipe": RecipeConfig,
-            "evaluation": EvaluationConfig,
-        }
-        built = {name: kind(**document[name]) for name, kind in groups.items()}
-        return RunSpec(**{**document, **built})
+        spec: RunSpec = build(RunSpec, document, "spec")
+        return spec
 
     @property
     def run_id(self) -> str:
@@ -92,33 +90,44 @@ def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
             return recipe.learning_rate
 
 
-def resolve_micro_batch(recipe: RecipeConfig, completions: int) -> int | None:
-    """Completions per forward pass, or None where the recipe's own does not divide n x B."""
-    if recipe.micro_batch is not None:
-        return recipe.micro_batch if completions % recipe.micro_batch == 0 else None
-    largest = min(completions, recipe.max_micro_batch)
-    return next(size for size in range(largest, 0, -1) if completions % size == 0)
+def passes_of(recipe: RecipeConfig, generation: GenerationConfig, num_generations: Count) -> Passes:
+    """The passes that a recipe and a generation backend make over a rollout.
+
+    TRL computes old log-probabilities when rollouts are used more than once, or when the
+    sampler's are not the learner's and importance sampling corrects for it.
+    """
+    return Passes(
+        prompt_sharing=num_generations if generation.prefix_sharing else 1.0,
+        old_policy=recipe.num_iterations > 1 or generation.importance_sampling_correction,
+        reference=recipe.beta > 0,
+        num_iterations=recipe.num_iterations,
+    )
 
 
 def run_spec(
-    config: SweepConfig, *, num_generations: int, problems_per_batch: int, seed: int
+    config: SweepConfig,
+    *,
+    num_generations: int,
+    problems_per_batch: int,
+    seed: int,
+    micro_batch: int,
 ) -> RunSpec:
     """The run that serves every budget of one (n, B, seed)."""
-    completions = num_generations * problems_per_batch
-    micro_batch = resolve_micro_batch(config.recipe, completions)
-    assert micro_batch is not None, "the plan rejects such a candidate"
-    hardware: HardwareConfig = config.hardware
+    hardware = config.hardware
     return RunSpec(
         model=config.model,
         task=config.task,
         recipe=config.recipe,
         evaluation=config.evaluation,
+        generation=config.generation,
         device=hardware.device,
+        devices=hardware.devices_per_run,
         dtype=hardware.dtype,
+        weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,
         num_generations=num_generations,
         problems_per_batch=problems_per_batch,
         seed=seed,
-        learning_rate=resolve_learning_rate(config.recipe, completions),
+        learning_rate=resolve_learning_rate(config.recipe, num_generations * problems_per_batch),
         micro_batch=micro_batch,
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from isosweep.compute import BudgetUnit, Compute, has_reached
+from isosweep.compute import BudgetUnit, Compute
 from isosweep.files import read_json, write_json
 from isosweep.paths import RunPaths
 
@@ -46,7 +46,7 @@ class RunState:
 
     def has_reached(self, budget: float, unit: BudgetUnit) -> bool:
         """Whether the run has been trained up to `budget`."""
-        return has_reached(budget, self.compute.spent(unit), self.step)
+        return self.compute.has_reached(budget, unit)
 
 
 def _process_alive(pid: int) -> bool:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.calibration import calibrate, calibrated
 from isosweep.config import SweepConfig, from_mapping
 from isosweep.display import Progress, show_plan, show_status
 from isosweep.errors import PreflightError, SettingError
 from isosweep.files import read_json, write_json
 from isosweep.models import missing_weights
 from isosweep.paths import SweepPaths
-from isosweep.plan import Plan, make_plan, plan_document, plan_from_document
-from isosweep.spec import run_spec
+from isosweep.plan import Plan, make_plan, plan_document, plan_from_document, run_specs
+from isosweep.standing import standing
 from isosweep.state import mark, read_state
 
 if TYPE_CHECKING:
@@ -43,19 +44,18 @@ def execute(config: SweepConfig, console: Console) -> int:
     Raises IsosweepError for what the user can mend, before anything is launched.
     """
     match config.mode:
-        case "plan":
-            plan = make_plan(config)
-            show_plan(plan, config, console)
-            paths = _paths(config, plan)
-            _store_plan(plan, config, paths)
-            console.print(f"plan: {paths.plan}", soft_wrap=True)
-            return 0
-        case "run" | "launch":
+        case "plan" | "run" | "launch":
+            config = calibrated(config)
             plan = make_plan(config)
             paths = _paths(config, plan)
-            _preflight(config)
-            show_plan(plan, config, console)
+            if config.mode != "plan":
+                _preflight(config)
             _store_plan(plan, config, paths)
+            there = standing(plan, paths.run)
+            show_plan(plan, config, there, _places(config, plan), console)
+            if config.mode == "plan":
+                console.print(f"plan: {paths.plan}", soft_wrap=True)
+                return 0
             return _run(config, plan, paths, console, follow=config.mode == "run")
         case "resume":
             stored, plan, paths = _stored(config)
@@ -68,6 +68,9 @@ def execute(config: SweepConfig, console: Console) -> int:
         case "cancel":
             _, plan, paths = _stored(config)
             return _cancel(plan, paths, console)
+        case "calibrate":
+            console.print(calibrate(*_stored(config)), soft_wrap=True)
+            return 0
         case _:
             stored, plan, paths = _stored(config)
             return _analyse(stored, paths, console)
@@ -140,34 +143,42 @@ def _preflight(config: SweepConfig) -> None:
         require_slurm()
 
 
+def _places(config: SweepConfig, plan: Plan) -> int:
+    """Runs that can be alive at once: as configured, or what this machine or the plan holds."""
+    from isosweep.launchers.local import available_cores, visible_gpus
+
+    if config.launcher.max_parallel is not None:
+        return config.launcher.max_parallel
+    if config.launcher.name == "local" and config.hardware.device == "cpu":
+        return available_cores()
+    gpus = visible_gpus() if config.launcher.name == "local" else 0
+    return gpus // config.hardware.devices_per_run or len(plan.runs)
+
+
 def _queue(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "RunQueue":
-    from isosweep.launchers.local import LocalLauncher, available_cores, visible_gpus
+    from isosweep.launchers.local import LocalLauncher, visible_gpus
     from isosweep.launchers.queue import RunQueue
     from isosweep.launchers.slurm import SlurmLauncher
 
+    specs = run_specs(config)
     launcher: Launcher
     if config.launcher.name == "slurm":
-        launcher, places = SlurmLauncher(config.launcher.slurm), len(plan.runs)
+        launcher = SlurmLauncher(config.launcher.slurm)
     else:
         gpus = visible_gpus() if config.hardware.device == "cuda" else 0
-        launcher, places = LocalLauncher(gpus=gpus), gpus or available_cores()
+        launcher = LocalLauncher(gpus=gpus)
     for run in plan.runs:
         root = paths.run(run.run_id)
         root.root.mkdir(parents=True, exist_ok=True)
         if not root.spec.exists():
-            spec = run_spec(
-                config,
-                num_generations=run.num_generations,
-                problems_per_batch=run.problems_per_batch,
-                seed=run.seed,
-            )
+            spec = specs[run.run_id]
             write_json(root.spec, {"version": 1, "run_id": run.run_id, "spec": spec.to_json()})
     return RunQueue(
         runs=plan.runs,
         unit=plan.budget_unit,
         paths=paths.run,
         launcher=launcher,
-        max_parallel=config.launcher.max_parallel or places,
+        max_parallel=_places(config, plan),
         max_retries=config.launcher.max_retries,
     )
 

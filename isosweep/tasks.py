@@ -5,7 +5,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from isosweep.config import TaskConfig
+from isosweep.settings import TaskConfig
 
 # Problems fall by hash into 16 buckets: a quarter is for tasks, the rest for the warm start of
 # the built-in model, so that no task problem was ever seen by it.

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from isosweep.config import ModelConfig
+from isosweep.settings import ModelConfig
 from isosweep.tasks import is_task_problem
 
 # Raised when the warm start changes; with the architecture it names the cached model.

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from isosweep.config import TrackingConfig
 from isosweep.mlflow_points import FinalStatus
 from isosweep.mlflow_tracker import MlflowTracker, Params
 from isosweep.paths import SweepPaths
 from isosweep.plan import Plan
+from isosweep.settings import TrackingConfig
 
 # How long `close` waits for a sync that is under way.
 JOIN_S = 60.0

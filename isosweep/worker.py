@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from isosweep.compute import BudgetUnit, Compute, has_reached
+from isosweep.compute import BudgetUnit, Compute
 from isosweep.errors import RecordError
 from isosweep.files import append_line, read_json, read_lines
 from isosweep.models import weights
@@ -139,21 +139,19 @@ class _Session:
         if self.step == 0:
             return True
         per_decade = self.spec.evaluation.records_per_decade
-        if _grid_points(spent, self.step, per_decade) > _grid_points(
-            self.previous, self.step - 1, per_decade
-        ):
+        if _grid_points(spent, per_decade) > _grid_points(self.previous, per_decade):
             return True
         return any(
-            has_reached(budget, spent.spent(self.unit), self.step)
-            and not has_reached(budget, self.previous.spent(self.unit), self.step - 1)
+            spent.has_reached(budget, self.unit)
+            and not self.previous.has_reached(budget, self.unit)
             for budget in self.milestones
         )
 
 
-def _grid_points(spent: Compute, step: int, per_decade: int) -> int:
+def _grid_points(spent: Compute, per_decade: int) -> int:
     """How many points 10^(k / per_decade) FLOPs, k = 0, 1, ..., the run has reached."""
     count = 0
-    while has_reached(10 ** (count / per_decade), spent.flops, step):
+    while spent.has_reached(10 ** (count / per_decade), "flops"):
         count += 1
     return count
 
@@ -227,6 +225,10 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     evaluator = Evaluator(spec, tokenizer)
 
     def on_step(step: int) -> tuple[bool, bool]:
+        if step % spec.recipe.num_iterations:
+            # Amid the updates of one generation, whose compute is counted already: a run is read
+            # off, saved and ended between generations only.
+            return False, False
         session.step, spent = step, ledger.spent
         if session.record_due(spent) and step not in session.recorded:
             result = evaluator(trainer.model)
@@ -245,7 +247,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
         session.previous = spent
         if time.monotonic() - session.reported > HEARTBEAT_S or step == start.step:
             session.report("running", spent)
-        done = has_reached(session.milestones[-1], spent.spent(session.unit), step)
+        done = spent.has_reached(session.milestones[-1], session.unit)
         leave = done or session.stop.reason is not None
         save = step > start.step and (
             leave or time.monotonic() - session.saved > CHECKPOINT_INTERVAL_S
@@ -260,7 +262,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
         append_line(run.metrics, line, sync=False)
 
     trainer.add_callback(Follower(ledger, on_step, on_metrics))
-    if not has_reached(session.milestones[-1], ledger.spent.spent(session.unit), start.step):
+    if not ledger.spent.has_reached(session.milestones[-1], session.unit):
         checkpoint = str(start.checkpoint) if start.checkpoint else None
         trainer.train(resume_from_checkpoint=checkpoint)
     return ledger.spent

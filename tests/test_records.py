@@ -19,7 +19,7 @@ from isosweep.state import OvertakenError, claim_attempt
 def _record(step: int, success: int = 1) -> Record:
     return Record(
         step=step,
-        compute=Compute(rollouts=8 * step, training_flops=1e6 * step),
+        compute=Compute(generations=step, rollouts=8 * step, training_flops=1e6 * step),
         successes=(success, 0),
         samples_per_problem=2,
         completion_tokens=7.0,

@@ -30,7 +30,7 @@ RUNNING = RunState(
     pid=os.getpid(),
     job_id=None,
     step=3,
-    compute=Compute(rollouts=24),
+    compute=Compute(generations=3, rollouts=24),
     reward=0.5,
     reason=None,
     updated=time.time(),

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from isosweep.compute import Compute
-from isosweep.config import TrackingConfig
 from isosweep.files import JsonObject, append_line
 from isosweep.mlflow_points import FinalStatus
 from isosweep.mlflow_tracker import MAX_BATCH_METRICS, MlflowTracker
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Plan, PlannedRun
 from isosweep.records import AttemptStart, Record, append_attempt, append_record
+from isosweep.settings import TrackingConfig
 from isosweep.state import RunState, RunStatus, write_state
 from isosweep.tracking import BackgroundTracker, NullTracker, make_tracker
 
@@ -59,6 +59,8 @@ def make_plan(num_runs: int = 2) -> Plan:
             milestones=(2e10, 4e10),
             num_steps=NUM_STEPS,
             planned_flops=4e10,
+            seconds=60.0,
+            micro_batch=8,
         )
         for i in range(1, num_runs + 1)
     )
@@ -115,6 +117,7 @@ class Sweep:
 
 def record(step: int, unix_time: float | None = None) -> Record:
     compute = Compute(
+        generations=step,
         rollouts=8 * step,
         prompt_tokens=40 * step,
         completion_tokens=24 * step,

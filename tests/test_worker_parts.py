@@ -16,7 +16,7 @@ pytestmark = pytest.mark.train
 
 def spec() -> RunSpec:
     config = make_config("task.num_eval_problems=32", "evaluation.samples_per_problem=4")
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0)
+    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
 
 
 def test_two_first_uses_at_once_make_the_model_once(tmp_path: Path) -> None:

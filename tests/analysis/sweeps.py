@@ -35,7 +35,7 @@ def make_record(step: int, rollouts: int, reward: float, rng: np.random.Generato
     successes = np.bincount(order[:total], minlength=NUM_PROBLEMS)
     return Record(
         step=step,
-        compute=Compute(rollouts=rollouts, training_flops=rollouts * COST),
+        compute=Compute(generations=step, rollouts=rollouts, training_flops=rollouts * COST),
         successes=tuple(int(s) for s in successes),
         samples_per_problem=SAMPLES,
         completion_tokens=7.0,
@@ -65,6 +65,7 @@ def make_plan(
                         budget=budget,
                         planned_compute=round(budget / step) * step,
                         planned_flops=round(budget / step) * step,
+                        device_hours=budget / 1e15,
                         run_id=run_id,
                     )
                     for budget in budgets
@@ -80,6 +81,8 @@ def make_plan(
                         milestones=tuple(budgets),
                         num_steps=mine[-1].num_steps,
                         planned_flops=mine[-1].planned_flops,
+                        seconds=1.0,
+                        micro_batch=4,
                     )
                 )
     return Plan(
@@ -95,7 +98,7 @@ def write_plan(paths: SweepPaths, plan: Plan, model: str = "tiny") -> None:
     paths.root.mkdir(parents=True, exist_ok=True)
     write_json(
         paths.plan,
-        {"version": 1, "plan_id": "abc", "cost_model": {"model": model}, **asdict(plan)},
+        {"version": 2, "plan_id": "abc", "cost_models": [{"model": model}], **asdict(plan)},
     )
 
 

@@ -26,6 +26,7 @@ def planted(
     return Curve(
         run=make_plan().runs[0],
         steps=np.arange(records + 1),
+        generations=np.arange(records + 1),
         compute=compute,
         flops=compute,
         reward=successes.mean(axis=1) / SAMPLES,

@@ -12,12 +12,12 @@ from plotly.offline import get_plotlyjs
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.compute import has_reached
-from isosweep.config import AnalysisConfig
 from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.paths import SweepPaths
 from isosweep.plan import Rejection
 from isosweep.records import AttemptStart, append_attempt, append_record
+from isosweep.settings import AnalysisConfig
 from tests.analysis.sweeps import (
     BASE,
     BUDGETS,
@@ -72,10 +72,12 @@ def test_an_empty_sweep_does_not_crash(tmp_path: Path) -> None:
     rejection = Rejection(
         num_generations=64,
         problems_per_batch=4,
+        num_steps=2,
         seed=0,
         budget=BUDGETS[-1],
         rule="grid.min_steps",
         reason="T = 2 is below 10",
+        rules=("grid.min_steps",),
     )
     write_plan(paths, make_plan(rejected=[rejection]))
     analysis = run(paths)

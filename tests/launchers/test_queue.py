@@ -30,7 +30,7 @@ def report(run: RunPaths, status: RunStatus, flops: float, reason: str | None = 
         pid=os.getpid(),
         job_id=None,
         step=100,
-        compute=Compute(training_flops=flops),
+        compute=Compute(generations=100, training_flops=flops),
         reward=None,
         reason=reason,
         updated=time.time(),

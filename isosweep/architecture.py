@@ -1,0 +1,158 @@
+"""Transformer architectures: the numbers that parameters, FLOPs, memory and time follow from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """A decoder-only transformer with gated MLP and RMS norms: Qwen2, Qwen3, Llama, Mistral.
+
+    `num_experts` > 0 makes it a mixture of experts: all layers but `num_dense_layers` of them
+    send each token to `num_experts_per_token` experts of `expert_intermediate_size`.
+    `num_sliding_layers` layers attend to the last `sliding_window` tokens only. `qkv_bias` and
+    `qk_norm` change parameter counts alone.
+    """
+
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    vocab_size: int
+    tie_word_embeddings: bool = False
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    num_experts: int = 0
+    num_experts_per_token: int = 0
+    expert_intermediate_size: int = 0
+    num_dense_layers: int = 0
+    sliding_window: int | None = None
+    num_sliding_layers: int = 0
+
+    @property
+    def attention_weights(self) -> int:
+        """Weights of one layer's q, k, v and o."""
+        return self.hidden_size * self.head_dim * 2 * (self.num_heads + self.num_kv_heads)
+
+    @property
+    def num_moe_layers(self) -> int:
+        return self.num_layers - self.num_dense_layers if self.num_experts else 0
+
+    @property
+    def layer_weights(self) -> int:
+        """Weights of all layers' linear maps: attention, gated MLPs, every expert, routers."""
+        return self._layers(self.num_experts)
+
+    @property
+    def active_layer_weights(self) -> int:
+        """Of `layer_weights` those that one token passes through."""
+        return self._layers(self.num_experts_per_token)
+
+    def _layers(self, experts: int) -> int:
+        moe, h = self.num_moe_layers, self.hidden_size
+        dense = (self.num_layers - moe) * 3 * h * self.intermediate_size
+        routed = moe * (3 * h * self.expert_intermediate_size * experts + h * self.num_experts)
+        return self.num_layers * self.attention_weights + dense + routed
+
+    @property
+    def parameters(self) -> int:
+        """All parameters; a tied head is counted once, as transformers counts it."""
+        per_layer = 2 * self.hidden_size
+        if self.qkv_bias:
+            per_layer += self.head_dim * (self.num_heads + 2 * self.num_kv_heads)
+        if self.qk_norm:
+            per_layer += 2 * self.head_dim
+        return (
+            self.layer_weights
+            + self.num_layers * per_layer
+            + self.embedding_weights * (1 if self.tie_word_embeddings else 2)
+            + self.hidden_size
+        )
+
+    @property
+    def embedding_weights(self) -> int:
+        return self.vocab_size * self.hidden_size
+
+    @property
+    def active_parameters(self) -> int:
+        """The N of 6N approximations: weights that multiply a token, the head included."""
+        return self.active_layer_weights + self.embedding_weights
+
+
+# Names in a Hugging Face config.json and ours.
+_NAMES = {
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "num_key_value_heads": "num_kv_heads",
+    "intermediate_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+}
+# What the architectures of `model_type` imply without a word in their config.json.
+_FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "mistral": {},
+    "qwen2": {"qkv_bias": True},
+    "qwen3": {"qk_norm": True},
+    "qwen3_moe": {"qk_norm": True},
+}
+
+
+def architecture_from_config(document: Mapping[str, Any]) -> Architecture:
+    """The architecture that a Hugging Face `config.json` describes.
+
+    Raises ValueError for a family that is not modelled or a number that is missing.
+    """
+    family = document.get("model_type")
+    if family not in _FAMILIES:
+        raise ValueError(f"model_type {family!r} is not one of {', '.join(_FAMILIES)}")
+    missing = [name for name in _NAMES if name not in document and name != "num_key_value_heads"]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    numbers = {ours: document[theirs] for theirs, ours in _NAMES.items() if theirs in document}
+    numbers.setdefault("num_kv_heads", numbers["num_heads"])
+    head_dim = document.get("head_dim") or numbers["hidden_size"] // numbers["num_heads"]
+    settings = {**_FAMILIES[family], **_experts(document), **_windows(document)}
+    if family == "llama" and document.get("attention_bias"):
+        raise ValueError("attention_bias=true is not modelled")
+    return Architecture(
+        **numbers,
+        **settings,
+        head_dim=head_dim,
+        tie_word_embeddings=bool(document.get("tie_word_embeddings", False)),
+    )
+
+
+def _experts(document: Mapping[str, Any]) -> dict[str, int]:
+    # Older files name the first, newer ones of transformers the second.
+    experts = document.get("num_experts") or document.get("num_local_experts")
+    if not experts:
+        return {}
+    layers = document["num_hidden_layers"]
+    step = document.get("decoder_sparse_step", 1)
+    only_dense = set(document.get("mlp_only_layers") or ())
+    sparse = [i for i in range(layers) if i not in only_dense and (i + 1) % step == 0]
+    return {
+        "num_experts": experts,
+        "num_experts_per_token": document["num_experts_per_tok"],
+        "expert_intermediate_size": document["moe_intermediate_size"],
+        "num_dense_layers": layers - len(sparse),
+    }
+
+
+def _windows(document: Mapping[str, Any]) -> dict[str, int]:
+    """Sliding layers: `layer_types` where it is given, else Qwen's and Mistral's older switches."""
+    window, layers = document.get("sliding_window"), document["num_hidden_layers"]
+    if not window:
+        return {}
+    if document.get("layer_types"):
+        sliding = document["layer_types"].count("sliding_attention")
+    elif "use_sliding_window" in document:
+        first = document.get("max_window_layers", layers)
+        sliding = max(0, layers - first) if document["use_sliding_window"] else 0
+    else:
+        sliding = layers
+    return {"sliding_window": window, "num_sliding_layers": sliding} if sliding else {}

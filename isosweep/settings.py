@@ -1,0 +1,473 @@
+"""The groups of settings: dataclasses that own types, defaults, units and rules.
+
+`conf/*.yaml` only chooses values. Every broken rule is a SettingError with the nearest choice.
+"""
+
+import difflib
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from isosweep.architecture import Architecture
+from isosweep.errors import SettingError
+
+BUILTIN_MODEL = "builtin"
+
+
+def require(holds: bool, setting: str, value: object, rule: str, nearest: object) -> None:
+    if not holds:
+        raise SettingError(setting, value, rule, str(nearest))
+
+
+def closest(word: str, choices: tuple[str, ...]) -> str:
+    matches = difflib.get_close_matches(word, choices, n=1, cutoff=0.0)
+    return matches[0] if matches else choices[0]
+
+
+def one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:
+    rule = f"must be one of {', '.join(choices)}"
+    require(value in choices, setting, value, rule, f"{setting}={closest(str(value), choices)}")
+
+
+def positive(group: str, instance: object, *names: str) -> None:
+    for name in names:
+        value = getattr(instance, name)
+        if value is not None:
+            require(
+                math.isfinite(value) and value > 0,
+                f"{group}.{name}",
+                value,
+                "must be a finite number above 0",
+                f"{group}.{name}=1",
+            )
+
+
+def distinct(setting: str, values: list[int], least: int, why: str) -> None:
+    require(bool(values), setting, values, "must list at least one value", f"{setting}=[{least}]")
+    for value in values:
+        require(value >= least, setting, value, why, f"{setting}=[{least}]")
+    unique = sorted(set(values))
+    require(
+        len(unique) == len(values), setting, values, "lists a value twice", f"{setting}={unique}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """A policy to train. `source` is `builtin` (made by isosweep and cached) or a hub name.
+
+    `path` loads weights from a directory instead, and `architecture` is then read from its
+    config.json; otherwise it is the model's published one. `revision` pins a hub model.
+    """
+
+    name: str
+    source: str
+    path: str | None = None
+    revision: str | None = None
+    architecture: Architecture
+
+    def __post_init__(self) -> None:
+        arch = self.architecture
+        sizes = ("hidden_size", "num_layers", "num_heads", "num_kv_heads", "head_dim")
+        positive("model.architecture", arch, *sizes, "intermediate_size", "vocab_size")
+        require(
+            arch.num_heads % arch.num_kv_heads == 0,
+            "model.architecture.num_kv_heads",
+            arch.num_kv_heads,
+            f"must divide num_heads={arch.num_heads}",
+            f"model.architecture.num_kv_heads={math.gcd(arch.num_heads, arch.num_kv_heads)}",
+        )
+        if arch.num_experts:
+            name = "model.architecture.num_experts_per_token"
+            rule = f"must lie between 1 and num_experts={arch.num_experts}"
+            holds = 1 <= arch.num_experts_per_token <= arch.num_experts
+            require(holds, name, arch.num_experts_per_token, rule, f"{name}=1")
+            positive("model.architecture", arch, "expert_intermediate_size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """Problems with a checkable answer. Level = number of digits to sort.
+
+    `template` holds `{digits}`; `answer` says how a completion is read: `exact` (it is the sorted
+    digits and nothing else) or `last_number` (its last run of digits). `prompt_tokens` and
+    `completion_tokens` are planned means per rollout; null means one token a character, which is
+    exact for the built-in model. `max_completion_tokens` null means the longest answer + 1.
+    """
+
+    name: str
+    levels: list[int]
+    template: str
+    answer: str
+    num_train_problems: int
+    num_eval_problems: int
+    data_seed: int
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    max_completion_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        one_of("task.answer", self.answer, ("exact", "last_number"))
+        distinct("task.levels", self.levels, 2, "sorting needs at least 2 digits")
+        require(
+            "{digits}" in self.template,
+            "task.template",
+            self.template,
+            "must contain {digits}",
+            "task.template='s{digits}='",
+        )
+        positive("task", self, "num_train_problems", "num_eval_problems", "prompt_tokens")
+        positive("task", self, "completion_tokens", "max_completion_tokens")
+        total = self.num_train_problems + self.num_eval_problems
+        each = math.ceil(total / len(self.levels))
+        # A quarter of all strings belongs to tasks; half of that leaves the drawing quick.
+        most = 10 ** min(self.levels) // 8
+        enough = math.ceil(math.log10(8 * each))
+        require(
+            each <= most,
+            "task.num_train_problems",
+            self.num_train_problems,
+            f"with task.num_eval_problems={self.num_eval_problems} it asks for {each} distinct "
+            f"problems of each level, and level {min(self.levels)} has room for {most}",
+            f"task.levels=[{','.join(str(max(enough, level)) for level in self.levels)}]",
+        )
+
+    @property
+    def mean_level(self) -> float:
+        return sum(self.levels) / len(self.levels)
+
+    @property
+    def planned_prompt_tokens(self) -> float:
+        """Mean tokens of a prompt that the planner assumes."""
+        if self.prompt_tokens is not None:
+            return self.prompt_tokens
+        return len(self.template.replace("{digits}", "")) + self.mean_level
+
+    @property
+    def completion_limit(self) -> int:
+        """Most tokens that a completion may have, end-of-sequence included."""
+        if self.max_completion_tokens is not None:
+            return self.max_completion_tokens
+        return max(self.levels) + 1
+
+    @property
+    def planned_completion_tokens(self) -> float:
+        """Mean tokens of a completion that the planner assumes, end-of-sequence included."""
+        if self.completion_tokens is not None:
+            return min(self.completion_tokens, float(self.completion_limit))
+        return self.mean_level + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeConfig:
+    """How a GRPO step is taken; names are TRL's. The learning rate is constant after warm-up.
+
+    `learning_rate` holds at `reference_completions` completions a step; `learning_rate_rule`
+    scales it to n x B: `sqrt` (IsoCompute Playbook, arXiv 2603.12151), `constant` or `linear`.
+    `micro_batch` is completions per device and forward pass; null takes the most that divides
+    n x B / devices, fits the memory, and does not pass `max_micro_batch`. `num_iterations`
+    updates are made with each batch of rollouts. `lora_rank` trains adapters on all linear maps.
+    """
+
+    name: str
+    loss_type: str
+    beta: float
+    epsilon: float
+    epsilon_high: float
+    scale_rewards: str
+    learning_rate: float
+    learning_rate_rule: str
+    reference_completions: int
+    warmup_steps: int
+    temperature: float
+    top_p: float
+    max_grad_norm: float
+    weight_decay: float
+    adam_beta2: float
+    micro_batch: int | None
+    max_micro_batch: int
+    num_iterations: int = 1
+    lora_rank: int | None = None
+
+    def __post_init__(self) -> None:
+        # TRL's `bnpo` normalises by the local batch, so cells would not be comparable.
+        one_of("recipe.loss_type", self.loss_type, ("grpo", "dr_grpo", "dapo", "cispo"))
+        one_of("recipe.learning_rate_rule", self.learning_rate_rule, LEARNING_RATE_RULES)
+        one_of("recipe.scale_rewards", self.scale_rewards, ("group", "batch", "none"))
+        positive("recipe", self, "learning_rate", "reference_completions", "temperature")
+        positive("recipe", self, "top_p", "max_grad_norm", "micro_batch", "max_micro_batch")
+        positive("recipe", self, "num_iterations", "lora_rank")
+        rule = "must be a finite number, 0 or more"
+        for name in ("beta", "warmup_steps", "weight_decay"):
+            value = getattr(self, name)
+            holds = math.isfinite(value) and value >= 0
+            require(holds, f"recipe.{name}", value, rule, f"recipe.{name}=0")
+
+
+LEARNING_RATE_RULES = ("sqrt", "constant", "linear")
+
+
+def shortened(values: set[int]) -> str:
+    """Sorted values as text, the middle of a long list left out."""
+    texts = [str(value) for value in sorted(values)]
+    return ", ".join(texts if len(texts) <= 8 else [*texts[:4], "...", *texts[-3:]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConfig:
+    """The candidates: every n x B x seed at every budget, for every value of the `axes`.
+
+    A candidate is planned if its best whole number of steps lies in [`min_steps`, `max_steps`],
+    spends within `tolerance` (a fraction) of the budget, does not exceed
+    `max_completions_per_step` = n x B, and passes over the training problems at most `max_epochs`
+    times. `completions_per_step` keeps only the pairs whose n x B it lists. `axes` maps a setting
+    of the recipe, task or model (`recipe.num_iterations`), or `model` itself, to its values.
+    """
+
+    name: str
+    num_generations: list[int]
+    problems_per_batch: list[int]
+    seeds: list[int]
+    tolerance: float
+    min_steps: int
+    max_steps: int
+    max_completions_per_step: int
+    max_epochs: float
+    completions_per_step: list[int] | None = None
+    axes: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        distinct(
+            "grid.num_generations",
+            self.num_generations,
+            2,
+            "GRPO compares the rollouts of one problem with each other and needs n >= 2",
+        )
+        distinct("grid.problems_per_batch", self.problems_per_batch, 1, "B must be 1 or more")
+        distinct("grid.seeds", self.seeds, 0, "seeds must be 0 or more")
+        positive("grid", self, "min_steps", "max_steps", "max_completions_per_step", "max_epochs")
+        if self.completions_per_step is not None:
+            products = {n * B for n in self.num_generations for B in self.problems_per_batch}
+            wanted = self.completions_per_step
+            require(
+                bool(products & set(wanted)),
+                "grid.completions_per_step",
+                wanted,
+                f"no n x B of the grid is one of them; the products are {shortened(products)}",
+                f"grid.completions_per_step=[{max(products)}]",
+            )
+        require(
+            0 < self.tolerance < 0.5,
+            "grid.tolerance",
+            self.tolerance,
+            "is the fraction of the budget by which a cell may miss it: between 0 and 0.5",
+            "grid.tolerance=0.01",
+        )
+        require(
+            self.min_steps <= self.max_steps,
+            "grid.min_steps",
+            self.min_steps,
+            f"must not exceed grid.max_steps={self.max_steps}",
+            f"grid.min_steps={self.max_steps}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Held-out evaluation: avg@k over all held-out problems, `samples_per_problem` = k.
+
+    Records are taken at step 0, at milestones, and `records_per_decade` times per factor of ten
+    of training FLOPs. `batch_size` counts completions sampled at once.
+    """
+
+    samples_per_problem: int = 8
+    records_per_decade: int = 5
+    batch_size: int = 2048
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        positive("evaluation", self, "samples_per_problem", "records_per_decade", "batch_size")
+        positive("evaluation", self, "temperature")
+
+
+SHARDINGS = ("ddp", "zero1", "zero2", "zero3")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareConfig:
+    """The devices of one run: `devices_per_run` of `memory_gb` (1e9 bytes) each.
+
+    `peak_flops` (dense, at `dtype`, per second), `memory_bandwidth` and `interconnect_bandwidth`
+    (bytes per second) are the datasheet's. The rest says how near a run comes to them, assumed
+    until `mode=calibrate` has measured it: `training_utilization` is a share of the peak,
+    `generation_utilization` a share of the roofline; `step_overhead_s` is spent once a step,
+    `token_overhead_s` for every position that is decoded. `dtype` is computed in, `weights_dtype`
+    held by the optimiser. `sharding`: `ddp` replicates, `zero1`, `zero2`, `zero3` (FSDP) shard
+    optimiser states, gradients, weights. `memory_reserve` is the share of memory left free.
+    `calibrated`: use measured efficiencies where there are any; `calibrated_from`: their sweep.
+    """
+
+    name: str
+    device: str
+    dtype: str
+    weights_dtype: str
+    gradient_checkpointing: bool
+    memory_gb: float
+    peak_flops: float
+    memory_bandwidth: float
+    interconnect_bandwidth: float | None = None
+    training_utilization: float
+    generation_utilization: float
+    step_overhead_s: float
+    token_overhead_s: float
+    devices_per_run: int = 1
+    sharding: str = "ddp"
+    memory_reserve: float = 0.1
+    calibrated: bool = True
+    calibrated_from: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of("hardware.device", self.device, ("cpu", "cuda"))
+        for name in ("dtype", "weights_dtype"):
+            one_of(f"hardware.{name}", getattr(self, name), ("float32", "bfloat16"))
+        one_of("hardware.sharding", self.sharding, SHARDINGS)
+        positive("hardware", self, "peak_flops", "memory_gb", "memory_bandwidth")
+        positive("hardware", self, "interconnect_bandwidth", "devices_per_run")
+        for name in ("training_utilization", "generation_utilization"):
+            value, rule = getattr(self, name), "is a share of the peak: above 0, at most 1"
+            require(0 < value <= 1, f"hardware.{name}", value, rule, f"hardware.{name}=0.3")
+        for name in ("step_overhead_s", "token_overhead_s"):
+            value, rule = getattr(self, name), "must be a finite number, 0 or more"
+            holds = math.isfinite(value) and value >= 0
+            require(holds, f"hardware.{name}", value, rule, f"hardware.{name}=0")
+        share = self.memory_reserve
+        rule = "is the share of memory left free: 0 or more, below 1"
+        nearest = "hardware.memory_reserve=0.1"
+        require(0 <= share < 1, "hardware.memory_reserve", share, rule, nearest)
+        several = self.devices_per_run > 1
+        require(
+            not several or self.interconnect_bandwidth is not None,
+            "hardware.devices_per_run",
+            self.devices_per_run,
+            f"{self.name} has no hardware.interconnect_bandwidth to synchronise over",
+            "hardware.devices_per_run=1",
+        )
+        require(
+            several or self.sharding == "ddp",
+            "hardware.sharding",
+            self.sharding,
+            f"shards over devices, and hardware.devices_per_run={self.devices_per_run}",
+            "hardware.sharding=ddp",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """What samples the rollouts: `transformers`, or `vllm` in the trainer's own process.
+
+    `prefix_sharing`: the n rollouts of a problem read its prompt once.
+    `importance_sampling_correction`: TRL computes every completion's log-probabilities again to
+    correct for the sampler's numerics.
+    """
+
+    name: str
+    prefix_sharing: bool = False
+    importance_sampling_correction: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("generation.name", self.name, ("transformers", "vllm"))
+        for name in ("prefix_sharing", "importance_sampling_correction"):
+            require(
+                self.name == "vllm" or not getattr(self, name),
+                f"generation.{name}",
+                getattr(self, name),
+                "only generation=vllm does that",
+                f"generation.{name}=false",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmConfig:
+    """What each Slurm job asks for. `additional` is passed to sbatch as it is.
+
+    A run may go on in `max_requeues` further jobs when one reaches `timeout_min`.
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    timeout_min: int = 240
+    max_requeues: int = 3
+    cpus_per_task: int = 8
+    mem_gb: float | None = None
+    gpus_per_node: int = 0
+    setup: list[str] = field(default_factory=list)
+    additional: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        positive("launcher.slurm", self, "timeout_min", "cpus_per_task", "mem_gb")
+        rule = "must be 0 or more"
+        value = self.gpus_per_node
+        require(
+            value >= 0,
+            "launcher.slurm.gpus_per_node",
+            value,
+            rule,
+            "launcher.slurm.gpus_per_node=0",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LauncherConfig:
+    """Where runs execute. `max_parallel` null: one run per GPU, or per core on a CPU machine
+    (`local`); every run at once (`slurm`). A run that fails is tried `max_retries` more times."""
+
+    name: str
+    max_parallel: int | None = None
+    max_retries: int = 2
+    stop_grace_s: float = 60.0
+    slurm: SlurmConfig = field(default_factory=SlurmConfig)
+
+    def __post_init__(self) -> None:
+        one_of("launcher.name", self.name, ("local", "slurm"))
+        positive("launcher", self, "max_parallel", "stop_grace_s")
+        rule = "must be 0 or more"
+        require(
+            self.max_retries >= 0,
+            "launcher.max_retries",
+            self.max_retries,
+            rule,
+            "launcher.max_retries=0",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackingConfig:
+    """MLflow. `uri` null: SQLite at `<sweeps_dir>/mlflow.db`. `max_points` bounds how many steps
+    of a run's training metrics are sent (held-out records are always sent, all of them)."""
+
+    name: str
+    uri: str | None = None
+    experiment: str = "isosweep"
+    interval_s: float = 10.0
+    max_points: int = 200
+
+    def __post_init__(self) -> None:
+        one_of("tracking.name", self.name, ("mlflow", "none"))
+        positive("tracking", self, "interval_s", "max_points")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisConfig:
+    """`confidence` of all intervals; `margin`: reward difference too small to matter."""
+
+    name: str
+    confidence: float = 0.9
+    margin: float = 0.02
+
+    def __post_init__(self) -> None:
+        rule = "must lie between 0.5 and 1"
+        holds = 0.5 < self.confidence < 1
+        require(holds, "analysis.confidence", self.confidence, rule, "analysis.confidence=0.9")
+        positive("analysis", self, "margin")
