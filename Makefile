@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 TESTS ?= tests
 
-.PHONY: sweep test lint setup clean
+.PHONY: sweep test lint bench bench-gpu setup clean
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
@@ -17,6 +17,12 @@ lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: setup  ## Speed and memory of the planner.
+	$(BIN)/python benchmarks/plan.py
+
+bench-gpu: setup  ## Predicted against measured memory and time of real GRPO steps.
+	$(BIN)/python benchmarks/gpu.py $(ARGS)
 
 setup: $(VENV)/.done
 

@@ -63,10 +63,11 @@ class Candidates:
         """n x B: (N, M)."""
         return self.num_generations[:, None] * self.problems_per_batch[None, :]
 
-    @property
+    @cached_property
     def spent(self) -> Floats:
         """Planned compute at the nearest whole number of steps, in the budget's unit: (N, M, K)."""
-        return self.steps * self.cost[..., None]
+        spent: Floats = self.steps * self.cost[..., None]
+        return spent
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:

@@ -129,12 +129,13 @@ class MemoryFit:
     """How a run fits its device, for each batch. Arrays: (batches,).
 
     `micro_batch`: completions per forward pass, 0 where none fits. `needed`: bytes with the
-    smallest possible micro-batch. `vllm_share`: vLLM's memory fraction, 0 for transformers.
-    `concurrency`: rollouts that generation holds at once.
+    smallest possible micro-batch; `peak`: bytes with the one chosen. `vllm_share`: vLLM's memory
+    fraction, 0 for transformers. `concurrency`: rollouts that generation holds at once.
     """
 
     micro_batch: Counts
     needed: NDArray[np.float64]
+    peak: NDArray[np.float64]
     vllm_share: NDArray[np.float64]
     concurrency: Counts
 
@@ -168,7 +169,11 @@ def fit_memory(
         micro = _micro_batch(recipe, local, np.floor(limit / per_completion))
         needed = state + np.maximum(generating, (recipe.micro_batch or 1) * per_completion)
         return MemoryFit(
-            micro_batch=micro, needed=needed, vllm_share=np.zeros(local.shape), concurrency=local
+            micro_batch=micro,
+            needed=needed,
+            peak=state + np.maximum(generating, micro * per_completion),
+            vllm_share=np.zeros(local.shape),
+            concurrency=local,
         )
     least = arch.parameters * _SIZE[hardware.dtype] + _VLLM_WORKSPACE + cache
     left = room - state
@@ -187,6 +192,7 @@ def fit_memory(
     return MemoryFit(
         micro_batch=np.where(fits, micro, 0),
         needed=needed,
+        peak=state + micro * per_completion + share,
         vllm_share=np.where(fits, fraction, 0.0),
         concurrency=np.where(fits, concurrency, 0),
     )

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from isosweep.config import SweepConfig, build
@@ -58,7 +59,7 @@ class RunSpec:
         spec: RunSpec = build(RunSpec, document, "spec")
         return spec
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """Name of the run: readable front, identifying hash. Nothing is ever parsed from it."""
         document = self.to_json()

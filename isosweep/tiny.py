@@ -51,7 +51,8 @@ def tiny_model(model: ModelConfig) -> Path:
     return directory
 
 
-def _tokenizer() -> Any:
+def character_tokenizer() -> Any:
+    """One token a character, for the built-in model and for architectures with random weights."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -70,7 +71,7 @@ def _build(model: ModelConfig, directory: Path) -> None:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     arch = model.architecture
-    tokenizer = _tokenizer()
+    tokenizer = character_tokenizer()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         config = Qwen2Config(

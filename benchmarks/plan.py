@@ -1,0 +1,113 @@
+"""How fast plans are made: `python benchmarks/plan.py`.
+
+1. Candidates enumerated, costed, checked and grouped into runs, from 1e4 to 1e7, each in a
+   process of its own on one core: seconds, peak memory, and the exponent of the growth.
+2. `mode=plan` against a bare Hydra app that prints the same config: wall time and ratio, the two
+   measured in turn.
+"""
+
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUDGETS = 10
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+# Every candidate has its own (n, B, budget): one seed, so that none is a copy of another.
+PLAN = """
+import resource, sys, time
+from hydra import compose, initialize_config_dir
+from isosweep.candidates import enumerate_candidates
+from isosweep.config import config_directory, from_hydra
+
+size, budgets = int(sys.argv[1]), int(sys.argv[2])
+side = round((size / budgets) ** 0.5)
+with initialize_config_dir(str(config_directory()), version_base="1.3"):
+    config = from_hydra(compose("config", overrides=[
+        "model=qwen-1.5b",
+        f"budget=logspace:1e19:1e21:{budgets}",
+        f"grid.num_generations=[{','.join(str(2 + i) for i in range(size // budgets // side))}]",
+        f"grid.problems_per_batch=[{','.join(str(1 + i) for i in range(side))}]",
+    ]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+began = time.perf_counter()
+tables = enumerate_candidates(config)
+runs = sum(int((table.longest >= 0).sum()) for table in tables)
+cells = sum(int(table.feasible.sum()) for table in tables)
+seconds = time.perf_counter() - began
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(sum(t.broken.size for t in tables), seconds, peak / 1e3, before / 1e3, cells, runs)
+"""
+
+BARE = """
+import hydra
+from omegaconf import OmegaConf
+
+@hydra.main(version_base="1.3", config_path={conf!r}, config_name="config")
+def main(config):
+    print(OmegaConf.to_yaml(config))
+
+main()
+"""
+
+
+def growth() -> None:
+    """Print a line for each size, and the slope of log time on log size."""
+    print(f"{'candidates':>12} {'seconds':>9} {'peak MB':>9} {'of it before':>13}  cells, runs")
+    points = []
+    for size in (10**4, 10**5, 10**6, 10**7):
+        best: list[float] = []
+        for _ in range(3):
+            done = subprocess.run(
+                [sys.executable, "-c", PLAN, str(size), str(BUDGETS)],
+                env={**os.environ, **ONE_THREAD},
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            found = [float(word) for word in done.stdout.split()]
+            best = found if not best or found[1] < best[1] else best
+        count, seconds, peak, before, cells, runs = best
+        points.append((math.log(count), math.log(seconds)))
+        print(
+            f"{count:12,.0f} {seconds:9.3f} {peak:9,.0f} {before:13,.0f}  {cells:,.0f}, {runs:,.0f}"
+        )
+    slope = statistics.linear_regression(*zip(*points, strict=True)).slope
+    last = (points[-1][1] - points[-2][1]) / (points[-1][0] - points[-2][0])
+    print(f"seconds grow as candidates^{slope:.2f} over all, ^{last:.2f} from 1e6 to 1e7")
+
+
+def command_line(repeats: int = 7) -> None:
+    """Print the wall time of `mode=plan`, of the bare app, and their ratio."""
+    with tempfile.TemporaryDirectory() as directory:
+        bare = Path(directory) / "bare.py"
+        bare.write_text(BARE.format(conf=str(ROOT / "conf")))
+        overrides = ["mode=plan", "budget=1e20", "model=qwen-1.5b"]
+        commands = {
+            "bare": [sys.executable, str(bare), *overrides],
+            "plan": [sys.executable, "-m", "isosweep", *overrides],
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(repeats):
+            for name, command in commands.items():
+                began = time.perf_counter()
+                subprocess.run(command, cwd=directory, capture_output=True, check=True)
+                seconds[name].append(time.perf_counter() - began)
+    plan, base = statistics.median(seconds["plan"]), statistics.median(seconds["bare"])
+    ratios = [p / b for p, b in zip(seconds["plan"], seconds["bare"], strict=True)]
+    print(
+        f"mode=plan {plan:.2f} s, bare Hydra app {base:.2f} s, "
+        f"ratio {statistics.median(ratios):.2f} (medians of {repeats}, in turn)"
+    )
+
+
+if __name__ == "__main__":
+    growth()
+    command_line()
