@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,13 +74,19 @@ class SweepData:
     problems: tuple[str, ...]
 
 
-def load_sweep(paths: SweepPaths) -> SweepData:
+def load_sweep(paths: SweepPaths, axes: dict[str, Any] | None = None) -> SweepData:
     """Plan, curves (in the plan's order of runs) and readings (in its order of cells).
 
-    Runs without records are data: their curves are empty and their cells missing. Raises
-    RecordError when there is no plan, or it does not hold what its format promises.
+    `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer different
+    questions, so they are never mixed. Runs without records are data: their curves are empty and
+    their cells missing. Raises RecordError when there is no plan, or it does not hold what its
+    format promises.
     """
     plan, document = _read_plan(paths)
+    if axes is not None:
+        plan = plan.of_axes(axes)
+    elif len(plan.axes) > 1:
+        raise RecordError(f"{paths.plan}: it has {len(plan.axes)} variants; choose one by its axes")
     problems: list[str] = []
     curves = {}
     for run in plan.runs:

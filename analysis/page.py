@@ -37,7 +37,8 @@ def render_page(
     settings: Mapping[str, Any],
 ) -> str:
     """The whole page. `settings`: names and values shown in the last table."""
-    title = f"isosweep: {_name(data, 'model')}, {_name(data, 'task')}"
+    axes = [f"{name}={value}" for run in data.plan.runs[:1] for name, value in run.axes.items()]
+    title = "isosweep: " + ", ".join([_name(data, "model"), _name(data, "task"), *axes])
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',

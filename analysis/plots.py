@@ -13,7 +13,12 @@ _DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
 # Viridis (matplotlib, CC0) at even steps: readable in grey and for the colour-blind. Its yellow
 # end is left out, being too faint on white.
 _SEQUENTIAL = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0b21a")
-UNITS = {"flops": "FLOPs", "rollouts": "rollouts", "tokens": "tokens"}
+UNITS = {
+    "flops": "FLOPs",
+    "rollouts": "rollouts",
+    "tokens": "tokens",
+    "device_hours": "device-hours",
+}
 
 
 def describe_figures(

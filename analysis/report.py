@@ -18,7 +18,7 @@ from isosweep.analysis.load import SweepData, load_sweep
 from isosweep.analysis.page import render_page
 from isosweep.analysis.plots import describe_figures
 from isosweep.analysis.saturation import Saturation, Verdict, find_saturation
-from isosweep.files import JsonObject, write_json
+from isosweep.files import JsonObject, write_json, write_text
 from isosweep.paths import SweepPaths
 from isosweep.settings import AnalysisConfig
 
@@ -45,12 +45,16 @@ class Analysis:
     report: Path
 
 
-def analyse(paths: SweepPaths, config: AnalysisConfig) -> Analysis:
+def analyse(
+    paths: SweepPaths, config: AnalysisConfig, axes: dict[str, Any] | None = None
+) -> Analysis:
     """Analyse the sweep as far as its runs have come, and replace its `analysis/`.
+
+    `axes`: the variant of `grid.axes` to analyse, where the plan has several.
 
     Raises RecordError when the sweep has no readable plan.
     """
-    data = load_sweep(paths)
+    data = load_sweep(paths, axes)
     fits = tuple(fit_curve(curve) for curve in data.curves)
     frontier = fit_frontier(data.readings, config.confidence)
     saturation = find_saturation(frontier, config.margin)
@@ -66,9 +70,9 @@ def analyse(paths: SweepPaths, config: AnalysisConfig) -> Analysis:
         **{package: version(package) for package in ("numpy", "scipy", "plotly", "matplotlib")},
     }
     write_json(paths.fits, fits_document(data, config, frontier, saturation, fits, versions))
-    _replace(paths.frontier, cells_csv(data))
+    write_text(paths.frontier, cells_csv(data))
     settings = _settings(data, config, versions)
-    _replace(paths.report, render_page(data, frontier, saturation, fits, figures, settings))
+    write_text(paths.report, render_page(data, frontier, saturation, fits, figures, settings))
     bases = [curve.base_reward for curve in data.curves if curve.base_reward is not None]
     return Analysis(
         verdict=saturation.verdict,
@@ -81,12 +85,6 @@ def analyse(paths: SweepPaths, config: AnalysisConfig) -> Analysis:
         figures=tuple(drawn),
         report=paths.report,
     )
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8", newline="")
-    temporary.replace(path)
 
 
 def cells_csv(data: SweepData) -> str:

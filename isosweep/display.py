@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -26,9 +25,11 @@ def show_plan(
     """Print T and device-hours by n (down) and B (across), what was rejected, and the totals."""
     rules = sorted({rejection.rule for rejection in plan.rejected}, key=RULES.index)
     letters = dict(zip(rules, "abcdefghi", strict=False))
-    for axes in axes_of(plan):
+    for axes in plan.axes:
         for budget in plan.budgets:
-            console.print(_plan_table(plan, axes, budget, letters))
+            given = "".join(f", {name}={value}" for name, value in axes.items())
+            console.print(f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
+            console.print(_plan_table(plan.of_axes(axes), budget, letters))
     for rule, count in sorted(Counter(r.rule for r in plan.rejected).items()):
         example = next(r for r in plan.rejected if r.rule == rule)
         console.print(
@@ -44,26 +45,15 @@ def show_plan(
     console.print(standing.described(), soft_wrap=True)
 
 
-def axes_of(plan: Plan) -> list[dict[str, Any]]:
-    """Every combination of values of `grid.axes` among the candidates; one, empty, without axes."""
-    found: list[dict[str, Any]] = []
-    for axes in [item.axes for item in plan.cells] + [item.axes for item in plan.rejected]:
-        if axes not in found:
-            found.append(axes)
-    return found
-
-
-def _plan_table(plan: Plan, axes: dict[str, Any], budget: float, letters: dict[str, str]) -> Table:
-    cells = [c for c in plan.cells if c.budget == budget and c.axes == axes]
-    rejected = [r for r in plan.rejected if r.budget == budget and r.axes == axes]
+def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
+    cells = [cell for cell in plan.cells if cell.budget == budget]
+    rejected = [rejection for rejection in plan.rejected if rejection.budget == budget]
     texts = {
         (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}\n{_hours(c.device_hours)}"
         for c in cells
     }
     texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
-    given = "".join(f", {name}={value}" for name, value in axes.items())
-    title = f"steps T, and device-hours, at {budget:g} {plan.budget_unit}{given}"
-    table = Table(title=title, title_justify="left", min_width=len(title))
+    table = Table()
     table.add_column("n", justify="right")
     problems = sorted({B for _, B in texts})
     for B in problems:
@@ -74,7 +64,10 @@ def _plan_table(plan: Plan, axes: dict[str, Any], budget: float, letters: dict[s
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.0f}h" if hours >= 10 else f"{hours:.2g}h"
+    """A duration in the unit that reads best."""
+    if hours >= 1:
+        return f"{hours:,.0f}h" if hours >= 10 else f"{hours:.1f}h"
+    return f"{hours * 60:.0f}m" if hours >= 1 / 60 else f"{hours * 3600:.0f}s"
 
 
 def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
@@ -135,7 +128,7 @@ class Progress:
             done = _counted(run, state, unit)
             reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
             table.add_row(
-                f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}",
+                _label(run),
                 f"step {state.step if state else 0:,}/{run.num_steps:,}",
                 f"reward {reward}",
                 f"{done:.2e}/{run.milestones[-1]:.2e} {unit}",
@@ -150,17 +143,22 @@ class Progress:
         return Group(table, line + (f", {failed} failed" if failed else ""))
 
 
+def _label(run: PlannedRun) -> str:
+    axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in run.axes.items())
+    return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"
+
+
 def _counted(run: PlannedRun, state: RunState | None, unit: BudgetUnit) -> float:
     return 0.0 if state is None else min(state.compute.spent(unit), run.milestones[-1])
 
 
 def show_status(plan: Plan, paths: SweepPaths, console: Console) -> None:
     """Print where every run of a sweep stands."""
-    table = Table("run", "status", "attempt", "step", "compute", "held-out reward", "reason")
+    table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
         state = read_state(paths.run(run.run_id))
         if state is None:
-            table.add_row(run.run_id, "waiting", "", f"0/{run.num_steps}", "", "", "")
+            table.add_row(_label(run), "waiting", "", f"0/{run.num_steps}", "", "", "")
             continue
         reached = state.has_reached(run.milestones[-1], plan.budget_unit)
         status: str = state.status
@@ -169,7 +167,7 @@ def show_status(plan: Plan, paths: SweepPaths, console: Console) -> None:
         if status == "finished" and not reached:
             status = "to extend"
         table.add_row(
-            run.run_id,
+            _label(run),
             status,
             str(state.attempt),
             f"{state.step}/{run.num_steps}",

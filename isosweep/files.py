@@ -11,15 +11,19 @@ JsonObject = dict[str, Any]
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Replace `path` by `document` in one step: a reader sees the old or the new, never a part.
+    """Replace `path` by `document`, as `write_text` does."""
+    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by `text` in one step: a reader sees the old or the new, never a part.
 
     Raises OSError (a full disk, a read-only directory); `path` then still holds what it held.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1, allow_nan=False)
-            file.write("\n")
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -109,12 +109,21 @@ class MlflowTracker:
             parent, _ = self._runs()
             try:
                 for figure in figures:
-                    self._client.log_artifact(parent.mlflow_id, str(figure), "figures")
+                    self._client.log_artifact(
+                        parent.mlflow_id, str(figure), self._artifact_folder(figure)
+                    )
                 if report is not None:
                     self._client.log_artifact(parent.mlflow_id, str(report))
             finally:
                 self._client.set_terminated(parent.mlflow_id, status)
                 parent.status = status
+
+    def _artifact_folder(self, figure: Path) -> str:
+        """`figures`, and in it the variant of `grid.axes` where the sweep has several."""
+        view = figure.parent.parent
+        analysis = self._paths.analysis
+        inside = view.is_relative_to(analysis) and view != analysis
+        return f"figures/{view.name}" if inside else "figures"
 
     @contextmanager
     def _store(self) -> Iterator[None]:

@@ -73,14 +73,26 @@ def complete_checkpoints(directory: Path) -> dict[int, Path]:
 
 @dataclass(frozen=True)
 class SweepPaths:
-    """Files of one sweep (`sweep_dir`): a plan over runs, and what came of it."""
+    """Files of one sweep (`sweep_dir`): a plan over runs, and what came of it.
+
+    `view` names one variant of `grid.axes`, whose analysis has a directory of its own.
+    """
 
     root: Path
     runs: Path
+    view: str = ""
 
     @property
     def plan(self) -> Path:
         return self.root / "plan.json"
+
+    @property
+    def plan_csv(self) -> Path:
+        return self.root / "plan.csv"
+
+    @property
+    def plan_page(self) -> Path:
+        return self.root / "plan.html"
 
     @property
     def config(self) -> Path:
@@ -88,7 +100,7 @@ class SweepPaths:
 
     @property
     def analysis(self) -> Path:
-        return self.root / "analysis"
+        return self.root / "analysis" / self.view
 
     @property
     def report(self) -> Path:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,24 @@ class Plan:
         """FLOPs of the runs over the FLOPs of training every cell alone."""
         alone = math.fsum(cell.planned_flops for cell in self.cells)
         return math.fsum(run.planned_flops for run in self.runs) / alone
+
+    @property
+    def axes(self) -> list[dict[str, Any]]:
+        """Every combination of values of `grid.axes` among the candidates; one, empty, without."""
+        found: list[dict[str, Any]] = []
+        for axes in [c.axes for c in self.cells] + [r.axes for r in self.rejected]:
+            if axes not in found:
+                found.append(axes)
+        return found
+
+    def of_axes(self, axes: dict[str, Any]) -> "Plan":
+        """The part of the plan with these values of `grid.axes`."""
+        return replace(
+            self,
+            cells=tuple(cell for cell in self.cells if cell.axes == axes),
+            runs=tuple(run for run in self.runs if run.axes == axes),
+            rejected=tuple(item for item in self.rejected if item.axes == axes),
+        )
 
     @property
     def plan_id(self) -> str:

@@ -4,24 +4,26 @@ import importlib.util
 import os
 import signal
 import socket
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from isosweep.calibration import calibrate, calibrated
-from isosweep.config import SweepConfig, from_mapping
+from isosweep.config import SweepConfig, from_mapping, variants
 from isosweep.display import Progress, show_plan, show_status
 from isosweep.errors import PreflightError, SettingError
-from isosweep.files import read_json, write_json
+from isosweep.files import read_json, write_json, write_text
 from isosweep.models import missing_weights
 from isosweep.paths import SweepPaths
 from isosweep.plan import Plan, make_plan, plan_document, plan_from_document, run_specs
+from isosweep.plan_output import plan_csv, plan_page
 from isosweep.standing import standing
 from isosweep.state import mark, read_state
 
 if TYPE_CHECKING:
+    from isosweep.analysis.report import Analysis
     from isosweep.launchers.queue import Launcher, RunQueue
     from isosweep.tracking import BackgroundTracker
 
@@ -54,7 +56,9 @@ def execute(config: SweepConfig, console: Console) -> int:
             there = standing(plan, paths.run)
             show_plan(plan, config, there, _places(config, plan), console)
             if config.mode == "plan":
-                console.print(f"plan: {paths.plan}", soft_wrap=True)
+                console.print(
+                    f"plan: {paths.plan}, and as a map {paths.plan_page.name}", soft_wrap=True
+                )
                 return 0
             return _run(config, plan, paths, console, follow=config.mode == "run")
         case "resume":
@@ -112,6 +116,9 @@ def _store_plan(plan: Plan, config: SweepConfig, paths: SweepPaths) -> None:
             raise SettingError("sweep_dir", paths.root, rule, free)
         settings = asdict(config) | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
         write_json(paths.config, settings)
+        write_text(paths.plan_csv, plan_csv(plan))
+        write_text(paths.plan_page, plan_page(plan, paths.root.name))
+        # Last: whoever finds a plan.json finds the rest.
         write_json(paths.plan, plan_document(plan, config))
     except OSError as error:
         rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
@@ -134,13 +141,27 @@ def _preflight(config: SweepConfig) -> None:
         )
         missing.append((f"a GPU ({config.hardware.name}) on this machine", remedy))
     if importlib.util.find_spec("huggingface_hub") is not None:
-        missing += missing_weights(config.model)
+        for variant in variants(config):
+            missing += missing_weights(variant.config.model)
+    missing += _not_built(config)
     if missing:
         raise PreflightError(missing)
     if not local:
         from isosweep.launchers.slurm import require_slurm
 
         require_slurm()
+
+
+def _not_built(config: SweepConfig) -> list[tuple[str, str]]:
+    """What can be planned and not yet trained."""
+    found = []
+    if config.generation.name == "vllm":
+        found.append(("generation through vLLM in this version", "set generation=transformers"))
+    if config.hardware.devices_per_run > 1:
+        found.append(("runs on several devices in this version", "set hardware.devices_per_run=1"))
+    if any(variant.config.recipe.lora_rank is not None for variant in variants(config)):
+        found.append(("LoRA in this version", "set recipe.lora_rank=null"))
+    return found
 
 
 def _places(config: SweepConfig, plan: Plan) -> int:
@@ -216,7 +237,7 @@ def _run(
     for run_id, reason in queue.failed.items():
         console.print(f"failed: {run_id}: {reason}", style="red", markup=False, soft_wrap=True)
     _analyse(config, paths, console)
-    figures = sorted(paths.figures.glob("*.png"))
+    figures = sorted(paths.analysis.rglob("*.png"))
     report = paths.report if paths.report.exists() else None
     tracker.close("FAILED" if queue.failed else "FINISHED", figures, report)
     return 1 if queue.failed else 0
@@ -267,7 +288,16 @@ def _cancel(plan: Plan, paths: SweepPaths, console: Console) -> int:
 def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
     from isosweep.analysis.report import analyse
 
-    analysis = analyse(paths, config.analysis)
+    plan = plan_from_document(read_json(paths.plan) or {})
+    for axes in plan.axes:
+        view = ",".join(f"{name}={value}" for name, value in axes.items()).replace("/", "_")
+        if axes:
+            console.print(f"{view}:", markup=False)
+        _tell(analyse(replace(paths, view=view), config.analysis, axes), console)
+    return 0
+
+
+def _tell(analysis: "Analysis", console: Console) -> None:
     console.print(f"verdict: {analysis.verdict}: {analysis.reason}", markup=False, soft_wrap=True)
     if analysis.base_reward is not None and analysis.best_reward is not None:
         console.print(
@@ -275,4 +305,3 @@ def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
             f"{analysis.best_reward:.3f} at the best cell"
         )
     console.print(f"report: {analysis.report}", soft_wrap=True)
-    return 0

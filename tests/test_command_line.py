@@ -50,6 +50,24 @@ def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("generation=vllm", "missing: generation through vLLM"),
+        ("recipe.lora_rank=8", "missing: LoRA"),
+        ("grid.axes={model:[tiny,qwen-0.5b]}", "missing: weights of Qwen/Qwen2.5-0.5B-Instruct"),
+        ("generation.prefix_sharing=true", "only generation=vllm does that"),
+    ],
+)
+def test_what_is_planned_but_cannot_be_trained_stops_before_launching(
+    override: str, message: str, tmp_path: Path
+) -> None:
+    done = isosweep(override, "grid.min_steps=1", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_directory_of_another_plan_is_refused(tmp_path: Path) -> None:
     isosweep("mode=plan", "sweep_dir=mine", cwd=tmp_path)
     before = (tmp_path / "mine" / "plan.json").read_bytes()

@@ -159,6 +159,31 @@ def test_runs_that_differ_in_n_see_the_same_problems(straight: Path) -> None:
     assert starts[0].step == 0
 
 
+def test_updates_that_share_rollouts_are_counted_with_them(tmp_path: Path) -> None:
+    isosweep("budget=1e10", *SMALL, *QUIET, "recipe.num_iterations=2", cwd=tmp_path)
+    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
+    cells = json.loads(plan_file.read_text())["cells"]
+    assert cells
+    for cell in cells:
+        run = RunPaths(tmp_path / "sweeps" / "runs" / cell["run_id"])
+        records = read_records(run.records).records
+        assert all(record.step % 2 == 0 for record in records)
+        last = records[-1]
+        assert last.compute.generations == last.step / 2
+        completions = cell["num_generations"] * cell["problems_per_batch"]
+        assert last.compute.rollouts == completions * last.compute.generations
+        # One more log-probability pass a generation, and two updates of three passes' cost.
+        assert last.compute.training_flops == pytest.approx(6 * last.compute.old_policy_flops)
+        assert abs(last.compute.flops - 1e10) <= last.compute.flops / last.compute.generations
+        steps = [line["step"] for line in read_metrics(run.metrics, run.records)]
+        assert steps == list(range(1, last.step + 1))
+    more = ("budget=[1e10,2e10]", *SMALL, *QUIET, "recipe.num_iterations=2")
+    (tmp_path / "straight").mkdir()
+    isosweep(*more, cwd=tmp_path / "straight")
+    isosweep(*more, cwd=tmp_path)
+    _assert_same_records(tmp_path, tmp_path / "straight")
+
+
 def test_a_failing_run_is_reported_and_takes_nothing_else_down(tmp_path: Path) -> None:
     isosweep("mode=plan", "budget=1e10", *SMALL, *QUIET, cwd=tmp_path)
     plan = json.loads(next(tmp_path.glob("sweeps/*/plan.json")).read_text())
