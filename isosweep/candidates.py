@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isosweep.config import SweepConfig, Variant, variants
 from isosweep.flops import prefill_flops, rollout_flops
-from isosweep.memory import MemoryFit, fit_memory
+from isosweep.memory import MemoryFit, fit_memory, state_bytes
 from isosweep.settings import GenerationConfig
 from isosweep.spec import passes_of
 from isosweep.timing import STARTUP_S, StepSeconds, generation_seconds, step_seconds
@@ -243,8 +243,10 @@ def reason(found: Candidates, rule: str, i: int, j: int, k: int) -> str:
         case "hardware.memory_gb":
             needed = float(found.memory.needed[i, j]) / 1e9
             room = hardware.memory_gb * (1 - hardware.memory_reserve)
+            held = state_bytes(config.model.architecture, config.recipe, hardware).total / 1e9
             return (
-                f"{product} needs {needed:,.1f} GB a device, {needed - room:,.1f} GB more than "
+                f"{product} needs {needed:,.1f} GB a device ({held:,.1f} for weights and optimiser, "
+                f"the rest for generation and activations), {needed - room:,.1f} GB more than "
                 f"{1 - hardware.memory_reserve:.0%} of {hardware.memory_gb:g} GB"
             )
         case "grid.min_steps":

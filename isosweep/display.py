@@ -30,10 +30,11 @@ def show_plan(
             given = "".join(f", {name}={value}" for name, value in axes.items())
             console.print(f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
             console.print(_plan_table(plan.of_axes(axes), budget, letters))
-    for rule, count in sorted(Counter(r.rule for r in plan.rejected).items()):
+    counts = Counter(rejection.rule for rejection in plan.rejected)
+    for rule in rules:
         example = next(r for r in plan.rejected if r.rule == rule)
         console.print(
-            f"{letters[rule]}: {count} rejected by {rule}, e.g. n={example.num_generations} "
+            f"{letters[rule]}: {counts[rule]} rejected by {rule}, e.g. n={example.num_generations} "
             f"B={example.problems_per_batch}: {example.reason}",
             soft_wrap=True,
         )

@@ -56,9 +56,7 @@ def execute(config: SweepConfig, console: Console) -> int:
             there = standing(plan, paths.run)
             show_plan(plan, config, there, _places(config, plan), console)
             if config.mode == "plan":
-                console.print(
-                    f"plan: {paths.plan}, and as a map {paths.plan_page.name}", soft_wrap=True
-                )
+                console.print(f"plan: {paths.plan}; as a map: {paths.plan_page}", soft_wrap=True)
                 return 0
             return _run(config, plan, paths, console, follow=config.mode == "run")
         case "resume":
