@@ -245,9 +245,9 @@ def reason(found: Candidates, rule: str, i: int, j: int, k: int) -> str:
             room = hardware.memory_gb * (1 - hardware.memory_reserve)
             held = state_bytes(config.model.architecture, config.recipe, hardware).total / 1e9
             return (
-                f"{product} needs {needed:,.1f} GB a device ({held:,.1f} for weights and optimiser, "
-                f"the rest for generation and activations), {needed - room:,.1f} GB more than "
-                f"{1 - hardware.memory_reserve:.0%} of {hardware.memory_gb:g} GB"
+                f"{product} needs {needed:,.1f} GB a device ({held:,.1f} for weights and "
+                f"optimiser, the rest for generation and activations), {needed - room:,.1f} GB "
+                f"more than {1 - hardware.memory_reserve:.0%} of {hardware.memory_gb:g} GB"
             )
         case "grid.min_steps":
             return f"T = {steps} is below {grid.min_steps}"
@@ -312,16 +312,24 @@ BUDGET_RULES = ("grid.min_steps", "grid.max_steps", "grid.tolerance", "grid.max_
 
 
 def budget_that_works(found: Candidates, i: int, j: int) -> str:
-    """The setting nearest to the first budget with which pair (i, j) keeps all BUDGET_RULES."""
+    """The nearest budget with which pair (i, j) keeps all BUDGET_RULES.
+
+    Where the rules leave no number of steps, with the limits that have to be raised for it.
+    """
     config = found.variant.config
     grid, updates = config.grid, config.recipe.num_iterations
-    B = int(found.problems_per_batch[j])
-    batches = math.floor(grid.max_epochs * config.task.num_train_problems / B)
-    # From so many steps on, rounding to whole ones stays within the tolerance.
-    enough = math.ceil(0.5 * updates / grid.tolerance)
-    wanted = max(int(found.steps[i, j, 0]), enough, grid.min_steps)
-    steps = max(min(wanted, grid.max_steps, batches * updates), 1)
-    return f"budget={steps * float(found.cost[i, j]):.4g}"
+    per_epoch = config.task.num_train_problems / int(found.problems_per_batch[j])
+    # From so many steps on, rounding to whole generations stays within the tolerance.
+    least = max(math.ceil(0.5 * updates / grid.tolerance), grid.min_steps)
+    most = min(grid.max_steps, math.floor(grid.max_epochs * per_epoch) * updates)
+    steps = max(min(int(found.steps[i, j, 0]), most), least)
+    settings = [f"budget={steps * float(found.cost[i, j]):.4g}"]
+    if steps > grid.max_steps:
+        settings.append(f"grid.max_steps={steps}")
+    epochs = steps / updates / per_epoch
+    if epochs > grid.max_epochs:
+        settings.append(f"grid.max_epochs={math.ceil(epochs * 100) / 100:g}")
+    return " ".join(settings)
 
 
 def _memory_that_suffices(config: SweepConfig, completions: int) -> str:

@@ -108,12 +108,13 @@ def parse_budgets(value: Any) -> tuple[float, ...]:
 
 def _logspace(value: str, low: str, high: str, count: str) -> tuple[float, ...]:
     first, last, number = _number(low), _number(high), _number(count)
+    turned = 0 < last < first < math.inf and number >= 2
     require(
         0 < first < last < math.inf and number >= 2 and number.is_integer(),
         "budget",
         value,
         "logspace takes two numbers, 0 < first < last, and how many budgets, 2 or more",
-        "budget=logspace:1e18:1e20:5",
+        f"budget=logspace:{high}:{low}:{count}" if turned else "budget=logspace:1e18:1e20:5",
     )
     steps = int(number) - 1
     # Three digits, so that a budget can be typed again; the ends stay as they were given.

@@ -268,7 +268,7 @@ class GridConfig:
             "grid.min_steps",
             self.min_steps,
             f"must not exceed grid.max_steps={self.max_steps}",
-            f"grid.min_steps={self.max_steps}",
+            f"grid.min_steps={self.max_steps} grid.max_steps={self.min_steps}",
         )
 
 

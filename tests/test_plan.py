@@ -217,6 +217,41 @@ def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
     assert make_plan(make_config(*slurm, mend)).cells
 
 
+QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "setting", "numbers"),
+    [
+        (("hardware.devices_per_run=8",), "hardware.devices_per_run", "=8: cpu has no"),
+        (("hardware.sharding=zero2",), "hardware.sharding", "hardware.devices_per_run=1"),
+        (("grid.completions_per_step=[100]",), "grid.completions_per_step", "8, 16, 32, 64"),
+        (("grid.min_steps=9000", "grid.max_steps=900"), "grid.min_steps", "max_steps=900"),
+        (("grid.max_steps=10",), "grid.max_steps", "T = 37 exceeds 10"),
+        ((*QWEN_1E20, "model.architecture.num_kv_heads=5"), "num_kv_heads", "num_heads=12"),
+        (("recipe.micro_batch=7",), "recipe.micro_batch", "2 x 4 = 8 is not a multiple of 7"),
+        (("generation.prefix_sharing=true",), "generation.prefix_sharing", "=True: only"),
+        (("grid.max_completions_per_step=4",), "max_completions_per_step", "8 exceeds 4"),
+        (("task.num_train_problems=2",), "task.num_train_problems", "B = 4 exceeds the 2"),
+        (("budget=1e6",), "grid.min_steps", "T = 1 is below 10"),
+        (("grid.max_epochs=0.01",), "grid.max_epochs", "allowed 0.01"),
+        ((*QWEN_1E20, "hardware=rtx4090"), "hardware.memory_gb", "GB more than 90% of 24 GB"),
+        ((*QWEN_1E20, "launcher=slurm"), "launcher.slurm.timeout_min", "give 16.0 h"),
+        ((*QWEN_1E20, "hardware.devices_per_run=3"), "recipe.micro_batch", "devices_per_run=3"),
+        (("budget=logspace:1e11:1e10:3",), "budget", "0 < first < last"),
+    ],
+)
+def test_a_contradiction_is_told_with_the_nearest_setting_that_works(
+    overrides: tuple[str, ...], setting: str, numbers: str
+) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_plan(make_config(*overrides))
+    message, _, nearest = str(caught.value).partition(". Nearest choice that works: ")
+    assert setting in message
+    assert numbers in message
+    assert make_plan(make_config(*overrides, *nearest.split())).cells
+
+
 def test_log_spaced_budgets() -> None:
     spaced = (1e18, 3.16e18, 1e19, 3.16e19, 1e20)
     assert make_config("budget=logspace:1e18:1e20:5").budgets == pytest.approx(spaced)
