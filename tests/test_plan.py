@@ -184,6 +184,18 @@ def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
         ("{model:[qwen-1b]}", "qwen-"),
     ],
 )
+def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
+    overrides = ["budget=1e12", "grid.tolerance=0.05", "grid.seeds=[0]", "grid.max_steps=100000"]
+    once = make_plan(make_config(*overrides, "grid.max_epochs=20"))
+    twice = make_plan(make_config(*overrides, "grid.max_epochs=20", "recipe.num_iterations=2"))
+    for plan, updates in ((once, 1), (twice, 2)):
+        epochs = {c.num_steps / updates * c.problems_per_batch / 1024 for c in plan.cells}
+        refused = [r for r in plan.rejected if "grid.max_epochs" in r.rules]
+        assert max(epochs) <= 20
+        assert refused
+        assert all(r.num_steps / updates * r.problems_per_batch / 1024 > 20 for r in refused)
+
+
 def test_an_axis_that_is_none_is_told(axes: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         make_plan(make_config(f"grid.axes={axes}"))
@@ -276,6 +288,10 @@ def test_cells_that_differ_only_in_budget_share_one_run() -> None:
     for run in plan.runs:
         budgets = tuple(c.budget for c in plan.cells if c.run_id == run.run_id)
         assert run.milestones == tuple(sorted(budgets))
+        # A run is its longest cell.
+        last = next(c for c in plan.cells if (c.run_id, c.budget) == (run.run_id, budgets[-1]))
+        assert (run.num_steps, run.planned_flops) == (last.num_steps, last.planned_flops)
+        assert run.seconds == pytest.approx(3600 * last.device_hours)
     assert plan.sharing < 1
 
 
