@@ -175,15 +175,6 @@ def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
     assert {run.run_id for run in plan.runs} == set(run_specs(config))
 
 
-@pytest.mark.parametrize(
-    ("axes", "message"),
-    [
-        ("{recipe.num_iteration:[1,2]}", "recipe.num_iterations"),
-        ("{hardware.name:[a]}", "an axis is `model` or a setting of"),
-        ("{recipe.num_iterations:[0]}", "must be a finite number above 0"),
-        ("{model:[qwen-1b]}", "qwen-"),
-    ],
-)
 def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
     overrides = ["budget=1e12", "grid.tolerance=0.05", "grid.seeds=[0]", "grid.max_steps=100000"]
     once = make_plan(make_config(*overrides, "grid.max_epochs=20"))
@@ -196,6 +187,15 @@ def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
         assert all(r.num_steps / updates * r.problems_per_batch / 1024 > 20 for r in refused)
 
 
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ("{recipe.num_iteration:[1,2]}", "recipe.num_iterations"),
+        ("{hardware.name:[a]}", "an axis is `model` or a setting of"),
+        ("{recipe.num_iterations:[0]}", "must be a finite number above 0"),
+        ("{model:[qwen-1b]}", "qwen-"),
+    ],
+)
 def test_an_axis_that_is_none_is_told(axes: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         make_plan(make_config(f"grid.axes={axes}"))
