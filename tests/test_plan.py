@@ -177,14 +177,14 @@ def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
 
 def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
     overrides = ["budget=1e12", "grid.tolerance=0.05", "grid.seeds=[0]", "grid.max_steps=100000"]
-    once = make_plan(make_config(*overrides, "grid.max_epochs=20"))
-    twice = make_plan(make_config(*overrides, "grid.max_epochs=20", "recipe.num_iterations=2"))
+    once = make_plan(make_config(*overrides, "grid.max_epochs=10"))
+    twice = make_plan(make_config(*overrides, "grid.max_epochs=10", "recipe.num_iterations=2"))
     for plan, updates in ((once, 1), (twice, 2)):
         epochs = {c.num_steps / updates * c.problems_per_batch / 1024 for c in plan.cells}
         refused = [r for r in plan.rejected if "grid.max_epochs" in r.rules]
-        assert max(epochs) <= 20
+        assert max(epochs) <= 10
         assert refused
-        assert all(r.num_steps / updates * r.problems_per_batch / 1024 > 20 for r in refused)
+        assert all(r.num_steps / updates * r.problems_per_batch / 1024 > 10 for r in refused)
 
 
 @pytest.mark.parametrize(
