@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from isosweep.config import SweepConfig, Variant, variants
 from isosweep.flops import prefill_flops, rollout_flops
 from isosweep.memory import MemoryFit, fit_memory, state_bytes
-from isosweep.settings import GenerationConfig
+from isosweep.resources import GenerationConfig
 from isosweep.spec import passes_of
 from isosweep.timing import STARTUP_S, StepSeconds, generation_seconds, step_seconds
 

@@ -18,13 +18,11 @@ from omegaconf.errors import MissingMandatoryValue
 from isosweep.architecture import architecture_from_config
 from isosweep.compute import BUDGET_UNITS, BudgetUnit
 from isosweep.errors import SettingError
+from isosweep.resources import GenerationConfig, HardwareConfig, LauncherConfig
 from isosweep.settings import (
     AnalysisConfig,
     EvaluationConfig,
-    GenerationConfig,
     GridConfig,
-    HardwareConfig,
-    LauncherConfig,
     ModelConfig,
     RecipeConfig,
     TaskConfig,

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isosweep.architecture import Architecture
-from isosweep.settings import GenerationConfig, HardwareConfig, RecipeConfig
+from isosweep.resources import GenerationConfig, HardwareConfig
+from isosweep.settings import RecipeConfig
 
 Bytes = float | NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -9,13 +9,8 @@ from typing import Any
 
 from isosweep.config import SweepConfig, build
 from isosweep.flops import Count, Passes
-from isosweep.settings import (
-    EvaluationConfig,
-    GenerationConfig,
-    ModelConfig,
-    RecipeConfig,
-    TaskConfig,
-)
+from isosweep.resources import GenerationConfig
+from isosweep.settings import EvaluationConfig, ModelConfig, RecipeConfig, TaskConfig
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 1

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from isosweep.architecture import Architecture
 from isosweep.flops import Count, Passes, decode_flops, rollout_flops
 from isosweep.memory import kv_bytes_per_token, state_bytes
-from isosweep.settings import GenerationConfig, HardwareConfig, RecipeConfig
+from isosweep.resources import GenerationConfig, HardwareConfig
+from isosweep.settings import RecipeConfig
 
 Seconds = NDArray[np.float64]
 

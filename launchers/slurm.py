@@ -8,7 +8,7 @@ from typing import Any
 from submitit import SlurmExecutor
 
 from isosweep.errors import PreflightError
-from isosweep.settings import SlurmConfig
+from isosweep.resources import SlurmConfig
 
 
 def executor_parameters(config: SlurmConfig, name: str) -> dict[str, Any]:
