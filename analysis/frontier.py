@@ -1,9 +1,9 @@
 """For each budget: the mean reward of every (n, B), the best, and what cannot be told from it.
 
 Selection is kept honest in two ways. The set of candidate n compares every (n, B) with every
-other, so the number of comparisons counts the choices of B too; and one seed variance, pooled
-over the sweep, stands in for the spread of each cell, so that a lucky pair of seeds does not
-shrink its own error.
+other, so the number of comparisons counts the choices of B too; and one seed variance a budget,
+pooled over its cells, stands in for the spread of each, so that a lucky pair of seeds does not
+shrink its own error. Budgets differ: runs spread most where they rise fastest.
 """
 
 import math
@@ -15,6 +15,8 @@ from scipy import stats
 
 from isosweep.analysis.load import CellReading, FloatArray
 
+# Below so many degrees of freedom a budget borrows the variance pooled over the sweep.
+LEAST_FREEDOM = 4
 # Draws of the posterior: a probability is then known to about 0.005.
 DRAWS = 10_000
 
@@ -57,7 +59,8 @@ class BudgetFrontier:
     """The frontier at one budget. `choices`: one per measured n, ascending.
 
     `interval` holds the best cell's mean at the sweep's confidence, without the (upward) bias
-    of having been selected; None with one seed.
+    of having been selected; None with one seed. `seed_sd`: spread between seeds, in reward, used
+    here, with its degrees of freedom.
     """
 
     budget: float
@@ -65,6 +68,8 @@ class BudgetFrontier:
     choices: tuple[Choice, ...]
     best: CellMean
     interval: tuple[float, float] | None
+    seed_sd: float | None
+    degrees_of_freedom: int
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -80,7 +85,8 @@ class BudgetFrontier:
 class Frontier:
     """Budgets at which some cell was read, ascending; `seed_sd` is a reward, None with one seed.
 
-    `degrees_of_freedom` counts each (n, B) once: budgets of one run share its luck.
+    `seed_sd` is pooled over the sweep; `degrees_of_freedom` counts each (n, B) once: budgets of
+    one run share its luck.
     """
 
     budgets: tuple[BudgetFrontier, ...]
@@ -99,11 +105,13 @@ def fit_frontier(readings: Iterable[CellReading], confidence: float) -> Frontier
             key = (cell.num_generations, cell.problems_per_batch)
             at_budget.setdefault(key, []).append(reading)
     seed_sd, freedom = _pooled_spread([g for at in groups.values() for g in at.items()])
+    budgets = []
+    for budget in sorted(groups):
+        own = _pooled_spread(list(groups[budget].items()))
+        spread = own if own[1] >= LEAST_FREEDOM else (seed_sd, freedom)
+        budgets.append(_at_budget(budget, list(groups[budget].values()), *spread, confidence))
     return Frontier(
-        budgets=tuple(
-            _at_budget(budget, list(groups[budget].values()), seed_sd, freedom, confidence)
-            for budget in sorted(groups)
-        ),
+        budgets=tuple(budgets),
         seed_sd=seed_sd,
         degrees_of_freedom=freedom,
         confidence=confidence,
@@ -174,6 +182,8 @@ def _at_budget(
         choices=tuple(choices),
         best=best,
         interval=interval,
+        seed_sd=seed_sd,
+        degrees_of_freedom=freedom,
     )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -133,9 +134,31 @@ def load_curve(paths: RunPaths, run: PlannedRun, unit: BudgetUnit) -> tuple[Curv
     problems = list(file.problems)
     records = _comparable(file.records, str(paths.records), problems)
     state = _read_optional(paths.state, problems)
+    return _curve(run, records, unit, state), problems
+
+
+def simulated_sweep(plan: Plan, records: Mapping[str, Sequence[Record]]) -> SweepData:
+    """A sweep whose records, by run id, never were on disk."""
+    state = {"status": "finished"}
+    curves = {
+        run.run_id: _curve(run, records[run.run_id], plan.budget_unit, state) for run in plan.runs
+    }
+    return SweepData(
+        plan=plan,
+        plan_document={},
+        config_document={},
+        curves=tuple(curves.values()),
+        readings=tuple(read_cell(cell, curves[cell.run_id]) for cell in plan.cells),
+        problems=(),
+    )
+
+
+def _curve(
+    run: PlannedRun, records: Sequence[Record], unit: BudgetUnit, state: JsonObject
+) -> Curve:
     num_problems = len(records[0].successes) if records else 0
     successes = np.array([r.successes for r in records], dtype=np.int64)
-    curve = Curve(
+    return Curve(
         run=run,
         steps=np.array([r.step for r in records], dtype=np.int64),
         generations=np.array([r.compute.generations for r in records], dtype=np.int64),
@@ -147,7 +170,6 @@ def load_curve(paths: RunPaths, run: PlannedRun, unit: BudgetUnit) -> tuple[Curv
         status=None if state.get("status") is None else str(state["status"]),
         status_reason=None if state.get("reason") is None else str(state["reason"]),
     )
-    return curve, problems
 
 
 def _comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:

@@ -134,8 +134,13 @@ def _frontier_table(data: SweepData, frontier: Frontier) -> str:
     spread = (
         "Seed spread is not known: standard errors and bounds are left out."
         if frontier.seed_sd is None
-        else f"Standard deviation between seeds, pooled: {frontier.seed_sd:.4f} with "
-        f"{frontier.degrees_of_freedom} degrees of freedom."
+        else "Standard deviation between seeds (degrees of freedom): "
+        + "; ".join(
+            f"{at.seed_sd:.4f} ({at.degrees_of_freedom}) at {at.budget:.3g}"
+            for at in frontier.budgets
+            if at.seed_sd is not None
+        )
+        + "."
     )
     head = (
         f"budget ({UNITS[data.plan.budget_unit]})",

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import re
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -25,6 +25,7 @@ from isosweep.settings import (
     GridConfig,
     ModelConfig,
     RecipeConfig,
+    SimulationConfig,
     TaskConfig,
     TrackingConfig,
     closest,
@@ -32,7 +33,7 @@ from isosweep.settings import (
     require,
 )
 
-MODES = ("run", "plan", "launch", "status", "resume", "cancel", "analyse", "calibrate")
+MODES = ("run", "plan", "launch", "status", "resume", "cancel", "analyse", "calibrate", "simulate")
 # Groups whose settings may join the grid.
 _AXIS_GROUPS = ("model", "task", "recipe")
 
@@ -56,6 +57,7 @@ class SweepConfig:
     hardware: HardwareConfig
     tracking: TrackingConfig
     analysis: AnalysisConfig
+    simulation: SimulationConfig = field(default_factory=SimulationConfig)
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, MODES)

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -17,6 +18,9 @@ from isosweep.plan import Plan, PlannedRun
 from isosweep.scheduling import makespan, makespan_bound
 from isosweep.standing import Standing
 from isosweep.state import RunState, read_state
+
+if TYPE_CHECKING:
+    from isosweep.analysis.power import Power
 
 
 def show_plan(
@@ -86,6 +90,25 @@ def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
         f"included; {places} runs at once, longest first, end after {_hours(end)} "
         f"(no schedule before {_hours(bound)})"
     )
+
+
+def show_power(power: "Power", console: Console) -> None:
+    """Print what the analysis made of one simulated world."""
+    said = ", ".join(f"{verdict} {share:.0%}" for verdict, share in power.verdicts.items())
+    console.print(
+        f"world {power.world}, {power.sweeps} sweeps: {said} (true: {power.true_verdict})",
+        soft_wrap=True,
+    )
+    table = Table("budget", "best n", "held by the set", "n in the set", "reward lost")
+    for at in power.budgets:
+        table.add_row(
+            f"{at.budget:g}",
+            "any" if at.best_n is None else str(at.best_n),
+            f"{at.held:.0%}",
+            f"{at.set_size:.1f}",
+            f"{at.lost:.4f}",
+        )
+    console.print(table)
 
 
 class Progress:

@@ -99,6 +99,10 @@ class SweepPaths:
         return self.root / "config.json"
 
     @property
+    def simulation(self) -> Path:
+        return self.root / "simulation.json"
+
+    @property
     def analysis(self) -> Path:
         return self.root / "analysis" / self.view
 

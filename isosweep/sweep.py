@@ -1,6 +1,7 @@
 """What each mode does: plan, launch, follow, analyse; and a sweep's directory."""
 
 import importlib.util
+import math
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from isosweep.calibration import calibrate, calibrated
 from isosweep.config import SweepConfig, from_mapping, variants
-from isosweep.display import Progress, show_plan, show_status
+from isosweep.display import Progress, show_plan, show_power, show_status
 from isosweep.errors import PreflightError, SettingError
 from isosweep.files import read_json, write_json, write_text
 from isosweep.models import missing_weights
@@ -70,6 +71,11 @@ def execute(config: SweepConfig, console: Console) -> int:
         case "cancel":
             _, plan, paths = _stored(config)
             return _cancel(plan, paths, console)
+        case "simulate":
+            plan = make_plan(config)
+            paths = _paths(config, plan)
+            _store_plan(plan, config, paths)
+            return _simulate(config, plan, paths, console)
         case "calibrate":
             console.print(calibrate(*_stored(config)), soft_wrap=True)
             return 0
@@ -281,6 +287,39 @@ def _cancel(plan: Plan, paths: SweepPaths, console: Console) -> int:
         stopped += 1
     console.print(f"{stopped} runs cancelled")
     return 1 if missed else 0
+
+
+def _simulate(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
+    """Say what the plan could find, world by world; `simulation.json` keeps it."""
+    from isosweep.analysis.power import measure_power
+    from isosweep.simulator import worlds
+
+    if len(plan.axes) > 1:
+        raise SettingError("grid.axes", "set", "a simulation has no further axes", "grid.axes=null")
+    settings = config.simulation
+    generations = [cell.num_generations for cell in plan.cells]
+    presets = worlds(
+        settings.midpoint or math.sqrt(plan.budgets[0] * plan.budgets[-1]),
+        smallest_n=min(generations),
+        largest_n=max(generations),
+    )
+    found = []
+    for name in settings.worlds:
+        power = measure_power(
+            plan,
+            presets[name],
+            config.analysis,
+            sweeps=settings.sweeps,
+            seed=settings.seed,
+            num_problems=config.task.num_eval_problems,
+            samples_per_problem=config.evaluation.samples_per_problem,
+        )
+        found.append(power)
+        show_power(power, console)
+    document = {"version": 1, "plan_id": plan.plan_id, "settings": asdict(settings)}
+    write_json(paths.simulation, {**document, "worlds": [asdict(power) for power in found]})
+    console.print(f"simulation: {paths.simulation}", soft_wrap=True)
+    return 0
 
 
 def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
