@@ -18,8 +18,9 @@ lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## Speed and memory of the planner.
+bench: setup  ## Speed and memory of the planner, speed of the fits.
 	$(BIN)/python benchmarks/plan.py
+	$(BIN)/python benchmarks/fits.py
 
 bench-gpu: setup  ## Predicted against measured memory and time of real GRPO steps.
 	$(BIN)/python benchmarks/gpu.py $(ARGS)

@@ -1,21 +1,17 @@
 """The learning curve of one run as a saturating sigmoid in compute, where the data identify it."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from isosweep.analysis.load import Curve, FloatArray, IntArray
+from isosweep.analysis.sigmoids import fit_sigmoids
 
 # Three free parameters leave two residuals: the least from which a spread can be read.
 MIN_RECORDS = 5
-# How far C_mid may lie outside the records (a factor), and the range of exponents searched.
-_MIDPOINT_FACTOR = 1e3
-_EXPONENTS = (0.05, 20.0)
-# Steps of one search; fits that the data identify take about ten.
-_MAX_STEPS = 60
 # Standard errors that a rise above step 0 must exceed.
 _RISE = 2.0
 # Drop in chi2 by which the free fit must beat every curve whose C_mid lies past the last record:
@@ -86,41 +82,109 @@ def reward_error(successes: IntArray, samples_per_problem: int) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(between, floor)))
 
 
-def fit_curve(curve: Curve) -> Fit:
+def fit_curves(curves: Sequence[Curve]) -> tuple[Fit, ...]:
     """Weighted least squares of the sigmoid to the records past step 0, R0 held at step 0's."""
+    refused = {curve.run.run_id: _refused(curve) for curve in curves}
+    fitted = [curve for curve in curves if refused[curve.run.run_id] is None]
+    found = dict(zip((c.run.run_id for c in fitted), _fit_together(fitted), strict=True))
+    return tuple(refused[curve.run.run_id] or found[curve.run.run_id] for curve in curves)
+
+
+def _refused(curve: Curve) -> Fit | None:
+    """Why a curve is not fitted at all."""
     past = curve.steps > 0
-    compute, reward = curve.compute[past], curve.reward[past]
-    base, run_id = curve.base_reward, curve.run.run_id
-    count = int(past.sum())
-    if base is None or count < MIN_RECORDS or np.any(compute <= 0):
-        return Fit(run_id=run_id, status=FitStatus.TOO_FEW, num_records=count, base_reward=base)
-    if not _rises(curve):
-        return Fit(run_id=run_id, status=FitStatus.NO_RISE, num_records=count, base_reward=base)
-    error = reward_error(curve.successes[past], curve.samples_per_problem)
-    parameters, covariance, chi2, on_bound = _solve(compute, reward, error, base)
-    unfinished = _solve(compute, reward, error, base, past_window=True)[2]
-    drop = (unfinished - chi2) * (count - 3) / max(1.0, chi2)
-    if drop < _CHI2_DROP:
-        status = FitStatus.WINDOW_SHORT
-    elif on_bound or not np.all(np.isfinite(covariance)):
-        status = FitStatus.ON_BOUND
+    base, count = curve.base_reward, int(past.sum())
+    if base is None or count < MIN_RECORDS or np.any(curve.compute[past] <= 0):
+        status = FitStatus.TOO_FEW
+    elif not _rises(curve):
+        status = FitStatus.NO_RISE
     else:
-        status = FitStatus.FITTED
-    if status is not FitStatus.FITTED:
-        return Fit(
-            run_id=run_id, status=status, num_records=count, base_reward=base, reduced_chi2=chi2
+        return None
+    return Fit(run_id=curve.run.run_id, status=status, num_records=count, base_reward=base)
+
+
+def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
+    """Fits of curves that have enough records."""
+    if not curves:
+        return []
+    width = max(int((curve.steps > 0).sum()) for curve in curves)
+    compute, reward, error = (np.full((len(curves), width), np.nan) for _ in range(3))
+    for i, curve in enumerate(curves):
+        past = curve.steps > 0
+        count = int(past.sum())
+        compute[i, :count], reward[i, :count] = curve.compute[past], curve.reward[past]
+        error[i, :count] = reward_error(curve.successes[past], curve.samples_per_problem)
+    base = np.array([[curve.base_reward] for curve in curves], dtype=np.float64)
+    sample = reward[:, None, :], 1 / error[:, None, :] ** 2, base
+    best = fit_sigmoids(compute, *sample)
+    last = np.log(np.nanmax(compute, axis=1))
+    unfinished = fit_sigmoids(compute, *sample, least_midpoint=last)
+    return [
+        _described(
+            curve,
+            (float(best.asymptote[i, 0]), float(best.midpoint[i, 0]), float(best.exponent[i, 0])),
+            float(best.objective[i, 0]),
+            float(unfinished.objective[i, 0]),
+            bool(best.on_bound[i, 0]),
         )
-    # C_mid and B were fitted as logarithms; their errors follow by the delta method.
-    return Fit(
-        run_id=run_id,
-        status=status,
+        for i, curve in enumerate(curves)
+    ]
+
+
+def _described(
+    curve: Curve,
+    parameters: tuple[float, float, float],
+    objective: float,
+    unfinished: float,
+    on_bound: bool,
+) -> Fit:
+    """The fit of one curve with standard errors, or why its parameters are not identified.
+
+    `parameters`: A, ln C_mid, ln B; `unfinished`: the least objective with C_mid past the records.
+    """
+    count = int((curve.steps > 0).sum())
+    chi2 = objective / (count - 3)
+    drop = (unfinished - objective) / max(1.0, chi2)
+    covariance = _covariance(curve, parameters) * max(1.0, chi2)
+    fit = Fit(
+        run_id=curve.run.run_id,
+        status=FitStatus.FITTED,
         num_records=count,
-        base_reward=base,
-        asymptote=Estimate(value=parameters[0], standard_error=math.sqrt(covariance[0][0])),
-        midpoint=_from_log(parameters[1], math.sqrt(covariance[1][1])),
-        exponent=_from_log(parameters[2], math.sqrt(covariance[2][2])),
+        base_reward=curve.base_reward,
         reduced_chi2=chi2,
     )
+    if drop < _CHI2_DROP:
+        return replace(fit, status=FitStatus.WINDOW_SHORT)
+    if on_bound or not np.all(np.isfinite(covariance)):
+        return replace(fit, status=FitStatus.ON_BOUND)
+    # C_mid and B were fitted as logarithms; their errors follow by the delta method.
+    errors = np.sqrt(np.diag(covariance))
+    return replace(
+        fit,
+        asymptote=Estimate(value=parameters[0], standard_error=float(errors[0])),
+        midpoint=_from_log(parameters[1], float(errors[1])),
+        exponent=_from_log(parameters[2], float(errors[2])),
+    )
+
+
+def _covariance(curve: Curve, parameters: tuple[float, float, float]) -> FloatArray:
+    """(J'J)^-1 of the weighted residuals by (A, ln C_mid, ln B): (3, 3), infinite if singular.
+
+    The caller widens it by the reduced chi2 where that exceeds 1: training noise is not in the
+    weights.
+    """
+    asymptote, midpoint, exponent = parameters
+    past = curve.steps > 0
+    error = reward_error(curve.successes[past], curve.samples_per_problem)
+    assert curve.base_reward is not None
+    u = math.exp(exponent) * (np.log(curve.compute[past]) - midpoint)
+    s = 1 / (1 + np.exp(-np.clip(u, -700, 700)))
+    slope = (asymptote - curve.base_reward) * s * (1 - s)
+    jacobian = np.stack([s, -math.exp(exponent) * slope, u * slope]) / error
+    curvature = jacobian @ jacobian.T
+    if np.linalg.cond(curvature) > 1e12:
+        return np.full((3, 3), np.inf)
+    return np.asarray(np.linalg.inv(curvature))
 
 
 def _from_log(logarithm: float, error: float) -> Estimate:
@@ -135,54 +199,3 @@ def _rises(curve: Curve) -> bool:
     floor = 1 / (gain.size * curve.samples_per_problem)
     spread = float(gain.std(ddof=1)) / math.sqrt(gain.size) if gain.size > 1 else 0.0
     return bool(gain.mean() > _RISE * max(spread, floor))
-
-
-def _solve(
-    compute: FloatArray,
-    reward: FloatArray,
-    error: FloatArray,
-    base: float,
-    *,
-    past_window: bool = False,
-) -> tuple[list[float], list[list[float]], float, bool]:
-    """Best (A, log C_mid, log B), covariance (3, 3), reduced chi2, whether any sits on a bound.
-
-    The covariance is (J'J)^-1 of the weighted residuals, widened by the reduced chi2 where that
-    exceeds 1: training noise is not in the weights. `past_window` searches only C_mid at or past
-    the last record.
-    """
-    logs = np.log(compute)
-    reach = math.log(_MIDPOINT_FACTOR)
-    least = logs[-1] if past_window else logs[0] - reach
-    lower = np.array([0.0, least, math.log(_EXPONENTS[0])])
-    upper = np.array([1.0, logs[-1] + reach, math.log(_EXPONENTS[1])])
-
-    def residuals(theta: FloatArray) -> FloatArray:
-        fitted = sigmoid(compute, base, theta[0], math.exp(theta[1]), math.exp(theta[2]))
-        return (fitted - reward) / error
-
-    top = float(reward.max())
-    midpoints = logs[-1] + [0.5, 2.0] if past_window else np.quantile(logs, (0.2, 0.5, 0.9))
-    starts = [
-        (asymptote, midpoint, math.log(exponent))
-        for asymptote in (min(0.99, top + 0.02), 0.5 * (1 + top))
-        for midpoint in midpoints
-        for exponent in (0.7, 2.0)
-    ]
-    scale = np.array([0.1, 1.0, 0.5])
-    results = [
-        least_squares(
-            residuals, np.array(start), bounds=(lower, upper), x_scale=scale, max_nfev=_MAX_STEPS
-        )
-        for start in starts
-    ]
-    best = min(results, key=lambda result: float(result.cost))
-    theta = np.asarray(best.x, dtype=np.float64)
-    on_bound = bool(np.any((theta - lower < 1e-3) | (upper - theta < 1e-3)))
-    chi2 = 2 * float(best.cost) / (compute.size - 3)
-    curvature = np.asarray(best.jac).T @ np.asarray(best.jac)
-    if np.linalg.cond(curvature) > 1e12:
-        covariance = np.full((3, 3), np.inf)
-    else:
-        covariance = np.linalg.inv(curvature) * max(1.0, chi2)
-    return theta.tolist(), covariance.tolist(), chi2, on_bound

@@ -12,7 +12,7 @@ from typing import Any
 
 from isosweep import __version__
 from isosweep.analysis.drawing import write_png
-from isosweep.analysis.fits import Fit, fit_curve
+from isosweep.analysis.fits import Fit, fit_curves
 from isosweep.analysis.frontier import Frontier, fit_frontier
 from isosweep.analysis.load import SweepData, load_sweep
 from isosweep.analysis.page import render_page
@@ -55,7 +55,7 @@ def analyse(
     Raises RecordError when the sweep has no readable plan.
     """
     data = load_sweep(paths, axes)
-    fits = tuple(fit_curve(curve) for curve in data.curves)
+    fits = fit_curves(data.curves)
     frontier = fit_frontier(data.readings, config.confidence)
     saturation = find_saturation(frontier, config.margin)
     figures = describe_figures(data, frontier, saturation)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isosweep.analysis.fits import Fit, FitStatus, fit_curve, sigmoid
+from isosweep.analysis.fits import Fit, FitStatus, fit_curves, sigmoid
 from isosweep.analysis.load import Curve
 from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES, make_plan
 
@@ -35,6 +35,11 @@ def planted(
         status="finished",
         status_reason=None,
     )
+
+
+def fit_curve(curve: Curve) -> Fit:
+    (fit,) = fit_curves([curve])
+    return fit
 
 
 def parameters(fit: Fit) -> tuple[object, object, object]:

@@ -1,0 +1,151 @@
+"""How fast sigmoids are fitted: `python benchmarks/fits.py`.
+
+200 simulated runs x 1,000 bootstrap samples over held-out problems, on one core: all at once
+(`isosweep.analysis.sigmoids`), by a loop of `scipy.optimize.curve_fit`, and by the procedure of
+ScaleRL (arXiv 2510.13786: a grid over A and C_mid, SciPy for the exponent, the least error wins).
+The loops are timed on a random share of the fits, and scaled. All minimise the same weighted sum
+of squares; how their optima compare is printed too.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from hydra import compose, initialize_config_dir
+from scipy.optimize import OptimizeWarning, curve_fit
+
+from isosweep.analysis.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
+from isosweep.config import config_directory, from_hydra
+from isosweep.plan import make_plan
+from isosweep.simulator import simulate_records, worlds
+
+RUNS, SAMPLES, PROBLEMS, K = 200, 1000, 256, 8
+LOOPED, GRIDDED = 1000, 6
+
+
+def simulated() -> tuple[Any, Any, Any, Any]:
+    """Compute (runs, records); reward and weight (runs, samples, records); base (runs, samples)."""
+    generations = [2 * 2**i for i in range(10)]
+    overrides = [
+        f"grid.num_generations={generations}",
+        "grid.problems_per_batch=[2,4,8,16,32]",
+        "grid.seeds=[0,1,2,3]",
+        "grid.max_completions_per_step=100000",
+        "grid.min_steps=1",
+        "grid.tolerance=0.4",
+        "grid.max_epochs=1e9",
+        "budget=1e13",
+        "grid.max_steps=1000000",
+        "hardware.memory_gb=1000",
+    ]
+    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+        plan = make_plan(from_hydra(compose("config", overrides=overrides)))
+    rng = np.random.default_rng(0)
+    # Half the runs have passed C_mid by far, half have hardly reached it.
+    records = {}
+    for midpoint, runs in ((5e11, plan.runs[::2]), (5e12, plan.runs[1::2])):
+        world = worlds(midpoint, smallest_n=2, largest_n=1024)["easy"]
+        made = simulate_records(world, plan, rng, num_problems=PROBLEMS, samples_per_problem=K)
+        records.update({run.run_id: made[run.run_id] for run in runs})
+    assert len(records) == RUNS, len(records)
+    drawn = rng.multinomial(PROBLEMS, np.full(PROBLEMS, 1 / PROBLEMS), SAMPLES)
+    width = max(len(r) for r in records.values()) - 1
+    compute = np.full((RUNS, width), np.nan)
+    reward = np.full((RUNS, SAMPLES, width), np.nan)
+    base = np.empty((RUNS, SAMPLES))
+    for i, found in enumerate(records.values()):
+        successes = np.array([record.successes for record in found])
+        means = drawn @ successes.T / (PROBLEMS * K)  # (samples, records)
+        count = len(found) - 1
+        compute[i, :count] = [record.compute.flops for record in found[1:]]
+        base[i], reward[i, :, :count] = means[:, 0], means[:, 1:]
+    return compute, reward, PROBLEMS * K / np.maximum(reward * (1 - reward), 1e-3), base
+
+
+def curve(logs: Any, base: float, asymptote: float, midpoint: float, exponent: float) -> Any:
+    power = np.clip(-np.exp(exponent) * (logs - midpoint), -700, 700)
+    return base + (asymptote - base) / (1 + np.exp(power))
+
+
+def objective(logs: Any, reward: Any, weight: Any, base: float, theta: Any) -> float:
+    return float((weight * (curve(logs, base, *theta) - reward) ** 2).sum())
+
+
+def by_scipy(logs: Any, reward: Any, weight: Any, base: float) -> float:
+    """The least objective that curve_fit finds from one sensible start; inf if it gives up."""
+    reach = np.log(MIDPOINT_FACTOR)
+    low = (0.0, logs[0] - reach, np.log(EXPONENTS[0]))
+    high = (1.0, logs[-1] + reach, np.log(EXPONENTS[1]))
+    start = (min(0.99, reward.max() + 0.02), float(np.median(logs)), 0.0)
+    try:
+        theta, _ = curve_fit(
+            lambda x, *p: curve(x, base, *p),
+            logs,
+            reward,
+            p0=start,
+            sigma=1 / np.sqrt(weight),
+            bounds=(low, high),
+        )
+    except RuntimeError:
+        return float("inf")
+    return objective(logs, reward, weight, base, theta)
+
+
+def by_scalerl(logs: Any, reward: Any, weight: Any, base: float) -> float:
+    """ScaleRL's grid: A by 0.005, 100 values of C_mid, the exponent by curve_fit."""
+    best = float("inf")
+    first, last = np.exp(logs[0]), np.exp(logs[-1])
+    for asymptote in np.arange(max(0.45, base), 0.8001, 0.005):
+        for midpoint in np.log(np.linspace(first, last, 100)):
+            try:
+                theta, _ = curve_fit(
+                    lambda x, q, a=asymptote, m=midpoint: curve(x, base, a, m, q),
+                    logs,
+                    reward,
+                    p0=(0.0,),
+                    sigma=1 / np.sqrt(weight),
+                )
+            except RuntimeError:
+                continue
+            fitted = (asymptote, midpoint, theta[0])
+            best = min(best, objective(logs, reward, weight, base, fitted))
+    return best
+
+
+def main() -> None:
+    compute, reward, weight, base = simulated()
+    began = time.perf_counter()
+    found = fit_sigmoids(compute, reward, weight, base)
+    together = time.perf_counter() - began
+    total = RUNS * SAMPLES
+    print(f"{total:,} fits at once: {together:.2f} s, {together / total * 1e6:.1f} us a fit")
+    rng = np.random.default_rng(1)
+    for name, fit, number in (("curve_fit", by_scipy, LOOPED), ("ScaleRL", by_scalerl, GRIDDED)):
+        chosen = rng.choice(total, number, replace=False)
+        theirs, ours = [], []
+        began = time.perf_counter()
+        for index in chosen:
+            i, j = divmod(int(index), SAMPLES)
+            there = np.isfinite(compute[i])
+            logs = np.log(compute[i, there])
+            theirs.append(fit(logs, reward[i, j, there], weight[i, j, there], base[i, j]))
+            ours.append(found.objective[i, j])
+        each = (time.perf_counter() - began) / number
+        gap = np.array(ours) / np.array(theirs) - 1
+        print(
+            f"{name}: {each * 1e3:.2f} ms a fit ({number} fits), {each * total / together:,.0f} "
+            f"times as long; same optimum to 1e-6 {np.mean(np.abs(gap) <= 1e-6):.2%}, "
+            f"ours better {np.mean(gap < -1e-6):.2%}, theirs better {np.mean(gap > 1e-6):.2%} "
+            f"(by at most {max(gap.max(), 0):.1e})"
+        )
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", OptimizeWarning)
+    main()
