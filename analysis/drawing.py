@@ -67,6 +67,8 @@ def _plotly_axis(axis: Axis, *, category: bool) -> dict[str, Any]:
         layout["tickmode"] = "array"
         layout["tickvals"] = [value for value, _ in axis.ticks]
         layout["ticktext"] = [label for _, label in axis.ticks]
+    if axis.limits is not None:
+        layout["range"] = list(axis.limits)
     return layout
 
 
@@ -162,6 +164,8 @@ def _png_axes(figure: Figure, axes: Axes) -> None:
             values, labels = zip(*described.ticks, strict=True)
             axis.set_ticks(values, labels)
             axis.set_minor_locator(NullLocator())
+    if figure.y.limits is not None:
+        axes.set_ylim(*figure.y.limits)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -28,11 +28,12 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """`ticks`: (value, label), or empty for the renderer's own."""
+    """`ticks`: (value, label), or empty for the renderer's own; `limits` likewise (y only)."""
 
     title: str
     log: bool = False
     ticks: tuple[tuple[float, str], ...] = ()
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,9 @@ from isosweep.analysis.load import SweepData
 from isosweep.analysis.saturation import Saturation
 
 _DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
+# More values of B than dashes that can be told apart; more runs than lines that can.
+_MOST_DASHES = len(_DASHES)
+_MANY_RUNS = 60
 
 # Viridis (matplotlib, CC0) at even steps: readable in grey and for the colour-blind. Its yellow
 # end is left out, being too faint on white.
@@ -57,18 +60,22 @@ def _blend(position: float) -> str:
 
 
 def _compute_axis(data: SweepData) -> Axis:
-    """Compute on a logarithmic axis, with ticks at the budgets that leave each other room."""
+    """Compute on a logarithmic axis: ticks at the budgets, and at powers of ten before them."""
     budgets = sorted(data.plan.budgets)
-    # Eight labels fit side by side.
-    room = max(1.2, (budgets[-1] / budgets[0]) ** (1 / 8))
+    spent = [float(value) for curve in data.curves for value in curve.compute if value > 0]
+    first = min([*spent, budgets[0]])
+    # Nine labels fit side by side.
+    room = max(1.3, (budgets[-1] / first) ** (1 / 9))
+    decades = range(math.ceil(math.log10(first)), math.ceil(math.log10(budgets[0])))
     ticks: list[float] = []
-    for budget in budgets:
-        if not ticks or budget >= ticks[-1] * room:
-            ticks.append(budget)
+    # From the right: a budget is never left out for a power of ten.
+    for value in sorted([*budgets, *(10.0**power for power in decades)], reverse=True):
+        if not ticks or value * room <= ticks[-1]:
+            ticks.append(value)
     return Axis(
-        title=f"training compute per run ({UNITS[data.plan.budget_unit]}), ticks at budgets",
+        title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
         log=True,
-        ticks=tuple((budget, short_number(budget)) for budget in ticks),
+        ticks=tuple((value, short_number(value)) for value in reversed(ticks)),
     )
 
 
@@ -78,10 +85,15 @@ def short_number(value: float) -> str:
 
 
 def reward_figure(data: SweepData, frontier: Frontier) -> Figure:
-    """Reward against compute: every run, the mean over seeds, and the frontier."""
+    """Reward against compute: every run, the mean over seeds, and the frontier.
+
+    With many B the mean lines would hide each other: then there is one for each n, at its best B.
+    """
     generations, batches = grid_generations(data), grid_batches(data)
     colors = generation_colors(generations)
-    dashes = {B: _DASHES[i % len(_DASHES)] for i, B in enumerate(batches)}
+    crowded = len(batches) > _MOST_DASHES
+    dashes = {B: "solid" if crowded else _DASHES[i] for i, B in enumerate(batches)}
+    opacity = 0.4 if len(data.curves) <= _MANY_RUNS else 0.12
     series = []
     for curve in data.curves:
         n, B = curve.run.num_generations, curve.run.problems_per_batch
@@ -95,45 +107,51 @@ def reward_figure(data: SweepData, frontier: Frontier) -> Figure:
                 color=colors[n],
                 dash=dashes[B],
                 width=0.8,
-                opacity=0.4,
+                opacity=opacity,
             )
         )
     for n in generations:
-        for B in batches:
-            means = [
-                (at.budget, cell.mean)
-                for at in frontier.budgets
-                for cell in at.cells
-                if (cell.num_generations, cell.problems_per_batch) == (n, B)
-            ]
-            series.append(
-                Series(
-                    x=tuple(budget for budget, _ in means),
-                    y=tuple(mean for _, mean in means),
-                    text=(f"mean over seeds, n={n}, B={B}",) * len(means),
-                    color=colors[n],
-                    dash=dashes[B],
-                    width=2.0,
-                    marker="circle",
-                    size=4,
-                )
-            )
+        if crowded:
+            series.append(_mean_series(frontier, n, None, colors[n], "solid"))
+        else:
+            series += [_mean_series(frontier, n, B, colors[n], dashes[B]) for B in batches]
         series.append(Series(x=(), y=(), label=f"n = {n}", color=colors[n], width=2.0))
-    if len(batches) > 1:
+    if 1 < len(batches) <= _MOST_DASHES:
         series += [
             Series(x=(), y=(), label=f"B = {B}", color=GREY, dash=dashes[B], width=2.0)
             for B in batches
         ]
     series.append(_frontier_series(frontier))
+    thick = "for each n its best B, mean over seeds" if crowded else "mean over seeds"
     return Figure(
         name="reward",
         title="Held-out reward against compute",
-        caption="Thin lines: single runs. Thick lines: mean over seeds at the budgets. Diamonds: "
+        caption=f"Thin lines: single runs. Thick lines: {thick}, at the budgets. Diamonds: "
         f"the best mean at each budget, with its {frontier.confidence:.0%} interval where there "
         "are seeds to read it from (not corrected for having been selected).",
         x=_compute_axis(data),
         y=Axis(title="held-out reward (avg@k)"),
         series=tuple(series),
+    )
+
+
+def _mean_series(frontier: Frontier, n: int, B: int | None, color: str, dash: Dash) -> Series:
+    """Mean reward over seeds of (n, B) at every budget; of the best B where B is None."""
+    cells = [
+        (at.budget, cell)
+        for at in frontier.budgets
+        for cell in ([choice.cell for choice in at.choices] if B is None else at.cells)
+        if cell.num_generations == n and B in (None, cell.problems_per_batch)
+    ]
+    return Series(
+        x=tuple(budget for budget, _ in cells),
+        y=tuple(cell.mean for _, cell in cells),
+        text=tuple(f"mean over seeds, n={n}, B={c.problems_per_batch}" for _, c in cells),
+        color=color,
+        dash=dash,
+        width=2.0,
+        marker="circle",
+        size=4,
     )
 
 
@@ -285,6 +303,14 @@ def compute_figure(data: SweepData) -> Figure:
         caption="One point a cell, shifted sideways by n: compute of the record nearest to the "
         "budget over the compute that the plan foresaw.",
         x=_compute_axis(data),
-        y=Axis(title="measured / planned compute"),
+        y=Axis(title="measured / planned compute", limits=_around_one(series)),
         series=tuple(series),
     )
+
+
+def _around_one(series: Sequence[Series]) -> tuple[float, float]:
+    """Limits that hold all points, and half a per cent to either side of 1 at least."""
+    values = [value for drawn in series for value in drawn.y]
+    low, high = min([*values, 0.995]), max([*values, 1.005])
+    margin = 0.05 * (high - low)
+    return low - margin, high + margin
