@@ -147,7 +147,7 @@ def _preflight(config: SweepConfig) -> None:
     if importlib.util.find_spec("huggingface_hub") is not None:
         for variant in variants(config):
             missing += missing_weights(variant.config.model)
-    missing += _not_built(config)
+    missing += _not_trainable(config)
     if missing:
         raise PreflightError(missing)
     if not local:
@@ -156,13 +156,17 @@ def _preflight(config: SweepConfig) -> None:
         require_slurm()
 
 
-def _not_built(config: SweepConfig) -> list[tuple[str, str]]:
-    """What can be planned and not yet trained."""
+def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
+    """What can be planned and not trained as configured."""
     found = []
     if config.generation.name == "vllm":
         found.append(("generation through vLLM in this version", "set generation=transformers"))
     if config.hardware.devices_per_run > 1:
         found.append(("runs on several devices in this version", "set hardware.devices_per_run=1"))
+    slurm = config.launcher.slurm
+    asked = slurm.gpus_per_node or {"gres", "gpus", "gpus_per_task"} & set(slurm.additional)
+    if config.launcher.name == "slurm" and config.hardware.device == "cuda" and not asked:
+        found.append(("GPUs in what each job asks for", "set launcher.slurm.gpus_per_node=1"))
     if any(variant.config.recipe.lora_rank is not None for variant in variants(config)):
         found.append(("LoRA in this version", "set recipe.lora_rank=null"))
     return found

@@ -48,7 +48,7 @@ class SlurmLauncher:
         self._config = config
 
     def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
-        executor = SlurmExecutor(logs, max_num_timeout=1000)
+        executor = SlurmExecutor(logs, max_num_timeout=self._config.max_requeues)
         executor.update_parameters(**executor_parameters(self._config, name))
         return executor.submit(job)
 

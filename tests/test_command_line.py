@@ -55,6 +55,7 @@ def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: 
     [
         ("generation=vllm", "missing: generation through vLLM"),
         ("recipe.lora_rank=8", "missing: LoRA"),
+        ("launcher=slurm hardware=h200", "missing: GPUs in what each job"),
         ("grid.axes={model:[tiny,qwen-0.5b]}", "missing: weights of Qwen/Qwen2.5-0.5B-Instruct"),
         ("generation.prefix_sharing=true", "only generation=vllm does that"),
     ],
@@ -62,7 +63,7 @@ def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: 
 def test_what_is_planned_but_cannot_be_trained_stops_before_launching(
     override: str, message: str, tmp_path: Path
 ) -> None:
-    done = isosweep(override, "grid.min_steps=1", cwd=tmp_path, check=False)
+    done = isosweep(*override.split(), "grid.min_steps=1", cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert message in done.stderr
     assert list(tmp_path.iterdir()) == []
