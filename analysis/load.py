@@ -26,8 +26,8 @@ Reading = Literal["exact", "interpolated", "missing"]
 class Curve:
     """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
 
-    `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (avg@k):
-    (records,).
+    `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
+    metric chosen, avg@k by default): (records,).
     `successes`: (records, problems), how many of `samples_per_problem` completions were right.
     `status` and `status_reason` are what the run last reported of itself.
     """
@@ -73,15 +73,18 @@ class SweepData:
     curves: tuple[Curve, ...]
     readings: tuple[CellReading, ...]
     problems: tuple[str, ...]
+    metric: str = "avg"
 
 
-def load_sweep(paths: SweepPaths, axes: dict[str, Any] | None = None) -> SweepData:
+def load_sweep(
+    paths: SweepPaths, axes: dict[str, Any] | None = None, metric: str = "avg"
+) -> SweepData:
     """Plan, curves (in the plan's order of runs) and readings (in its order of cells).
 
     `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer different
-    questions, so they are never mixed. Runs without records are data: their curves are empty and
-    their cells missing. Raises RecordError when there is no plan, or it does not hold what its
-    format promises.
+    questions, so they are never mixed. `metric`: see `AnalysisConfig`. Runs without records are
+    data: their curves are empty and their cells missing. Raises RecordError when there is no
+    plan, or it does not hold what its format promises.
     """
     plan, document = _read_plan(paths)
     if axes is not None:
@@ -91,7 +94,7 @@ def load_sweep(paths: SweepPaths, axes: dict[str, Any] | None = None) -> SweepDa
     problems: list[str] = []
     curves = {}
     for run in plan.runs:
-        curves[run.run_id], found = load_curve(paths.run(run.run_id), run, plan.budget_unit)
+        curves[run.run_id], found = load_curve(paths.run(run.run_id), run, plan.budget_unit, metric)
         problems.extend(found)
     return SweepData(
         plan=plan,
@@ -100,6 +103,7 @@ def load_sweep(paths: SweepPaths, axes: dict[str, Any] | None = None) -> SweepDa
         curves=tuple(curves.values()),
         readings=tuple(read_cell(cell, curves[cell.run_id]) for cell in plan.cells),
         problems=tuple(problems),
+        metric=metric,
     )
 
 
@@ -128,20 +132,25 @@ def _read_optional(path: Path, problems: list[str]) -> JsonObject:
     return document if isinstance(document, dict) else {}
 
 
-def load_curve(paths: RunPaths, run: PlannedRun, unit: BudgetUnit) -> tuple[Curve, list[str]]:
+def load_curve(
+    paths: RunPaths, run: PlannedRun, unit: BudgetUnit, metric: str = "avg"
+) -> tuple[Curve, list[str]]:
     """The run's curve, and what was wrong with its files."""
     file = read_records(paths.records)
     problems = list(file.problems)
     records = _comparable(file.records, str(paths.records), problems)
     state = _read_optional(paths.state, problems)
-    return _curve(run, records, unit, state), problems
+    return _curve(run, records, unit, state, metric), problems
 
 
-def simulated_sweep(plan: Plan, records: Mapping[str, Sequence[Record]]) -> SweepData:
+def simulated_sweep(
+    plan: Plan, records: Mapping[str, Sequence[Record]], metric: str = "avg"
+) -> SweepData:
     """A sweep whose records, by run id, never were on disk."""
     state = {"status": "finished"}
     curves = {
-        run.run_id: _curve(run, records[run.run_id], plan.budget_unit, state) for run in plan.runs
+        run.run_id: _curve(run, records[run.run_id], plan.budget_unit, state, metric)
+        for run in plan.runs
     }
     return SweepData(
         plan=plan,
@@ -150,26 +159,40 @@ def simulated_sweep(plan: Plan, records: Mapping[str, Sequence[Record]]) -> Swee
         curves=tuple(curves.values()),
         readings=tuple(read_cell(cell, curves[cell.run_id]) for cell in plan.cells),
         problems=(),
+        metric=metric,
     )
 
 
 def _curve(
-    run: PlannedRun, records: Sequence[Record], unit: BudgetUnit, state: JsonObject
+    run: PlannedRun, records: Sequence[Record], unit: BudgetUnit, state: JsonObject, metric: str
 ) -> Curve:
     num_problems = len(records[0].successes) if records else 0
+    samples = records[0].samples_per_problem if records else 0
     successes = np.array([r.successes for r in records], dtype=np.int64)
+    successes, samples = _scored(successes.reshape(len(records), num_problems), samples, metric)
     return Curve(
         run=run,
         steps=np.array([r.step for r in records], dtype=np.int64),
         generations=np.array([r.compute.generations for r in records], dtype=np.int64),
         compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
         flops=np.array([r.compute.flops for r in records], dtype=np.float64),
-        reward=np.array([r.reward for r in records], dtype=np.float64),
-        successes=successes.reshape(len(records), num_problems),
-        samples_per_problem=records[0].samples_per_problem if records else 0,
+        reward=successes.sum(axis=1) / max(1, num_problems * samples),
+        successes=successes,
+        samples_per_problem=samples,
         status=None if state.get("status") is None else str(state["status"]),
         status_reason=None if state.get("reason") is None else str(state["reason"]),
     )
+
+
+def _scored(successes: IntArray, samples: int, metric: str) -> tuple[IntArray, int]:
+    """Successes and samples of a metric: best@k and worst@k make one sample of the k."""
+    match metric:
+        case "best":
+            return (successes > 0).astype(np.int64), 1
+        case "worst":
+            return (successes == samples).astype(np.int64), 1
+        case _:
+            return successes, samples
 
 
 def _comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:

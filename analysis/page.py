@@ -38,7 +38,8 @@ def render_page(
 ) -> str:
     """The whole page. `settings`: names and values shown in the last table."""
     axes = [f"{name}={value}" for run in data.plan.runs[:1] for name, value in run.axes.items()]
-    title = "isosweep: " + ", ".join([_name(data, "model"), _name(data, "task"), *axes])
+    metric = [] if data.metric == "avg" else [f"{data.metric}@k"]
+    title = "isosweep: " + ", ".join([_name(data, "model"), _name(data, "task"), *axes, *metric])
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',

@@ -130,7 +130,7 @@ def reward_figure(data: SweepData, frontier: Frontier) -> Figure:
         f"the best mean at each budget, with its {frontier.confidence:.0%} interval where there "
         "are seeds to read it from (not corrected for having been selected).",
         x=_compute_axis(data),
-        y=Axis(title="held-out reward (avg@k)"),
+        y=Axis(title=f"held-out reward ({data.metric}@k)"),
         series=tuple(series),
     )
 

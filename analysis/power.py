@@ -69,7 +69,7 @@ def measure_power(
             num_problems=num_problems,
             samples_per_problem=samples_per_problem,
         )
-        data = simulated_sweep(plan, records)
+        data = simulated_sweep(plan, records, config.metric)
         frontier = fit_frontier(data.readings, config.confidence)
         verdicts[find_saturation(frontier, config.margin).verdict] += 1
         for at in frontier.budgets:

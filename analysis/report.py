@@ -54,7 +54,7 @@ def analyse(
 
     Raises RecordError when the sweep has no readable plan.
     """
-    data = load_sweep(paths, axes)
+    data = load_sweep(paths, axes, config.metric)
     fits = fit_curves(data.curves)
     frontier = fit_frontier(data.readings, config.confidence)
     saturation = find_saturation(frontier, config.margin)

@@ -75,7 +75,7 @@ def complete_checkpoints(directory: Path) -> dict[int, Path]:
 class SweepPaths:
     """Files of one sweep (`sweep_dir`): a plan over runs, and what came of it.
 
-    `view` names one variant of `grid.axes`, whose analysis has a directory of its own.
+    `view` names one variant of `grid.axes`, or a metric: its analysis has a directory of its own.
     """
 
     root: Path

@@ -309,13 +309,19 @@ class TrackingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysisConfig:
-    """`confidence` of all intervals; `margin`: reward difference too small to matter."""
+    """`confidence` of all intervals; `margin`: reward difference too small to matter.
+
+    `metric`: what a problem's k samples score, `avg` (their mean, avg@k), `best` (1 if any is
+    right, best@k: coverage) or `worst` (1 if all are, worst@k: sharpness).
+    """
 
     name: str
     confidence: float = 0.9
     margin: float = 0.02
+    metric: str = "avg"
 
     def __post_init__(self) -> None:
+        one_of("analysis.metric", self.metric, ("avg", "best", "worst"))
         rule = "must lie between 0.5 and 1"
         holds = 0.5 < self.confidence < 1
         require(holds, "analysis.confidence", self.confidence, rule, "analysis.confidence=0.9")

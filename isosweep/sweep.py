@@ -80,8 +80,9 @@ def execute(config: SweepConfig, console: Console) -> int:
             console.print(calibrate(*_stored(config)), soft_wrap=True)
             return 0
         case _:
+            # What is asked of the records is this command's to say, not the sweep's.
             stored, plan, paths = _stored(config)
-            return _analyse(stored, paths, console)
+            return _analyse(replace(stored, analysis=config.analysis), paths, console)
 
 
 def _paths(config: SweepConfig, plan: Plan) -> SweepPaths:
@@ -331,8 +332,11 @@ def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
 
     plan = plan_from_document(read_json(paths.plan) or {})
     for axes in plan.axes:
-        view = ",".join(f"{name}={value}" for name, value in axes.items()).replace("/", "_")
-        if axes:
+        named = [f"{name}={value}" for name, value in axes.items()]
+        if config.analysis.metric != "avg":
+            named.append(f"{config.analysis.metric}@k")
+        view = ",".join(named).replace("/", "_")
+        if view:
             console.print(f"{view}:", markup=False)
         _tell(analyse(replace(paths, view=view), config.analysis, axes), console)
     return 0

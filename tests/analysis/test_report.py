@@ -158,3 +158,20 @@ def test_analysing_twice_writes_the_same_numbers(tmp_path: Path) -> None:
     first = paths.fits.read_text(), paths.frontier.read_text()
     run(paths)
     assert (paths.fits.read_text(), paths.frontier.read_text()) == first
+
+
+@pytest.mark.parametrize("metric", ["best", "worst"])
+def test_another_metric_scores_problems_by_all_their_samples(metric: str, tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+    data = load_sweep(paths, metric=metric)
+    for curve in data.curves:
+        lines = (paths.run(curve.run.run_id).records).read_text().splitlines()
+        records = [r for r in map(json.loads, lines) if r["kind"] == "record"]
+        for record, reward in zip(records, curve.reward, strict=True):
+            k = record["samples_per_problem"]
+            right = [s > 0 if metric == "best" else s == k for s in record["successes"]]
+            assert reward == sum(right) / len(right)
+    plain = analyse(paths, CONFIG)
+    other = analyse(paths, AnalysisConfig(name="default", metric=metric))
+    assert other.base_reward != plain.base_reward
+    assert f"{metric}@k" in other.report.read_text()
