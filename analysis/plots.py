@@ -64,8 +64,8 @@ def _compute_axis(data: SweepData) -> Axis:
     budgets = sorted(data.plan.budgets)
     spent = [float(value) for curve in data.curves for value in curve.compute if value > 0]
     first = min([*spent, budgets[0]])
-    # Nine labels fit side by side.
-    room = max(1.3, (budgets[-1] / first) ** (1 / 9))
+    # Fourteen labels fit side by side.
+    room = max(1.3, (budgets[-1] / first) ** (1 / 14))
     decades = range(math.ceil(math.log10(first)), math.ceil(math.log10(budgets[0])))
     ticks: list[float] = []
     # From the right: a budget is never left out for a power of ten.

@@ -20,6 +20,9 @@ from isosweep.records import read_records
 
 CALIBRATION_VERSION = 1
 _LEAST_RUNS = 4
+_REWEIGHTINGS = 30
+# Relative errors below this are all as good as none.
+_EXACT = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,22 +61,28 @@ class Efficiency:
 
 
 def fit_efficiency(steps: Sequence[StepTime]) -> Efficiency:
-    """Non-negative least squares of relative errors.
+    """Least absolute relative errors, no cause below zero: a run that shared its machine with
+    something else for a while does not bend the rest.
 
     A cause that the steps cannot tell from another may take its share: the prediction is what is
-    fitted, not each number. A utilization above 1 is cut to 1.
+    fitted, not each number. No utilization exceeds 1: what is fitted is the time on top of that.
     """
     from scipy.optimize import nnls
 
     causes = np.array([[s.training, s.generation, 1.0, s.positions] for s in steps])
     measured = np.array([s.measured for s in steps])
-    rest = np.array([max(s.measured - s.update, 0.0) for s in steps])
+    least = np.array([s.training + s.generation + s.update for s in steps])
     scale = np.linalg.norm(causes / measured[:, None], axis=0)
-    found, _ = nnls(causes / measured[:, None] / scale, rest / measured)
+    relative, wanted = causes / measured[:, None] / scale, 1 - least / measured
+    found, _ = nnls(relative, wanted)
+    # Least squares with weights 1 / |error| come to least absolute errors.
+    for _ in range(_REWEIGHTINGS):
+        root = np.abs(relative @ found - wanted).clip(_EXACT) ** -0.5
+        found, _ = nnls(relative * root[:, None], wanted * root)
     training, generation, step, token = (found / scale).tolist()
     return Efficiency(
-        training_utilization=min(1.0, 1 / training) if training > 0 else 1.0,
-        generation_utilization=min(1.0, 1 / generation) if generation > 0 else 1.0,
+        training_utilization=1 / (1 + training),
+        generation_utilization=1 / (1 + generation),
         step_overhead_s=step,
         token_overhead_s=token,
     )
