@@ -11,6 +11,7 @@ from isosweep.analysis.figure import Figure
 from isosweep.analysis.fits import Estimate, Fit
 from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.load import CellReading, SweepData
+from isosweep.analysis.mechanism import CHANGED, ProblemChange
 from isosweep.analysis.plots import UNITS
 from isosweep.analysis.saturation import Saturation
 
@@ -33,6 +34,7 @@ def render_page(
     frontier: Frontier,
     saturation: Saturation,
     fits: Sequence[Fit],
+    changes: Sequence[ProblemChange],
     figures: Sequence[Figure],
     settings: Mapping[str, Any],
 ) -> str:
@@ -56,6 +58,8 @@ def render_page(
         f"<p>Compute in {escape(UNITS[data.plan.budget_unit])}; ~ marks a reading interpolated "
         "in log compute between two records.</p>",
         _cell_table(data),
+        "<h2>Problems</h2>",
+        _change_table(changes),
         "<h2>Fits</h2>",
         "<p>R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), one fit a run; ± standard error. "
         "Parameters that the records do not identify are left out.</p>",
@@ -188,6 +192,28 @@ def _reward(reading: CellReading | None) -> str:
     if reading is None or reading.reward is None:
         return _MISSING
     return ("~" if reading.reading == "interpolated" else "") + f"{reading.reward:.4f}"
+
+
+def _change_table(changes: Sequence[ProblemChange]) -> str:
+    head = ("n", "B", "seeds", "none right", "all right", "better", "worse", "gained", "lost")
+    rows = [
+        (
+            change.num_generations,
+            change.problems_per_batch,
+            change.num_seeds,
+            *(f"{share:.1%}" for share in (change.none, change.all, change.better, change.worse)),
+            *(f"{reward:.4f}" for reward in (change.gained, change.lost)),
+        )
+        for change in changes
+    ]
+    text = (
+        "<p>At the largest budget against the base model, for each n at its best B, seeds "
+        "together. None, all: share of problems of which no sample, every sample is right. "
+        f"Better, worse: success rates that differ by more than {CHANGED:g} standard errors; "
+        "chance alone would put about 2% on either side. Gained, lost: rises and falls of all "
+        "problems' rates, whose difference is the change of the reward.</p>"
+    )
+    return text + _table(head, rows)
 
 
 def _fit_table(data: SweepData, fits: Sequence[Fit]) -> str:

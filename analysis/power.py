@@ -39,10 +39,6 @@ class Power:
     verdicts: dict[Verdict, float]
     budgets: tuple[BudgetPower, ...]
 
-    @property
-    def right(self) -> float:
-        return self.verdicts.get(self.true_verdict, 0.0)  # type: ignore[call-overload, no-any-return]
-
 
 def measure_power(
     plan: Plan,

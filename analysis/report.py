@@ -15,6 +15,7 @@ from isosweep.analysis.drawing import write_png
 from isosweep.analysis.fits import Fit, fit_curves
 from isosweep.analysis.frontier import Frontier, fit_frontier
 from isosweep.analysis.load import SweepData, load_sweep
+from isosweep.analysis.mechanism import ProblemChange, problem_changes
 from isosweep.analysis.page import render_page
 from isosweep.analysis.plots import describe_figures
 from isosweep.analysis.saturation import Saturation, Verdict, find_saturation
@@ -58,6 +59,7 @@ def analyse(
     fits = fit_curves(data.curves)
     frontier = fit_frontier(data.readings, config.confidence)
     saturation = find_saturation(frontier, config.margin)
+    changes = problem_changes(data, frontier)
     figures = describe_figures(data, frontier, saturation)
     paths.figures.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -69,10 +71,14 @@ def analyse(
         "python": platform.python_version(),
         **{package: version(package) for package in ("numpy", "scipy", "plotly", "matplotlib")},
     }
-    write_json(paths.fits, fits_document(data, config, frontier, saturation, fits, versions))
+    write_json(
+        paths.fits, fits_document(data, config, frontier, saturation, fits, changes, versions)
+    )
     write_text(paths.frontier, cells_csv(data))
     settings = _settings(data, config, versions)
-    write_text(paths.report, render_page(data, frontier, saturation, fits, figures, settings))
+    write_text(
+        paths.report, render_page(data, frontier, saturation, fits, changes, figures, settings)
+    )
     bases = [curve.base_reward for curve in data.curves if curve.base_reward is not None]
     return Analysis(
         verdict=saturation.verdict,
@@ -117,6 +123,7 @@ def fits_document(
     frontier: Frontier,
     saturation: Saturation,
     fits: Sequence[Fit],
+    changes: Sequence[ProblemChange],
     versions: Mapping[str, str],
 ) -> JsonObject:
     """What `fits.json` holds: verdict, frontier per budget and n, and one fit a run."""
@@ -131,6 +138,7 @@ def fits_document(
         "versions": dict(versions),
         "frontier": asdict(frontier),
         "fits": [{**asdict(fit), "status": fit.status.value} for fit in fits],
+        "problem_changes": [asdict(change) for change in changes],
         "problems": list(data.problems),
     }
     finite: JsonObject = _without_nan(document)

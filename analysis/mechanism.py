@@ -1,0 +1,93 @@
+"""What training did to single problems: which it solves now, and which it has unlearned.
+
+Easy problems gain by sharpening (answers that were right sometimes become right always), hard
+ones by coverage (some answer becomes right), and problems interfere: a gain on one can be another
+one's loss (IsoCompute Playbook, arXiv 2603.12151).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isosweep.analysis.frontier import Frontier
+from isosweep.analysis.load import Curve, FloatArray, SweepData
+
+# Standard errors beyond which a problem counts as changed; one side is crossed by chance in 2.3%.
+CHANGED = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemChange:
+    """Problems of one (n, B) at the largest budget against the base model, seeds together.
+
+    All are shares of the held-out problems. `none` and `all`: no sample, or every sample, is
+    right. `better` and `worse`: the success rate differs from the base model's by more than
+    `CHANGED` standard errors. `gained` and `lost`: summed increases and decreases of all
+    problems' rates, noise included, so that gained - lost is the change of the reward.
+    """
+
+    num_generations: int
+    problems_per_batch: int
+    num_seeds: int
+    none: float
+    all: float
+    better: float
+    worse: float
+    gained: float
+    lost: float
+
+
+def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange, ...]:
+    """One for each n at its best B at the largest budget that was read; () without records."""
+    if not frontier.budgets:
+        return ()
+    at = frontier.budgets[-1]
+    changes = []
+    for choice in at.choices:
+        n, B = choice.num_generations, choice.cell.problems_per_batch
+        curves = [
+            curve
+            for curve in data.curves
+            if (curve.run.num_generations, curve.run.problems_per_batch) == (n, B)
+            and curve.base_reward is not None
+            and np.any(curve.compute > 0)
+        ]
+        # Runs whose records were left out may have other problems: they cannot be put together.
+        sizes = {curve.successes.shape[1] for curve in curves}
+        if len(sizes) == 1:
+            changes.append(_change(curves, at.budget))
+    return tuple(changes)
+
+
+def _change(curves: list[Curve], budget: float) -> ProblemChange:
+    samples = sum(curve.samples_per_problem for curve in curves)
+    now = _pooled([_at(curve, budget) for curve in curves], samples)
+    base = curves[0].successes[0] / curves[0].samples_per_problem
+    gain = now - base
+    # The base model's samples are the same in every run: they count once.
+    pooled = (now * samples + base * curves[0].samples_per_problem) / (
+        samples + curves[0].samples_per_problem
+    )
+    variance = pooled * (1 - pooled) * (1 / samples + 1 / curves[0].samples_per_problem)
+    limit = CHANGED * np.sqrt(variance)
+    return ProblemChange(
+        num_generations=curves[0].run.num_generations,
+        problems_per_batch=curves[0].run.problems_per_batch,
+        num_seeds=len(curves),
+        none=float((now == 0).mean()),
+        all=float((now == 1).mean()),
+        better=float((gain > limit).mean()),
+        worse=float((gain < -limit).mean()),
+        gained=float(np.maximum(gain, 0).mean()),
+        lost=float(np.maximum(-gain, 0).mean()),
+    )
+
+
+def _at(curve: Curve, budget: float) -> FloatArray:
+    """Successes of every problem at the record nearest to `budget`: (problems,)."""
+    nearest = int(np.argmin(np.abs(curve.compute - budget)))
+    return curve.successes[nearest].astype(np.float64)
+
+
+def _pooled(successes: list[FloatArray], samples: int) -> FloatArray:
+    return np.asarray(np.sum(successes, axis=0) / samples)
