@@ -86,7 +86,7 @@ def _change(curves: list[Curve], budget: float) -> ProblemChange:
 def _at(curve: Curve, budget: float) -> FloatArray:
     """Successes of every problem at the record nearest to `budget`: (problems,)."""
     nearest = int(np.argmin(np.abs(curve.compute - budget)))
-    return curve.successes[nearest].astype(np.float64)
+    return np.asarray(curve.successes[nearest], dtype=np.float64)
 
 
 def _pooled(successes: list[FloatArray], samples: int) -> FloatArray:
