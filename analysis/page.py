@@ -8,12 +8,13 @@ from plotly.offline import get_plotlyjs
 
 from isosweep.analysis.drawing import to_plotly
 from isosweep.analysis.figure import Figure
+from isosweep.analysis.findings import Findings
 from isosweep.analysis.fits import Estimate, Fit
 from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.load import CellReading, SweepData
 from isosweep.analysis.mechanism import CHANGED, ProblemChange
 from isosweep.analysis.plots import UNITS
-from isosweep.analysis.saturation import Saturation
+from isosweep.analysis.validation import Validation
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #111; max-width: 1020px; margin: 2em auto;
@@ -31,14 +32,12 @@ _MISSING = "–"
 
 def render_page(
     data: SweepData,
-    frontier: Frontier,
-    saturation: Saturation,
-    fits: Sequence[Fit],
-    changes: Sequence[ProblemChange],
+    findings: Findings,
     figures: Sequence[Figure],
     settings: Mapping[str, Any],
 ) -> str:
     """The whole page. `settings`: names and values shown in the last table."""
+    frontier, saturation = findings.frontier, findings.saturation
     axes = [f"{name}={value}" for run in data.plan.runs[:1] for name, value in run.axes.items()]
     metric = [] if data.metric == "avg" else [f"{data.metric}@k"]
     title = "isosweep: " + ", ".join([_name(data, "model"), _name(data, "task"), *axes, *metric])
@@ -59,11 +58,13 @@ def render_page(
         "in log compute between two records.</p>",
         _cell_table(data),
         "<h2>Problems</h2>",
-        _change_table(changes),
+        _change_table(findings.changes),
+        "<h2>Forecast check</h2>",
+        _validation(findings.validation, UNITS[data.plan.budget_unit]),
         "<h2>Fits</h2>",
         "<p>R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), one fit a run; ± standard error. "
         "Parameters that the records do not identify are left out.</p>",
-        _fit_table(data, fits),
+        _fit_table(data, findings.fits),
         "<h2>Runs and cells that are missing</h2>",
         _missing(data),
         "<h2>Settings</h2>",
@@ -214,6 +215,19 @@ def _change_table(changes: Sequence[ProblemChange]) -> str:
         "problems' rates, whose difference is the change of the reward.</p>"
     )
     return text + _table(head, rows)
+
+
+def _validation(validation: Validation | None, unit: str) -> str:
+    if validation is None:
+        return "<p>Two budgets that the same runs have reached are needed.</p>"
+    return (
+        f"<p>From the records up to {validation.known:.3g} {escape(unit)}, the reward at "
+        f"{validation.budget:.3g} was forecast for {validation.num_runs} runs: root mean square "
+        f"error {validation.rmse:.4f} (if it had stayed where it was: "
+        f"{validation.persistence_rmse:.4f}), mean error {validation.bias:+.4f}; "
+        f"{validation.covered:.0%} lay inside their {validation.confidence:.0%} intervals, which "
+        f"were {validation.width:.3f} wide on average.</p>"
+    )
 
 
 def _fit_table(data: SweepData, fits: Sequence[Fit]) -> str:

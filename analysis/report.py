@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,13 +12,13 @@ from typing import Any
 
 from isosweep import __version__
 from isosweep.analysis.drawing import write_png
-from isosweep.analysis.fits import Fit, fit_curves
-from isosweep.analysis.frontier import Frontier, fit_frontier
+from isosweep.analysis.findings import Findings, find
+from isosweep.analysis.fits import Fit
+from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.load import SweepData, load_sweep
-from isosweep.analysis.mechanism import ProblemChange, problem_changes
 from isosweep.analysis.page import render_page
 from isosweep.analysis.plots import describe_figures
-from isosweep.analysis.saturation import Saturation, Verdict, find_saturation
+from isosweep.analysis.saturation import Saturation, Verdict
 from isosweep.files import JsonObject, write_json, write_text
 from isosweep.paths import SweepPaths
 from isosweep.settings import AnalysisConfig
@@ -56,10 +56,8 @@ def analyse(
     Raises RecordError when the sweep has no readable plan.
     """
     data = load_sweep(paths, axes, config.metric)
-    fits = fit_curves(data.curves)
-    frontier = fit_frontier(data.readings, config.confidence)
-    saturation = find_saturation(frontier, config.margin)
-    changes = problem_changes(data, frontier)
+    findings = find(data, config)
+    frontier, saturation = findings.frontier, findings.saturation
     figures = describe_figures(data, frontier, saturation)
     paths.figures.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -71,21 +69,17 @@ def analyse(
         "python": platform.python_version(),
         **{package: version(package) for package in ("numpy", "scipy", "plotly", "matplotlib")},
     }
-    write_json(
-        paths.fits, fits_document(data, config, frontier, saturation, fits, changes, versions)
-    )
+    write_json(paths.fits, fits_document(data, config, findings, versions))
     write_text(paths.frontier, cells_csv(data))
     settings = _settings(data, config, versions)
-    write_text(
-        paths.report, render_page(data, frontier, saturation, fits, changes, figures, settings)
-    )
+    write_text(paths.report, render_page(data, findings, figures, settings))
     bases = [curve.base_reward for curve in data.curves if curve.base_reward is not None]
     return Analysis(
         verdict=saturation.verdict,
         reason=saturation.reason,
         saturation=saturation,
         frontier=frontier,
-        fits=fits,
+        fits=findings.fits,
         base_reward=math.fsum(bases) / len(bases) if bases else None,
         best_reward=frontier.budgets[-1].best.mean if frontier.budgets else None,
         figures=tuple(drawn),
@@ -118,15 +112,10 @@ def cells_csv(data: SweepData) -> str:
 
 
 def fits_document(
-    data: SweepData,
-    config: AnalysisConfig,
-    frontier: Frontier,
-    saturation: Saturation,
-    fits: Sequence[Fit],
-    changes: Sequence[ProblemChange],
-    versions: Mapping[str, str],
+    data: SweepData, config: AnalysisConfig, findings: Findings, versions: Mapping[str, str]
 ) -> JsonObject:
-    """What `fits.json` holds: verdict, frontier per budget and n, and one fit a run."""
+    """What `fits.json` holds: verdict, frontier per budget and n, one fit a run, and the rest."""
+    saturation, validation = findings.saturation, findings.validation
     document = {
         "version": ANALYSIS_VERSION,
         "plan_id": data.plan_document.get("plan_id"),
@@ -136,9 +125,10 @@ def fits_document(
         "saturation": asdict(saturation),
         "settings": asdict(config),
         "versions": dict(versions),
-        "frontier": asdict(frontier),
-        "fits": [{**asdict(fit), "status": fit.status.value} for fit in fits],
-        "problem_changes": [asdict(change) for change in changes],
+        "frontier": asdict(findings.frontier),
+        "fits": [{**asdict(fit), "status": fit.status.value} for fit in findings.fits],
+        "problem_changes": [asdict(change) for change in findings.changes],
+        "validation": None if validation is None else asdict(validation),
         "problems": list(data.problems),
     }
     finite: JsonObject = _without_nan(document)

@@ -1,0 +1,101 @@
+"""Forecasts of curves whose future is known, and what is left out of a sweep to check them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.forecast import MIN_RECORDS, forecast
+from isosweep.analysis.load import FloatArray, simulated_sweep
+from isosweep.analysis.validation import leave_last_budget_out
+from isosweep.simulator import simulate_records, worlds
+from tests.analysis.sweeps import make_plan
+
+COMPUTE = np.exp(np.linspace(math.log(1e8), math.log(1e10), 30))
+AHEAD = np.exp(np.linspace(math.log(1.2e10), math.log(3e10), 6))
+
+
+def sigmoid(compute: FloatArray, midpoint: float) -> FloatArray:
+    return 0.3 + 0.4 / (1 + (midpoint / compute) ** 1.2)
+
+
+def test_an_interval_holds_what_it_promises_and_beats_standing_still() -> None:
+    rng = np.random.default_rng(0)
+    held, errors, still = [], [], []
+    for _ in range(150):
+        midpoint = float(np.exp(rng.uniform(math.log(3e8), math.log(1e10))))
+        noise = rng.normal(0, 0.006, 36)
+        past = sigmoid(COMPUTE, midpoint) + noise[:30]
+        future = sigmoid(AHEAD, midpoint) + noise[30:]
+        found = forecast(COMPUTE, past, AHEAD, 0.9)
+        assert found is not None
+        held.append(((found.low <= future) & (future <= found.high)).mean())
+        errors.append(((found.median - future) ** 2).mean())
+        still.append(((past[-3:].mean() - future) ** 2).mean())
+    # Curves of the family itself: the intervals are wide for runs that behave worse.
+    assert 0.88 <= np.mean(held) <= 1.0
+    assert math.sqrt(np.mean(errors)) < 0.6 * math.sqrt(np.mean(still))
+
+
+def test_further_ahead_is_less_sure() -> None:
+    rng = np.random.default_rng(1)
+    reward = sigmoid(COMPUTE, 5e9) + rng.normal(0, 0.005, 30)
+    found = forecast(COMPUTE, reward, 1e10 * np.array([1.1, 3.0, 10.0, 100.0]), 0.9)
+    assert found is not None
+    width = found.high - found.low
+    assert (np.diff(width) > 0).all()
+    assert ((found.low <= found.median) & (found.median <= found.high)).all()
+    narrow = forecast(COMPUTE, reward, AHEAD, 0.5)
+    wide = forecast(COMPUTE, reward, AHEAD, 0.9)
+    assert narrow is not None
+    assert wide is not None
+    assert ((wide.high - wide.low) > (narrow.high - narrow.low)).all()
+
+
+def test_one_broken_evaluation_moves_the_forecast_little() -> None:
+    rng = np.random.default_rng(2)
+    reward = sigmoid(COMPUTE, 1e9) + rng.normal(0, 0.005, 30)
+    broken = reward.copy()
+    broken[20] = 0.0
+    plain, moved = (forecast(COMPUTE, values, AHEAD, 0.9) for values in (reward, broken))
+    assert plain is not None
+    assert moved is not None
+    assert np.abs(plain.median - moved.median).max() < 0.02
+
+
+def test_rewards_stay_between_0_and_1_and_few_records_say_nothing() -> None:
+    reward = 1 - 0.3 * (1e8 / COMPUTE) ** 0.5
+    found = forecast(COMPUTE, reward, AHEAD, 0.9)
+    assert found is not None
+    assert found.high.max() <= 1.0
+    short = MIN_RECORDS - 1
+    assert forecast(COMPUTE[:short], reward[:short], AHEAD, 0.9) is None
+
+
+def test_the_last_budget_is_left_out_and_forecast() -> None:
+    budgets = (1e9, 4e9, 16e9)
+    plan = make_plan(generations=(2, 4, 8), seeds=(0, 1, 2), budgets=budgets)
+    world = replace(worlds(4e9, smallest_n=2, largest_n=8)["easy"], wander_sd=0.0)
+    rng = np.random.default_rng(0)
+    records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
+    found = leave_last_budget_out(simulated_sweep(plan, records), 0.9)
+    assert found is not None
+    assert (found.known, found.budget, found.num_runs) == (4e9, 16e9, 9)
+    assert found.rmse < found.persistence_rmse
+    assert found.covered >= 0.6
+    # What comes after the known part is not looked at.
+    spoilt = {
+        name: tuple(
+            replace(r, successes=(0,) * 512) if 4.1e9 < r.compute.flops < 15e9 else r for r in run
+        )
+        for name, run in records.items()
+    }
+    assert leave_last_budget_out(simulated_sweep(plan, spoilt), 0.9) == found
+
+
+@pytest.mark.parametrize("budgets", [(1e9,), (1e9, 4e9)])
+def test_nothing_is_checked_without_two_budgets_that_were_read(budgets: tuple[float, ...]) -> None:
+    plan = make_plan(generations=(2,), seeds=(0,), budgets=budgets)
+    records = {run.run_id: () for run in plan.runs}
+    assert leave_last_budget_out(simulated_sweep(plan, records), 0.9) is None
