@@ -20,7 +20,7 @@ from isosweep.candidates import (
 )
 from isosweep.compute import BudgetUnit
 from isosweep.config import SweepConfig, Variant, variants
-from isosweep.errors import SettingError
+from isosweep.errors import RecordError, SettingError
 from isosweep.flops import rollout_flops
 from isosweep.spec import RunSpec, passes_of, run_spec
 
@@ -346,7 +346,12 @@ def _cost_model(variant: Variant) -> dict[str, Any]:
 
 
 def plan_from_document(document: dict[str, Any]) -> Plan:
-    """The plan that `plan.json` holds."""
+    """The plan that `plan.json` holds. Raises RecordError for another version of the format."""
+    if document.get("version") != PLAN_VERSION:
+        raise RecordError(
+            f"plan.json has format {document.get('version')}, and this isosweep reads format "
+            f"{PLAN_VERSION}: plan the sweep again in another sweep_dir"
+        )
     return Plan(
         budget_unit=document["budget_unit"],
         budgets=tuple(document["budgets"]),

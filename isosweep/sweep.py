@@ -105,7 +105,9 @@ def _stored(config: SweepConfig) -> tuple[SweepConfig, Plan, SweepPaths]:
         nearest = f"sweep_dir={known[-1]}" if known else "mode=run, which makes one"
         raise SettingError("sweep_dir", root, "holds no plan.json", nearest)
     paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
-    return from_mapping(stored), plan_from_document(document), paths
+    # The plan first: of a sweep made by another version, its format is the thing to tell.
+    plan = plan_from_document(document)
+    return from_mapping(stored), plan, paths
 
 
 def _store_plan(plan: Plan, config: SweepConfig, paths: SweepPaths) -> None:

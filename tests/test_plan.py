@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from isosweep.candidates import enumerate_candidates
 from isosweep.config import SweepConfig
-from isosweep.errors import SettingError
+from isosweep.errors import RecordError, SettingError
 from isosweep.flops import forward_flops
 from isosweep.plan import Plan, make_plan, plan_from_document, run_specs
 from isosweep.spec import run_spec
@@ -327,8 +327,13 @@ def test_a_run_is_identified_by_what_changes_its_numbers_and_nothing_else() -> N
     assert run_id(replace(config, hardware=replace(config.hardware, dtype="bfloat16"))) != base
 
 
+def test_a_plan_of_another_format_is_refused_in_words() -> None:
+    with pytest.raises(RecordError, match="has format 1, and this isosweep reads format 2"):
+        plan_from_document({"version": 1})
+
+
 def test_the_stored_plan_is_the_plan() -> None:
     plan = make_plan(make_config())
-    restored = plan_from_document(json.loads(json.dumps(asdict(plan))))
+    restored = plan_from_document(json.loads(json.dumps({"version": 2, **asdict(plan)})))
     assert restored == plan
     assert restored.plan_id == plan.plan_id
