@@ -72,14 +72,17 @@ def execute(config: SweepConfig, console: Console) -> int:
             _, plan, paths = _stored(config)
             return _cancel(plan, paths, console)
         case "simulate":
+            _require_analysis()
             plan = make_plan(config)
             paths = _paths(config, plan)
             _store_plan(plan, config, paths)
             return _simulate(config, plan, paths, console)
         case "calibrate":
+            _require_analysis()
             console.print(calibrate(*_stored(config)), soft_wrap=True)
             return 0
         case _:
+            _require_analysis()
             # What is asked of the records is this command's to say, not the sweep's.
             stored, plan, paths = _stored(config)
             return _analyse(replace(stored, analysis=config.analysis), paths, console)
@@ -136,11 +139,9 @@ def _preflight(config: SweepConfig) -> None:
     """Raise PreflightError with all that this machine lacks, before anything is launched."""
     from isosweep.launchers.local import visible_gpus
 
-    missing = [
-        (f"the package {name}", "pip install 'isosweep[train]'")
-        for name in ("torch", "trl", "transformers", "datasets")
-        if importlib.util.find_spec(name) is None
-    ]
+    missing = _missing_packages("torch", "trl", "transformers", "datasets", *_ANALYSIS_PACKAGES)
+    if config.tracking.name == "mlflow":
+        missing += _missing_packages("mlflow")
     local = config.launcher.name == "local"
     if local and config.hardware.device == "cuda" and visible_gpus() == 0:
         remedy = (
@@ -157,6 +158,25 @@ def _preflight(config: SweepConfig) -> None:
         from isosweep.launchers.slurm import require_slurm
 
         require_slurm()
+
+
+# A planning install (`pip install isosweep`) has none of these.
+_ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib")
+
+
+def _missing_packages(*names: str) -> list[tuple[str, str]]:
+    return [
+        (f"the package {name}", "pip install 'isosweep[train]'")
+        for name in names
+        if importlib.util.find_spec(name) is None
+    ]
+
+
+def _require_analysis() -> None:
+    """Raise PreflightError where this installation cannot analyse."""
+    missing = _missing_packages(*_ANALYSIS_PACKAGES)
+    if missing:
+        raise PreflightError(missing)
 
 
 def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:

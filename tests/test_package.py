@@ -34,5 +34,17 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
         (elsewhere / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
     output = _run(python, "-m", "isosweep", "mode=plan", cwd=elsewhere)
     assert "20 runs" in output
+    # It installs what planning needs; the rest is named, not traced.
+    for mode in ("simulate", "run"):
+        told = subprocess.run(
+            [str(python), "-m", "isosweep", f"mode={mode}"],
+            cwd=elsewhere,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert told.returncode == 2
+        assert "missing: the package scipy" in told.stderr
+        assert "pip install 'isosweep[train]'" in told.stderr
     imports = "import isosweep.launchers.queue, isosweep.analysis as a; print(a.__file__)"
     assert str(tmp_path / "clean") in _run(python, "-c", imports, cwd=elsewhere)
