@@ -42,7 +42,9 @@ class Fit:
     """R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B) of one run; None where not identified.
 
     `asymptote` is A (reward), `midpoint` C_mid (budget unit), `exponent` B, `base_reward` R0.
-    `reduced_chi2` is the weighted residual sum of squares per degree of freedom.
+    `reduced_chi2` is the weighted residual sum of squares per degree of freedom. `base_effect`:
+    by how much A would move if R0, which all runs share, were one evaluation error higher.
+    `share_risen`: of the way from R0 to A, what the curve has behind it at the last record.
     """
 
     run_id: str
@@ -53,6 +55,8 @@ class Fit:
     midpoint: Estimate | None = None
     exponent: Estimate | None = None
     reduced_chi2: float | None = None
+    base_effect: float | None = None
+    share_risen: float | None = None
 
 
 def sigmoid(
@@ -80,6 +84,18 @@ def reward_error(successes: IntArray, samples_per_problem: int) -> FloatArray:
         return np.asarray(np.sqrt(floor))
     between = (successes / samples_per_problem).var(axis=1, ddof=1) / num_problems
     return np.asarray(np.sqrt(np.maximum(between, floor)))
+
+
+def sampling_error(successes: IntArray, samples_per_problem: int) -> float:
+    """Standard error of one record's avg@k on these very problems: (problems,) successes.
+
+    What other samples of the same problems would change; 0 with one sample a problem.
+    """
+    if samples_per_problem < 2:
+        return 0.0
+    rate = successes / samples_per_problem
+    variance = rate * (1 - rate) / (samples_per_problem - 1)
+    return float(np.sqrt(variance.sum())) / len(rate)
 
 
 def fit_curves(curves: Sequence[Curve]) -> tuple[Fit, ...]:
@@ -115,7 +131,9 @@ def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
         compute[i, :count], reward[i, :count] = curve.compute[past], curve.reward[past]
         error[i, :count] = reward_error(curve.successes[past], curve.samples_per_problem)
     base = np.array([[curve.base_reward] for curve in curves], dtype=np.float64)
+    higher = base + [[sampling_error(c.successes[0], c.samples_per_problem)] for c in curves]
     sample = reward[:, None, :], 1 / error[:, None, :] ** 2, base
+    moved = fit_sigmoids(compute, *sample[:2], np.minimum(higher, 1.0))
     best = fit_sigmoids(compute, *sample)
     last = np.log(np.nanmax(compute, axis=1))
     unfinished = fit_sigmoids(compute, *sample, least_midpoint=last)
@@ -125,6 +143,7 @@ def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
             (float(best.asymptote[i, 0]), float(best.midpoint[i, 0]), float(best.exponent[i, 0])),
             float(best.objective[i, 0]),
             float(unfinished.objective[i, 0]),
+            float(moved.asymptote[i, 0] - best.asymptote[i, 0]),
             bool(best.on_bound[i, 0]),
         )
         for i, curve in enumerate(curves)
@@ -136,6 +155,7 @@ def _described(
     parameters: tuple[float, float, float],
     objective: float,
     unfinished: float,
+    base_effect: float,
     on_bound: bool,
 ) -> Fit:
     """The fit of one curve with standard errors, or why its parameters are not identified.
@@ -164,6 +184,12 @@ def _described(
         asymptote=Estimate(value=parameters[0], standard_error=float(errors[0])),
         midpoint=_from_log(parameters[1], float(errors[1])),
         exponent=_from_log(parameters[2], float(errors[2])),
+        base_effect=base_effect,
+        share_risen=float(
+            sigmoid(curve.compute[-1:], 0.0, 1.0, math.exp(parameters[1]), math.exp(parameters[2]))[
+                0
+            ]
+        ),
     )
 
 

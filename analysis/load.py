@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,11 @@ from isosweep.records import Record, read_records
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Reading = Literal["exact", "interpolated", "missing"]
+Reading = Literal["exact", "interpolated", "collapsed", "missing"]
+
+# A run has collapsed if it ends having lost for good this share of its best gain, and by more than
+# this many errors of evaluation.
+_COLLAPSED, _CERTAIN = 0.5, 6.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,7 +33,8 @@ class Curve:
     `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
     metric chosen, avg@k by default): (records,).
     `successes`: (records, problems), how many of `samples_per_problem` completions were right.
-    `status` and `status_reason` are what the run last reported of itself.
+    `status` and `status_reason` are what the run last reported of itself. `collapsed_at`: first
+    record from which on the run never again has half of its best gain; None if it holds on.
     """
 
     run: PlannedRun
@@ -42,6 +47,15 @@ class Curve:
     samples_per_problem: int
     status: str | None
     status_reason: str | None
+    collapsed_at: int | None = None
+
+    def until_collapse(self) -> "Curve":
+        """The curve without the records from its collapse on."""
+        if self.collapsed_at is None:
+            return self
+        names = ("steps", "generations", "compute", "flops", "reward", "successes")
+        kept = {name: getattr(self, name)[: self.collapsed_at] for name in names}
+        return replace(self, **kept, collapsed_at=None)
 
     @property
     def base_reward(self) -> float | None:
@@ -54,7 +68,7 @@ class CellReading:
     """A cell's held-out reward.
 
     `measured_compute`, in the budget's unit, is the compute of the record nearest to the budget;
-    both it and `reward` are None when the run has not come that far.
+    both it and `reward` are None when the run has not come that far, or had collapsed by then.
     """
 
     cell: Cell
@@ -170,18 +184,35 @@ def _curve(
     samples = records[0].samples_per_problem if records else 0
     successes = np.array([r.successes for r in records], dtype=np.int64)
     successes, samples = _scored(successes.reshape(len(records), num_problems), samples, metric)
+    reward = successes.sum(axis=1) / max(1, num_problems * samples)
     return Curve(
         run=run,
         steps=np.array([r.step for r in records], dtype=np.int64),
         generations=np.array([r.compute.generations for r in records], dtype=np.int64),
         compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
         flops=np.array([r.compute.flops for r in records], dtype=np.float64),
-        reward=successes.sum(axis=1) / max(1, num_problems * samples),
+        reward=reward,
         successes=successes,
         samples_per_problem=samples,
         status=None if state.get("status") is None else str(state["status"]),
         status_reason=None if state.get("reason") is None else str(state["reason"]),
+        collapsed_at=_collapse(reward, num_problems * samples),
     )
+
+
+def _collapse(reward: FloatArray, num_samples: int) -> int | None:
+    """First record of a collapse (see `Curve`), or None. `num_samples` stand behind each reward."""
+    if len(reward) < 3:
+        return None
+    best = np.maximum.accumulate(reward)
+    # Binomial, with one success and one failure added: wide enough for problems of all kinds.
+    rate = (best * num_samples + 1) / (num_samples + 2)
+    error = np.sqrt(2 * rate * (1 - rate) / num_samples)
+    lost = best - reward
+    fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > _CERTAIN * error)
+    held = np.flatnonzero(~fallen)
+    first = int(held[-1]) + 1
+    return first if first < len(reward) else None
 
 
 def _scored(successes: IntArray, samples: int, metric: str) -> tuple[IntArray, int]:
@@ -213,9 +244,15 @@ def read_cell(cell: Cell, curve: Curve) -> CellReading:
     Exact where the nearest record is the budget's own step (`sits_at`); otherwise linear in
     log compute between the records on either side; missing where there is none on either side.
     """
+    missing = CellReading(cell=cell, reward=None, measured_compute=None, reading="missing")
+    if curve.collapsed_at is not None:
+        # Reached by the whole run and not by what came before its collapse.
+        before = read_cell(cell, curve.until_collapse())
+        whole = read_cell(cell, replace(curve, collapsed_at=None))
+        gone = before.reading == "missing" and whole.reading != "missing"
+        return replace(missing, reading="collapsed") if gone else before
     trained = curve.steps > 0
     compute, reward = curve.compute[trained], curve.reward[trained]
-    missing = CellReading(cell=cell, reward=None, measured_compute=None, reading="missing")
     if not compute.size:
         return missing
     nearest = int(np.argmin(np.abs(compute - cell.budget)))

@@ -65,6 +65,8 @@ def render_page(
         "<p>R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), one fit a run; ± standard error. "
         "Parameters that the records do not identify are left out.</p>",
         _fit_table(data, findings.fits),
+        "<h2>Asymptotes</h2>",
+        _asymptote_table(findings),
         "<h2>Runs and cells that are missing</h2>",
         _missing(data),
         "<h2>Settings</h2>",
@@ -128,7 +130,8 @@ def _frontier_table(data: SweepData, frontier: Frontier) -> str:
             choice.cell.num_steps,
             choice.cell.num_seeds,
             f"{choice.cell.mean:.4f}",
-            _number(choice.cell.standard_error, ".4f"),
+            _number(choice.expected, ".4f"),
+            _range(choice.interval),
             f"{choice.loss:.4f}",
             _number(choice.loss_upper, ".4f"),
             _number(choice.probability_best, ".2f"),
@@ -138,11 +141,13 @@ def _frontier_table(data: SweepData, frontier: Frontier) -> str:
         for choice in at.choices
     ]
     spread = (
-        "Seed spread is not known: standard errors and bounds are left out."
-        if frontier.seed_sd is None
-        else "Standard deviation between seeds (degrees of freedom): "
+        "Seed spread is not known: intervals and bounds are left out."
+        if not frontier.degrees_of_freedom
+        else "Measured: mean over seeds. Expected, its interval and all to its right: by the "
+        "reward surface over compute, n and B. Standard deviation between seeds "
+        f"({frontier.degrees_of_freedom} degrees of freedom): "
         + "; ".join(
-            f"{at.seed_sd:.4f} ({at.degrees_of_freedom}) at {at.budget:.3g}"
+            f"{at.seed_sd:.4f} at {at.budget:.3g}"
             for at in frontier.budgets
             if at.seed_sd is not None
         )
@@ -155,14 +160,19 @@ def _frontier_table(data: SweepData, frontier: Frontier) -> str:
         "B tried",
         "T",
         "seeds",
-        "reward",
-        "s.e.",
+        "measured",
+        "expected",
+        f"interval ({frontier.confidence:.0%})",
         "loss to best",
         f"loss at most ({frontier.confidence:.0%})",
         "P(best)",
         "may be best",
     )
     return f"<p>{escape(spread)}</p>{_table(head, rows)}"
+
+
+def _range(ends: tuple[float, float] | None) -> str:
+    return _MISSING if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
 
 
 def _cell_table(data: SweepData) -> str:
@@ -255,8 +265,26 @@ def _fit_table(data: SweepData, fits: Sequence[Fit]) -> str:
     return _table(head, rows, words=(9,))
 
 
+def _asymptote_table(findings: Findings) -> str:
+    rows = [
+        (
+            found.num_generations,
+            found.problems_per_batch,
+            f"{found.num_identified} of {found.num_seeds}",
+            _number(found.value, ".4f"),
+            _range(None if found.low is None or found.high is None else (found.low, found.high)),
+        )
+        for found in findings.asymptotes
+    ]
+    text = (
+        "<p>A of every (n, B): mean over seeds and Student interval at "
+        f"{findings.frontier.confidence:.0%}; given where all seeds, two or more, identify it.</p>"
+    )
+    return text + _table(("n", "B", "seeds that identify A", "A", "interval"), rows)
+
+
 def _missing(data: SweepData) -> str:
-    missing = [r.cell for r in data.readings if r.reading == "missing"]
+    missing = [r.cell for r in data.readings if r.reading in ("missing", "collapsed")]
     rows = []
     for curve in data.curves:
         lacking = [c.budget for c in missing if c.run_id == curve.run.run_id]
@@ -266,9 +294,17 @@ def _missing(data: SweepData) -> str:
         budgets = ", ".join(f"{budget:.3g}" for budget in lacking) or "none"
         reason = curve.status_reason or ""
         status = curve.status or "never started"
+        if curve.collapsed_at is not None:
+            status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
         rows.append((curve.run.run_id, status, reason, _number(reached, ".4g"), budgets))
     head = ("run", "status", "reason", "compute reached", "budgets not reached")
     text = _table(head, rows, words=(0, 1, 2)) if rows else "<p>No run failed or is missing.</p>"
+    if any(curve.collapsed_at is not None for curve in data.curves):
+        text += (
+            "<p>A run has collapsed if it ends having lost half of its best gain for good. Its "
+            "records from there on are left out of frontier and fits: what is said of an n is "
+            "said of runs that hold on, and how many did not is part of the answer.</p>"
+        )
     if data.plan.rejected:
         text += f"<p>Candidates that the plan rejected: {len(data.plan.rejected)}.</p>"
     if data.problems:

@@ -156,14 +156,13 @@ def _mean_series(frontier: Frontier, n: int, B: int | None, color: str, dash: Da
 
 
 def _frontier_series(frontier: Frontier) -> Series:
-    budgets = frontier.budgets
-    best = [at.best for at in budgets]
+    best = [at.best for at in frontier.budgets]
     return Series(
-        x=tuple(at.budget for at in budgets),
-        y=tuple(cell.mean for cell in best),
-        low=tuple(at.interval[0] if at.interval else None for at in budgets),
-        high=tuple(at.interval[1] if at.interval else None for at in budgets),
-        text=tuple(f"best: n={c.num_generations}, B={c.problems_per_batch}" for c in best),
+        x=tuple(at.budget for at in frontier.budgets),
+        y=tuple(choice.cell.mean if c is None else c for choice in best for c in [choice.expected]),
+        low=tuple(choice.interval[0] if choice.interval else None for choice in best),
+        high=tuple(choice.interval[1] if choice.interval else None for choice in best),
+        text=tuple(f"best: n={c.num_generations}, B={c.cell.problems_per_batch}" for c in best),
         label="frontier",
         dash=None,
         width=1.4,

@@ -2,14 +2,19 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from isosweep.analysis.frontier import fit_frontier
-from isosweep.analysis.load import simulated_sweep
-from isosweep.analysis.saturation import Verdict, find_saturation
+from isosweep.analysis.asymptotes import asymptotes
+from isosweep.analysis.findings import judge
+from isosweep.analysis.fits import fit_curves
+from isosweep.analysis.frontier import BudgetFrontier
+from isosweep.analysis.laws import Interval
+from isosweep.analysis.load import SweepData, simulated_sweep
+from isosweep.analysis.playbook import Playbook, fit_playbook
+from isosweep.analysis.saturation import Verdict
 from isosweep.plan import Plan
 from isosweep.settings import AnalysisConfig
 from isosweep.simulator import World, simulate_records
@@ -17,13 +22,16 @@ from isosweep.simulator import World, simulate_records
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPower:
-    """At one budget. `best_n`: the truly best of the n planned there, None where all are alike;
-    `held`: share of sweeps whose set of n that may be best holds it (if alike, mean over n);
-    `set_size`: mean number of n in that set; `lost`: mean true reward lost by taking the n that
-    came out best."""
+    """At one budget. `best_n`: n*(C) between the smallest and the largest n of the plan, None
+    where all n are alike. `covered`: share of sweeps whose interval of n* holds it, `width`: the
+    interval's mean width in doublings. `held`: share of sweeps whose set of n that may be best
+    holds the best one planned here, `set_size`: mean number of n in that set; `lost`: mean true
+    reward lost by taking the n that came out best. If all n are alike, `held` is a mean over n."""
 
     budget: float
-    best_n: int | None
+    best_n: float | None
+    covered: float | None
+    width: float | None
     held: float
     set_size: float
     lost: float
@@ -31,13 +39,42 @@ class BudgetPower:
 
 @dataclass(frozen=True, kw_only=True)
 class Power:
-    """How an analysis fares in one world. `verdicts`: share of sweeps that ended with each."""
+    """How an analysis fares in one world. `verdicts`: share of sweeps that ended with each.
+
+    `plateau`: the true n_sat, None where there is none inside the plan's n; of the sweeps that
+    were called saturated, `plateau_covered` is the share whose interval holds it, and
+    `plateau_width` the median width in doublings. `asymptote_covered`: share of the intervals of
+    A that hold it, `asymptote_width` their median width in reward, of `num_asymptotes` given.
+    """
 
     world: str
+    method: str
     true_verdict: str
     sweeps: int
     verdicts: dict[Verdict, float]
+    plateau: float | None
+    plateau_covered: float | None
+    plateau_width: float | None
+    num_asymptotes: int
+    asymptote_covered: float | None
+    asymptote_width: float | None
     budgets: tuple[BudgetPower, ...]
+
+
+@dataclass
+class _Tally:
+    """What has been seen of one quantity: whether its interval held the truth, and its width."""
+
+    held: list[bool] = field(default_factory=list)
+    width: list[float] = field(default_factory=list)
+
+    def add(self, low: float, high: float, truth: float, width: float) -> None:
+        self.held.append(low <= truth <= high)
+        self.width.append(width)
+
+    @property
+    def covered(self) -> float | None:
+        return _mean(self.held)
 
 
 def measure_power(
@@ -51,57 +88,119 @@ def measure_power(
     samples_per_problem: int,
 ) -> Power:
     """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out."""
+    grid = sorted({cell.num_generations for cell in plan.cells})
     verdicts: Counter[Verdict] = Counter()
-    held: dict[float, list[float]] = {}
-    sizes: dict[float, list[int]] = {}
-    lost: dict[float, list[float]] = {}
-    best = {budget: _best_planned(plan, world, budget) for budget in plan.budgets}
+    plateaus, asymptotic = _Tally(), _Tally()
+    at_budget = {
+        budget: _AtBudget(plan, world, budget, (grid[0], grid[-1])) for budget in plan.budgets
+    }
+    inside = world.verdict == "saturated" and grid[0] < world.saturation_n <= grid[-1]
     for number in range(sweeps):
-        rng = np.random.default_rng([seed, number])
         records = simulate_records(
             world,
             plan,
-            rng,
+            np.random.default_rng([seed, number]),
             num_problems=num_problems,
             samples_per_problem=samples_per_problem,
         )
         data = simulated_sweep(plan, records, config.metric)
-        frontier = fit_frontier(data.readings, config.confidence)
-        verdicts[find_saturation(frontier, config.margin).verdict] += 1
-        for at in frontier.budgets:
-            truly = best[at.budget]
-            wanted = set(at.measured) if truly is None else {truly}
-            kept = len(wanted & set(at.candidates)) / len(wanted)
-            held.setdefault(at.budget, []).append(kept)
-            sizes.setdefault(at.budget, []).append(len(at.candidates))
-            compute, B = np.array(at.budget), at.best.problems_per_batch
-            rewards = world.reward(compute, np.array(at.measured), B)
-            taken = world.reward(compute, at.best.num_generations, B)
-            lost.setdefault(at.budget, []).append(float(rewards.max() - taken))
+        _, frontier, saturation = judge(data, config)
+        verdicts[saturation.verdict] += 1
+        if saturation.plateau is not None and inside:
+            low, high = saturation.plateau.low, saturation.plateau.high
+            plateaus.add(low, high, world.saturation_n, math.log2(high / low))
+        for at, optimum in zip(frontier.budgets, saturation.optima, strict=True):
+            at_budget[at.budget].add(at, optimum.interval, optimum.best, set(optimum.candidates))
+        for low, high, truth in _asymptotes(data, world, config):
+            asymptotic.add(low, high, truth, high - low)
     return Power(
         world=world.name,
+        method=config.method,
         true_verdict=world.verdict,
         sweeps=sweeps,
         verdicts={verdict: count / sweeps for verdict, count in sorted(verdicts.items())},
-        budgets=tuple(
-            BudgetPower(
-                budget=budget,
-                best_n=best[budget],
-                held=_mean(held[budget]),
-                set_size=_mean(sizes[budget]),
-                lost=_mean(lost[budget]),
-            )
-            for budget in sorted(held)
-        ),
+        plateau=world.saturation_n if inside else None,
+        plateau_covered=plateaus.covered,
+        plateau_width=_median(plateaus.width),
+        num_asymptotes=len(asymptotic.held),
+        asymptote_covered=asymptotic.covered,
+        asymptote_width=_median(asymptotic.width),
+        budgets=tuple(found.power() for found in at_budget.values() if found.sizes),
     )
 
 
-def _best_planned(plan: Plan, world: World, budget: float) -> int | None:
-    choices = sorted({cell.num_generations for cell in plan.cells if cell.budget == budget})
-    rewards = world.reward(np.array(budget), np.array(choices), world.best_batch)
-    alike = not choices or np.ptp(rewards) < 1e-9
-    return None if alike else choices[int(np.argmax(rewards))]
+class _AtBudget:
+    """Counts at one budget of the plan."""
+
+    def __init__(self, plan: Plan, world: World, budget: float, ends: tuple[int, int]) -> None:
+        self.world, self.budget = world, budget
+        planned = sorted({cell.num_generations for cell in plan.cells if cell.budget == budget})
+        rewards = world.reward(np.array(budget), np.array(planned), world.best_batch)
+        self.alike = not planned or float(np.ptp(rewards)) < 1e-9
+        self.best = None if self.alike else planned[int(np.argmax(rewards))]
+        self.truth = None if self.alike else world.best_n(budget, *ends)
+        self.intervals = _Tally()
+        self.held: list[float] = []
+        self.sizes: list[int] = []
+        self.lost: list[float] = []
+
+    def add(
+        self, at: BudgetFrontier, interval: Interval | None, best: int, candidates: set[int]
+    ) -> None:
+        if interval is not None and self.truth is not None:
+            # n* is known to 1e-4 doublings.
+            low, high = interval.low * (1 - 1e-4), interval.high * (1 + 1e-4)
+            self.intervals.add(low, high, self.truth, math.log2(interval.high / interval.low))
+        wanted = set(at.measured) if self.best is None else {self.best}
+        self.held.append(len(wanted & candidates) / len(wanted))
+        self.sizes.append(len(candidates))
+        compute, B = np.array(self.budget), at.best.cell.problems_per_batch
+        rewards = self.world.reward(compute, np.array(at.measured), B)
+        self.lost.append(float(rewards.max() - self.world.reward(compute, best, B)))
+
+    def power(self) -> BudgetPower:
+        return BudgetPower(
+            budget=self.budget,
+            best_n=self.truth,
+            covered=self.intervals.covered,
+            width=_mean(self.intervals.width),
+            held=_mean(self.held) or 0.0,
+            set_size=_mean(self.sizes) or 0.0,
+            lost=_mean(self.lost) or 0.0,
+        )
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+def _asymptotes(
+    data: SweepData, world: World, config: AnalysisConfig
+) -> Iterable[tuple[float, float, float]]:
+    """Ends of the interval of every A that is given, and the true A."""
+    if config.method == "playbook":
+        playbook = fit_playbook(data.curves, data.plan.budgets)
+        yield from _playbook_asymptotes(playbook, world, config.confidence)
+        return
+    fits = fit_curves([curve.until_collapse() for curve in data.curves])
+    for found in asymptotes(data.plan.runs, fits, config.confidence):
+        if found.low is not None and found.high is not None:
+            truth = world.asymptote(found.num_generations, found.problems_per_batch)
+            yield found.low, found.high, truth
+
+
+def _playbook_asymptotes(
+    playbook: Playbook | None, world: World, confidence: float
+) -> Iterable[tuple[float, float, float]]:
+    """The method pools B: its A is held to the truth at the best of them."""
+    if playbook is None:
+        return
+    resamples = [fit.asymptotes for fit in playbook.resamples]
+    for n in playbook.fit.asymptotes if resamples else ():
+        ends = (0.5 - confidence / 2, 0.5 + confidence / 2)
+        low, high = np.quantile([found[n] for found in resamples], ends)
+        yield float(low), float(high), world.asymptote(n, world.best_batch)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(np.median(values)) if values else None

@@ -23,7 +23,8 @@ from isosweep.files import JsonObject, write_json, write_text
 from isosweep.paths import SweepPaths
 from isosweep.settings import AnalysisConfig
 
-ANALYSIS_VERSION = 1
+# 2: the reward surface, laws of n*(C), asymptotes over seeds.
+ANALYSIS_VERSION = 2
 CSV_COLUMNS = (
     *("budget", "n", "B", "T", "seed", "run_id"),
     *("planned_compute", "measured_compute", "reward", "reading"),
@@ -81,7 +82,7 @@ def analyse(
         frontier=frontier,
         fits=findings.fits,
         base_reward=math.fsum(bases) / len(bases) if bases else None,
-        best_reward=frontier.budgets[-1].best.mean if frontier.budgets else None,
+        best_reward=frontier.budgets[-1].best.cell.mean if frontier.budgets else None,
         figures=tuple(drawn),
         report=paths.report,
     )
@@ -127,6 +128,7 @@ def fits_document(
         "versions": dict(versions),
         "frontier": asdict(findings.frontier),
         "fits": [{**asdict(fit), "status": fit.status.value} for fit in findings.fits],
+        "asymptotes": [asdict(found) for found in findings.asymptotes],
         "problem_changes": [asdict(change) for change in findings.changes],
         "validation": None if validation is None else asdict(validation),
         "problems": list(data.problems),

@@ -1,38 +1,42 @@
 """Where the best n stops growing with compute, or why the data cannot tell."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from isosweep.analysis.frontier import BudgetFrontier, Frontier
+import numpy as np
+
+from isosweep.analysis.frontier import Frontier
+from isosweep.analysis.laws import Interval, Laws, weigh_laws
+from isosweep.analysis.load import FloatArray
+from isosweep.analysis.surface import Surface
 
 Verdict = Literal["saturated", "growing", "flat", "not identified"]
 
 # Fewer points than three cannot show growth and its end.
 MIN_BUDGETS = 3
 MIN_GENERATIONS = 3
-# A common n must hold over at least this factor in compute before it counts as settled.
-MIN_SPAN = 4.0
 # GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
 SMALLEST_GENERATIONS = 2
-
-_NO_COMMON = (
-    f"No settling is shown: no n is common to the last budgets over a factor of {MIN_SPAN:g}."
-)
+# A fall of n* by this much, in doublings, is a fall.
+_FALL = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class BestGenerations:
-    """n*(C) at one budget: the best n, and the set of n that cannot be told apart from it.
+    """n*(C) at one budget.
 
-    Censored: the set reaches the edge of the n measured at this budget, so the true best n may
-    lie beyond. n = 2 is no such edge, for GRPO allows no smaller n.
+    `best`: the n planned here with the highest expected reward; `candidates`: the n planned here
+    that cannot be told apart from it; `interval` of n* between the smallest and the largest n of
+    the sweep, planned or not. An end of it that comes nearer to an edge of the grid than to the
+    next n is put on the edge and censored: n* may lie beyond. n = 2 is no such edge, for GRPO
+    allows no smaller n. `interval` is None without a spread between seeds.
     """
 
     budget: float
     best: int
     candidates: tuple[int, ...]
+    interval: Interval | None
     left_censored: bool
     right_censored: bool
 
@@ -40,58 +44,110 @@ class BestGenerations:
     def listed(self) -> str:
         return "{" + ", ".join(str(n) for n in self.candidates) + "}"
 
+    @property
+    def told(self) -> str:
+        """The interval in words."""
+        if self.interval is None:
+            return self.listed
+        low, high = f"{self.interval.low:.3g}", f"{self.interval.high:.3g}"
+        low = f"{low} or less" if self.left_censored else low
+        high = f"{high} or more" if self.right_censored else high
+        return f"{low} to {high}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """The sweep's answer. `settled` (the n that are left) and `settled_from` (a budget) are set
-    for `saturated`; `settled` alone for `flat`."""
+    """The sweep's answer.
+
+    `plateau` (n) and `settles_at` (compute): the saturation point; None unless `saturated`.
+    `compute` and `curve`: n*(C) by the laws, for drawing. `laws` is None where the sweep is too
+    small to weigh them, and for the Playbook's method. `harmless`: the n that cost no more than
+    the margin at any budget, with the sweep's confidence.
+    """
 
     verdict: Verdict
     reason: str
     optima: tuple[BestGenerations, ...]
-    settled: tuple[int, ...] = ()
-    settled_from: float | None = None
+    plateau: Interval | None = None
+    settles_at: Interval | None = None
+    compute: tuple[float, ...] = ()
+    curve: tuple[Interval, ...] = ()
+    laws: Laws | None = None
+    harmless: tuple[int, ...] = ()
 
 
-def best_generations(at: BudgetFrontier) -> BestGenerations:
-    smallest, largest = at.measured[0], at.measured[-1]
-    return BestGenerations(
-        budget=at.budget,
-        best=at.best.num_generations,
-        candidates=at.candidates,
-        left_censored=smallest > SMALLEST_GENERATIONS and smallest in at.candidates,
-        right_censored=largest in at.candidates,
-    )
-
-
-def find_saturation(frontier: Frontier, margin: float) -> Saturation:
+def find_saturation(frontier: Frontier, surface: Surface | None, margin: float) -> Saturation:
     """The verdict, with its reason in words and numbers.
 
-    `margin` is the reward difference too small to matter. Budgets at which fewer than three n
-    were measured are shown but not judged.
+    `margin` is the reward difference too small to matter.
     """
-    optima = tuple(best_generations(at) for at in frontier.budgets)
+    optima = _optima(frontier, surface)
     refusal = _too_little(frontier)
-    if refusal is not None:
-        return Saturation(verdict="not identified", reason=refusal, optima=optima)
-    judged = [at for at in frontier.budgets if len(at.measured) >= MIN_GENERATIONS]
-    sets = [best_generations(at) for at in judged]
-    answer = _falling(sets) or _constant(judged, sets, margin) or _growth(sets)
-    verdict, reason, settled, settled_from = answer
+    if refusal is not None or surface is None:
+        reason = refusal or "No spread between seeds is known."
+        return Saturation(verdict="not identified", reason=reason, optima=optima)
+    grid = np.log2(_grid(frontier))
+    laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, frontier.confidence)
+    harmless = _harmless(frontier, surface, margin)
+    verdict, reason = _judge(frontier, surface, optima, laws, harmless, margin)
     return Saturation(
         verdict=verdict,
         reason=reason,
         optima=optima,
-        settled=settled,
-        settled_from=settled_from,
+        plateau=laws.plateau if verdict == "saturated" else None,
+        settles_at=laws.settles_at if verdict == "saturated" else None,
+        compute=laws.compute,
+        curve=laws.curve,
+        laws=laws,
+        harmless=harmless,
     )
 
 
-_Answer = tuple[Verdict, str, tuple[int, ...], float | None]
+def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGenerations, ...]:
+    if surface is None:
+        return tuple(
+            BestGenerations(
+                budget=at.budget,
+                best=at.best.num_generations,
+                candidates=at.candidates,
+                interval=None,
+                left_censored=at.measured[0] > SMALLEST_GENERATIONS,
+                right_censored=True,
+            )
+            for at in frontier.budgets
+        )
+    grid = np.array(_grid(frontier))
+    half = 0.5 - frontier.confidence / 2
+    found = []
+    for at, draws in zip(frontier.budgets, surface.log2_best_n.T, strict=True):
+        low, median, high = 2.0 ** np.quantile(draws, (half, 0.5, 1 - half))
+        at_low, at_high = _nearest(grid, low) == grid[0], _nearest(grid, high) == grid[-1]
+        interval = Interval(
+            median=float(median),
+            low=float(grid[0] if at_low else low),
+            high=float(grid[-1] if at_high else high),
+        )
+        found.append(
+            BestGenerations(
+                budget=at.budget,
+                best=at.best.num_generations,
+                candidates=at.candidates,
+                interval=interval,
+                left_censored=bool(at_low and grid[0] > SMALLEST_GENERATIONS),
+                right_censored=bool(at_high),
+            )
+        )
+    return tuple(found)
 
 
-def _refuse(reason: str) -> _Answer:
-    return "not identified", reason, (), None
+def _grid(frontier: Frontier) -> list[int]:
+    """Every n that was measured at some budget, ascending."""
+    return sorted({n for at in frontier.budgets for n in at.measured})
+
+
+def _nearest(grid: FloatArray, n: float) -> int:
+    """The n of the grid nearest to `n`, in doublings."""
+    return int(grid[np.argmin(np.abs(np.log2(grid) - math.log2(n)))])
 
 
 def _too_little(frontier: Frontier) -> str | None:
@@ -99,9 +155,9 @@ def _too_little(frontier: Frontier) -> str | None:
     if not frontier.budgets:
         return "No cell has been read: no run has reached a budget yet."
     judged = [at for at in frontier.budgets if len(at.measured) >= MIN_GENERATIONS]
-    measured = {n for at in frontier.budgets for n in at.measured}
+    measured = _grid(frontier)
     if len(measured) < MIN_GENERATIONS:
-        listed = ", ".join(str(n) for n in sorted(measured))
+        listed = ", ".join(map(str, measured))
         return (
             f"Only {len(measured)} n measured (n = {listed}); "
             f"at least {MIN_GENERATIONS} are needed to tell an interior best n from an edge."
@@ -111,7 +167,7 @@ def _too_little(frontier: Frontier) -> str | None:
             f"Too few budgets with {MIN_GENERATIONS} or more n measured: {len(judged)}; "
             f"at least {MIN_BUDGETS} are needed to show growth and its end."
         )
-    if frontier.seed_sd is None:
+    if all(at.seed_sd is None for at in frontier.budgets):
         seeds = max(cell.num_seeds for at in frontier.budgets for cell in at.cells)
         if seeds >= 2:
             return (
@@ -125,136 +181,145 @@ def _too_little(frontier: Frontier) -> str | None:
     return None
 
 
-def _falling(sets: Sequence[BestGenerations]) -> _Answer | None:
-    """Refusal when the set at some budget lies entirely below that at a smaller one."""
-    for later, high in enumerate(sets):
-        for low in sets[:later]:
-            if max(high.candidates) < min(low.candidates):
-                return _refuse(
-                    f"The best n falls from {low.listed} at {low.budget:.3g} to {high.listed} "
-                    f"at {high.budget:.3g}: n*(C) is not monotone, so no saturation is defined."
-                )
+def _losses(frontier: Frontier, surface: Surface) -> tuple[tuple[int, ...], FloatArray]:
+    """The n measured at every budget, and what each costs at its worst budget: (draws, n)."""
+    measured = [set(at.measured) for at in frontier.budgets]
+    everywhere = tuple(sorted(set.intersection(*measured)))
+    worst = np.zeros((len(surface.draws), len(everywhere)))
+    for k, at in enumerate(frontier.budgets):
+        rewards = surface.by_n[:, k]
+        here = rewards[:, [surface.column(n) for n in at.measured]].max(axis=1, keepdims=True)
+        mine = rewards[:, [surface.column(n) for n in everywhere]]
+        worst = np.maximum(worst, here - mine)
+    return everywhere, worst
+
+
+def _harmless(frontier: Frontier, surface: Surface, margin: float) -> tuple[int, ...]:
+    everywhere, worst = _losses(frontier, surface)
+    sure = (worst <= margin).mean(axis=0) >= frontier.confidence
+    return tuple(n for n, safe in zip(everywhere, sure, strict=True) if safe)
+
+
+def _judge(
+    frontier: Frontier,
+    surface: Surface,
+    optima: tuple[BestGenerations, ...],
+    laws: Laws,
+    harmless: tuple[int, ...],
+    margin: float,
+) -> tuple[Verdict, str]:
+    confidence = frontier.confidence
+    grid = _grid(frontier)
+    everywhere, worst = _losses(frontier, surface)
+    if len(everywhere) == len(grid) and (worst.max(axis=1) <= margin).mean() >= confidence:
+        return "flat", (
+            f"No effect of n detected: at every budget, each n from {grid[0]} to {grid[-1]} costs "
+            f"at most {margin:g} of reward against the best, with {confidence:.0%} confidence. "
+            "Nothing is said about n outside this grid."
+        )
+    first, last = optima[0], optima[-1]
+    ends = f"from {first.told} at {first.budget:.3g} to {last.told} at {last.budget:.3g}"
+    fall = _falls(frontier, surface)
+    if fall is not None:
+        high, low = optima[fall[0]], optima[fall[1]]
+        return "not identified", (
+            f"The best n falls from {high.told} at {high.budget:.3g} to {low.told} at "
+            f"{low.budget:.3g}: n*(C) is not monotone, so no saturation is defined."
+        )
+    edge = _always_at_edge(optima, grid)
+    if edge is not None:
+        return "not identified", (
+            f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
+            f"it is {first.told} at {first.budget:.3g} and {last.told} at {last.budget:.3g}. Add "
+            f"{'larger' if edge == grid[-1] else 'smaller'} n."
+        )
+    if not laws.explain:
+        return "not identified", (
+            f"The best n changes {ends}, and neither a constant, nor a power law, nor a sigmoid "
+            f"explains how (chance of a misfit as large: {laws.fit:.1g})."
+        )
+    if laws.settled >= confidence and laws.plateau and laws.settles_at:
+        return "saturated", (
+            f"The best n grew {ends}, and settled at n = {_told(laws.plateau)} from "
+            f"{_told(laws.settles_at)} on (medians and {confidence:.0%} intervals; probability "
+            f"that it settled inside the grid: {laws.settled:.1%})."
+        )
+    beyond = f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
+    if laws.growing >= confidence:
+        return "growing", (
+            f"The best n grew {ends}, and no end of its growth is shown: probability that it had "
+            f"not settled inside the grid by the last budget {laws.growing:.1%}."
+            + (beyond if last.right_censored else "")
+        )
+    interior = [n for n in harmless if n != grid[-1]]
+    # An n that is good enough everywhere is no news where growth is about as likely as none.
+    likely = laws.constant > 0.5
+    if interior and likely and not _at_smallest(interior, grid, optima):
+        n = min(interior, key=lambda n: worst[:, everywhere.index(n)].mean())
+        cost = float(np.quantile(worst[:, everywhere.index(n)], confidence))
+        return "flat", (
+            f"The best n is constant for all that matters: n = {n} costs at most {cost:.3f} of "
+            f"reward against any n of the grid at any budget, within the margin of {margin:g}, "
+            f"with {confidence:.0%} confidence."
+        )
+    if laws.constant >= confidence:
+        return "flat", (
+            f"The best n does not change with compute: {first.told} at {first.budget:.3g}, "
+            f"{last.told} at {last.budget:.3g}; probability that it grew by a doubling or more "
+            f"{1 - laws.constant:.1%}."
+        )
+    return "not identified", _undecided(optima, laws, harmless, grid)
+
+
+def _always_at_edge(optima: tuple[BestGenerations, ...], grid: list[int]) -> int | None:
+    """The edge of the grid at which the best n lies at every budget, or None."""
+    if all(at.right_censored and at.best == grid[-1] for at in optima):
+        return grid[-1]
+    if all(at.left_censored and at.best == grid[0] for at in optima):
+        return grid[0]
     return None
 
 
-def _constant(
-    judged: Sequence[BudgetFrontier], sets: Sequence[BestGenerations], margin: float
-) -> _Answer | None:
-    """The answer when one n stays in the set at every budget; None when none does."""
-    common = set(sets[0].candidates).intersection(*(s.candidates for s in sets[1:]))
-    if not common:
-        return None
-    risk = {n: _largest_risk(judged, n) for n in sorted(common)}
-    everywhere = set(judged[0].measured).intersection(*(at.measured for at in judged[1:]))
-    harmless = all(_largest_risk(judged, n) <= margin for n in everywhere)
-    if harmless and all(set(at.measured) == everywhere for at in judged):
-        return (
-            "flat",
-            f"No effect of n detected: at every budget, each n from {min(everywhere)} to "
-            f"{max(everywhere)} costs at most {margin:g} of reward against the best, at the "
-            "confidence of this analysis. Nothing is said about n outside this grid.",
-            tuple(sorted(everywhere)),
-            None,
-        )
-    safe = tuple(n for n in risk if risk[n] <= margin)
-    listed = ", ".join(str(n) for n in risk)
-    largest = max(n for at in judged for n in at.measured)
-    if not safe:
-        n = min(risk, key=lambda n: risk[n])
-        return _refuse(
-            f"Noise: n = {listed} cannot be told apart from the best at any budget, so no change "
-            f"of n* is shown; but even n = {n} could cost {risk[n]:.3f} of reward, more than the "
-            f"margin of {margin:g}, so no constancy is shown either. More seeds would tell."
-        )
-    interior = tuple(n for n in safe if n != largest)
-    if not interior:
-        return _refuse(
-            f"n = {largest} costs at most {risk[largest]:.3f} at every budget, but it is the "
-            "largest n of the grid: the best n may lie beyond it. Add larger n."
-        )
-    if all(s.left_censored for s in sets) and set(interior) == {min(judged[0].measured)}:
-        return _refuse(
-            f"n = {interior[0]} costs at most {risk[interior[0]]:.3f} at every budget, but it is "
-            "the smallest n of the grid: the best n may lie below it. Add smaller n."
-        )
-    n = min(interior, key=lambda n: risk[n])
-    reason = (
-        f"The best n is constant: n = {', '.join(map(str, interior))} cannot be told apart from "
-        f"the best at any budget, and n = {n} costs at most {risk[n]:.3f} of reward against any "
-        f"n of the grid, within the margin of {margin:g}."
+def _at_smallest(interior: list[int], grid: list[int], optima: tuple[BestGenerations, ...]) -> bool:
+    """Whether the only harmless n is the grid's smallest and the best may lie below it."""
+    return interior == [grid[0]] and all(at.left_censored for at in optima)
+
+
+def _falls(frontier: Frontier, surface: Surface) -> tuple[int, int] | None:
+    """Two budgets between which n* falls, if any does with the sweep's confidence."""
+    best = surface.log2_best_n
+    count = best.shape[1]
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    # One false fall among all pairs is to be no more likely than one among one.
+    sure = 1 - (1 - frontier.confidence) / max(1, len(pairs))
+    falling = {pair: float((best[:, pair[1]] <= best[:, pair[0]] - _FALL).mean()) for pair in pairs}
+    pair = max(falling, key=lambda pair: falling[pair])
+    return pair if falling[pair] >= sure else None
+
+
+def _told(interval: Interval) -> str:
+    return f"{interval.median:.3g} ({interval.low:.3g} to {interval.high:.3g})"
+
+
+def _undecided(
+    optima: tuple[BestGenerations, ...],
+    laws: Laws,
+    harmless: tuple[int, ...],
+    grid: list[int],
+) -> str:
+    """Why nothing is claimed, and what would tell."""
+    last = optima[-1]
+    chances = (
+        f"settled inside the grid {laws.settled:.0%}, still growing {laws.growing:.0%}, "
+        f"constant {laws.constant:.0%}"
     )
-    if any(s.right_censored for s in sets):
-        reason += f" n = {largest}, the largest of the grid, is not excluded everywhere."
-    return "flat", reason, interior, None
-
-
-def _largest_risk(judged: Sequence[BudgetFrontier], n: int) -> float:
-    """Largest upper confidence bound, over budgets, of the reward that choosing `n` costs."""
-    bounds = [
-        choice.loss_upper
-        for at in judged
-        for choice in at.choices
-        if choice.num_generations == n and choice.loss_upper is not None
-    ]
-    return max(bounds, default=math.inf)
-
-
-def _growth(sets: Sequence[BestGenerations]) -> _Answer:
-    """The answer when no n stays in the set at every budget and none falls."""
-    first, last = sets[0], sets[-1]
-    ends = f"from {first.listed} at {first.budget:.3g} to {last.listed} at {last.budget:.3g}"
-    if min(last.candidates) <= max(first.candidates):
-        return _refuse(
-            f"The sets of best n change {ends}, but those at the two ends overlap, and no n "
-            "belongs to all: neither growth nor constancy is shown."
-        )
-    if first.right_censored or last.left_censored:
-        edge, at = ("largest", first) if first.right_censored else ("smallest", last)
-        return _refuse(
-            f"The sets of best n rise {ends}, but at {at.budget:.3g} the set holds the {edge} n "
-            "measured there: the rise may come from the n that could be planned at each budget."
-        )
-    refusal = _NO_COMMON
-    for start in range(1, len(sets) - 1):
-        settled = _settled(sets, start)
-        if isinstance(settled, str):
-            # The longest stretch that came nearest to settling explains most.
-            refusal = settled if refusal == _NO_COMMON else refusal
-            continue
-        begin = sets[start].budget
-        return (
-            "saturated",
-            f"The best n grew {ends}, and stopped: from {begin:.3g} on, over a factor of "
-            f"{last.budget / begin:.3g} in compute, n = {', '.join(map(str, settled))} cannot be "
-            "told apart from the best, larger n of the grid are excluded, and growth at the "
-            "earlier rate would have left the last set.",
-            settled,
-            begin,
-        )
-    least = " or more" if last.right_censored else ""
-    return "growing", f"The best n grew {ends}{least}. {refusal}", (), None
-
-
-def _settled(sets: Sequence[BestGenerations], start: int) -> tuple[int, ...] | str:
-    """The n common to the sets from `start` on, or the sentence why that is no settling."""
-    tail = sets[start:]
-    common = set(tail[0].candidates).intersection(*(s.candidates for s in tail[1:]))
-    span = tail[-1].budget / tail[0].budget
-    # Budgets are often written in rounded factors.
-    if not common or len(tail) < 2 or span < MIN_SPAN * (1 - 1e-9):
-        return _NO_COMMON
-    if any(s.right_censored for s in tail):
-        return (
-            "No settling is shown: the largest n of the grid is not excluded at the last "
-            "budgets, so the best n may lie beyond the grid."
-        )
-    # Growth at the rate seen so far, n* ~ C^rate, must be excluded at the last budget.
-    before = math.log(tail[0].budget / sets[0].budget)
-    rate = math.log(tail[0].best / sets[0].best) / before
-    expected = tail[0].best * span**rate
-    if expected <= max(tail[-1].candidates):
-        return (
-            f"No settling is shown: growth at the earlier rate would have reached n = "
-            f"{expected:.3g}, which the last set {tail[-1].listed} does not exclude."
-        )
-    return tuple(sorted(common))
+    text = f"The records do not tell how the best n changes with compute: {chances}. "
+    text += f"At {last.budget:.3g} it is {last.told}."
+    if last.right_censored and last.best == grid[-1]:
+        return text + f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
+    if laws.settled > laws.constant and laws.settled + laws.growing > 0.8:
+        return text + " Larger budgets would tell an end of the growth from a pause."
+    if harmless:
+        listed = ", ".join(map(str, harmless))
+        text += f" At no budget does n = {listed} cost more than the margin."
+    return text + " More seeds, or more held-out problems, would tell."

@@ -99,11 +99,25 @@ def show_power(power: "Power", console: Console) -> None:
         f"world {power.world}, {power.sweeps} sweeps: {said} (true: {power.true_verdict})",
         soft_wrap=True,
     )
-    table = Table("budget", "best n", "held by the set", "n in the set", "reward lost")
+    if power.plateau is not None and power.plateau_covered is not None:
+        console.print(
+            f"saturation, where claimed: interval holds n = {power.plateau:.3g} in "
+            f"{power.plateau_covered:.0%}, {power.plateau_width:.1f} doublings wide",
+            soft_wrap=True,
+        )
+    if power.asymptote_covered is not None:
+        console.print(
+            f"asymptotes: intervals hold the true A in {power.asymptote_covered:.0%} of "
+            f"{power.num_asymptotes}, {power.asymptote_width:.3f} wide",
+            soft_wrap=True,
+        )
+    table = Table("budget", "best n", "interval holds", "doublings", "set holds", "n in it", "lost")
     for at in power.budgets:
         table.add_row(
-            f"{at.budget:g}",
-            "any" if at.best_n is None else str(at.best_n),
+            f"{at.budget:.3g}",
+            "any" if at.best_n is None else f"{at.best_n:.3g}",
+            "" if at.covered is None else f"{at.covered:.0%}",
+            "" if at.width is None else f"{at.width:.1f}",
             f"{at.held:.0%}",
             f"{at.set_size:.1f}",
             f"{at.lost:.4f}",

@@ -312,16 +312,20 @@ class AnalysisConfig:
     """`confidence` of all intervals; `margin`: reward difference too small to matter.
 
     `metric`: what a problem's k samples score, `avg` (their mean, avg@k), `best` (1 if any is
-    right, best@k: coverage) or `worst` (1 if all are, worst@k: sharpness).
+    right, best@k: coverage) or `worst` (1 if all are, worst@k: sharpness). `method`: `isosweep`
+    (a reward surface over compute, n and B, and competing laws) or `playbook` (the IsoCompute
+    Playbook's own, arXiv 2603.12151).
     """
 
     name: str
     confidence: float = 0.9
     margin: float = 0.02
     metric: str = "avg"
+    method: str = "isosweep"
 
     def __post_init__(self) -> None:
         one_of("analysis.metric", self.metric, ("avg", "best", "worst"))
+        one_of("analysis.method", self.method, ("isosweep", "playbook"))
         rule = "must lie between 0.5 and 1"
         holds = 0.5 < self.confidence < 1
         require(holds, "analysis.confidence", self.confidence, rule, "analysis.confidence=0.9")

@@ -69,6 +69,12 @@ class World:
         gain = self.gain / (1 + (x / self.width_n) ** 2) / (1 + (y / self.width_batch) ** 2)
         return self._curve(compute, gain, math.log(self.midpoint) + self.delay * x)
 
+    def asymptote(self, n: float, B: float) -> float:
+        """A: the reward of (n, B) with unlimited compute, overfitting left aside."""
+        x = math.log2(n / self.saturation_n) / self.width_n
+        y = math.log2(B / self.best_batch) / self.width_batch
+        return self.base_reward + self.gain / (1 + x**2) / (1 + y**2)
+
     def _curve(self, compute: Floats, gain: Floats | float, midpoint: Floats | float) -> Floats:
         with np.errstate(divide="ignore"):
             logs = np.log(compute)

@@ -37,7 +37,7 @@ def test_problems_are_counted_as_one_would_by_hand() -> None:
         for run, end in zip(PLAN.runs, ends, strict=True)
     }
     data = simulated_sweep(PLAN, records)
-    (change,) = problem_changes(data, fit_frontier(data.readings, 0.9))
+    (change,) = problem_changes(data, fit_frontier(data.readings, None, None, 0.9))
     assert (change.num_generations, change.num_seeds) == (2, 2)
     assert (change.none, change.all) == (1 / 5, 3 / 5)
     assert (change.better, change.worse) == (1 / 5, 1 / 5)
@@ -54,7 +54,7 @@ def test_chance_alone_puts_about_two_per_cent_on_either_side() -> None:
     rng = np.random.default_rng(0)
     made = simulate_records(still, plan, rng, num_problems=4000, samples_per_problem=64)
     data = simulated_sweep(plan, made)
-    (change,) = problem_changes(data, fit_frontier(data.readings, 0.9))
+    (change,) = problem_changes(data, fit_frontier(data.readings, None, None, 0.9))
     assert 0.01 < change.better < 0.04
     assert 0.01 < change.worse < 0.04
 
@@ -63,4 +63,4 @@ def test_a_sweep_without_records_has_no_changes(tmp_path: Path) -> None:
     paths = paths_in(tmp_path)
     write_plan(paths, PLAN)
     data = load_sweep(paths)
-    assert problem_changes(data, fit_frontier(data.readings, 0.9)) == ()
+    assert problem_changes(data, fit_frontier(data.readings, None, None, 0.9)) == ()

@@ -25,7 +25,7 @@ PLAN = make_plan(
 PRESETS = worlds(1e19, smallest_n=8, largest_n=2048)
 
 
-def power(name: str, sweeps: int = 40) -> Power:
+def power(name: str, sweeps: int) -> Power:
     return measure_power(
         PLAN,
         PRESETS[name],
@@ -37,18 +37,59 @@ def power(name: str, sweeps: int = 40) -> Power:
     )
 
 
-@pytest.mark.parametrize("name", ["easy", "hard", "flat", "growing"])
-def test_the_set_of_best_n_holds_the_truly_best(name: str) -> None:
-    found = power(name)
-    # 90% is promised; 40 sweeps x 5 budgets, correlated, tell 0.90 from 0.84 or less.
-    held = [at.held for at in found.budgets]
-    assert sum(held) / len(held) >= 0.88
+@pytest.mark.parametrize("name", ["easy", "flat", "growing"])
+def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> None:
+    found = power(name, sweeps=20)
     assert sum(found.verdicts.values()) == pytest.approx(1)
+    if name != "flat":
+        # 90% is promised; 20 sweeps x 5 budgets, correlated, tell it from 80% or less.
+        covered = [at.covered for at in found.budgets if at.covered is not None]
+        assert sum(covered) / len(covered) >= 0.82
+    if name != "easy":
+        assert found.verdicts.get("saturated", 0.0) == 0.0
+    assert found.asymptote_covered is None or found.asymptote_covered >= 0.8
 
 
-@pytest.mark.parametrize("name", ["flat", "growing"])
-def test_saturation_is_not_claimed_where_there_is_none(name: str) -> None:
-    assert power(name).verdicts.get("saturated", 0.0) <= 0.025
+def test_a_planted_plateau_is_found_where_the_design_has_power() -> None:
+    plan = make_plan(
+        make_config(
+            "model=qwen-0.5b",
+            "budget=logspace:1e18:1e21:10",
+            "grid=fix_B",
+            "grid.seeds=[0,1,2,3,4,5,6,7]",
+            "grid.tolerance=0.05",
+            "grid.max_epochs=1e6",
+            "grid.max_steps=1e9",
+        )
+    )
+    world = worlds(10**19.5, smallest_n=8, largest_n=2048)["quiet"]
+    found = measure_power(
+        plan,
+        world,
+        AnalysisConfig(name="default"),
+        sweeps=4,
+        seed=3,
+        num_problems=1000,
+        samples_per_problem=16,
+    )
+    assert found.verdicts == {"saturated": 1.0}
+    assert found.plateau == pytest.approx(512)
+    assert found.plateau_width is not None
+    assert found.plateau_width < 0.8
+
+
+def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
+    """What it gets wrong, and why ours is not that method."""
+    found = measure_power(
+        PLAN,
+        PRESETS["flat"],
+        AnalysisConfig(name="default", method="playbook"),
+        sweeps=8,
+        seed=1,
+        num_problems=256,
+        samples_per_problem=8,
+    )
+    assert found.verdicts.get("saturated", 0.0) >= 0.25
 
 
 def test_less_noise_narrows_the_sets() -> None:
