@@ -26,7 +26,7 @@ from isosweep.analysis.saturation import BestGenerations, Saturation, Verdict
 from isosweep.analysis.sigmoids import fit_sigmoids
 
 BIN = 0.01
-RESAMPLES = 100
+RESAMPLES = 50
 # The paper's hard sets ended on this bound of k.
 _MOST_STEEP = 50.0
 _ENVELOPE = 100
