@@ -78,11 +78,14 @@ def weigh_laws(
     budgets: tuple[float, ...],
     log2_grid: FloatArray,
     confidence: float,
+    *,
+    until: float = 0.0,
     seed: int = 0,
 ) -> Laws:
     """`log2_best_n`: (draws, budgets), between the ends of `log2_grid`: log2 of every n measured.
 
-    At least two budgets and two n.
+    At least two budgets and two n. The curve ends at compute `until`, or at the last budget if
+    that is later.
     """
     ends = float(log2_grid[0]), float(log2_grid[-1])
     inside = float(log2_grid[-2] + log2_grid[-1]) / 2
@@ -106,7 +109,7 @@ def weigh_laws(
     growth = _growth(power, ends)
     growing = float(weights["sigmoid"][grew & ~arrived].sum())
     growing += float(weights["power"][growth >= LEAST_GROWTH].sum())
-    at = np.linspace(0, 1, _CURVE)
+    at = np.linspace(0, max(1.0, (np.log10(max(until, 1e-300)) - t[0]) / span), _CURVE)
     curves = [
         np.clip(_law(points[rng.choice(len(points), _CURVE_DRAWS, p=w / w.sum())], ends, at), *ends)
         for (points, _), w in zip(found.values(), weights.values(), strict=True)

@@ -33,14 +33,20 @@ from isosweep.settings import (
     require,
 )
 
-MODES = ("run", "plan", "launch", "status", "resume", "cancel", "analyse", "calibrate", "simulate")
+MODES = (
+    *("run", "plan", "launch", "status", "resume", "cancel"),
+    *("analyse", "recommend", "calibrate", "simulate"),
+)
 # Groups whose settings may join the grid.
 _AXIS_GROUPS = ("model", "task", "recipe")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepConfig:
-    """One question asked. `budget` is compute per cell in `budget_unit`: a number or a list."""
+    """One question asked. `budget` is compute per cell in `budget_unit`: a number or a list.
+
+    `from_sweep` (`from` on the command line) is the sweep that `mode=recommend` learns from.
+    """
 
     mode: str
     budget: Any
@@ -58,6 +64,7 @@ class SweepConfig:
     tracking: TrackingConfig
     analysis: AnalysisConfig
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
+    from_sweep: str | None = None
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, MODES)
@@ -141,6 +148,7 @@ def from_hydra(composed: DictConfig) -> SweepConfig:
     except MissingMandatoryValue as error:
         setting = str(error.full_key)
         raise SettingError(setting, "???", "has to be given", f"{setting}=VALUE") from None
+    plain["from_sweep"] = plain.pop("from")
     model = plain["model"]
     if model["path"] is not None:
         model["architecture"] = asdict(_architecture_at(Path(model["path"])))

@@ -21,6 +21,7 @@ from isosweep.state import RunState, read_state
 
 if TYPE_CHECKING:
     from isosweep.analysis.power import Power
+    from isosweep.analysis.recommend import Recommendation
 
 
 def show_plan(
@@ -123,6 +124,39 @@ def show_power(power: "Power", console: Console) -> None:
             f"{at.lost:.4f}",
         )
     console.print(table)
+
+
+def show_recommendation(
+    split: "Recommendation", unit: str, confidence: float, console: Console
+) -> None:
+    """Print how to split one budget, and what that rests on."""
+    lines = [
+        f"budget {split.budget:g} {unit}: n = {split.num_generations}, "
+        f"B = {split.problems_per_batch}, T = {split.num_steps}, learning rate "
+        f"{split.learning_rate:.3g}, {split.device_hours:.3g} device-hours"
+    ]
+    if split.reward is not None:
+        reward = f"held-out reward: {split.reward:.3f}"
+        if split.interval is not None:
+            low, high = split.interval
+            reward += f" ({confidence:.0%}: {low:.3f} to {high:.3f})"
+        if split.base_reward is not None:
+            reward += f", {split.base_reward:.3f} before training"
+        lines.append(reward)
+    if split.best_n is not None:
+        low, high = split.best_n.low, split.best_n.high
+        lines.append(f"best n ({confidence:.0%}): {low:.3g} to {high:.3g}")
+    if split.alternatives:
+        others = ", ".join(map(str, split.alternatives))
+        lines.append(f"not told apart from it: n = {others}")
+    lines.append(f"rests on: {split.rests_on}")
+    if split.factor > split.supported * 1.01:
+        lines.append(
+            f"warning: {split.factor:.3g} times the largest budget; forecasts were checked to "
+            f"{split.supported:.3g} times"
+        )
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 class Progress:

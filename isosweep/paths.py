@@ -115,6 +115,10 @@ class SweepPaths:
         return self.analysis / "fits.json"
 
     @property
+    def recommendation(self) -> Path:
+        return self.analysis / "recommendation.json"
+
+    @property
     def frontier(self) -> Path:
         return self.analysis / "frontier.csv"
 

@@ -314,7 +314,8 @@ class AnalysisConfig:
     `metric`: what a problem's k samples score, `avg` (their mean, avg@k), `best` (1 if any is
     right, best@k: coverage) or `worst` (1 if all are, worst@k: sharpness). `method`: `isosweep`
     (a reward surface over compute, n and B, and competing laws) or `playbook` (the IsoCompute
-    Playbook's own, arXiv 2603.12151).
+    Playbook's own, arXiv 2603.12151). `extrapolate`: let `mode=recommend` go further beyond the
+    largest budget than forecasts have been checked.
     """
 
     name: str
@@ -322,6 +323,7 @@ class AnalysisConfig:
     margin: float = 0.02
     metric: str = "avg"
     method: str = "isosweep"
+    extrapolate: bool = False
 
     def __post_init__(self) -> None:
         one_of("analysis.metric", self.metric, ("avg", "best", "worst"))

@@ -7,13 +7,19 @@ import signal
 import socket
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from isosweep.calibration import calibrate, calibrated
 from isosweep.config import SweepConfig, from_mapping, variants
-from isosweep.display import Progress, show_plan, show_power, show_status
+from isosweep.display import (
+    Progress,
+    show_plan,
+    show_power,
+    show_recommendation,
+    show_status,
+)
 from isosweep.errors import PreflightError, SettingError
 from isosweep.files import read_json, write_json, write_text
 from isosweep.models import missing_weights
@@ -77,6 +83,9 @@ def execute(config: SweepConfig, console: Console) -> int:
             paths = _paths(config, plan)
             _store_plan(plan, config, paths)
             return _simulate(config, plan, paths, console)
+        case "recommend":
+            _require_analysis()
+            return _recommend(config, console)
         case "calibrate":
             _require_analysis()
             console.print(calibrate(*_stored(config)), soft_wrap=True)
@@ -349,19 +358,56 @@ def _simulate(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Conso
     return 0
 
 
+def _recommend(config: SweepConfig, console: Console) -> int:
+    """Say how to split each budget, from what the sweep has measured."""
+    from isosweep.analysis.findings import find
+    from isosweep.analysis.load import load_sweep
+    from isosweep.analysis.recommend import recommend
+
+    if config.from_sweep is not None:
+        named = Path(config.from_sweep)
+        inside = Path(config.sweeps_dir) / named
+        directory = named if (named / "plan.json").exists() else inside
+        config = replace(config, sweep_dir=str(directory))
+    _, plan, paths = _stored(config)
+    for axes in plan.axes:
+        view = replace(paths, view=_view(axes, config.analysis.metric))
+        if view.view:
+            console.print(f"{view.view}:", markup=False)
+        data = load_sweep(view, axes, config.analysis.metric)
+        findings = find(data, config.analysis)
+        extrapolate = config.analysis.extrapolate
+        found = [
+            recommend(data, findings, budget, extrapolate=extrapolate) for budget in config.budgets
+        ]
+        for split in found:
+            show_recommendation(split, plan.budget_unit, config.analysis.confidence, console)
+        document = {"version": 1, "plan_id": plan.plan_id, "confidence": config.analysis.confidence}
+        split_documents = [asdict(split) for split in found]
+        view.analysis.mkdir(parents=True, exist_ok=True)
+        write_json(view.recommendation, {**document, "recommendations": split_documents})
+        console.print(f"recommendation: {view.recommendation}", soft_wrap=True)
+    return 0
+
+
 def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
     from isosweep.analysis.report import analyse
 
     plan = plan_from_document(read_json(paths.plan) or {})
     for axes in plan.axes:
-        named = [f"{name}={value}" for name, value in axes.items()]
-        if config.analysis.metric != "avg":
-            named.append(f"{config.analysis.metric}@k")
-        view = ",".join(named).replace("/", "_")
+        view = _view(axes, config.analysis.metric)
         if view:
             console.print(f"{view}:", markup=False)
         _tell(analyse(replace(paths, view=view), config.analysis, axes), console)
     return 0
+
+
+def _view(axes: dict[str, Any], metric: str) -> str:
+    """Name of the directory of one variant's analysis, by one metric."""
+    named = [f"{name}={value}" for name, value in axes.items()]
+    if metric != "avg":
+        named.append(f"{metric}@k")
+    return ",".join(named).replace("/", "_")
 
 
 def _tell(analysis: "Analysis", console: Console) -> None:
