@@ -100,8 +100,11 @@ def weigh_laws(
         return np.asarray((np.linalg.solve(root, (seen - mean).T) ** 2).sum(axis=0))
 
     found = {name: _explore(misfit, size, rng) for name, size in _SIZES.items()}
-    total = sum(float(weight.sum()) for _, weight in found.values())
-    weights = {name: weight / total for name, (_, weight) in found.items()}
+    # A common factor keeps the best law's weights above the smallest number there is.
+    top = max(float(logs.max()) for _, logs in found.values())
+    weights = {name: np.exp(logs - top) / len(logs) for name, (_, logs) in found.items()}
+    total = sum(float(weight.sum()) for weight in weights.values())
+    weights = {name: weight / total for name, weight in weights.items()}
     power, sigmoid = found["power"][0], _Sigmoid.of(found["sigmoid"][0], ends)
     grew = sigmoid.left(0.0) - sigmoid.left(1.0) >= LEAST_GROWTH
     arrived = grew & (sigmoid.left(1.0) <= SETTLED_WITHIN) & (sigmoid.plateau < inside)
@@ -110,13 +113,13 @@ def weigh_laws(
     growing = float(weights["sigmoid"][grew & ~arrived].sum())
     growing += float(weights["power"][growth >= LEAST_GROWTH].sum())
     at = np.linspace(0, max(1.0, (np.log10(max(until, 1e-300)) - t[0]) / span), _CURVE)
-    curves = [
-        np.clip(_law(points[rng.choice(len(points), _CURVE_DRAWS, p=w / w.sum())], ends, at), *ends)
-        for (points, _), w in zip(found.values(), weights.values(), strict=True)
-    ]
-    among = rng.choice(len(curves), _CURVE_DRAWS, p=[w.sum() for w in weights.values()])
-    drawn = np.array(curves)[among, np.arange(_CURVE_DRAWS)]
-    medians, lows, highs = 2.0 ** np.quantile(drawn, _ends(confidence), axis=0)
+    drawn = []
+    for (points, _), weight in zip(found.values(), weights.values(), strict=True):
+        count = rng.binomial(_CURVE_DRAWS, min(1.0, float(weight.sum())))
+        if count:
+            chosen = rng.choice(len(points), count, p=weight / weight.sum())
+            drawn.append(np.clip(_law(points[chosen], ends, at), *ends))
+    medians, lows, highs = 2.0 ** np.quantile(np.concatenate(drawn), _ends(confidence), axis=0)
     least = min(float(misfit(points).min()) for points, _ in found.values())
     return Laws(
         probabilities={name: float(weight.sum()) for name, weight in weights.items()},
@@ -197,7 +200,7 @@ class _Sigmoid:
 def _explore(
     misfit: Callable[[FloatArray], FloatArray], size: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Points (points, size) of the unit cube, and weights (points,) that sum to the evidence.
+    """Points (points, size) of the unit cube, and logs of weights whose mean is the evidence.
 
     Adaptive importance sampling (population Monte Carlo, Cappé et al. 2004): each round draws
     from a normal around what the rounds before have found, and in part from the prior.
@@ -215,11 +218,12 @@ def _explore(
                 normal.rvs(round(_POINTS * (1 - _FROM_PRIOR)), rng).reshape(-1, size),
             ]
         )
-        points = fresh[((fresh > 0) & (fresh < 1)).all(axis=1)]
-        densities = _FROM_PRIOR + (1 - _FROM_PRIOR) * np.atleast_1d(normal.pdf(points))
-        logs = -0.5 * misfit(points)
-    # Points outside the cube were drawn too, and weigh nothing.
-    return points, np.exp(logs) / densities / len(fresh)
+        points = fresh.clip(0, 1)
+        densities = _FROM_PRIOR + (1 - _FROM_PRIOR) * np.atleast_1d(normal.pdf(fresh))
+        # Points that fell outside the cube weigh nothing.
+        outside = ((fresh < 0) | (fresh > 1)).any(axis=1)
+        logs = np.where(outside, -np.inf, -0.5 * misfit(points))
+    return points, logs - np.log(densities)
 
 
 def _flattened(logs: FloatArray) -> FloatArray:

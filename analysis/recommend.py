@@ -135,7 +135,7 @@ def _too_far(budget: float, last: float, supported: float, findings: Findings) -
     elif supported == 1.0:
         why = (
             f"forecasts from {checked.known:.3g} to {checked.budget:.3g} held "
-            f"{checked.covered:.0%} of rewards in {checked.confidence:.0%} intervals, with an error of "
+            f"{checked.covered:.0%} of rewards in {checked.confidence:.0%} intervals, their error "
             f"{checked.rmse:.3f} against {checked.persistence_rmse:.3f} for no change at all"
         )
     else:

@@ -1,0 +1,53 @@
+"""The Playbook's method, step by step."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.findings import judge
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.playbook import fit_playbook, record_breaking
+from isosweep.settings import AnalysisConfig
+from tests.analysis.sweeps import BUDGETS, make_plan, write_sweep
+
+
+def test_record_breaking_points_are_the_first_of_each_new_best_bin() -> None:
+    reward = np.array([0.101, 0.108, 0.125, 0.119, 0.131, 0.139, 0.12, 0.15])
+    compute, kept = record_breaking(np.arange(8.0), reward)
+    assert kept.tolist() == [0.101, 0.125, 0.131, 0.15]
+    assert compute.tolist() == [0.0, 2.0, 4.0, 7.0]
+
+
+def reward(compute: float, n: int, B: int) -> float:
+    """Larger n gains more and later: the envelope passes from n = 2 to n = 32."""
+    x = np.log2(n)
+    gain, middle = 0.1 + 0.06 * x, BUDGETS[0] * 2.0 ** (0.9 * x - 1)
+    return float(0.2 + gain / (1 + (middle / compute) ** 2))
+
+
+def test_the_envelope_follows_the_best_n(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, reward, plan=make_plan(seeds=(0, 1)), noise=0.0005)
+    found = fit_playbook(load_sweep(paths).curves, BUDGETS)
+    assert found is not None
+    true = [max((2, 4, 8, 16, 32), key=lambda n: reward(C, n, 4)) for C in BUDGETS]
+    apart = np.abs(np.log2(found.fit.best_n) - np.log2(true))
+    assert apart.max() <= 1
+    assert found.fit.asymptotes[2] == pytest.approx(0.36, abs=0.02)
+    assert len(found.resamples) > 10
+
+
+def test_method_playbook_answers_in_the_same_terms(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, reward, plan=make_plan(seeds=(0, 1)), noise=0.004)
+    config = AnalysisConfig(name="default", method="playbook")
+    _, _, found = judge(load_sweep(paths), config)
+    assert found.verdict in ("saturated", "growing", "flat")
+    assert "IsoCompute Playbook" in found.reason
+    assert [at.budget for at in found.optima] == list(BUDGETS)
+    assert len(found.curve) == len(found.compute) > 10
+    assert found.laws is None
+
+
+def test_one_n_is_too_few(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, reward, plan=make_plan(generations=(4,)))
+    assert fit_playbook(load_sweep(paths).curves, BUDGETS) is None

@@ -1,0 +1,111 @@
+"""What is recommended, and what is refused."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.findings import Findings, find
+from isosweep.analysis.load import SweepData, load_sweep
+from isosweep.analysis.recommend import recommend, supported_factor
+from isosweep.analysis.validation import Validation
+from isosweep.errors import SettingError
+from isosweep.files import write_json
+from isosweep.settings import AnalysisConfig
+from tests.analysis.sweeps import BUDGETS, make_plan, peaked, write_sweep
+from tests.conftest import isosweep, make_config
+
+REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
+CHECKED = Validation(
+    known=1.6e7,
+    budget=3.2e7,
+    num_runs=9,
+    rmse=0.01,
+    persistence_rmse=0.04,
+    bias=0.0,
+    covered=0.9,
+    width=0.1,
+    confidence=0.9,
+)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepData, Findings]:
+    paths = write_sweep(tmp_path_factory.mktemp("sweep"), REWARD, plan=make_plan(batches=(4, 8)))
+    data = load_sweep(paths)
+    return data, replace(find(data, AnalysisConfig(name="default")), validation=CHECKED)
+
+
+@pytest.mark.parametrize(("budget", "best"), [(2e6, 2), (4e6, 4), (8e6, 8), (32e6, 8)])
+def test_at_a_measured_budget_the_planted_n_is_recommended(
+    sweep: tuple[SweepData, Findings], budget: float, best: int
+) -> None:
+    found = recommend(*sweep, budget, extrapolate=False)
+    assert found.num_generations == best
+    assert found.interval is not None
+    assert found.reward == pytest.approx(REWARD(budget, best, 4), abs=0.006)
+    assert found.reward is not None
+    assert found.interval[0] < found.reward < found.interval[1]
+    # 100 FLOPs a rollout.
+    assert found.num_steps == int(budget / (best * found.problems_per_batch * 100))
+    assert found.base_reward == pytest.approx(0.2, abs=1e-3)
+
+
+def test_between_two_budgets_it_lies_between_them(sweep: tuple[SweepData, Findings]) -> None:
+    low, middle, high = (
+        recommend(*sweep, budget, extrapolate=False).reward for budget in (16e6, 22e6, 32e6)
+    )
+    assert low is not None
+    assert middle is not None
+    assert high is not None
+    assert low < middle < high
+
+
+def test_beyond_what_was_checked_it_is_refused_unless_asked(
+    sweep: tuple[SweepData, Findings],
+) -> None:
+    with pytest.raises(SettingError, match=r"budget=6\.4e\+07 \(or analysis\.extrapolate=true"):
+        recommend(*sweep, 1e9, extrapolate=False)
+    within = recommend(*sweep, 6.4e7, extrapolate=False)
+    asked = recommend(*sweep, 1e9, extrapolate=True)
+    assert within.num_generations == 8
+    assert asked.factor > asked.supported == 2
+    assert "Extrapolated 31" in asked.rests_on
+    assert within.interval is not None
+    assert asked.interval is not None
+    assert np.ptp(asked.interval) > np.ptp(within.interval)
+
+
+def test_a_budget_below_all_measured_is_refused(sweep: tuple[SweepData, Findings]) -> None:
+    with pytest.raises(SettingError, match=r"Nearest choice that works: budget=2e\+06"):
+        recommend(*sweep, 1e5, extrapolate=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "factor"),
+    [({}, 2.0), ({"covered": 0.4}, 1.0), ({"rmse": 0.05}, 1.0), ({"known": 8e6}, 4.0)],
+)
+def test_forecasts_that_failed_their_check_support_nothing(
+    change: dict[str, Any], factor: float
+) -> None:
+    assert supported_factor(replace(CHECKED, **change), 0.9) == factor
+    assert supported_factor(None, 0.9) == 1.0
+
+
+def test_the_command_line_recommends_from_a_sweep(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path / "sweeps", REWARD, plan=make_plan())
+    settings = make_config(f"sweeps_dir={tmp_path / 'sweeps'}")
+    write_json(paths.config, asdict(settings))
+    told = isosweep("mode=recommend", "budget=3.2e7", "from=sweep", cwd=tmp_path).stdout
+    assert "budget 3.2e+07 flops: n = 8, B = 4, T = 10000" in told
+    (file,) = tmp_path.glob("sweeps/sweep/analysis/recommendation.json")
+    assert json.loads(file.read_text())["recommendations"][0]["num_generations"] == 8
+    far = isosweep("mode=recommend", "budget=1e12", "from=sweep", cwd=tmp_path, check=False)
+    assert far.returncode == 2
+    assert "analysis.extrapolate=true" in far.stderr
+    lost = isosweep("mode=recommend", "budget=1e12", "from=swep", cwd=tmp_path, check=False)
+    assert lost.returncode == 2
+    assert "holds no plan.json" in lost.stderr

@@ -1,0 +1,99 @@
+"""The reward surface against planted rewards."""
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.load import CellReading
+from isosweep.analysis.surface import Means, fit_surface, gather_means
+from isosweep.plan import Plan
+from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked
+
+
+def read(
+    plan: Plan, reward: RewardAt, noise: float, seed: int = 0, luck: float = 0.0
+) -> list[CellReading]:
+    """Readings with noise of their own and luck that a run keeps at all its budgets."""
+    rng = np.random.default_rng(seed)
+    lucky = {run.run_id: luck * rng.standard_normal() for run in plan.runs}
+    return [
+        CellReading(
+            cell=cell,
+            reward=reward(cell.budget, cell.num_generations, cell.problems_per_batch)
+            + lucky[cell.run_id]
+            + noise * rng.standard_normal(),
+            measured_compute=cell.budget,
+            reading="exact",
+        )
+        for cell in plan.cells
+    ]
+
+
+def means_of(readings: list[CellReading]) -> Means:
+    means = gather_means(readings)
+    assert means is not None
+    return means
+
+
+def test_the_covariance_between_budgets_is_that_of_the_seeds() -> None:
+    plan = make_plan(seeds=range(200), budgets=BUDGETS[:3])
+    means = means_of(read(plan, peaked(lambda C: 8.0), noise=0.01, luck=0.02))
+    assert means.degrees_of_freedom == 5 * 199
+    assert means.seed_sd == pytest.approx(np.full(3, np.hypot(0.01, 0.02)), rel=0.05)
+    # Between budgets only the luck is shared; cells share nothing.
+    same_run = means.noise[:3, :3] * 200
+    assert same_run[0, 1] == pytest.approx(0.02**2, rel=0.1)
+    assert means.noise[0, 3] == 0
+
+
+def test_a_cell_with_fewer_seeds_is_trusted_less() -> None:
+    plan = make_plan(seeds=range(4), budgets=BUDGETS[:1])
+    readings = read(plan, peaked(lambda C: 8.0), noise=0.01)
+    fewer = [r for r in readings if r.cell.num_generations != 8 or r.cell.seed == 0]
+    noise = np.diag(means_of(fewer).noise)
+    assert noise[2] == pytest.approx(4 * noise[0])
+
+
+def test_no_two_seeds_give_no_means() -> None:
+    readings = read(make_plan(seeds=(0,)), peaked(lambda C: 8.0), noise=0.01)
+    assert gather_means(readings) is None
+    assert gather_means([]) is None
+
+
+def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> None:
+    plan = make_plan(seeds=(0, 1, 2), batches=(4, 8))
+    reward = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.75)
+    surface = fit_surface(means_of(read(plan, reward, noise=0.0005)))
+    assert surface.batches == (4, 8)
+    for k, budget in enumerate(BUDGETS):
+        for n in (2, 4, 8, 16, 32):
+            drawn = surface.draws[:, k, surface.column(n), :]
+            assert drawn.mean(axis=0) == pytest.approx(reward(budget, n, 4), abs=0.002)
+        truth = 1 + 0.75 * np.log2(budget / BUDGETS[0])
+        assert surface.log2_best_n[:, k].mean() == pytest.approx(truth, abs=0.15)
+
+
+def test_what_was_not_measured_is_less_sure() -> None:
+    plan = make_plan(seeds=(0, 1, 2), generations=(2, 4, 8, 128, 256))
+    surface = fit_surface(means_of(read(plan, peaked(lambda C: 8.0, fall=0.01), noise=0.002)))
+    spread = surface.by_n[:, 0].std(axis=0)
+    between = np.abs(surface.log2_n - 5).argmin()
+    assert spread[between] > 2 * spread[surface.column(8)]
+
+
+def test_the_same_readings_give_the_same_draws() -> None:
+    means = means_of(read(make_plan(), peaked(lambda C: 8.0), noise=0.01))
+    assert np.array_equal(fit_surface(means).draws, fit_surface(means).draws)
+
+
+def test_intervals_of_the_reward_hold_the_truth() -> None:
+    reward = peaked(lambda C: 2 * C / BUDGETS[0], fall=0.01)
+    plan = make_plan(seeds=(0, 1, 2))
+    held = []
+    for seed in range(30):
+        readings = read(plan, reward, noise=0.006, luck=0.006, seed=seed)
+        surface = fit_surface(means_of(readings))
+        for k, budget in enumerate(BUDGETS):
+            for n in (2, 4, 8, 16, 32):
+                low, high = np.quantile(surface.by_n[:, k, surface.column(n)], (0.05, 0.95))
+                held.append(low <= reward(budget, n, 4) <= high)
+    assert 0.84 <= np.mean(held) <= 0.97
