@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.compute import BudgetUnit, sits_at
-from isosweep.errors import RecordError
+from isosweep.compute import BUDGET_UNITS, BudgetUnit, sits_at
+from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Cell, Plan, PlannedRun, plan_from_document
 from isosweep.records import Record, read_records
+from isosweep.settings import AnalysisConfig
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -91,14 +92,20 @@ class SweepData:
 
 
 def load_sweep(
-    paths: SweepPaths, axes: dict[str, Any] | None = None, metric: str = "avg"
+    paths: SweepPaths,
+    axes: dict[str, Any] | None = None,
+    metric: str = "avg",
+    *,
+    compute_axis: BudgetUnit | None = None,
+    difficulty: tuple[float, float] | None = None,
 ) -> SweepData:
     """Plan, curves (in the plan's order of runs) and readings (in its order of cells).
 
     `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer different
-    questions, so they are never mixed. `metric`: see `AnalysisConfig`. Runs without records are
-    data: their curves are empty and their cells missing. Raises RecordError when there is no
-    plan, or it does not hold what its format promises.
+    questions, so they are never mixed. `metric`, `compute_axis` and `difficulty`: see
+    `AnalysisConfig`. Runs without records are data: their curves are empty and their cells
+    missing. Raises RecordError when there is no plan, or it does not hold what its format
+    promises; SettingError where no problem is of that difficulty.
     """
     plan, document = _read_plan(paths)
     if axes is not None:
@@ -106,18 +113,88 @@ def load_sweep(
     elif len(plan.axes) > 1:
         raise RecordError(f"{paths.plan}: it has {len(plan.axes)} variants; choose one by its axes")
     problems: list[str] = []
-    curves = {}
+    curves = []
     for run in plan.runs:
-        curves[run.run_id], found = load_curve(paths.run(run.run_id), run, plan.budget_unit, metric)
+        curve, found = load_curve(paths.run(run.run_id), run, plan.budget_unit, metric, difficulty)
+        curves.append(curve)
         problems.extend(found)
-    return SweepData(
-        plan=plan,
+    if difficulty is not None:
+        _require_problems(curves, difficulty)
+    if compute_axis not in (None, plan.budget_unit):
+        assert compute_axis is not None
+        moved = [
+            load_curve(paths.run(run.run_id), run, compute_axis, metric, difficulty)[0]
+            for run in plan.runs
+        ]
+        plan = on_axis(plan, curves, moved, compute_axis)
+        curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
+    return _sweep_data(
+        plan,
+        curves,
         plan_document=document,
         config_document=_read_optional(paths.config, problems),
-        curves=tuple(curves.values()),
-        readings=tuple(read_cell(cell, curves[cell.run_id]) for cell in plan.cells),
         problems=tuple(problems),
         metric=metric,
+    )
+
+
+def load_view(
+    paths: SweepPaths, config: AnalysisConfig, axes: dict[str, Any] | None = None
+) -> SweepData:
+    """The sweep as `config` asks to see it."""
+    axis = config.compute_axis
+    return load_sweep(
+        paths,
+        axes,
+        config.metric,
+        compute_axis=None if axis is None else BUDGET_UNITS[BUDGET_UNITS.index(axis)],
+        difficulty=config.difficulty,
+    )
+
+
+def _sweep_data(plan: Plan, curves: Sequence[Curve], **rest: Any) -> SweepData:
+    by_id = {curve.run.run_id: curve for curve in curves}
+    readings = tuple(read_cell(cell, by_id[cell.run_id]) for cell in plan.cells)
+    return SweepData(plan=plan, curves=tuple(curves), readings=readings, **rest)
+
+
+def _require_problems(curves: Sequence[Curve], difficulty: tuple[float, float]) -> None:
+    if any(curve.steps.size for curve in curves) and not any(c.successes.size for c in curves):
+        low, high = difficulty
+        rule = "no held-out problem's success rate before training lies there"
+        nearest = "analysis.difficulty=[0,1]"
+        raise SettingError("analysis.difficulty", f"[{low:g},{high:g}]", rule, nearest)
+
+
+def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: BudgetUnit) -> Plan:
+    """The plan with every budget in `unit`: what the runs had spent of it at that budget.
+
+    `curves` are in the plan's unit, `moved` in `unit`. A budget becomes the geometric mean over
+    runs, so that (n, B) which need more of `unit` for the same budget are read off earlier.
+    """
+    known: dict[float, list[float]] = {}
+    for before, after in zip(curves, moved, strict=True):
+        past = (before.compute > 0) & (after.compute > 0)
+        for budget in plan.budgets:
+            if past.any() and before.compute[past][-1] * 1.05 >= budget >= before.compute[past][0]:
+                at = np.log(before.compute[past]), np.log(after.compute[past])
+                known.setdefault(budget, []).append(float(np.interp(math.log(budget), *at)))
+    budgets = {budget: math.exp(float(np.mean(logs))) for budget, logs in known.items()}
+
+    def move(run: PlannedRun) -> PlannedRun:
+        return replace(run, milestones=tuple(budgets[b] for b in run.milestones if b in budgets))
+
+    return replace(
+        plan,
+        budget_unit=unit,
+        budgets=tuple(budgets[budget] for budget in sorted(budgets)),
+        cells=tuple(
+            replace(cell, budget=budgets[cell.budget], planned_compute=budgets[cell.budget])
+            for cell in plan.cells
+            if cell.budget in budgets
+        ),
+        runs=tuple(move(run) for run in plan.runs),
+        rejected=(),
     )
 
 
@@ -147,14 +224,34 @@ def _read_optional(path: Path, problems: list[str]) -> JsonObject:
 
 
 def load_curve(
-    paths: RunPaths, run: PlannedRun, unit: BudgetUnit, metric: str = "avg"
+    paths: RunPaths,
+    run: PlannedRun,
+    unit: BudgetUnit,
+    metric: str = "avg",
+    difficulty: tuple[float, float] | None = None,
 ) -> tuple[Curve, list[str]]:
     """The run's curve, and what was wrong with its files."""
     file = read_records(paths.records)
     problems = list(file.problems)
     records = _comparable(file.records, str(paths.records), problems)
     state = _read_optional(paths.state, problems)
+    if difficulty is not None:
+        records = _of_difficulty(records, difficulty)
     return _curve(run, records, unit, state, metric), problems
+
+
+def _of_difficulty(records: list[Record], difficulty: tuple[float, float]) -> list[Record]:
+    """The records with only the problems whose success rate at step 0 lies in the range.
+
+    A run without a record at step 0 does not know, and is left without problems.
+    """
+    low, high = difficulty
+    first = next((r for r in records if r.step == 0), None)
+    if first is None:
+        return []
+    rates = np.array(first.successes) / first.samples_per_problem
+    kept = np.flatnonzero((rates >= low) & (rates <= high))
+    return [replace(r, successes=tuple(r.successes[i] for i in kept)) for r in records]
 
 
 def simulated_sweep(
@@ -162,18 +259,11 @@ def simulated_sweep(
 ) -> SweepData:
     """A sweep whose records, by run id, never were on disk."""
     state = {"status": "finished"}
-    curves = {
-        run.run_id: _curve(run, records[run.run_id], plan.budget_unit, state, metric)
-        for run in plan.runs
-    }
-    return SweepData(
-        plan=plan,
-        plan_document={},
-        config_document={},
-        curves=tuple(curves.values()),
-        readings=tuple(read_cell(cell, curves[cell.run_id]) for cell in plan.cells),
-        problems=(),
-        metric=metric,
+    curves = [
+        _curve(run, records[run.run_id], plan.budget_unit, state, metric) for run in plan.runs
+    ]
+    return _sweep_data(
+        plan, curves, plan_document={}, config_document={}, problems=(), metric=metric
     )
 
 
@@ -202,7 +292,7 @@ def _curve(
 
 def _collapse(reward: FloatArray, num_samples: int) -> int | None:
     """First record of a collapse (see `Curve`), or None. `num_samples` stand behind each reward."""
-    if len(reward) < 3:
+    if len(reward) < 3 or not num_samples:
         return None
     best = np.maximum.accumulate(reward)
     # Binomial, with one success and one failure added: wide enough for problems of all kinds.
@@ -213,6 +303,39 @@ def _collapse(reward: FloatArray, num_samples: int) -> int | None:
     held = np.flatnonzero(~fallen)
     first = int(held[-1]) + 1
     return first if first < len(reward) else None
+
+
+def rescored(
+    data: SweepData, metric: str = "avg", difficulty: tuple[float, float] | None = None
+) -> SweepData:
+    """The same records by another metric, or on the problems of one difficulty.
+
+    `data` has to be scored by avg@k, which keeps every problem's successes.
+    """
+    assert data.metric == "avg"
+    curves = []
+    for curve in data.curves:
+        successes = curve.successes
+        if difficulty is not None:
+            known = curve.base_reward is not None
+            rates = successes[0] / curve.samples_per_problem if known else np.zeros(0)
+            kept = (rates >= difficulty[0]) & (rates <= difficulty[1])
+            successes = successes[:, kept] if known else successes[:, :0]
+        scored, samples = _scored(successes, curve.samples_per_problem, metric)
+        count = max(1, scored.shape[1] * samples)
+        reward = scored.sum(axis=1) / count
+        curves.append(
+            replace(
+                curve,
+                successes=scored,
+                samples_per_problem=samples,
+                reward=reward,
+                collapsed_at=_collapse(reward, count),
+            )
+        )
+    by_id = {curve.run.run_id: curve for curve in curves}
+    readings = tuple(read_cell(cell, by_id[cell.run_id]) for cell in data.plan.cells)
+    return replace(data, curves=tuple(curves), readings=readings, metric=metric)
 
 
 def _scored(successes: IntArray, samples: int, metric: str) -> tuple[IntArray, int]:

@@ -15,7 +15,7 @@ from isosweep.analysis.drawing import write_png
 from isosweep.analysis.findings import Findings, find
 from isosweep.analysis.fits import Fit
 from isosweep.analysis.frontier import Frontier
-from isosweep.analysis.load import SweepData, load_sweep
+from isosweep.analysis.load import SweepData, load_view
 from isosweep.analysis.page import render_page
 from isosweep.analysis.plots import describe_figures
 from isosweep.analysis.saturation import Saturation, Verdict
@@ -56,7 +56,7 @@ def analyse(
 
     Raises RecordError when the sweep has no readable plan.
     """
-    data = load_sweep(paths, axes, config.metric)
+    data = load_view(paths, config, axes)
     findings = find(data, config)
     frontier, saturation = findings.frontier, findings.saturation
     figures = describe_figures(data, frontier, saturation)

@@ -103,13 +103,14 @@ def fit_sigmoids(
     base: FloatArray,
     *,
     least_midpoint: FloatArray | None = None,
+    asymptote: FloatArray | None = None,
 ) -> Sigmoids:
     """Weighted least squares of A in [0, 1], C_mid and b, for every sample of every run.
 
     `compute`: (runs, records), past step 0, ascending, NaN where a run has fewer; `reward` and
     `weight` (1 / variance): (runs, samples, records); `base` R0: (runs, samples).
     `least_midpoint`: (runs,) smallest ln C_mid allowed; by default a factor of 1,000 below the
-    first record.
+    first record. `asymptote`: (runs, samples), to hold A there instead of fitting it.
     """
     present = np.isfinite(compute)
     logs = np.log(np.where(present, compute, 1.0))
@@ -121,7 +122,8 @@ def fit_sigmoids(
     if least_midpoint is not None:
         low = least_midpoint
     runs, samples, records = reward.shape
-    starts = _grid_starts(logs, rise, weight, base, low, high)
+    least, most = (-base, 1 - base) if asymptote is None else (asymptote - base,) * 2
+    starts = _grid_starts(logs, rise, weight, (least, most), (low, high))
     edges = np.log(np.array(EXPONENTS))
     root = np.sqrt(weight).reshape(-1, records)
     ends = [
@@ -132,8 +134,8 @@ def fit_sigmoids(
         logs=np.repeat(logs, samples, axis=0),
         root=root,
         target=root * rise.reshape(-1, records),
-        least=-base.reshape(-1),
-        most=1 - base.reshape(-1),
+        least=least.reshape(-1),
+        most=most.reshape(-1),
         lower=ends[0],
         upper=ends[1],
     )
@@ -144,10 +146,11 @@ def fit_sigmoids(
     theta, gain, objective = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     at_end = (theta - problem.lower < _NEAR) | (problem.upper - theta < _NEAR)
     on_bound = at_end.any(axis=1)
-    on_bound |= (gain - problem.least < _NEAR) | (problem.most - gain < _NEAR)
+    if asymptote is None:
+        on_bound |= (gain - problem.least < _NEAR) | (problem.most - gain < _NEAR)
     shape = (runs, samples)
     return Sigmoids(
-        asymptote=(gain - problem.least).reshape(shape),
+        asymptote=gain.reshape(shape) + base,
         midpoint=theta[:, 0].reshape(shape),
         exponent=theta[:, 1].reshape(shape),
         objective=objective.reshape(shape),
@@ -159,12 +162,15 @@ def _grid_starts(
     logs: FloatArray,
     rise: FloatArray,
     weight: FloatArray,
-    base: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
+    gains: tuple[FloatArray, FloatArray],
+    midpoint_ends: tuple[FloatArray, FloatArray],
 ) -> FloatArray:
-    """The best (m, ln b) of the grid in each band of midpoints: (starts, fits, 2)."""
+    """The best (m, ln b) of the grid in each band of midpoints: (starts, fits, 2).
+
+    `gains`: least and most a, (runs, samples); `midpoint_ends`: least and most m, (runs,).
+    """
     edges = np.log(np.array(EXPONENTS))
+    low, high = midpoint_ends
     exponents = np.linspace(edges[0], edges[1], _NUM_EXPONENTS)
     bands = np.array_split(np.arange(sum(_MIDPOINTS)), _STARTS)
     found: list[list[FloatArray]] = [[] for _ in bands]
@@ -176,7 +182,7 @@ def _grid_starts(
         cross, square = weighted @ basis.T, weight[run] @ (basis**2).T  # (samples, grid)
         total = (weighted * rise[run]).sum(axis=1)[:, None]
         gain = cross / np.maximum(square, 1e-300)
-        gain = np.clip(gain, -base[run][:, None], 1 - base[run][:, None])
+        gain = np.clip(gain, gains[0][run][:, None], gains[1][run][:, None])
         objective = total - 2 * gain * cross + gain**2 * square
         table = objective.reshape(-1, len(midpoints), len(exponents))
         for band, chosen in zip(bands, found, strict=True):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isosweep.architecture import Architecture
+from isosweep.compute import BUDGET_UNITS
 from isosweep.errors import SettingError
 
 BUILTIN_MODEL = "builtin"
@@ -315,7 +316,9 @@ class AnalysisConfig:
     right, best@k: coverage) or `worst` (1 if all are, worst@k: sharpness). `method`: `isosweep`
     (a reward surface over compute, n and B, and competing laws) or `playbook` (the IsoCompute
     Playbook's own, arXiv 2603.12151). `extrapolate`: let `mode=recommend` go further beyond the
-    largest budget than forecasts have been checked.
+    largest budget than forecasts have been checked. `compute_axis`: the unit of compute to analyse
+    by; null is the budgets' own. `difficulty`: only held-out problems whose success rate before
+    training lies in this range: `easy`, `hard` (the Playbook's), [low, high], or null for all.
     """
 
     name: str
@@ -324,14 +327,49 @@ class AnalysisConfig:
     metric: str = "avg"
     method: str = "isosweep"
     extrapolate: bool = False
+    compute_axis: str | None = None
+    difficulty: Any = None
 
     def __post_init__(self) -> None:
+        if self.compute_axis is not None:
+            one_of("analysis.compute_axis", self.compute_axis, BUDGET_UNITS)
+        object.__setattr__(self, "difficulty", _parse_difficulty(self.difficulty))
         one_of("analysis.metric", self.metric, ("avg", "best", "worst"))
         one_of("analysis.method", self.method, ("isosweep", "playbook"))
         rule = "must lie between 0.5 and 1"
         holds = 0.5 < self.confidence < 1
         require(holds, "analysis.confidence", self.confidence, rule, "analysis.confidence=0.9")
         positive("analysis", self, "margin")
+
+    def view(self, axes: dict[str, Any]) -> str:
+        """Name of this view of one variant's records; empty for the plain one."""
+        named = [f"{name}={value}" for name, value in axes.items()]
+        if self.metric != "avg":
+            named.append(f"{self.metric}@k")
+        if self.compute_axis is not None:
+            named.append(self.compute_axis)
+        if self.difficulty is not None:
+            named.append("difficulty={:g}-{:g}".format(*self.difficulty))
+        if self.method != "isosweep":
+            named.append(self.method)
+        return ",".join(named).replace("/", "_")
+
+
+# IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16.
+DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625)}
+
+
+def _parse_difficulty(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value in DIFFICULTIES:
+        return DIFFICULTIES[value]
+    if isinstance(value, list | tuple) and len(value) == 2:
+        low, high = value
+        if all(isinstance(end, int | float) for end in value) and 0 <= low <= high <= 1:
+            return float(low), float(high)
+    rule = f"must be {', '.join(DIFFICULTIES)}, or a range [low, high] between 0 and 1"
+    raise SettingError("analysis.difficulty", value, rule, "analysis.difficulty=hard")
 
 
 # Presets of `isosweep.simulator.worlds`.

@@ -7,7 +7,7 @@ import signal
 import socket
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -361,7 +361,7 @@ def _simulate(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Conso
 def _recommend(config: SweepConfig, console: Console) -> int:
     """Say how to split each budget, from what the sweep has measured."""
     from isosweep.analysis.findings import find
-    from isosweep.analysis.load import load_sweep
+    from isosweep.analysis.load import load_view
     from isosweep.analysis.recommend import recommend
 
     if config.from_sweep is not None:
@@ -371,10 +371,10 @@ def _recommend(config: SweepConfig, console: Console) -> int:
         config = replace(config, sweep_dir=str(directory))
     _, plan, paths = _stored(config)
     for axes in plan.axes:
-        view = replace(paths, view=_view(axes, config.analysis.metric))
+        view = replace(paths, view=config.analysis.view(axes))
         if view.view:
             console.print(f"{view.view}:", markup=False)
-        data = load_sweep(view, axes, config.analysis.metric)
+        data = load_view(view, config.analysis, axes)
         findings = find(data, config.analysis)
         extrapolate = config.analysis.extrapolate
         found = [
@@ -395,19 +395,11 @@ def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
 
     plan = plan_from_document(read_json(paths.plan) or {})
     for axes in plan.axes:
-        view = _view(axes, config.analysis.metric)
+        view = config.analysis.view(axes)
         if view:
             console.print(f"{view}:", markup=False)
         _tell(analyse(replace(paths, view=view), config.analysis, axes), console)
     return 0
-
-
-def _view(axes: dict[str, Any], metric: str) -> str:
-    """Name of the directory of one variant's analysis, by one metric."""
-    named = [f"{name}={value}" for name, value in axes.items()]
-    if metric != "avg":
-        named.append(f"{metric}@k")
-    return ",".join(named).replace("/", "_")
 
 
 def _tell(analysis: "Analysis", console: Console) -> None:

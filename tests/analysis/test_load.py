@@ -1,0 +1,135 @@
+"""The same records seen otherwise: another unit of compute, some of the problems only."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.load import load_sweep, load_view, rescored
+from isosweep.analysis.views import other_views
+from isosweep.compute import Compute
+from isosweep.errors import SettingError
+from isosweep.records import AttemptStart, Record, append_attempt, append_record
+from isosweep.settings import AnalysisConfig
+from tests.analysis.sweeps import (
+    BUDGETS,
+    COST,
+    make_plan,
+    paths_in,
+    peaked,
+    write_plan,
+    write_sweep,
+)
+
+REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
+
+
+def test_another_unit_of_compute_reads_the_same_runs(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD)
+    plain, moved = load_sweep(paths), load_sweep(paths, compute_axis="rollouts")
+    assert moved.plan.budget_unit == "rollouts"
+    assert moved.plan.budgets == pytest.approx([budget / COST for budget in BUDGETS], rel=1e-6)
+    for before, after in zip(plain.curves, moved.curves, strict=True):
+        assert np.allclose(after.compute * COST, before.compute)
+        assert after.run.milestones == pytest.approx([m / COST for m in before.run.milestones])
+    rewards = [reading.reward for reading in plain.readings]
+    assert [reading.reward for reading in moved.readings] == pytest.approx(rewards, abs=1e-6)
+
+
+def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4), seeds=(0,), budgets=BUDGETS[:2])
+    paths = paths_in(tmp_path)
+    write_plan(paths, plan)
+    for run in plan.runs:
+        where = paths.run(run.run_id)
+        where.root.mkdir(parents=True)
+        append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+        # n = 4 takes four times the tokens for the same FLOPs; the reward follows the FLOPs.
+        tokens = 4 if run.num_generations == 4 else 1
+        for step, flops in enumerate((0.0, 0.5e6, 1e6, 2e6, 4e6, 8e6)):
+            append_record(
+                where.records,
+                1,
+                Record(
+                    step=step,
+                    compute=Compute(
+                        generations=step,
+                        training_flops=flops,
+                        completion_tokens=int(flops * tokens),
+                    ),
+                    successes=tuple([1] * (10 + 10 * step) + [0] * (90 - 10 * step)),
+                    samples_per_problem=1,
+                    completion_tokens=1.0,
+                    unix_time=0.0,
+                ),
+            )
+    moved = load_sweep(paths, compute_axis="tokens")
+    assert moved.plan.budgets == pytest.approx([4e6, 8e6], rel=1e-6)
+    first = {r.cell.num_generations: r.reward for r in moved.readings if r.cell.budget < 5e6}
+    # 4e6 tokens are 4e6 FLOPs for n = 2 (step 4), and 1e6 FLOPs for n = 4 (step 2).
+    assert first == {2: pytest.approx(0.5), 4: pytest.approx(0.3)}
+
+
+def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
+    data = load_sweep(paths)
+    some = load_view(paths, AnalysisConfig(name="default", difficulty=[0.2, 0.4]))
+    for whole, part in zip(data.curves, some.curves, strict=True):
+        rates = whole.successes[0] / whole.samples_per_problem
+        kept = (rates >= 0.2) & (rates <= 0.4)
+        assert 0 < kept.sum() < len(kept)
+        assert np.array_equal(part.successes, whole.successes[:, kept])
+        assert part.base_reward == pytest.approx(rates[kept].mean())
+    again = rescored(data, difficulty=(0.2, 0.4))
+    assert [r.reward for r in again.readings] == [r.reward for r in some.readings]
+
+
+def test_a_difficulty_that_no_problem_has_is_refused(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    with pytest.raises(SettingError, match="no held-out problem's success rate"):
+        load_sweep(paths, difficulty=(0.99, 1.0))
+
+
+@pytest.mark.parametrize("wrong", ["esy", [0.5, 0.2], [0, 2], [0.1], 0.3])
+def test_a_wrong_difficulty_is_refused(wrong: object) -> None:
+    with pytest.raises(SettingError, match=r"analysis\.difficulty=hard"):
+        AnalysisConfig(name="default", difficulty=wrong)
+
+
+def test_metrics_can_disagree_on_the_best_n(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1, 2)))
+    views = other_views(load_sweep(paths), AnalysisConfig(name="default"))
+    assert [(view.metric, view.difficulty) for view in views][:3] == [
+        ("avg", None),
+        ("best", None),
+        ("worst", None),
+    ]
+    assert views[0].best == 8
+    by_metric = {view.metric: view.best_reward for view in views if view.difficulty is None}
+    assert by_metric["worst"] < by_metric["avg"] < by_metric["best"]
+    assert all(view.num_problems >= 20 for view in views)
+
+
+def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
+    data = load_sweep(paths)
+    run = data.plan.runs[4]
+    assert all(curve.collapsed_at is None for curve in data.curves)
+    lines = paths.run(run.run_id).records.read_text().splitlines()
+    # The last two records lose all that was gained.
+    for i, line in enumerate(lines[-2:], start=len(lines) - 2):
+        lines[i] = line.replace('"successes": [', '"successes": [').replace(
+            '"successes":', '"old":'
+        )
+        zero = ", ".join(["0"] * 256)
+        lines[i] = lines[i][:-1] + f', "successes": [{zero}]}}'
+    paths.run(run.run_id).records.write_text("\n".join(lines) + "\n")
+    after = load_sweep(paths)
+    curve = after.curves[4]
+    assert curve.collapsed_at == len(curve.steps) - 2
+    read = {r.cell.budget: r.reading for r in after.readings if r.cell.run_id == run.run_id}
+    assert list(read.values()) == ["exact", "exact", "exact", "collapsed", "collapsed"]
+    assert len(curve.until_collapse().steps) == len(curve.steps) - 2
+    assert replace(curve, collapsed_at=None).until_collapse().steps.size == curve.steps.size
