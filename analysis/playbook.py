@@ -12,12 +12,12 @@ one; here: n* grew by a doubling or more, the plateau lies inside the grid, and 
 comes within half a doubling of it.
 """
 
-import warnings
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.laws import LEAST_GROWTH, SETTLED_WITHIN, Interval
@@ -27,8 +27,8 @@ from isosweep.analysis.sigmoids import fit_sigmoids
 
 BIN = 0.01
 RESAMPLES = 50
-# The paper's hard sets ended on this bound of k.
-_MOST_STEEP = 50.0
+# Steps of b in doublings; log2 n is scaled by a range that holds every law.
+_START_STEP, _RANGE = 0.2, 32.0
 _ENVELOPE = 100
 _LEAST_POINTS = 3
 
@@ -154,39 +154,61 @@ def _fit_all(
     rewards = (base + (fits.asymptote - base) * rising).reshape(len(chosen), len(points), -1)
     asymptotes = fits.asymptote.reshape(len(chosen), len(points))
     log2_n = np.log2([of.n for of in points])
-    found = []
-    for k in range(len(chosen)):
-        best = log2_n[rewards[k].argmax(axis=0)]
-        named = {of.n: float(a) for of, a in zip(points, asymptotes[k], strict=True)}
-        found.append(_law(grid, best[:_ENVELOPE], 2.0 ** best[_ENVELOPE:], named, log2_n[-1]))
-    return found
+    best = log2_n[rewards.argmax(axis=1)]  # (passes, computes)
+    laws = _laws(grid, best[:, :_ENVELOPE])
+    return [
+        _described(
+            grid,
+            law,
+            best_n=2.0 ** best[k, _ENVELOPE:],
+            asymptotes={of.n: float(a) for of, a in zip(points, asymptotes[k], strict=True)},
+            largest=float(log2_n[-1]),
+        )
+        for k, law in enumerate(laws)
+    ]
 
 
-def _law(
+@dataclass(frozen=True)
+class _Law:
+    """log2 n* = L / (1 + exp(-k (log10 C - middle))) + b."""
+
+    L: float
+    k: float
+    middle: float
+    b: float
+    on_bound: bool = False
+
+
+def _laws(compute: FloatArray, log2_best: FloatArray) -> list[_Law]:
+    """The law through log2 n* of every pass (passes, computes): least squares, b on a grid."""
+    passes = len(log2_best)
+    starts = log2_best.min(axis=1)[:, None] + np.arange(-2, 2.01, _START_STEP)
+    # As shares of a range that no n exceeds, for the search takes A to lie between 0 and 1.
+    scaled = np.repeat(log2_best[:, None, :] / _RANGE, starts.shape[1], axis=1)
+    fits = fit_sigmoids(
+        np.tile(compute, (passes, 1)), scaled, np.ones_like(scaled), starts / _RANGE
+    )
+    chosen = np.arange(passes), fits.objective.argmin(axis=1)
+    b, plateau = starts[chosen], fits.asymptote[chosen] * _RANGE
+    steepness = np.exp(fits.exponent[chosen]) * math.log(10)
+    middle = fits.midpoint[chosen] / math.log(10)
+    rows = np.stack([plateau - b, steepness, middle, b], axis=1).tolist()
+    bounds = fits.on_bound[chosen].tolist()
+    return [_Law(*row, on_bound=bound) for row, bound in zip(rows, bounds, strict=True)]
+
+
+def _described(
     compute: FloatArray,
-    log2_best: FloatArray,
+    law: _Law,
+    *,
     best_n: FloatArray,
     asymptotes: dict[int, float],
     largest: float,
 ) -> PlaybookFit:
-    """The sigmoid law through the envelope's log2 n*."""
-    t = np.log10(compute)
-
-    def law(at: FloatArray, L: float, k: float, middle: float, b: float) -> FloatArray:
-        return np.asarray(b + L * special.expit(k * (at - middle)))
-
-    rise = float(np.ptp(log2_best))
-    start = (max(rise, 0.1), 5.0, float(t.mean()), float(log2_best.min()))
-    bounds = ((0, 0.1, t[0] - 1, 0), (16, _MOST_STEEP, t[-1] + 1, 16))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optimize.OptimizeWarning)
-        try:
-            found, _ = optimize.curve_fit(law, t, log2_best, p0=start, bounds=bounds)
-        except RuntimeError:  # no convergence: the start, which is a rough fit
-            found = np.array(start)
-    L, k, middle, b = found
-    curve = law(t, *found)
-    plateau, left = L + b, L + b - curve[-1]
+    """One pass with the verdict that its law amounts to."""
+    plateau = law.L + law.b
+    curve = law.b + law.L * special.expit(law.k * (np.log10(compute) - law.middle))
+    left = plateau - curve[-1]
     verdict: Verdict
     if curve[-1] - curve[0] < LEAST_GROWTH:
         verdict = "flat"
@@ -194,15 +216,14 @@ def _law(
         verdict = "saturated"
     else:
         verdict = "growing"
-    turn = middle + np.log(max(L / SETTLED_WITHIN - 1, 1e-9)) / k
-    near = [np.isclose(found, end, rtol=1e-3, atol=1e-3).any() for end in bounds]
+    turn = law.middle + math.log(max(law.L / SETTLED_WITHIN - 1, 1e-9)) / law.k
     return PlaybookFit(
         asymptotes=asymptotes,
         best_n=best_n,
         plateau=float(2.0**plateau),
         settles_at=float(10.0**turn),
         verdict=verdict,
-        on_bound=bool(near[0] or near[1]),
+        on_bound=law.on_bound,
         compute=compute,
         curve=2.0**curve,
     )

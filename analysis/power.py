@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from isosweep.analysis.asymptotes import asymptotes
 from isosweep.analysis.findings import judge
 from isosweep.analysis.fits import fit_curves
-from isosweep.analysis.frontier import BudgetFrontier
+from isosweep.analysis.frontier import BudgetFrontier, Frontier, fit_frontier
 from isosweep.analysis.laws import Interval
 from isosweep.analysis.load import SweepData, simulated_sweep
-from isosweep.analysis.playbook import Playbook, fit_playbook
-from isosweep.analysis.saturation import Verdict
+from isosweep.analysis.playbook import Playbook, fit_playbook, playbook_saturation
+from isosweep.analysis.saturation import Saturation, Verdict
 from isosweep.plan import Plan
 from isosweep.settings import AnalysisConfig
 from isosweep.simulator import World, simulate_records
@@ -104,14 +104,15 @@ def measure_power(
             samples_per_problem=samples_per_problem,
         )
         data = simulated_sweep(plan, records, config.metric)
-        _, frontier, saturation = judge(data, config)
+        frontier, saturation, found = _analyse(data, config)
         verdicts[saturation.verdict] += 1
         if saturation.plateau is not None and inside:
             low, high = saturation.plateau.low, saturation.plateau.high
             plateaus.add(low, high, world.saturation_n, math.log2(high / low))
         for at, optimum in zip(frontier.budgets, saturation.optima, strict=True):
             at_budget[at.budget].add(at, optimum.interval, optimum.best, set(optimum.candidates))
-        for low, high, truth in _asymptotes(data, world, config):
+        for (n, B), (low, high) in found.items():
+            truth = world.asymptote(n, world.best_batch if B is None else B)
             asymptotic.add(low, high, truth, high - low)
     return Power(
         world=world.name,
@@ -170,32 +171,35 @@ class _AtBudget:
         )
 
 
-def _asymptotes(
-    data: SweepData, world: World, config: AnalysisConfig
-) -> Iterable[tuple[float, float, float]]:
-    """Ends of the interval of every A that is given, and the true A."""
+# Ends of the interval of A by (n, B); B is None where the method pools them.
+_Asymptotes = dict[tuple[int, int | None], tuple[float, float]]
+
+
+def _analyse(data: SweepData, config: AnalysisConfig) -> tuple[Frontier, Saturation, _Asymptotes]:
+    """Frontier and verdict by `config.method`, and every asymptote that it gives."""
     if config.method == "playbook":
-        playbook = fit_playbook(data.curves, data.plan.budgets)
-        yield from _playbook_asymptotes(playbook, world, config.confidence)
-        return
+        frontier = fit_frontier(data.readings, None, None, config.confidence)
+        playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])
+        saturation = playbook_saturation(playbook, frontier)
+        return frontier, saturation, _of_playbook(playbook, config.confidence)
+    _, frontier, saturation = judge(data, config)
     fits = fit_curves([curve.until_collapse() for curve in data.curves])
-    for found in asymptotes(data.plan.runs, fits, config.confidence):
-        if found.low is not None and found.high is not None:
-            truth = world.asymptote(found.num_generations, found.problems_per_batch)
-            yield found.low, found.high, truth
+    found: _Asymptotes = {
+        (of.num_generations, of.problems_per_batch): (of.low, of.high)
+        for of in asymptotes(data.plan.runs, fits, config.confidence)
+        if of.low is not None and of.high is not None
+    }
+    return frontier, saturation, found
 
 
-def _playbook_asymptotes(
-    playbook: Playbook | None, world: World, confidence: float
-) -> Iterable[tuple[float, float, float]]:
-    """The method pools B: its A is held to the truth at the best of them."""
-    if playbook is None:
-        return
-    resamples = [fit.asymptotes for fit in playbook.resamples]
-    for n in playbook.fit.asymptotes if resamples else ():
-        ends = (0.5 - confidence / 2, 0.5 + confidence / 2)
-        low, high = np.quantile([found[n] for found in resamples], ends)
-        yield float(low), float(high), world.asymptote(n, world.best_batch)
+def _of_playbook(playbook: Playbook | None, confidence: float) -> _Asymptotes:
+    resamples = [] if playbook is None else [fit.asymptotes for fit in playbook.resamples]
+    ends = (0.5 - confidence / 2, 0.5 + confidence / 2)
+    found: _Asymptotes = {}
+    for n in resamples[0] if resamples else ():
+        low, high = np.quantile([asymptote[n] for asymptote in resamples], ends)
+        found[n, None] = float(low), float(high)
+    return found
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -279,12 +279,12 @@ def _draw(
     normal = rng.standard_normal
     shape = (count, len(compute), len(axis), len(batches))
     prior = math.sqrt(_LEVEL) * normal((count, len(compute), 1, 1)) + np.zeros(shape)
-    prior += main * np.einsum("kj,xi,dji->dkx", time, n, normal(shape[:3]))[..., None]
+    prior += main * (time @ normal(shape[:3]) @ n.T)[..., None]
     if len(batches) > 1:
         flat = normal((count, len(compute), len(batches)))
-        prior += batch_size * np.einsum("kj,bi,dji->dkb", time, batch, flat)[:, :, None, :]
-        full = np.einsum("kj,djib->dkib", time, normal(shape))
-        prior += both * np.einsum("xi,bc,dkic->dkxb", n, batch, full, optimize=True)
+        prior += batch_size * (time @ flat @ batch.T)[:, :, None, :]
+        full = time @ normal(shape).reshape(count, len(compute), -1)
+        prior += both * (n @ full.reshape(shape) @ batch.T)
     place = (
         means.budget,
         np.abs(axis[:, None] - means.log2_n).argmin(axis=0),
@@ -301,11 +301,11 @@ def _draw(
     over_n, over_batch = kernels[0][:, place[1]], kernels[1][:, place[2]]
     over_compute = kernels[2][:, means.budget]
     moved = (levels @ solved).T[:, :, None, None] + np.zeros(shape)
-    reach = np.einsum("km,md->dkm", over_compute, solved)
+    reach = solved.T[:, None, :] * over_compute
     moved += (main**2 * reach @ over_n.T)[..., None]
     if len(batches) > 1:
         moved += (batch_size**2 * reach @ over_batch.T)[:, :, None, :]
-        pairs = np.einsum("xm,bm->mxb", over_n, over_batch).reshape(len(means.reward), -1)
+        pairs = (over_n.T[:, :, None] * over_batch.T[:, None, :]).reshape(len(means.reward), -1)
         moved += both**2 * (reach @ pairs).reshape(shape)
     return np.asarray(centre + prior + moved)
 

@@ -192,8 +192,9 @@ def simulate_records(
     )
     records = {}
     for run in plan.runs:
-        steps = _recorded_steps(plan, run)
-        compute = steps * (_cost_per_step(plan, run))
+        cost = _cost_per_step(plan, run)
+        steps = _recorded_steps(run, cost)
+        compute = steps * cost
         rewards = _run_rewards(world, run, compute, rng)
         successes = _evaluate(rewards, means, shifts, difficulty, samples_per_problem, rng)
         # Every run starts from the same weights and is evaluated with the same seed.
@@ -201,7 +202,7 @@ def simulate_records(
         records[run.run_id] = tuple(
             Record(
                 step=int(step),
-                compute=_compute_at(plan, run, int(step)),
+                compute=_compute_at(plan, run, int(step), cost),
                 successes=tuple(row.tolist()),
                 samples_per_problem=samples_per_problem,
                 completion_tokens=1.0,
@@ -222,8 +223,7 @@ def _cost_per_step(plan: Plan, run: PlannedRun) -> float:
     return last.planned_compute / last.num_steps
 
 
-def _recorded_steps(plan: Plan, run: PlannedRun) -> Floats:
-    cost = _cost_per_step(plan, run)
+def _recorded_steps(run: PlannedRun, cost: float) -> Floats:
     last = run.milestones[-1]
     number = math.ceil(-math.log10(_FIRST_RECORD) * _RECORDS_PER_DECADE)
     grid = last * 10.0 ** (-np.arange(number + 1) / _RECORDS_PER_DECADE)
@@ -278,10 +278,10 @@ def _evaluate(
     return rng.binomial(samples, rates)
 
 
-def _compute_at(plan: Plan, run: PlannedRun, step: int) -> Compute:
+def _compute_at(plan: Plan, run: PlannedRun, step: int, cost_per_step: float) -> Compute:
     """Compute that the plan says a run has spent after `step` updates."""
     share = step / run.num_steps
-    cost = step * _cost_per_step(plan, run)
+    cost = step * cost_per_step
     rollouts = step * run.num_generations * run.problems_per_batch
     return Compute(
         generations=step,

@@ -120,11 +120,7 @@ def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:
     lines = paths.run(run.run_id).records.read_text().splitlines()
     # The last two records lose all that was gained.
     for i, line in enumerate(lines[-2:], start=len(lines) - 2):
-        lines[i] = line.replace('"successes": [', '"successes": [').replace(
-            '"successes":', '"old":'
-        )
-        zero = ", ".join(["0"] * 256)
-        lines[i] = lines[i][:-1] + f', "successes": [{zero}]}}'
+        lines[i] = json.dumps(json.loads(line) | {"successes": [0] * 256})
     paths.run(run.run_id).records.write_text("\n".join(lines) + "\n")
     after = load_sweep(paths)
     curve = after.curves[4]
