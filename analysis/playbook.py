@@ -176,7 +176,7 @@ class _Law:
     k: float
     middle: float
     b: float
-    on_bound: bool = False
+    on_bound: bool
 
 
 def _laws(compute: FloatArray, log2_best: FloatArray) -> list[_Law]:
@@ -194,7 +194,10 @@ def _laws(compute: FloatArray, log2_best: FloatArray) -> list[_Law]:
     middle = fits.midpoint[chosen] / math.log(10)
     rows = np.stack([plateau - b, steepness, middle, b], axis=1).tolist()
     bounds = fits.on_bound[chosen].tolist()
-    return [_Law(*row, on_bound=bound) for row, bound in zip(rows, bounds, strict=True)]
+    return [
+        _Law(L=L, k=k, middle=at, b=start, on_bound=bound)
+        for (L, k, at, start), bound in zip(rows, bounds, strict=True)
+    ]
 
 
 def _described(
