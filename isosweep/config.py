@@ -35,7 +35,7 @@ from isosweep.settings import (
 
 MODES = (
     *("run", "plan", "launch", "status", "resume", "cancel"),
-    *("analyse", "recommend", "calibrate", "simulate"),
+    *("analyse", "recommend", "compare", "calibrate", "simulate"),
 )
 # Groups whose settings may join the grid.
 _AXIS_GROUPS = ("model", "task", "recipe")
@@ -45,7 +45,8 @@ _AXIS_GROUPS = ("model", "task", "recipe")
 class SweepConfig:
     """One question asked. `budget` is compute per cell in `budget_unit`: a number or a list.
 
-    `from_sweep` (`from` on the command line) is the sweep that `mode=recommend` learns from.
+    `from_sweep` (`from` on the command line): the sweeps, by directory or by name in `sweeps_dir`,
+    that `mode=recommend` learns from (one) and `mode=compare` sets side by side (two or more).
     """
 
     mode: str
@@ -64,7 +65,7 @@ class SweepConfig:
     tracking: TrackingConfig
     analysis: AnalysisConfig
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
-    from_sweep: str | None = None
+    from_sweep: list[str] | None = None
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, MODES)

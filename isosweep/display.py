@@ -20,6 +20,7 @@ from isosweep.standing import Standing
 from isosweep.state import RunState, read_state
 
 if TYPE_CHECKING:
+    from isosweep.analysis.compare import Comparison
     from isosweep.analysis.power import Power
     from isosweep.analysis.recommend import Recommendation
 
@@ -157,6 +158,26 @@ def show_recommendation(
         )
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def show_comparison(found: "Comparison", console: Console) -> None:
+    """Print the best of every sweep at every budget, and its verdict."""
+    table = Table("sweep", f"budget ({found.unit})", "best n", "B", "reward", "interval", "better")
+    for at in found.frontiers:
+        interval = "" if at.interval is None else f"{at.interval[0]:.3f} to {at.interval[1]:.3f}"
+        table.add_row(
+            at.entry,
+            f"{at.budget:.3g}",
+            str(at.best_n),
+            str(at.best_batch),
+            f"{at.reward:.3f}",
+            interval,
+            "" if at.better is None else f"{at.better:.0%}",
+        )
+    console.print(table)
+    console.print("better: probability that the best reward lies above the first sweep's")
+    for name, verdict in found.verdicts.items():
+        console.print(f"{name}: {verdict}", markup=False, soft_wrap=True)
 
 
 class Progress:

@@ -115,6 +115,10 @@ class SweepPaths:
         return self.analysis / "fits.json"
 
     @property
+    def comparison(self) -> Path:
+        return self.analysis / "comparison.json"
+
+    @property
     def recommendation(self) -> Path:
         return self.analysis / "recommendation.json"
 

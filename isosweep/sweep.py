@@ -1,36 +1,26 @@
 """What each mode does: plan, launch, follow, analyse; and a sweep's directory."""
 
-import importlib.util
-import math
 import os
 import signal
 import socket
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from isosweep.calibration import calibrate, calibrated
-from isosweep.config import SweepConfig, from_mapping, variants
-from isosweep.display import (
-    Progress,
-    show_plan,
-    show_power,
-    show_recommendation,
-    show_status,
-)
-from isosweep.errors import PreflightError, SettingError
-from isosweep.files import read_json, write_json, write_text
-from isosweep.models import missing_weights
+from isosweep.config import SweepConfig
+from isosweep.directory import store_plan, stored_sweep, sweep_paths
+from isosweep.display import Progress, show_plan, show_status
+from isosweep.files import write_json
 from isosweep.paths import SweepPaths
-from isosweep.plan import Plan, make_plan, plan_document, plan_from_document, run_specs
-from isosweep.plan_output import plan_csv, plan_page
+from isosweep.plan import Plan, make_plan, run_specs
+from isosweep.preflight import preflight, require_analysis
+from isosweep.questions import analyse_sweep, compare_sweeps, recommend_split, simulate_sweeps
 from isosweep.standing import standing
 from isosweep.state import mark, read_state
 
 if TYPE_CHECKING:
-    from isosweep.analysis.report import Analysis
     from isosweep.launchers.queue import Launcher, RunQueue
     from isosweep.tracking import BackgroundTracker
 
@@ -44,7 +34,7 @@ def check(config: SweepConfig) -> None:
     if config.mode in ("run", "launch", "plan"):
         make_plan(config)
     if config.mode in ("run", "launch"):
-        _preflight(config)
+        preflight(config)
 
 
 def execute(config: SweepConfig, console: Console) -> int:
@@ -56,10 +46,10 @@ def execute(config: SweepConfig, console: Console) -> int:
         case "plan" | "run" | "launch":
             config = calibrated(config)
             plan = make_plan(config)
-            paths = _paths(config, plan)
+            paths = sweep_paths(config, plan)
             if config.mode != "plan":
-                _preflight(config)
-            _store_plan(plan, config, paths)
+                preflight(config)
+            store_plan(plan, config, paths)
             there = standing(plan, paths.run)
             show_plan(plan, config, there, _places(config, plan), console)
             if config.mode == "plan":
@@ -67,141 +57,37 @@ def execute(config: SweepConfig, console: Console) -> int:
                 return 0
             return _run(config, plan, paths, console, follow=config.mode == "run")
         case "resume":
-            stored, plan, paths = _stored(config)
-            _preflight(stored)
+            stored, plan, paths = stored_sweep(config)
+            preflight(stored)
             return _run(stored, plan, paths, console, follow=True)
         case "status":
-            _, plan, paths = _stored(config)
+            _, plan, paths = stored_sweep(config)
             show_status(plan, paths, console)
             return 0
         case "cancel":
-            _, plan, paths = _stored(config)
+            _, plan, paths = stored_sweep(config)
             return _cancel(plan, paths, console)
         case "simulate":
-            _require_analysis()
+            require_analysis()
             plan = make_plan(config)
-            paths = _paths(config, plan)
-            _store_plan(plan, config, paths)
-            return _simulate(config, plan, paths, console)
+            paths = sweep_paths(config, plan)
+            store_plan(plan, config, paths)
+            return simulate_sweeps(config, plan, paths, console)
         case "recommend":
-            _require_analysis()
-            return _recommend(config, console)
+            require_analysis()
+            return recommend_split(config, console)
+        case "compare":
+            require_analysis()
+            return compare_sweeps(config, console)
         case "calibrate":
-            _require_analysis()
-            console.print(calibrate(*_stored(config)), soft_wrap=True)
+            require_analysis()
+            console.print(calibrate(*stored_sweep(config)), soft_wrap=True)
             return 0
         case _:
-            _require_analysis()
+            require_analysis()
             # What is asked of the records is this command's to say, not the sweep's.
-            stored, plan, paths = _stored(config)
-            return _analyse(replace(stored, analysis=config.analysis), paths, console)
-
-
-def _paths(config: SweepConfig, plan: Plan) -> SweepPaths:
-    sweeps = Path(config.sweeps_dir).absolute()
-    if config.sweep_dir is not None:
-        return SweepPaths(Path(config.sweep_dir).absolute(), sweeps / "runs")
-    name = f"{config.model.name}-{config.task.name}-{plan.plan_id}"
-    return SweepPaths(sweeps / name, sweeps / "runs")
-
-
-def _stored(config: SweepConfig) -> tuple[SweepConfig, Plan, SweepPaths]:
-    """The sweep at `sweep_dir`, or the one that this very config plans."""
-    if config.sweep_dir is not None:
-        root = Path(config.sweep_dir).absolute()
-    else:
-        root = _paths(config, make_plan(config)).root
-    document, stored = read_json(root / "plan.json"), read_json(root / "config.json")
-    if document is None or stored is None:
-        known = sorted(p.parent for p in Path(config.sweeps_dir).glob("*/plan.json"))
-        nearest = f"sweep_dir={known[-1]}" if known else "mode=run, which makes one"
-        raise SettingError("sweep_dir", root, "holds no plan.json", nearest)
-    paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
-    # The plan first: of a sweep made by another version, its format is the thing to tell.
-    plan = plan_from_document(document)
-    return from_mapping(stored), plan, paths
-
-
-def _store_plan(plan: Plan, config: SweepConfig, paths: SweepPaths) -> None:
-    """Write plan.json and config.json. Raises SettingError if the directory is another plan's."""
-    sweeps = paths.runs.parent
-    try:
-        paths.runs.mkdir(parents=True, exist_ok=True)
-        paths.root.mkdir(parents=True, exist_ok=True)
-        existing = read_json(paths.plan)
-        if existing is not None and existing["plan_id"] != plan.plan_id:
-            rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
-            free = f"sweep_dir={paths.root}-{plan.plan_id} (or leave sweep_dir unset)"
-            raise SettingError("sweep_dir", paths.root, rule, free)
-        settings = asdict(config) | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
-        write_json(paths.config, settings)
-        write_text(paths.plan_csv, plan_csv(plan))
-        write_text(paths.plan_page, plan_page(plan, paths.root.name))
-        # Last: whoever finds a plan.json finds the rest.
-        write_json(paths.plan, plan_document(plan, config))
-    except OSError as error:
-        rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
-        raise SettingError("sweep_dir", paths.root, rule, "sweeps_dir=DIRECTORY") from None
-
-
-def _preflight(config: SweepConfig) -> None:
-    """Raise PreflightError with all that this machine lacks, before anything is launched."""
-    from isosweep.launchers.local import visible_gpus
-
-    missing = _missing_packages("torch", "trl", "transformers", "datasets", *_ANALYSIS_PACKAGES)
-    if config.tracking.name == "mlflow":
-        missing += _missing_packages("mlflow")
-    local = config.launcher.name == "local"
-    if local and config.hardware.device == "cuda" and visible_gpus() == 0:
-        remedy = (
-            "run on a GPU machine, submit to a cluster with launcher=slurm, or set hardware=cpu"
-        )
-        missing.append((f"a GPU ({config.hardware.name}) on this machine", remedy))
-    if importlib.util.find_spec("huggingface_hub") is not None:
-        for variant in variants(config):
-            missing += missing_weights(variant.config.model)
-    missing += _not_trainable(config)
-    if missing:
-        raise PreflightError(missing)
-    if not local:
-        from isosweep.launchers.slurm import require_slurm
-
-        require_slurm()
-
-
-# A planning install (`pip install isosweep`) has none of these.
-_ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib")
-
-
-def _missing_packages(*names: str) -> list[tuple[str, str]]:
-    return [
-        (f"the package {name}", "pip install 'isosweep[train]'")
-        for name in names
-        if importlib.util.find_spec(name) is None
-    ]
-
-
-def _require_analysis() -> None:
-    """Raise PreflightError where this installation cannot analyse."""
-    missing = _missing_packages(*_ANALYSIS_PACKAGES)
-    if missing:
-        raise PreflightError(missing)
-
-
-def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
-    """What can be planned and not trained as configured."""
-    found = []
-    if config.generation.name == "vllm":
-        found.append(("generation through vLLM in this version", "set generation=transformers"))
-    if config.hardware.devices_per_run > 1:
-        found.append(("runs on several devices in this version", "set hardware.devices_per_run=1"))
-    slurm = config.launcher.slurm
-    asked = slurm.gpus_per_node or {"gres", "gpus", "gpus_per_task"} & set(slurm.additional)
-    if config.launcher.name == "slurm" and config.hardware.device == "cuda" and not asked:
-        found.append(("GPUs in what each job asks for", "set launcher.slurm.gpus_per_node=1"))
-    if any(variant.config.recipe.lora_rank is not None for variant in variants(config)):
-        found.append(("LoRA in this version", "set recipe.lora_rank=null"))
-    return found
+            stored, plan, paths = stored_sweep(config)
+            return analyse_sweep(replace(stored, analysis=config.analysis), paths, console)
 
 
 def _places(config: SweepConfig, plan: Plan) -> int:
@@ -276,7 +162,7 @@ def _run(
         return _interrupted(config, queue, tracker, paths, console)
     for run_id, reason in queue.failed.items():
         console.print(f"failed: {run_id}: {reason}", style="red", markup=False, soft_wrap=True)
-    _analyse(config, paths, console)
+    analyse_sweep(config, paths, console)
     figures = sorted(paths.analysis.rglob("*.png"))
     report = paths.report if paths.report.exists() else None
     tracker.close("FAILED" if queue.failed else "FINISHED", figures, report)
@@ -323,90 +209,3 @@ def _cancel(plan: Plan, paths: SweepPaths, console: Console) -> int:
         stopped += 1
     console.print(f"{stopped} runs cancelled")
     return 1 if missed else 0
-
-
-def _simulate(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
-    """Say what the plan could find, world by world; `simulation.json` keeps it."""
-    from isosweep.analysis.power import measure_power
-    from isosweep.simulator import worlds
-
-    if len(plan.axes) > 1:
-        raise SettingError("grid.axes", "set", "a simulation has no further axes", "grid.axes=null")
-    settings = config.simulation
-    generations = [cell.num_generations for cell in plan.cells]
-    presets = worlds(
-        settings.midpoint or math.sqrt(plan.budgets[0] * plan.budgets[-1]),
-        smallest_n=min(generations),
-        largest_n=max(generations),
-    )
-    found = []
-    for name in settings.worlds:
-        power = measure_power(
-            plan,
-            presets[name],
-            config.analysis,
-            sweeps=settings.sweeps,
-            seed=settings.seed,
-            num_problems=config.task.num_eval_problems,
-            samples_per_problem=config.evaluation.samples_per_problem,
-        )
-        found.append(power)
-        show_power(power, console)
-    document = {"version": 1, "plan_id": plan.plan_id, "settings": asdict(settings)}
-    write_json(paths.simulation, {**document, "worlds": [asdict(power) for power in found]})
-    console.print(f"simulation: {paths.simulation}", soft_wrap=True)
-    return 0
-
-
-def _recommend(config: SweepConfig, console: Console) -> int:
-    """Say how to split each budget, from what the sweep has measured."""
-    from isosweep.analysis.findings import find
-    from isosweep.analysis.load import load_view
-    from isosweep.analysis.recommend import recommend
-
-    if config.from_sweep is not None:
-        named = Path(config.from_sweep)
-        inside = Path(config.sweeps_dir) / named
-        directory = named if (named / "plan.json").exists() else inside
-        config = replace(config, sweep_dir=str(directory))
-    _, plan, paths = _stored(config)
-    for axes in plan.axes:
-        view = replace(paths, view=config.analysis.view(axes))
-        if view.view:
-            console.print(f"{view.view}:", markup=False)
-        data = load_view(view, config.analysis, axes)
-        findings = find(data, config.analysis)
-        extrapolate = config.analysis.extrapolate
-        found = [
-            recommend(data, findings, budget, extrapolate=extrapolate) for budget in config.budgets
-        ]
-        for split in found:
-            show_recommendation(split, plan.budget_unit, config.analysis.confidence, console)
-        document = {"version": 1, "plan_id": plan.plan_id, "confidence": config.analysis.confidence}
-        split_documents = [asdict(split) for split in found]
-        view.analysis.mkdir(parents=True, exist_ok=True)
-        write_json(view.recommendation, {**document, "recommendations": split_documents})
-        console.print(f"recommendation: {view.recommendation}", soft_wrap=True)
-    return 0
-
-
-def _analyse(config: SweepConfig, paths: SweepPaths, console: Console) -> int:
-    from isosweep.analysis.report import analyse
-
-    plan = plan_from_document(read_json(paths.plan) or {})
-    for axes in plan.axes:
-        view = config.analysis.view(axes)
-        if view:
-            console.print(f"{view}:", markup=False)
-        _tell(analyse(replace(paths, view=view), config.analysis, axes), console)
-    return 0
-
-
-def _tell(analysis: "Analysis", console: Console) -> None:
-    console.print(f"verdict: {analysis.verdict}: {analysis.reason}", markup=False, soft_wrap=True)
-    if analysis.base_reward is not None and analysis.best_reward is not None:
-        console.print(
-            f"held-out reward: {analysis.base_reward:.3f} before training, "
-            f"{analysis.best_reward:.3f} at the best cell"
-        )
-    console.print(f"report: {analysis.report}", soft_wrap=True)

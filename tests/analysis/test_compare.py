@@ -1,0 +1,98 @@
+"""Sweeps beside each other, with planted differences."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.compare import Entry, compare
+from isosweep.analysis.findings import find
+from isosweep.analysis.load import simulated_sweep
+from isosweep.plan import Plan, make_plan
+from isosweep.settings import AnalysisConfig
+from isosweep.simulator import World, simulate_records, worlds
+from tests.conftest import make_config
+
+CONFIG = AnalysisConfig(name="default")
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(
+        make_config(
+            "model=qwen-0.5b",
+            "budget=logspace:1e18:1e21:7",
+            "grid.num_generations=[8,32,128]",
+            "grid.problems_per_batch=[128]",
+            "grid.seeds=[0,1,2]",
+            "grid.tolerance=0.05",
+            "grid.max_epochs=1e6",
+            "grid.max_steps=1e9",
+        )
+    )
+
+
+def world(plan: Plan) -> World:
+    middle = 10.0**19.2
+    return worlds(middle, smallest_n=8, largest_n=128)["quiet"]
+
+
+def entry(plan: Plan, name: str, world: World, parameters: float | None = None) -> Entry:
+    seed = sum(map(ord, name))
+    records = simulate_records(
+        world, plan, np.random.default_rng(seed), num_problems=1000, samples_per_problem=16
+    )
+    data = simulated_sweep(plan, records)
+    return Entry(name=name, data=data, findings=find(data, CONFIG), parameters=parameters)
+
+
+def test_equal_asymptotes_are_refitted_and_leave_the_difference_in_efficiency(plan: Plan) -> None:
+    slow = world(plan)
+    fast = replace(slow, midpoint=slow.midpoint / 3)
+    found = compare([entry(plan, "slow", slow), entry(plan, "fast", fast)], 0.9)
+    by_n = {(law.entry, law.num_generations): law for law in found.cells}
+    agreed = [n for n in (8, 32, 128) if by_n["slow", n].refitted_midpoint is not None]
+    assert len(agreed) >= 2
+    for n in agreed:
+        late, early = by_n["slow", n].refitted_midpoint, by_n["fast", n].refitted_midpoint
+        assert late is not None
+        assert early is not None
+        assert late / early == pytest.approx(3, rel=0.15)
+        assert by_n["slow", n].exponent.median == pytest.approx(slow.exponent, rel=0.15)
+
+
+def test_a_higher_asymptote_is_no_common_one(plan: Plan) -> None:
+    low = world(plan)
+    high = replace(low, gain=low.gain * 1.4)
+    found = compare([entry(plan, "low", low), entry(plan, "high", high)], 0.9)
+    assert all(law.refitted is None for law in found.cells)
+    last = [at for at in found.frontiers if at.entry == "high"][-1]
+    assert last.better is not None
+    assert last.better > 0.99
+    assert all(at.better is None for at in found.frontiers if at.entry == "low")
+
+
+def test_models_of_three_sizes_give_the_law_of_sizes(plan: Plan) -> None:
+    """Rewards made by the law itself: ln(1 - R) = -k(N) ln C + E, k = K / (1 + N0 / N)."""
+
+    def grown(size: float) -> Callable[[np.ndarray], np.ndarray]:
+        k = 0.1 / (1 + 2e9 / size)
+        return lambda compute: 1 - 0.6 * (compute / 1e18) ** -k
+
+    entries = []
+    for size in (0.5e9, 1.5e9, 7e9):
+        made = entry(plan, f"{size:g}", world(plan), size)
+        surface = made.findings.surface
+        assert surface is not None
+        rewards = grown(size)(np.array(surface.budgets))
+        rng = np.random.default_rng(int(size))
+        draws = np.broadcast_to(rewards[None, :, None, None], surface.draws.shape)
+        noisy = draws + 0.001 * rng.standard_normal((len(draws), 1, 1, 1))
+        findings = replace(made.findings, surface=replace(surface, draws=noisy))
+        entries.append(replace(made, findings=findings))
+    law = compare(entries, 0.9).size_law
+    assert law is not None
+    assert law.largest == pytest.approx(0.1, rel=0.05)
+    assert law.half_size == pytest.approx(2e9, rel=0.1)
+    assert compare(entries[:2], 0.9).size_law is None
