@@ -55,10 +55,10 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
 
     entries = []
     sweeps = _named_sweeps(config)
-    for name, stored, plan, paths in sweeps:
+    for name, stored, _, paths in sweeps:
         for variant in variants(stored):
             axes = variant.axes
-            data = load_view(paths, config.analysis, axes if plan.axes != ({},) else None)
+            data = load_view(paths, config.analysis, axes)
             told = [f"{setting}={value}" for setting, value in axes.items()]
             size = float(variant.config.model.architecture.parameters)
             findings = find(data, config.analysis)
