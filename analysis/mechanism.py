@@ -14,6 +14,7 @@ from isosweep.analysis.load import Curve, FloatArray, SweepData
 
 # Standard errors beyond which a problem counts as changed; one side is crossed by chance in 2.3%.
 CHANGED = 2.0
+CHANCE = 0.0228
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +92,64 @@ def _at(curve: Curve, budget: float) -> FloatArray:
 
 def _pooled(successes: list[FloatArray], samples: int) -> FloatArray:
     return np.asarray(np.sum(successes, axis=0) / samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """avg@k, best@k (any sample right) and worst@k (all right), mean over runs of one (n, B)."""
+
+    num_generations: int
+    problems_per_batch: int
+    num_seeds: int
+    samples_per_problem: int
+    avg: float
+    best: float
+    worst: float
+
+
+def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[Scores, ...]:
+    """One for each n at its best B, at the largest budget, over the runs that were read there."""
+    if not frontier.budgets:
+        return ()
+    at = frontier.budgets[-1]
+    read = {
+        r.cell.run_id for r in data.readings if r.cell.budget == at.budget and r.reward is not None
+    }
+    found = []
+    for choice in at.choices:
+        where = (choice.num_generations, choice.cell.problems_per_batch)
+        curves = [
+            curve.until_collapse()
+            for curve in data.curves
+            if curve.run.run_id in read
+            and (curve.run.num_generations, curve.run.problems_per_batch) == where
+        ]
+        if len({curve.samples_per_problem for curve in curves}) == 1:
+            rows = [(_at(curve, at.budget), curve.samples_per_problem) for curve in curves]
+            found.append(_scores(where, rows))
+    return tuple(found)
+
+
+def base_scores(data: SweepData) -> Scores | None:
+    """The base model's, from the first run with a record at step 0; it is the same in all."""
+    for curve in data.curves:
+        if curve.base_reward is not None:
+            where = (curve.run.num_generations, curve.run.problems_per_batch)
+            return _scores(where, [(curve.successes[0].astype(float), curve.samples_per_problem)])
+    return None
+
+
+def _scores(where: tuple[int, int], rows: list[tuple[FloatArray, int]]) -> Scores:
+    """`rows`: successes (problems,) and samples per problem of each run.
+
+    Scored run by run: best@k over the samples of several runs together would be another k.
+    """
+    return Scores(
+        num_generations=where[0],
+        problems_per_batch=where[1],
+        num_seeds=len(rows),
+        samples_per_problem=rows[0][1],
+        avg=float(np.mean([successes.mean() / k for successes, k in rows])),
+        best=float(np.mean([(successes > 0).mean() for successes, _ in rows])),
+        worst=float(np.mean([(successes == k).mean() for successes, k in rows])),
+    )
