@@ -22,9 +22,10 @@ _NEUTRAL_AND_NAMED = {
 }
 
 # Viridis (matplotlib, CC0) at even steps: readable in grey and for the colour-blind. On white its
-# yellow end is left out, on black its purple one: neither would be seen.
+# yellow end is left out; on black it starts from a light blue instead of purple: neither end
+# would be seen.
 _ON_WHITE = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0b21a")
-_ON_BLACK = ("#2f7f9a", "#26928c", "#20a486", "#42be71", "#75d054", "#b8de29", "#fde725")
+_ON_BLACK = ("#4a6fd0", "#3489b5", "#20a486", "#42be71", "#75d054", "#b8de29", "#fde725")
 _STEPS = 120
 
 

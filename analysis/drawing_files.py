@@ -35,7 +35,7 @@ _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 # Ids in an SVG are hashes with a salt, random unless it is set; a name may hold a dollar sign.
-_SETTINGS = {"svg.hashsalt": "isosweep", "text.parse_math": False, "pdf.fonttype": 42}
+_SETTINGS: Any = {"svg.hashsalt": "isosweep", "text.parse_math": False, "pdf.fonttype": 42}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,8 @@ def _draw(figure: Figure, tone: _Tone) -> matplotlib.figure.Figure:
         _band(axes, band)
     for series in figure.series:
         _series(axes, series)
-    if any(part.label for part in (*figure.series, *figure.bands)):
+    labels = [series.label for series in figure.series] + [band.label for band in figure.bands]
+    if any(labels):
         axes.legend(
             loc="center left",
             bbox_to_anchor=(1.01, 0.5),
@@ -183,7 +184,8 @@ def _heat_map(drawn: matplotlib.figure.Figure, axes: Axes, heat_map: HeatMap, to
     axes.set_xticks(range(len(heat_map.columns)), heat_map.columns)
     axes.set_yticks(range(len(heat_map.rows)), heat_map.rows)
     grounds = [
-        [to_hex(image.to_rgba(v)) if np.isfinite(v) else tone.ground for v in row] for row in values
+        [to_hex(tuple(image.to_rgba(v))) if np.isfinite(v) else tone.ground for v in row]
+        for row in values
     ]
     _cell_texts(axes, heat_map.text, grounds)
     if high > low:

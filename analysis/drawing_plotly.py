@@ -153,7 +153,7 @@ def _series(series: Series) -> Any:
 
 
 def _marker(series: Series) -> dict[str, Any]:
-    marker = {
+    marker: dict[str, Any] = {
         "color": series.color,
         "symbol": _MARKERS[series.marker or "circle"],
         "size": series.size if series.marker else 0,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isosweep.analysis.frontier import Frontier
+from isosweep.analysis.frontier import Choice, Frontier
 from isosweep.analysis.load import Curve, FloatArray, SweepData
 
 # Standard errors beyond which a problem counts as changed; one side is crossed by chance in 2.3%.
@@ -45,19 +45,28 @@ def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange,
     at = frontier.budgets[-1]
     changes = []
     for choice in at.choices:
-        n, B = choice.num_generations, choice.cell.problems_per_batch
         curves = [
-            curve
-            for curve in data.curves
-            if (curve.run.num_generations, curve.run.problems_per_batch) == (n, B)
-            and curve.base_reward is not None
-            and np.any(curve.compute > 0)
+            curve for curve in _read_at(data, at.budget, choice) if curve.base_reward is not None
         ]
         # Runs whose records were left out may have other problems: they cannot be put together.
         sizes = {curve.successes.shape[1] for curve in curves}
         if len(sizes) == 1:
             changes.append(_change(curves, at.budget))
     return tuple(changes)
+
+
+def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
+    """The runs behind a choice: those that have come to the budget, and had not collapsed."""
+    read = {
+        r.cell.run_id for r in data.readings if r.cell.budget == budget and r.reward is not None
+    }
+    where = (choice.num_generations, choice.cell.problems_per_batch)
+    return [
+        curve.until_collapse()
+        for curve in data.curves
+        if curve.run.run_id in read
+        and (curve.run.num_generations, curve.run.problems_per_batch) == where
+    ]
 
 
 def _change(curves: list[Curve], budget: float) -> ProblemChange:
@@ -112,18 +121,10 @@ def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[Scores, ...]:
     if not frontier.budgets:
         return ()
     at = frontier.budgets[-1]
-    read = {
-        r.cell.run_id for r in data.readings if r.cell.budget == at.budget and r.reward is not None
-    }
     found = []
     for choice in at.choices:
         where = (choice.num_generations, choice.cell.problems_per_batch)
-        curves = [
-            curve.until_collapse()
-            for curve in data.curves
-            if curve.run.run_id in read
-            and (curve.run.num_generations, curve.run.problems_per_batch) == where
-        ]
+        curves = _read_at(data, at.budget, choice)
         if len({curve.samples_per_problem for curve in curves}) == 1:
             rows = [(_at(curve, at.budget), curve.samples_per_problem) for curve in curves]
             found.append(_scores(where, rows))

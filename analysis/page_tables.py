@@ -216,9 +216,8 @@ def missing_runs(data: SweepData) -> str:
             status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
         rows.append((curve.run.run_id, status, reason, _number(reached, ".4g"), budgets))
     head = ("run", "status", "reason", "compute reached", "budgets not reached")
-    text = (
-        html_table(head, rows, words=(0, 1, 2)) if rows else "<p>No run failed or is missing.</p>"
-    )
+    table = html_table(head, rows, words=(0, 1, 2))
+    text = table if rows else "<p>No run failed or is missing.</p>"
     if any(curve.collapsed_at is not None for curve in data.curves):
         text += (
             "<p>A run has collapsed if it ends having lost half of its best gain for good. Its "

@@ -46,7 +46,10 @@ def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     crowded = len(batches) > _MOST_DASHES
     dashes = {B: "solid" if crowded else _DASHES[i] for i, B in enumerate(batches)}
     series = [_run_series(data, curve, colors, dashes) for curve in data.curves]
+    trained = {c.run.num_generations for c in data.curves if np.any(c.compute > 0)}
     for n in generations:
+        if n not in trained:
+            continue
         if crowded:
             series.append(_mean_series(frontier, n, None, colors[n], "solid"))
         else:
@@ -241,6 +244,8 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     series = []
     for n, color in colors.items():
         mine = [(at.budget, c) for at in budgets for c in at.choices if c.num_generations == n]
+        if not mine:
+            continue
         series.append(
             Series(
                 x=tuple(budget for budget, _ in mine),

@@ -30,8 +30,11 @@ ANALYSIS_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What came of a sweep. `summary`: sentences; `figures`: all files. `base_reward`: mean over runs before training; `best_reward`: the
-    best mean over seeds at the largest budget that was read. Both None without records."""
+    """What came of a sweep. `summary`: sentences; `figures`: all files.
+
+    `base_reward`: mean over runs before training; `best_reward`: the mean over seeds of the best
+    cell at the largest budget that was read. Both None without records.
+    """
 
     verdict: Verdict
     reason: str
