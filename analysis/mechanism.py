@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isosweep.analysis.frontier import Frontier
+from isosweep.analysis.frontier import Choice, Frontier
 from isosweep.analysis.load import Curve, FloatArray, SweepData
 
 # Standard errors beyond which a problem counts as changed; one side is crossed by chance in 2.3%.
 CHANGED = 2.0
+CHANCE = 0.0228
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +45,28 @@ def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange,
     at = frontier.budgets[-1]
     changes = []
     for choice in at.choices:
-        n, B = choice.num_generations, choice.cell.problems_per_batch
         curves = [
-            curve
-            for curve in data.curves
-            if (curve.run.num_generations, curve.run.problems_per_batch) == (n, B)
-            and curve.base_reward is not None
-            and np.any(curve.compute > 0)
+            curve for curve in _read_at(data, at.budget, choice) if curve.base_reward is not None
         ]
         # Runs whose records were left out may have other problems: they cannot be put together.
         sizes = {curve.successes.shape[1] for curve in curves}
         if len(sizes) == 1:
             changes.append(_change(curves, at.budget))
     return tuple(changes)
+
+
+def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
+    """The runs behind a choice: those that have come to the budget, and had not collapsed."""
+    read = {
+        r.cell.run_id for r in data.readings if r.cell.budget == budget and r.reward is not None
+    }
+    where = (choice.num_generations, choice.cell.problems_per_batch)
+    return [
+        curve.until_collapse()
+        for curve in data.curves
+        if curve.run.run_id in read
+        and (curve.run.num_generations, curve.run.problems_per_batch) == where
+    ]
 
 
 def _change(curves: list[Curve], budget: float) -> ProblemChange:
@@ -91,3 +101,56 @@ def _at(curve: Curve, budget: float) -> FloatArray:
 
 def _pooled(successes: list[FloatArray], samples: int) -> FloatArray:
     return np.asarray(np.sum(successes, axis=0) / samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """avg@k, best@k (any sample right) and worst@k (all right), mean over runs of one (n, B)."""
+
+    num_generations: int
+    problems_per_batch: int
+    num_seeds: int
+    samples_per_problem: int
+    avg: float
+    best: float
+    worst: float
+
+
+def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[Scores, ...]:
+    """One for each n at its best B, at the largest budget, over the runs that were read there."""
+    if not frontier.budgets:
+        return ()
+    at = frontier.budgets[-1]
+    found = []
+    for choice in at.choices:
+        where = (choice.num_generations, choice.cell.problems_per_batch)
+        curves = _read_at(data, at.budget, choice)
+        if len({curve.samples_per_problem for curve in curves}) == 1:
+            rows = [(_at(curve, at.budget), curve.samples_per_problem) for curve in curves]
+            found.append(_scores(where, rows))
+    return tuple(found)
+
+
+def base_scores(data: SweepData) -> Scores | None:
+    """The base model's, from the first run with a record at step 0; it is the same in all."""
+    for curve in data.curves:
+        if curve.base_reward is not None:
+            where = (curve.run.num_generations, curve.run.problems_per_batch)
+            return _scores(where, [(curve.successes[0].astype(float), curve.samples_per_problem)])
+    return None
+
+
+def _scores(where: tuple[int, int], rows: list[tuple[FloatArray, int]]) -> Scores:
+    """`rows`: successes (problems,) and samples per problem of each run.
+
+    Scored run by run: best@k over the samples of several runs together would be another k.
+    """
+    return Scores(
+        num_generations=where[0],
+        problems_per_batch=where[1],
+        num_seeds=len(rows),
+        samples_per_problem=rows[0][1],
+        avg=float(np.mean([successes.mean() / k for successes, k in rows])),
+        best=float(np.mean([(successes > 0).mean() for successes, _ in rows])),
+        worst=float(np.mean([(successes == k).mean() for successes, k in rows])),
+    )

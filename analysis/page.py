@@ -1,39 +1,40 @@
 """The report as one HTML page that needs nothing but itself. Every value is escaped."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from plotly.offline import get_plotlyjs
+from plotly.utils import PlotlyJSONEncoder
 
-from isosweep.analysis.drawing import to_plotly
-from isosweep.analysis.figure import Figure
+from isosweep.analysis.colors import DARK
+from isosweep.analysis.drawing_plotly import to_plotly
+from isosweep.analysis.figure import Figure, LeftOut
 from isosweep.analysis.findings import Findings
-from isosweep.analysis.fits import Estimate, Fit
-from isosweep.analysis.frontier import Frontier
-from isosweep.analysis.load import CellReading, SweepData
-from isosweep.analysis.mechanism import CHANGED, ProblemChange
-from isosweep.analysis.plots import UNITS
-from isosweep.analysis.validation import Validation
+from isosweep.analysis.load import SweepData
+from isosweep.analysis.page_tables import (
+    asymptote_table,
+    cell_table,
+    change_table,
+    fit_table,
+    frontier_table,
+    html_table,
+    missing_runs,
+    validation_text,
+)
+from isosweep.analysis.plots import Figures
+from isosweep.analysis.plots_axes import UNITS
+from isosweep.analysis.summary import summarise
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #111; max-width: 1020px; margin: 2em auto;
-       padding: 0 1em; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
-.verdict { border-left: 6px solid #365c8d; background: #f2f5f9; padding: .8em 1.2em; }
-.verdict strong { font-size: 1.25em; }
-figure { margin: 1.5em 0; } figcaption { color: #444; font-size: .9em; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85em; }
-th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid #ddd; }
-th { border-bottom: 2px solid #888; } td.word, th.word { text-align: left; }
-"""
-_MISSING = "–"
+_HERE = Path(__file__).parent
 
 
 def render_page(
     data: SweepData,
     findings: Findings,
-    figures: Sequence[Figure],
+    figures: Figures,
     settings: Mapping[str, Any],
 ) -> str:
     """The whole page. `settings`: names and values shown in the last table."""
@@ -46,31 +47,37 @@ def render_page(
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width">',
         f"<title>{escape(title)}</title>",
-        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>",
+        f"<style>{_own_file('page.css')}</style><script>{get_plotlyjs()}</script></head><body>",
+        '<button id="colors" type="button" title="light, dark, or as the system has it">'
+        "colours: auto</button>",
         f"<h1>{escape(title)}</h1>",
+        f'<p class="summary">{escape(" ".join(summarise(data, findings)))}</p>',
         f'<div class="verdict"><strong>{escape(saturation.verdict)}</strong>',
         f"<p>{escape(saturation.reason)}</p></div>",
-        *(_figure(figure) for figure in figures),
+        *(_figure(figure) for figure in figures.drawn),
+        _left_out(figures.left_out),
         "<h2>Frontier</h2>",
-        _frontier_table(data, frontier),
+        frontier_table(data, frontier),
         "<h2>Cells</h2>",
         f"<p>Compute in {escape(UNITS[data.plan.budget_unit])}; ~ marks a reading interpolated "
         "in log compute between two records.</p>",
-        _cell_table(data),
+        cell_table(data),
         "<h2>Problems</h2>",
-        _change_table(findings.changes),
+        change_table(findings.changes),
         "<h2>Forecast check</h2>",
-        _validation(findings.validation, UNITS[data.plan.budget_unit]),
+        validation_text(findings.validation, UNITS[data.plan.budget_unit]),
         "<h2>Fits</h2>",
         "<p>R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), one fit a run; ± standard error. "
         "Parameters that the records do not identify are left out.</p>",
-        _fit_table(data, findings.fits),
+        fit_table(data, findings.fits),
         "<h2>Asymptotes</h2>",
-        _asymptote_table(findings),
+        asymptote_table(findings),
         "<h2>Runs and cells that are missing</h2>",
-        _missing(data),
+        missing_runs(data),
         "<h2>Settings</h2>",
-        _table(("setting", "value"), settings.items(), words=(0, 1)),
+        html_table(("setting", "value"), settings.items(), words=(0, 1)),
+        _data("dark-colors", "", DARK),
+        f"<script>{_own_file('page.js')}</script>",
         "</body></html>",
     ]
     return "\n".join(parts)
@@ -86,228 +93,31 @@ def _name(data: SweepData, group: str) -> str:
     return str(known.get(group, f"unnamed {group}"))
 
 
+def _own_file(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
 def _figure(figure: Figure) -> str:
-    drawn = to_plotly(figure).to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        div_id=f"figure-{figure.name}",
-        config={"displaylogo": False, "responsive": True},
-    )
-    return f"<figure>{drawn}<figcaption>{escape(figure.caption)}</figcaption></figure>"
-
-
-def _table(
-    head: Sequence[str], rows: Iterable[Sequence[object]], *, words: Sequence[int] = ()
-) -> str:
-    """A table; columns whose index is in `words` are set left."""
-
-    def cells(tag: str, values: Sequence[object]) -> str:
-        return "".join(_cell(tag, value, word=i in words) for i, value in enumerate(values))
-
-    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    place = f"figure-{figure.name}"
+    described = to_plotly(figure).to_plotly_json()
     return (
-        f'<div class="wide"><table><thead><tr>{cells("th", head)}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<figure><div class="plot" id="{place}" role="img" aria-label="{escape(figure.title)}">'
+        f"</div>{_data('', place, described)}"
+        f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
     )
 
 
-def _cell(tag: str, value: object, *, word: bool) -> str:
-    kind = ' class="word"' if word else ""
-    return f"<{tag}{kind}>{escape(str(value))}</{tag}>"
+def _data(name: str, place: str, value: object) -> str:
+    """JSON for the page's script, under an id or as the figure of a place."""
+    which = f'class="figure" data-place="{place}"' if place else f'id="{name}"'
+    text = json.dumps(value, cls=PlotlyJSONEncoder, separators=(",", ":"))
+    # Inside a script element only "<" can end the data or begin a comment.
+    text = text.replace("<", "\\u003c")
+    return f'<script type="application/json" {which}>{text}</script>'
 
 
-def _number(value: float | None, form: str) -> str:
-    return _MISSING if value is None else format(value, form)
-
-
-def _frontier_table(data: SweepData, frontier: Frontier) -> str:
-    rows = [
-        (
-            f"{at.budget:.3g}",
-            choice.num_generations,
-            choice.cell.problems_per_batch,
-            choice.num_batches_tried,
-            choice.cell.num_steps,
-            choice.cell.num_seeds,
-            f"{choice.cell.mean:.4f}",
-            _number(choice.expected, ".4f"),
-            _range(choice.interval),
-            f"{choice.loss:.4f}",
-            _number(choice.loss_upper, ".4f"),
-            _number(choice.probability_best, ".2f"),
-            "yes" if choice.indistinguishable else "no",
-        )
-        for at in frontier.budgets
-        for choice in at.choices
-    ]
-    spread = (
-        "Seed spread is not known: intervals and bounds are left out."
-        if not frontier.degrees_of_freedom
-        else "Measured: mean over seeds. Expected, its interval and all to its right: by the "
-        "reward surface over compute, n and B. Standard deviation between seeds "
-        f"({frontier.degrees_of_freedom} degrees of freedom): "
-        + "; ".join(
-            f"{at.seed_sd:.4f} at {at.budget:.3g}"
-            for at in frontier.budgets
-            if at.seed_sd is not None
-        )
-        + "."
-    )
-    head = (
-        f"budget ({UNITS[data.plan.budget_unit]})",
-        "n",
-        "best B",
-        "B tried",
-        "T",
-        "seeds",
-        "measured",
-        "expected",
-        f"interval ({frontier.confidence:.0%})",
-        "loss to best",
-        f"loss at most ({frontier.confidence:.0%})",
-        "P(best)",
-        "may be best",
-    )
-    return f"<p>{escape(spread)}</p>{_table(head, rows)}"
-
-
-def _range(ends: tuple[float, float] | None) -> str:
-    return _MISSING if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
-
-
-def _cell_table(data: SweepData) -> str:
-    """One row per (budget, n, B), with a column of rewards for every seed."""
-    seeds = sorted({cell.seed for cell in data.plan.cells})
-    grouped: dict[tuple[float, int, int], dict[int, CellReading]] = {}
-    for reading in data.readings:
-        cell = reading.cell
-        key = (cell.budget, cell.num_generations, cell.problems_per_batch)
-        grouped.setdefault(key, {})[cell.seed] = reading
-    rows = []
-    for (budget, n, B), by_seed in sorted(grouped.items()):
-        cell = next(iter(by_seed.values())).cell
-        row: list[object] = [f"{budget:.3g}", n, B, cell.num_steps, f"{cell.planned_compute:.4g}"]
-        readings = [by_seed.get(seed) for seed in seeds]
-        row += [_number(r.measured_compute if r else None, ".4g") for r in readings]
-        row += [_reward(r) for r in readings]
-        rows.append(row)
-    head = [
-        *("budget", "n", "B", "T", "planned"),
-        *(f"measured, seed {seed}" for seed in seeds),
-        *(f"reward, seed {seed}" for seed in seeds),
-    ]
-    return _table(head, rows)
-
-
-def _reward(reading: CellReading | None) -> str:
-    if reading is None or reading.reward is None:
-        return _MISSING
-    return ("~" if reading.reading == "interpolated" else "") + f"{reading.reward:.4f}"
-
-
-def _change_table(changes: Sequence[ProblemChange]) -> str:
-    head = ("n", "B", "seeds", "none right", "all right", "better", "worse", "gained", "lost")
-    rows = [
-        (
-            change.num_generations,
-            change.problems_per_batch,
-            change.num_seeds,
-            *(f"{share:.1%}" for share in (change.none, change.all, change.better, change.worse)),
-            *(f"{reward:.4f}" for reward in (change.gained, change.lost)),
-        )
-        for change in changes
-    ]
-    text = (
-        "<p>At the largest budget against the base model, for each n at its best B, seeds "
-        "together. None, all: share of problems of which no sample, every sample is right. "
-        f"Better, worse: success rates that differ by more than {CHANGED:g} standard errors; "
-        "chance alone would put about 2% on either side. Gained, lost: rises and falls of all "
-        "problems' rates, whose difference is the change of the reward.</p>"
-    )
-    return text + _table(head, rows)
-
-
-def _validation(validation: Validation | None, unit: str) -> str:
-    if validation is None:
-        return "<p>Two budgets that the same runs have reached are needed.</p>"
-    return (
-        f"<p>From the records up to {validation.known:.3g} {escape(unit)}, the reward at "
-        f"{validation.budget:.3g} was forecast for {validation.num_runs} runs: root mean square "
-        f"error {validation.rmse:.4f} (if it had stayed where it was: "
-        f"{validation.persistence_rmse:.4f}), mean error {validation.bias:+.4f}; "
-        f"{validation.covered:.0%} lay inside their {validation.confidence:.0%} intervals, which "
-        f"were {validation.width:.3f} wide on average.</p>"
-    )
-
-
-def _fit_table(data: SweepData, fits: Sequence[Fit]) -> str:
-    runs = {run.run_id: run for run in data.plan.runs}
-
-    def estimate(value: Estimate | None) -> str:
-        return _MISSING if value is None else f"{value.value:.3g} ± {value.standard_error:.2g}"
-
-    rows = [
-        (
-            runs[fit.run_id].num_generations,
-            runs[fit.run_id].problems_per_batch,
-            runs[fit.run_id].seed,
-            fit.num_records,
-            _number(fit.base_reward, ".4f"),
-            estimate(fit.asymptote),
-            estimate(fit.midpoint),
-            estimate(fit.exponent),
-            _number(fit.reduced_chi2, ".2f"),
-            fit.status.value,
-        )
-        for fit in fits
-    ]
-    head = ("n", "B", "seed", "records", "R0", "A", "C_mid", "B (exponent)", "chi²/dof", "status")
-    return _table(head, rows, words=(9,))
-
-
-def _asymptote_table(findings: Findings) -> str:
-    rows = [
-        (
-            found.num_generations,
-            found.problems_per_batch,
-            f"{found.num_identified} of {found.num_seeds}",
-            _number(found.value, ".4f"),
-            _range(None if found.low is None or found.high is None else (found.low, found.high)),
-        )
-        for found in findings.asymptotes
-    ]
-    text = (
-        "<p>A of every (n, B): mean over seeds and Student interval at "
-        f"{findings.frontier.confidence:.0%}; given where all seeds, two or more, identify it.</p>"
-    )
-    return text + _table(("n", "B", "seeds that identify A", "A", "interval"), rows)
-
-
-def _missing(data: SweepData) -> str:
-    missing = [r.cell for r in data.readings if r.reading in ("missing", "collapsed")]
-    rows = []
-    for curve in data.curves:
-        lacking = [c.budget for c in missing if c.run_id == curve.run.run_id]
-        if not lacking and curve.status != "failed":
-            continue
-        reached = float(curve.compute[-1]) if curve.compute.size else None
-        budgets = ", ".join(f"{budget:.3g}" for budget in lacking) or "none"
-        reason = curve.status_reason or ""
-        status = curve.status or "never started"
-        if curve.collapsed_at is not None:
-            status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
-        rows.append((curve.run.run_id, status, reason, _number(reached, ".4g"), budgets))
-    head = ("run", "status", "reason", "compute reached", "budgets not reached")
-    text = _table(head, rows, words=(0, 1, 2)) if rows else "<p>No run failed or is missing.</p>"
-    if any(curve.collapsed_at is not None for curve in data.curves):
-        text += (
-            "<p>A run has collapsed if it ends having lost half of its best gain for good. Its "
-            "records from there on are left out of frontier and fits: what is said of an n is "
-            "said of runs that hold on, and how many did not is part of the answer.</p>"
-        )
-    if data.plan.rejected:
-        text += f"<p>Candidates that the plan rejected: {len(data.plan.rejected)}.</p>"
-    if data.problems:
-        items = "".join(f"<li>{escape(problem)}</li>" for problem in data.problems)
-        text += f"<p>Lines and files that could not be used:</p><ul>{items}</ul>"
-    return text
+def _left_out(figures: Sequence[LeftOut]) -> str:
+    if not figures:
+        return ""
+    told = "; ".join(f"{figure.name} ({figure.reason})" for figure in figures)
+    return f'<p class="aside">Figures left out: {escape(told)}.</p>'

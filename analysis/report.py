@@ -1,7 +1,6 @@
 """Analyses a sweep and writes what came of it: fits, frontier, figures and the report."""
 
-import csv
-import io
+import json
 import math
 import platform
 from collections.abc import Mapping
@@ -11,33 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from isosweep import __version__
-from isosweep.analysis.drawing import write_png
+from isosweep.analysis.drawing_files import write_figure
 from isosweep.analysis.findings import Findings, find
 from isosweep.analysis.fits import Fit
 from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.load import SweepData, load_view
 from isosweep.analysis.page import render_page
-from isosweep.analysis.plots import describe_figures
+from isosweep.analysis.plots import Figures, describe_figures
 from isosweep.analysis.saturation import Saturation, Verdict
+from isosweep.analysis.summary import base_reward, summarise
+from isosweep.analysis.tables import all_tables, to_csv
 from isosweep.files import JsonObject, write_json, write_text
 from isosweep.paths import SweepPaths
 from isosweep.settings import AnalysisConfig
 
 # 2: the reward surface, laws of n*(C), asymptotes over seeds.
 ANALYSIS_VERSION = 2
-CSV_COLUMNS = (
-    *("budget", "n", "B", "T", "seed", "run_id"),
-    *("planned_compute", "measured_compute", "reward", "reading"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What came of a sweep. `base_reward`: mean over runs before training; `best_reward`: the
-    best mean over seeds at the largest budget that was read. Both None without records."""
+    """What came of a sweep. `summary`: sentences; `figures`: all files.
+
+    `base_reward`: mean over runs before training; `best_reward`: the mean over seeds of the best
+    cell at the largest budget that was read. Both None without records.
+    """
 
     verdict: Verdict
     reason: str
+    summary: tuple[str, ...]
     saturation: Saturation
     frontier: Frontier
     fits: tuple[Fit, ...]
@@ -59,57 +60,47 @@ def analyse(
     data = load_view(paths, config, axes)
     findings = find(data, config)
     frontier, saturation = findings.frontier, findings.saturation
-    figures = describe_figures(data, frontier, saturation)
-    paths.figures.mkdir(parents=True, exist_ok=True)
-    drawn = []
-    for figure in figures:
-        drawn.append(paths.figures / f"{figure.name}.png")
-        write_png(figure, drawn[-1])
+    figures = describe_figures(data, findings)
+    drawn = _write_figures(figures, paths.figures)
     versions = {
         "isosweep": __version__,
         "python": platform.python_version(),
         **{package: version(package) for package in ("numpy", "scipy", "plotly", "matplotlib")},
     }
     write_json(paths.fits, fits_document(data, config, findings, versions))
-    write_text(paths.frontier, cells_csv(data))
+    for table in all_tables(data, findings):
+        write_text(paths.table(table.name), to_csv(table))
     settings = _settings(data, config, versions)
     write_text(paths.report, render_page(data, findings, figures, settings))
-    bases = [curve.base_reward for curve in data.curves if curve.base_reward is not None]
     return Analysis(
         verdict=saturation.verdict,
         reason=saturation.reason,
+        summary=summarise(data, findings),
         saturation=saturation,
         frontier=frontier,
         fits=findings.fits,
-        base_reward=math.fsum(bases) / len(bases) if bases else None,
+        base_reward=base_reward(data),
         best_reward=frontier.budgets[-1].best.cell.mean if frontier.budgets else None,
-        figures=tuple(drawn),
+        figures=drawn,
         report=paths.report,
     )
 
 
-def cells_csv(data: SweepData) -> str:
-    """One row per cell, numbers in full precision; empty where a cell is missing."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for reading in data.readings:
-        cell = reading.cell
-        writer.writerow(
-            (
-                cell.budget,
-                cell.num_generations,
-                cell.problems_per_batch,
-                cell.num_steps,
-                cell.seed,
-                cell.run_id,
-                cell.planned_compute,
-                reading.measured_compute,
-                reading.reward,
-                reading.reading,
-            )
-        )
-    return text.getvalue()
+def _write_figures(figures: Figures, directory: Path) -> tuple[Path, ...]:
+    """Write all figures, and remove those of an earlier analysis that are no longer drawn."""
+    directory.mkdir(parents=True, exist_ok=True)
+    drawn = [path for figure in figures.drawn for path in write_figure(figure, directory)]
+    for path in directory.iterdir():
+        if path not in drawn and path.suffix in (".png", ".svg", ".pdf"):
+            path.unlink()
+    return tuple(drawn)
+
+
+def fits_schema() -> JsonObject:
+    """The JSON Schema (draft 2020-12) that every fits.json holds to."""
+    path = Path(__file__).parent / "fits.schema.json"
+    schema: JsonObject = json.loads(path.read_text(encoding="utf-8"))
+    return schema
 
 
 def fits_document(

@@ -124,7 +124,11 @@ class SweepPaths:
 
     @property
     def frontier(self) -> Path:
-        return self.analysis / "frontier.csv"
+        return self.table("frontier")
+
+    def table(self, name: str) -> Path:
+        """One of the analysis's tables: frontier, choices, asymptotes, fits, problem_changes."""
+        return self.analysis / f"{name}.csv"
 
     @property
     def figures(self) -> Path:
