@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from threadpoolctl import threadpool_limits
+
 from isosweep.analysis.asymptotes import Asymptote, asymptotes
 from isosweep.analysis.fits import Fit, fit_curves
 from isosweep.analysis.frontier import Frontier, fit_frontier
@@ -46,7 +48,9 @@ def find(data: SweepData, config: AnalysisConfig) -> Findings:
 def judge(data: SweepData, config: AnalysisConfig) -> tuple[Surface | None, Frontier, Saturation]:
     """The reward surface, the frontier, and the verdict by `config.method`."""
     means = gather_means(data.readings)
-    surface = None if means is None else fit_surface(means)
+    # Hundreds of small factorisations: on a busy machine threads cost 50 times what they save.
+    with threadpool_limits(limits=1, user_api="blas"):
+        surface = None if means is None else fit_surface(means)
     frontier = fit_frontier(data.readings, means, surface, config.confidence)
     if config.method == "playbook":
         playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])

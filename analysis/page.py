@@ -43,18 +43,10 @@ def render_page(
     metric = [] if data.metric == "avg" else [f"{data.metric}@k"]
     title = "isosweep: " + ", ".join([_name(data, "model"), _name(data, "task"), *axes, *metric])
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{_own_file('page.css')}</style><script>{get_plotlyjs()}</script></head><body>",
-        '<button id="colors" type="button" title="light, dark, or as the system has it">'
-        "colours: auto</button>",
-        f"<h1>{escape(title)}</h1>",
         f'<p class="summary">{escape(" ".join(summarise(data, findings)))}</p>',
         f'<div class="verdict"><strong>{escape(saturation.verdict)}</strong>',
         f"<p>{escape(saturation.reason)}</p></div>",
-        *(_figure(figure) for figure in figures.drawn),
+        *(html_figure(figure) for figure in figures.drawn),
         _left_out(figures.left_out),
         "<h2>Frontier</h2>",
         frontier_table(data, frontier),
@@ -76,11 +68,28 @@ def render_page(
         missing_runs(data),
         "<h2>Settings</h2>",
         html_table(("setting", "value"), settings.items(), words=(0, 1)),
-        _data("dark-colors", "", DARK),
-        f"<script>{_own_file('page.js')}</script>",
-        "</body></html>",
     ]
-    return "\n".join(parts)
+    return html_page(title, parts)
+
+
+def html_page(title: str, parts: Sequence[str]) -> str:
+    """A whole page under `title`, which follows the reader's light or dark colours."""
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{_own_file('page.css')}</style><script>{get_plotlyjs()}</script></head><body>",
+            '<button id="colors" type="button" title="light, dark, or as the system has it">'
+            "colours: auto</button>",
+            f"<h1>{escape(title)}</h1>",
+            *parts,
+            _data("dark-colors", "", DARK),
+            f"<script>{_own_file('page.js')}</script>",
+            "</body></html>",
+        ]
+    )
 
 
 def _name(data: SweepData, group: str) -> str:
@@ -97,7 +106,7 @@ def _own_file(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def _figure(figure: Figure) -> str:
+def html_figure(figure: Figure) -> str:
     place = f"figure-{figure.name}"
     described = to_plotly(figure).to_plotly_json()
     return (

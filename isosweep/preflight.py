@@ -7,7 +7,7 @@ from isosweep.errors import PreflightError
 from isosweep.models import missing_weights
 
 # A planning install (`pip install isosweep`) has none of these.
-ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib")
+ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl")
 
 
 def preflight(config: SweepConfig) -> None:
