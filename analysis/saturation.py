@@ -88,8 +88,9 @@ def find_saturation(frontier: Frontier, surface: Surface | None, margin: float) 
         return Saturation(verdict="not identified", reason=reason, optima=optima)
     grid = np.log2(_grid(frontier))
     laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, frontier.confidence)
-    harmless = _harmless(frontier, surface, margin)
-    verdict, reason = _judge(frontier, surface, optima, laws, harmless, margin)
+    worst = _losses(frontier, surface)
+    harmless = _harmless(frontier, worst, margin)
+    verdict, reason = _judge(frontier, surface, optima, laws, (worst, harmless), margin)
     return Saturation(
         verdict=verdict,
         reason=reason,
@@ -181,23 +182,24 @@ def _too_little(frontier: Frontier) -> str | None:
     return None
 
 
-def _losses(frontier: Frontier, surface: Surface) -> tuple[tuple[int, ...], FloatArray]:
-    """The n measured at every budget, and what each costs at its worst budget: (draws, n)."""
-    measured = [set(at.measured) for at in frontier.budgets]
-    everywhere = tuple(sorted(set.intersection(*measured)))
-    worst = np.zeros((len(surface.draws), len(everywhere)))
+def _losses(frontier: Frontier, surface: Surface) -> FloatArray:
+    """What each n of the grid costs at the worst of the budgets it was measured at: (draws, n)."""
+    grid = _grid(frontier)
+    worst = np.zeros((len(surface.draws), len(grid)))
     for k, at in enumerate(frontier.budgets):
-        rewards = surface.by_n[:, k]
-        here = rewards[:, [surface.column(n) for n in at.measured]].max(axis=1, keepdims=True)
-        mine = rewards[:, [surface.column(n) for n in everywhere]]
-        worst = np.maximum(worst, here - mine)
-    return everywhere, worst
+        rewards = surface.by_n[:, k][:, [surface.column(n) for n in at.measured]]
+        places = [grid.index(n) for n in at.measured]
+        lost = rewards.max(axis=1, keepdims=True) - rewards
+        worst[:, places] = np.maximum(worst[:, places], lost)
+    return worst
 
 
-def _harmless(frontier: Frontier, surface: Surface, margin: float) -> tuple[int, ...]:
-    everywhere, worst = _losses(frontier, surface)
+def _harmless(frontier: Frontier, worst: FloatArray, margin: float) -> tuple[int, ...]:
+    """The n measured at every budget that surely cost no more than the margin at any."""
+    everywhere = set.intersection(*(set(at.measured) for at in frontier.budgets))
     sure = (worst <= margin).mean(axis=0) >= frontier.confidence
-    return tuple(n for n, safe in zip(everywhere, sure, strict=True) if safe)
+    grid = _grid(frontier)
+    return tuple(n for n, safe in zip(grid, sure, strict=True) if safe and n in everywhere)
 
 
 def _judge(
@@ -205,17 +207,18 @@ def _judge(
     surface: Surface,
     optima: tuple[BestGenerations, ...],
     laws: Laws,
-    harmless: tuple[int, ...],
+    costs: tuple[FloatArray, tuple[int, ...]],
     margin: float,
 ) -> tuple[Verdict, str]:
+    """`costs`: of every n at its worst budget (draws, n), and the n that are harmless."""
     confidence = frontier.confidence
     grid = _grid(frontier)
-    everywhere, worst = _losses(frontier, surface)
-    if len(everywhere) == len(grid) and (worst.max(axis=1) <= margin).mean() >= confidence:
+    worst, harmless = costs
+    if (worst.max(axis=1) <= margin).mean() >= confidence:
         return "flat", (
-            f"No effect of n detected: at every budget, each n from {grid[0]} to {grid[-1]} costs "
-            f"at most {margin:g} of reward against the best, with {confidence:.0%} confidence. "
-            "Nothing is said about n outside this grid."
+            f"No effect of n detected: at every budget, each n measured there ({grid[0]} to "
+            f"{grid[-1]}) costs at most {margin:g} of reward against the best, with "
+            f"{confidence:.0%} confidence. Nothing is said about n outside this grid."
         )
     first, last = optima[0], optima[-1]
     ends = f"from {first.told} at {first.budget:.3g} to {last.told} at {last.budget:.3g}"
@@ -255,8 +258,8 @@ def _judge(
     # An n that is good enough everywhere is no news where growth is about as likely as none.
     likely = laws.constant > 0.5
     if interior and likely and not _at_smallest(interior, grid, optima):
-        n = min(interior, key=lambda n: worst[:, everywhere.index(n)].mean())
-        cost = float(np.quantile(worst[:, everywhere.index(n)], confidence))
+        n = min(interior, key=lambda n: worst[:, grid.index(n)].mean())
+        cost = float(np.quantile(worst[:, grid.index(n)], confidence))
         return "flat", (
             f"The best n is constant for all that matters: n = {n} costs at most {cost:.3f} of "
             f"reward against any n of the grid at any budget, within the margin of {margin:g}, "

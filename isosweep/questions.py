@@ -43,6 +43,9 @@ def _named_sweeps(config: SweepConfig) -> list[tuple[str, SweepConfig, Plan, Swe
         directory = Path(name) if (Path(name) / "plan.json").exists() else inside
         stored, plan, paths = stored_sweep(replace(config, sweep_dir=str(directory)))
         found.append((directory.name, stored, plan, paths))
+    if len({name for name, *_ in found}) < len(found):
+        # Directories of one name are told apart by how they were given.
+        found = [(given, *rest) for given, (_, *rest) in zip(config.from_sweep, found, strict=True)]
     return found
 
 
