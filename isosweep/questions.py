@@ -37,15 +37,16 @@ def _named_sweeps(config: SweepConfig) -> list[tuple[str, SweepConfig, Plan, Swe
     if config.from_sweep is None:
         stored, plan, paths = stored_sweep(config)
         return [(paths.root.name, stored, plan, paths)]
+    roots = [
+        Path(name) if (Path(name) / "plan.json").exists() else Path(config.sweeps_dir) / name
+        for name in config.from_sweep
+    ]
+    # Directories of one name are told apart by how they were given.
+    alike = len({root.name for root in roots}) < len(roots)
     found = []
-    for name in config.from_sweep:
-        inside = Path(config.sweeps_dir) / name
-        directory = Path(name) if (Path(name) / "plan.json").exists() else inside
-        stored, plan, paths = stored_sweep(replace(config, sweep_dir=str(directory)))
-        found.append((directory.name, stored, plan, paths))
-    if len({name for name, *_ in found}) < len(found):
-        # Directories of one name are told apart by how they were given.
-        found = [(given, *rest) for given, (_, *rest) in zip(config.from_sweep, found, strict=True)]
+    for given, root in zip(config.from_sweep, roots, strict=True):
+        stored, plan, paths = stored_sweep(replace(config, sweep_dir=str(root)))
+        found.append((given if alike else root.name, stored, plan, paths))
     return found
 
 

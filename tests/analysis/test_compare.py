@@ -1,7 +1,10 @@
 """Sweeps beside each other, with planted differences."""
 
+import json
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +12,12 @@ import pytest
 from isosweep.analysis.compare import Entry, compare
 from isosweep.analysis.findings import find
 from isosweep.analysis.load import simulated_sweep
+from isosweep.files import write_json
 from isosweep.plan import Plan, make_plan
 from isosweep.settings import AnalysisConfig
 from isosweep.simulator import World, simulate_records, worlds
-from tests.conftest import make_config
+from tests.analysis.sweeps import peaked, write_sweep
+from tests.conftest import isosweep, make_config
 
 CONFIG = AnalysisConfig(name="default")
 
@@ -96,3 +101,22 @@ def test_models_of_three_sizes_give_the_law_of_sizes(plan: Plan) -> None:
     assert law.largest == pytest.approx(0.1, rel=0.05)
     assert law.half_size == pytest.approx(2e9, rel=0.1)
     assert compare(entries[:2], 0.9).size_law is None
+
+
+def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
+    for name, reward in (("a", peaked(lambda C: 8.0)), ("b", peaked(lambda C: 4.0))):
+        paths = write_sweep(tmp_path / name, reward)
+        write_json(paths.config, asdict(make_config(f"sweeps_dir={tmp_path / name}")))
+    told = isosweep("mode=compare", "from=[a/sweep,b/sweep]", cwd=tmp_path).stdout
+    assert "a/sweep: flat" in told
+    (page,) = tmp_path.glob("sweeps/comparison-*/analysis/report.html")
+    text = page.read_text()
+    assert re.search(
+        r"At 3\.2e7 FLOPs, b/sweep reaches 0\.\d+ \(0\.\d+ to 0\.\d+\) with n = 4", text
+    )
+    assert 'id="figure-comparison_reward"' in text
+    document = json.loads((page.parent / "comparison.json").read_text())
+    assert [at["best_n"] for at in document["frontiers"]] == [8] * 5 + [4] * 5
+    alone = isosweep("mode=compare", "from=[a/sweep]", cwd=tmp_path, check=False)
+    assert alone.returncode == 2
+    assert "a comparison needs two" in alone.stderr
