@@ -168,6 +168,9 @@ def test_the_button_and_the_system_choose_the_colours(small_report: Path, browse
     assert all_on(browser, BLACK)
     prefer(browser, "light")
     assert all_on(browser, WHITE)
+    for ground in (WHITE, BLACK):
+        button.click()
+        assert all_on(browser, ground)
     assert complaints(browser) == []
 
 
