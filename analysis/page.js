@@ -19,14 +19,30 @@
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, darkened(part)]));
   }
 
+  function drawOne({ place, described }, dark) {
+    // Plotly writes into what it is given.
+    const copy = dark ? darkened(described) : structuredClone(described);
+    // With the same uirevision a reader's zoom outlives a change of colours.
+    copy.layout.uirevision = "kept";
+    Plotly.react(place, copy.data, copy.layout, { displaylogo: false, responsive: true });
+  }
+
+  // The first figure at once, the others when the page is already there to be read.
+  let latest = 0;
   function draw(dark) {
-    for (const { place, described } of figures) {
-      // Plotly writes into what it is given.
-      const copy = dark ? darkened(described) : structuredClone(described);
-      // With the same uirevision a reader's zoom outlives a change of colours.
-      copy.layout.uirevision = "kept";
-      Plotly.react(place, copy.data, copy.layout, { displaylogo: false, responsive: true });
+    const mine = ++latest;
+    const waiting = figures.slice();
+    function next() {
+      if (mine !== latest || waiting.length === 0) return;
+      drawOne(waiting.shift(), dark);
+      setTimeout(next);
     }
+    next();
+  }
+
+  function drawForPaper() {
+    latest++;
+    figures.forEach((figure) => drawOne(figure, false));
   }
 
   function isDark() {
@@ -46,7 +62,7 @@
   });
   system.addEventListener("change", () => draw(isDark()));
   // Paper is white, whatever the screen shows.
-  window.addEventListener("beforeprint", () => draw(false));
+  window.addEventListener("beforeprint", drawForPaper);
   window.addEventListener("afterprint", () => draw(isDark()));
   show();
 })();

@@ -154,6 +154,8 @@ def simulate_sweeps(config: SweepConfig, plan: Plan, paths: SweepPaths, console:
 
 def _tell(analysis: "Analysis", console: Console) -> None:
     console.print(f"verdict: {analysis.verdict}: {analysis.reason}", markup=False, soft_wrap=True)
+    for sentence in analysis.summary:
+        console.print(sentence, markup=False, soft_wrap=True)
     if analysis.base_reward is not None and analysis.best_reward is not None:
         console.print(
             f"held-out reward: {analysis.base_reward:.3f} before training, "

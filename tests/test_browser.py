@@ -1,5 +1,6 @@
 """The report and the plan's map in a real browser that reaches no network."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,31 +62,133 @@ def figures(browser: Any) -> list[Any]:
     return found
 
 
+DRAWN = ".scatterlayer path, .heatmaplayer image"
+# What `analysis/colors.py` calls the ground, as a browser tells it.
+WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
+
+
+def prefer(browser: Any, scheme: str) -> None:
+    """What the reader's system asks of pages: light or dark."""
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+
+
+def grounds(browser: Any) -> set[str]:
+    """Colours that the page and its figures stand on; waits until all figures are drawn."""
+    WebDriverWait(browser, 30).until(
+        lambda b: len(figures(b)) == len(b.find_elements(By.CSS_SELECTOR, "figure"))
+    )
+    script = """
+    const fills = Array.from(document.querySelectorAll("figure .main-svg:first-child"),
+      (svg) => getComputedStyle(svg).backgroundColor);
+    return [getComputedStyle(document.body).backgroundColor, ...fills];
+    """
+    return set(browser.execute_script(script))
+
+
+def all_on(browser: Any, ground: str) -> bool:
+    """Whether page and figures come to stand on this colour."""
+    WebDriverWait(browser, 20).until(lambda b: grounds(b) == {ground})
+    return True
+
+
 @pytest.mark.parametrize("size", ["few", "many"])
 def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: Any) -> None:
     batches = (4,) if size == "few" else (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
     # Budgets that pay for at least one step of the largest n x B.
-    budgets = [1000 * budget for budget in BUDGETS]
+    budgets = [1000 * budget for budget in BUDGETS[:3]]
     plan = make_small_plan(generations=MANY, batches=batches, seeds=(0, 1, 2), budgets=budgets)
     paths = write_sweep(tmp_path, peaked(lambda C: 16.0), plan=plan)
     report = analyse(paths, AnalysisConfig(name="default")).report
     assert len(plan.runs) == 30 * len(batches)
     assert report.stat().st_size < 15e6
+    prefer(browser, "light")
     load(browser, report)
-    drawn = figures(browser)
-    assert len(drawn) == 4
-    for figure in drawn:
-        assert figure.find_elements(By.CSS_SELECTOR, ".scatterlayer path, .heatmaplayer image")
-        size_of = figure.size
-        assert size_of["width"] > 400
-        assert size_of["height"] > 300
+    assert all_on(browser, WHITE)
+    for scheme in ("light", "dark"):
+        prefer(browser, scheme)
+        assert all_on(browser, WHITE if scheme == "light" else BLACK)
+        drawn = figures(browser)
+        assert len(drawn) == (8 if size == "few" else 10)
+        for figure in drawn:
+            assert figure.find_elements(By.CSS_SELECTOR, DRAWN)
+            assert figure.size["width"] > 400
+            assert figure.size["height"] > 300
     # Pointing at the middle of the heat map tells of that cell.
-    heat_map = drawn[2]
+    heat_map = browser.find_element(By.ID, "figure-heat_map")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", heat_map)
     ActionChains(browser).move_to_element(heat_map).perform()
     WebDriverWait(browser, 10).until(
         lambda b: heat_map.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext")
     )
+    assert complaints(browser) == []
+
+
+@pytest.fixture(scope="module")
+def small_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    plan = make_small_plan(generations=(2, 4, 8), seeds=(0, 1), batches=(4, 8))
+    paths = write_sweep(tmp_path_factory.mktemp("small"), peaked(lambda C: 4.0), plan=plan)
+    return analyse(paths, AnalysisConfig(name="default")).report
+
+
+def strokes(browser: Any) -> list[str]:
+    """Colours of the lines of the first figure."""
+    script = """
+    return Array.from(document.querySelectorAll("#figure-reward .scatterlayer path.js-line"),
+      (line) => line.style.stroke);
+    """
+    found: list[str] = browser.execute_script(script)
+    return found
+
+
+def test_the_button_and_the_system_choose_the_colours(small_report: Path, browser: Any) -> None:
+    prefer(browser, "light")
+    load(browser, small_report)
+    assert all_on(browser, WHITE)
+    light = strokes(browser)
+    # From viridis's purple end, which would not be seen on black.
+    assert "rgb(68, 1, 84)" in light
+    prefer(browser, "dark")
+    assert all_on(browser, BLACK)
+    dark = strokes(browser)
+    assert len(dark) == len(light)
+    assert not set(dark) & set(light)
+    button = browser.find_element(By.ID, "colors")
+    for told, ground in (("light", WHITE), ("dark", BLACK), ("auto", BLACK)):
+        button.click()
+        assert button.text == f"colours: {told}"
+        assert all_on(browser, ground)
+    assert strokes(browser) == dark
+    # Paper is white.
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert strokes(browser) == light
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert all_on(browser, BLACK)
+    prefer(browser, "light")
+    assert all_on(browser, WHITE)
+    for ground in (WHITE, BLACK):
+        button.click()
+        assert all_on(browser, ground)
+    assert complaints(browser) == []
+
+
+def test_pointing_at_a_run_tells_its_name(small_report: Path, browser: Any) -> None:
+    prefer(browser, "light")
+    load(browser, small_report)
+    assert all_on(browser, WHITE)
+    figure = browser.find_element(By.ID, "figure-compute")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
+    point = figure.find_element(By.CSS_SELECTOR, ".scatterlayer path.point")
+    ActionChains(browser).move_to_element(point).perform()
+    WebDriverWait(browser, 10).until(
+        lambda b: figure.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext")
+    )
+    told = figure.find_element(By.CSS_SELECTOR, ".hoverlayer .hovertext").text
+    assert re.search(r"run run-n2-B\d-s\d", told)
+    assert re.search(r"T=\d+", told)
+    assert "FLOPs" in told
     assert complaints(browser) == []
 
 

@@ -3,14 +3,18 @@
 import csv
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
 
+from isosweep.analysis.findings import find
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.report import Analysis, analyse
+from isosweep.analysis.report import Analysis, analyse, fits_document, fits_schema
 from isosweep.compute import has_reached
 from isosweep.errors import RecordError
 from isosweep.files import write_json
@@ -32,6 +36,7 @@ from tests.analysis.sweeps import (
 )
 
 CONFIG = AnalysisConfig(name="default")
+VALIDATOR = jsonschema.Draft202012Validator(fits_schema())
 SMALL = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=BUDGETS[:3])
 REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
 
@@ -40,8 +45,13 @@ def run(paths: SweepPaths) -> Analysis:
     analysis = analyse(paths, CONFIG)
     document = json.loads(paths.fits.read_text(), parse_constant=pytest.fail)
     assert document["verdict"] == analysis.verdict
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in analysis.figures)
-    assert analysis.reason in analysis.report.read_text().replace("&#x27;", "'")
+    assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+    starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+    assert all(path.read_bytes().startswith(starts[path.suffix]) for path in analysis.figures)
+    assert set(analysis.figures) == set(paths.figures.iterdir())
+    page = analysis.report.read_text().replace("&#x27;", "'")
+    assert analysis.reason in page
+    assert " ".join(analysis.summary) in page
     return analysis
 
 
@@ -179,3 +189,72 @@ def test_another_metric_scores_problems_by_all_their_samples(metric: str, tmp_pa
     other = analyse(paths, AnalysisConfig(name="default", metric=metric))
     assert other.base_reward != plain.base_reward
     assert f"{metric}@k" in other.report.read_text()
+
+
+def test_the_tables_hold_what_fits_json_holds(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(generations=(2, 4, 8), batches=(4, 8)))
+    run(paths)
+    document = json.loads(paths.fits.read_text())
+
+    def table(name: str) -> list[dict[str, str]]:
+        with paths.table(name).open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    choices = [(at, choice) for at in document["frontier"]["budgets"] for choice in at["choices"]]
+    for row, (at, choice) in zip(table("choices"), choices, strict=True):
+        assert float(row["budget"]) == at["budget"]
+        assert int(row["n"]) == choice["cell"]["num_generations"]
+        assert int(row["T"]) == choice["cell"]["num_steps"]
+        assert float(row["expected"]) == choice["expected"]
+        assert [float(row["low"]), float(row["high"])] == choice["interval"]
+        assert float(row["loss_upper"]) == choice["loss_upper"]
+        assert row["may_be_best"] == ("yes" if choice["indistinguishable"] else "no")
+    for row, fit in zip(table("fits"), document["fits"], strict=True):
+        assert row["run_id"] == fit["run_id"]
+        assert row["run_id"] == f"run-n{row['n']}-B{row['B']}-s{row['seed']}"
+        known = fit["asymptote"]
+        assert row["asymptote"] == ("" if known is None else repr(known["value"]))
+    for row, found in zip(table("asymptotes"), document["asymptotes"], strict=True):
+        assert (int(row["n"]), int(row["seeds"])) == (found["num_generations"], found["num_seeds"])
+        assert row["asymptote"] == ("" if found["value"] is None else repr(found["value"]))
+    for row, change in zip(table("problem_changes"), document["problem_changes"], strict=True):
+        assert int(row["n"]) == change["num_generations"]
+        assert float(row["better"]) == change["better"]
+        assert float(row["lost"]) == change["lost"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda fits: fits.pop("verdict"),
+        lambda fits: fits.update(version=1),
+        lambda fits: fits.update(extra=1),
+        lambda fits: fits.update(verdict="certain"),
+        lambda fits: fits["fits"][0].pop("share_risen"),
+        lambda fits: fits["frontier"]["budgets"][0]["best"].update(interval=[0.1]),
+        lambda fits: fits["saturation"]["optima"][0].update(best=2.5),
+        lambda fits: fits["saturation"]["laws"]["probabilities"].pop("power"),
+        lambda fits: fits["problem_changes"][0].update(better=1.2),
+    ],
+)
+def test_a_spoilt_fits_document_does_not_validate(
+    spoil: Callable[[dict[str, Any]], object], tmp_path: Path
+) -> None:
+    jsonschema.Draft202012Validator.check_schema(fits_schema())
+    data = load_sweep(write_sweep(tmp_path, REWARD, plan=SMALL))
+    document = fits_document(data, CONFIG, find(data, CONFIG), {"isosweep": "1", "python": "3"})
+    assert VALIDATOR.is_valid(document)
+    spoil(document)
+    assert not VALIDATOR.is_valid(document)
+
+
+def test_figures_of_an_earlier_analysis_do_not_stay(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+    run(paths)
+    assert (paths.figures / "slices-dark.png").exists()
+    for planned in SMALL.runs:
+        if planned.num_generations != 4:
+            paths.run(planned.run_id).records.unlink()
+    analysis = run(paths)
+    assert not (paths.figures / "slices-dark.png").exists()
+    assert "slices (it takes two n measured at one budget)" in analysis.report.read_text()

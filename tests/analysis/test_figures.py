@@ -1,0 +1,291 @@
+"""Figures show what was found, whatever was found, on white and on black."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.colors import DARK, GRID, GROUND, contrast
+from isosweep.analysis.dark import dark
+from isosweep.analysis.drawing_files import write_figure
+from isosweep.analysis.drawing_plotly import to_plotly
+from isosweep.analysis.figure import Axis, Figure, Series
+from isosweep.analysis.findings import Findings, find
+from isosweep.analysis.load import SweepData, load_sweep
+from isosweep.analysis.plots import describe_figures
+from isosweep.files import write_json
+from isosweep.paths import SweepPaths
+from isosweep.records import AttemptStart, append_attempt, append_record
+from isosweep.settings import AnalysisConfig
+from tests.analysis.sweeps import (
+    BUDGETS,
+    SAMPLES,
+    make_plan,
+    make_record,
+    paths_in,
+    peaked,
+    write_plan,
+    write_run,
+    write_sweep,
+)
+
+CONFIG = AnalysisConfig(name="default")
+REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
+MANY = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+def described(paths: SweepPaths) -> tuple[SweepData, Findings, dict[str, Figure]]:
+    data = load_sweep(paths)
+    findings = find(data, CONFIG)
+    return data, findings, {f.name: f for f in describe_figures(data, findings).drawn}
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text for series in figure.series for text in series.text]
+
+
+def one_run(root: Path) -> SweepPaths:
+    paths, plan = paths_in(root), make_plan()
+    write_plan(paths, plan)
+    write_run(paths, plan.runs[3], plan.budgets, REWARD, np.random.default_rng(0), 0.0)
+    return paths
+
+
+def all_failed(root: Path) -> SweepPaths:
+    paths, plan = paths_in(root), make_plan()
+    write_plan(paths, plan)
+    for run in plan.runs:
+        paths.run(run.run_id).root.mkdir(parents=True)
+        write_json(paths.run(run.run_id).state, {"status": "failed", "reason": "out of memory"})
+    return paths
+
+
+def one_budget(root: Path) -> SweepPaths:
+    return write_sweep(root, REWARD, plan=make_plan(budgets=BUDGETS[:1]))
+
+
+def one_seed(root: Path) -> SweepPaths:
+    return write_sweep(root, REWARD, plan=make_plan(seeds=(0,), batches=(2, 4, 8)))
+
+
+def five_runs(root: Path) -> SweepPaths:
+    return write_sweep(root, REWARD, plan=make_plan(seeds=(0,)))
+
+
+def full(root: Path) -> SweepPaths:
+    return write_sweep(root, REWARD, plan=make_plan(batches=(2, 4, 8)))
+
+
+def many_runs(root: Path) -> SweepPaths:
+    budgets = [1000 * budget for budget in BUDGETS[:2]]
+    return write_sweep(
+        root, REWARD, plan=make_plan(generations=MANY, batches=MANY, budgets=budgets)
+    )
+
+
+ALWAYS = {"reward", "best_n", "heat_map", "mechanism", "interference", "compute"}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "names"),
+    [
+        (one_run, ALWAYS | {"envelope"}),
+        (all_failed, set()),
+        (one_budget, ALWAYS | {"slices"}),
+        (one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
+        (five_runs, ALWAYS | {"envelope", "slices"}),
+        (full, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
+        (many_runs, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
+    ],
+)
+def test_no_figure_is_empty(
+    sweep: Callable[[Path], SweepPaths], names: set[str], tmp_path: Path
+) -> None:
+    data = load_sweep(sweep(tmp_path))
+    figures = describe_figures(data, find(data, CONFIG))
+    assert {figure.name for figure in figures.drawn} - {"residuals"} == names
+    assert len(figures.drawn) + len(figures.left_out) == 11
+    assert all(left.reason for left in figures.left_out)
+    for figure in figures.drawn:
+        values = figure.heat_map.values if figure.heat_map else ()
+        shown = [v for row in values for v in row if v is not None] or texts(figure)
+        assert shown, figure.name
+        # What the legend lists is there: entries without points need points of their colour.
+        drawn = {series.color for series in figure.series if series.x}
+        named = {series.color for series in figure.series if series.label and "=" in series.label}
+        assert named - {"#8a8a8a"} <= drawn, figure.name
+        to_plotly(dark(figure))
+    if len(data.curves) < 100:
+        for figure in figures.drawn:
+            write_figure(figure, tmp_path)
+
+
+def test_every_dark_colour_stands_out_and_is_its_own() -> None:
+    lines = {color: DARK[color] for color in DARK if color not in (GRID, GROUND)}
+    assert min(contrast(color, DARK[GROUND]) for color in lines.values()) > 3.0
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+
+
+def test_files_are_the_same_each_time_and_dark_ones_are_dark(tmp_path: Path) -> None:
+    _, _, figures = described(five_runs(tmp_path))
+    paths = write_figure(figures["reward"], tmp_path)
+    assert [path.name for path in paths] == [
+        *("reward.png", "reward.svg", "reward.pdf", "reward-dark.png")
+    ]
+    first = [path.read_bytes() for path in paths]
+    assert [path.read_bytes() for path in write_figure(figures["reward"], tmp_path)] == first
+    # Two files of one second would not differ by their dates.
+    assert b"CreationDate" not in first[2]
+    assert b"dc:date" not in first[1]
+    assert [content[:4] for content in first] == [b"\x89PNG", b"<?xm", b"%PDF", b"\x89PNG"]
+    import matplotlib.image
+
+    light, black = (matplotlib.image.imread(paths[i]) for i in (0, 3))
+    assert light[0, 0, :3].mean() == 1.0
+    assert black[0, 0, :3].mean() < 0.15
+
+
+def test_pointing_at_a_run_tells_which_it_is(tmp_path: Path) -> None:
+    data, _, figures = described(full(tmp_path))
+    for name in ("reward", "compute"):
+        told = "\n".join(texts(figures[name]))
+        for cell in data.plan.cells:
+            n, B = cell.num_generations, cell.problems_per_batch
+            assert f"run {cell.run_id}\nn={n}, B={B}, seed {cell.seed}\nT=" in told
+    assert f"T={data.plan.cells[0].num_steps}, 2e6 FLOPs" in texts(figures["reward"])[1]
+
+
+def test_names_in_hover_texts_stay_text() -> None:
+    name = "<b>bold</b> & <a href='x'>y</a>"
+    series = Series(x=(1.0,), y=(1.0,), text=(f"run {name}\nn=2",), label=name, marker="circle")
+    axis = Axis(title=name)
+    figure = Figure(name="f", title=name, caption="", x=axis, y=axis, series=(series,))
+    drawn = json.dumps(to_plotly(figure).to_plotly_json())
+    assert "<b>" not in drawn
+    assert "<a " not in drawn
+    assert "&lt;b&gt;bold" in drawn
+    assert "<br>n=2" in drawn
+
+
+def test_collapsed_and_unfinished_runs_are_marked_where_they_stood(tmp_path: Path) -> None:
+    paths = full(tmp_path)
+    _, _, figures = described(paths)
+    assert not {s.marker for s in figures["reward"].series} & {"x-open", "circle-open"}
+    write_json(paths.run("run-n8-B4-s0").state, {"status": "cancelled", "reason": "by <hand>"})
+    records = paths.run("run-n4-B4-s1").records
+    kept = records.read_text().splitlines(keepends=True)[:-2]
+    records.write_text("".join(kept))
+    rng = np.random.default_rng(0)
+    for compute in BUDGETS[-2:]:
+        step = round(compute / 1600)
+        append_record(records, 1, make_record(step, step * 16, 0.1, rng))
+    data, _, figures = described(paths)
+    marks = {s.marker: s for s in figures["reward"].series if s.x}
+    collapsed = next(c for c in data.curves if c.collapsed_at is not None)
+    assert marks["x-open"].x == (collapsed.compute[collapsed.collapsed_at or 0],)
+    assert "run run-n4-B4-s1" in marks["x-open"].text[0]
+    assert marks["circle-open"].x == (BUDGETS[-1],)
+    assert "cancelled, by <hand>" in marks["circle-open"].text[0]
+    assert "(cancelled)" in figures["reward"].caption
+
+
+def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32, 64), seeds=(0, 1, 2, 3))
+    reward = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
+    _, findings, figures = described(write_sweep(tmp_path, reward, plan=plan, noise=0.002))
+    saturation = findings.saturation
+    assert saturation.plateau is not None
+    assert saturation.settles_at is not None
+    figure = figures["best_n"]
+    labels = {series.label: series for series in figure.series if series.label}
+    assert labels["law"].y == tuple(value.median for value in saturation.curve)
+    assert labels[f"plateau, n = {saturation.plateau.median:.3g}"].y[0] == saturation.plateau.median
+    (upright,) = [s for label, s in labels.items() if label.startswith("from ")]
+    assert set(upright.x) == {saturation.settles_at.median}
+    bars = [series for series in figure.series if series.width == 7.0]
+    assert [bar.y for bar in bars] == [
+        (at.interval.low, at.interval.median, at.interval.high)
+        for at in saturation.optima
+        if at.interval is not None
+    ]
+    assert len(bars) == len(BUDGETS)
+
+
+def test_slices_follow_the_surface(tmp_path: Path) -> None:
+    _, findings, figures = described(full(tmp_path))
+    surface = findings.surface
+    assert surface is not None
+    last = [series for series in figures["slices"].series if series.label][-1]
+    means = surface.draws[:, -1].mean(axis=0).max(axis=1)
+    assert last.x == tuple((2.0**surface.log2_n).tolist())
+    assert last.y == pytest.approx(means)
+    band = figures["slices"].bands[-1]
+    assert all(low < y < high for low, y, high in zip(band.low, last.y, band.high, strict=True))
+
+
+def test_at_most_six_slices_and_lines(tmp_path: Path) -> None:
+    budgets = tuple(2e9 * 1.5**i for i in range(9))
+    plan = make_plan(generations=MANY, batches=(2, 4, 8), seeds=(0,), budgets=budgets)
+
+    def reward(compute: float, n: int, B: int) -> float:
+        return float(0.6 - 0.01 * (np.log2(n) - 7) ** 2)
+
+    _, findings, figures = described(write_sweep(tmp_path, reward, plan=plan))
+    labels = [series.label for series in figures["slices"].series if series.label]
+    assert (len(labels), labels[0], labels[-1]) == (6, "2e9 FLOPs", "5.13e10 FLOPs")
+    lines = [series.label for series in figures["batch"].series if series.label]
+    best = findings.frontier.budgets[-1].best.num_generations
+    assert best == 128
+    assert len(lines) == 6
+    assert {"n = 2", "n = 1024", f"n = {best}"} <= set(lines)
+
+
+def test_scores_equal_those_counted_from_the_files(tmp_path: Path) -> None:
+    paths = full(tmp_path)
+    data, findings, figures = described(paths)
+    choice = next(c for c in findings.frontier.budgets[-1].choices if c.num_generations == 8)
+    counted = []
+    for seed in (0, 1, 2):
+        where = paths.run(f"run-n8-B{choice.cell.problems_per_batch}-s{seed}").records
+        last = json.loads(where.read_text().splitlines()[-1])["successes"]
+        counted.append(
+            (
+                sum(s > 0 for s in last) / len(last),
+                sum(last) / len(last) / SAMPLES,
+                sum(s == SAMPLES for s in last) / len(last),
+            )
+        )
+    lines = {s.label: s for s in figures["mechanism"].series}
+    for name, values in zip(("best", "avg", "worst"), zip(*counted, strict=True), strict=True):
+        line = lines[f"{name}@{SAMPLES}"]
+        assert line.y[line.x.index(8.0)] == pytest.approx(sum(values) / 3)
+    base = data.curves[0].successes[0]
+    assert lines[f"best@{SAMPLES}, base"].y[0] == (base > 0).mean()
+
+
+def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
+    plan = make_plan(generations=(4,), seeds=(0, 1), budgets=BUDGETS)
+    paths = paths_in(tmp_path)
+    write_plan(paths, plan)
+    rng = np.random.default_rng(0)
+    for run in plan.runs:
+        where = paths.run(run.run_id)
+        where.root.mkdir(parents=True)
+        append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+        append_record(where.records, 1, make_record(0, 0, 0.2, rng))
+        for step in np.unique(np.geomspace(20, BUDGETS[-1] / 1600, 25).round()).astype(int):
+            reward = 0.2 + 0.5 / (1 + (1e6 / (step * 1600)) ** 1.5)
+            append_record(where.records, 1, make_record(int(step), int(step) * 16, reward, rng))
+    data, findings, figures = described(paths)
+    assert all(fit.asymptote is not None for fit in findings.fits)
+    (points,) = [s for s in figures["residuals"].series if s.text]
+    curve, fit = data.curves[0], findings.fits[0]
+    assert fit.asymptote is not None
+    assert fit.midpoint is not None
+    assert fit.exponent is not None
+    rise = 1 / (1 + (fit.midpoint.value / curve.compute[1:]) ** fit.exponent.value)
+    expected = curve.reward[1:] - (0.2 + (fit.asymptote.value - 0.2) * rise)
+    assert points.y[: len(expected)] == pytest.approx(expected, abs=1e-3)
+    assert max(map(abs, points.y)) < 0.02
