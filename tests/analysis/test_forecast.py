@@ -1,6 +1,7 @@
 """Forecasts of curves whose future is known, and what is left out of a sweep to check them."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -38,6 +39,72 @@ def test_an_interval_holds_what_it_promises_and_beats_standing_still() -> None:
     assert math.sqrt(np.mean(errors)) < 0.6 * math.sqrt(np.mean(still))
 
 
+def noisy_curves(
+    rng: np.random.Generator, count: int
+) -> dict[str, list[tuple[FloatArray, FloatArray]]]:
+    """Compute and reward of `count` curves of every kind, 16 to 60 records, evenly in compute."""
+    kinds: dict[str, Callable[[FloatArray, float], FloatArray]] = {
+        # `x`: ln of compute, 0 to 1 over the curve; `u`: uniform between 0 and 1.
+        "sigmoid": lambda x, u: 1 / (1 + np.exp(-6 * (x - 0.3 - 0.5 * u))),
+        "power law": lambda x, u: 1 - np.exp(-(1 + 2 * u) * x),
+        "log-linear": lambda x, u: 0.3 + u * x,
+        "plateau": lambda x, u: 0 * x + u,
+        "decline": lambda x, u: 1 - np.exp(-4 * x) - np.maximum(x - 0.5 - 0.4 * u, 0.0),
+    }
+    curves: dict[str, list[tuple[FloatArray, FloatArray]]] = {name: [] for name in kinds}
+    for name, curve in kinds.items():
+        for _ in range(count):
+            compute = np.arange(1.0, rng.integers(16, 61))
+            x = np.log(compute) / math.log(len(compute))
+            reward = 0.3 + rng.uniform(0.03, 0.3) * curve(x, rng.uniform())
+            reward += rng.normal(0, rng.choice([0.002, 0.004, 0.008]), len(x))
+            # In one curve of three, a few evaluations are broken.
+            broken = rng.uniform(size=len(x)) < (0.03 if rng.uniform() < 1 / 3 else 0.0)
+            curves[name].append((compute, np.where(broken, 0.7 * reward, reward)))
+    return curves
+
+
+def simulated_curves() -> dict[str, list[tuple[FloatArray, FloatArray]]]:
+    plan = make_plan(generations=(2, 8, 32), seeds=(0, 1, 2), budgets=(1e10, 4e10))
+    curves = {}
+    for name in ("easy", "hard", "growing", "overfitting"):
+        world = worlds(4e9, smallest_n=2, largest_n=32)[name]
+        rng = np.random.default_rng(0)
+        records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
+        curves[name] = [
+            (
+                np.array([r.compute.flops for r in run[1:]]),
+                np.array([sum(r.successes) / (512 * 8) for r in run[1:]]),
+            )
+            for run in records.values()
+        ]
+    return curves
+
+
+def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> None:
+    simulated = simulated_curves()
+    curves = noisy_curves(np.random.default_rng(3), 30) | simulated
+    held: dict[str, float] = {}
+    errors, still = [], []
+    for name, kind in curves.items():
+        shares = []
+        for compute, reward in kind:
+            # Half of the last compute is seen where records lie evenly, a quarter on a log scale.
+            seen = int((compute <= compute[-1] / (4 if name in simulated else 2)).sum())
+            found = forecast(compute[:seen], reward[:seen], compute[seen:], 0.9)
+            assert found is not None
+            future = reward[seen:]
+            shares.append(((found.low <= future) & (future <= found.high)).mean())
+            errors.append(math.sqrt(((found.median - future) ** 2).mean()))
+            still.append(math.sqrt(((reward[seen - 3 : seen].mean() - future) ** 2).mean()))
+        held[name] = float(np.mean(shares))
+    assert 0.80 <= np.mean(list(held.values())) <= 0.97, held
+    # A decline that the records do not show yet is the worst of them.
+    assert min(held.values()) > 0.65, held
+    assert np.median(errors) < 0.7 * np.median(still)
+    assert np.mean(errors) < 0.85 * np.mean(still)
+
+
 def test_further_ahead_is_less_sure() -> None:
     rng = np.random.default_rng(1)
     reward = sigmoid(COMPUTE, 5e9) + rng.normal(0, 0.005, 30)
@@ -62,6 +129,31 @@ def test_one_broken_evaluation_moves_the_forecast_little() -> None:
     assert plain is not None
     assert moved is not None
     assert np.abs(plain.median - moved.median).max() < 0.02
+
+
+def test_a_fall_in_the_last_record_may_be_a_broken_evaluation_or_last() -> None:
+    rng = np.random.default_rng(4)
+    reward = sigmoid(COMPUTE, 1e9) + rng.normal(0, 0.005, 30)
+    plain = forecast(COMPUTE, reward, AHEAD, 0.9)
+    fallen = reward.copy()
+    fallen[-1] -= 0.1
+    found = forecast(COMPUTE, fallen, AHEAD, 0.9)
+    assert plain is not None
+    assert found is not None
+    # As much of the fall as its chance to last.
+    assert np.abs(plain.median - found.median).max() < 0.04
+    assert (found.low < fallen[-1] + 0.01).all()
+    # A second record like it settles that it lasts.
+    fallen[-2] -= 0.1
+    settled = forecast(COMPUTE, fallen, AHEAD, 0.9)
+    assert settled is not None
+    assert settled.median[0] < plain.median[0] - 0.03
+    # A rise of the same size is no reason for doubt: runs do rise.
+    risen = reward.copy()
+    risen[-1] += 0.1
+    above = forecast(COMPUTE, risen, AHEAD, 0.9)
+    assert above is not None
+    assert above.median[0] > plain.median[0] + 0.01
 
 
 def test_rewards_stay_between_0_and_1_and_few_records_say_nothing() -> None:
