@@ -7,6 +7,7 @@ from enum import Enum
 
 import numpy as np
 
+from isosweep.analysis.alternatives import Alternatives, compare_laws
 from isosweep.analysis.load import Curve, FloatArray, IntArray
 from isosweep.analysis.sigmoids import fit_sigmoids
 
@@ -26,6 +27,7 @@ class FitStatus(Enum):
     TOO_FEW = f"too few records: a fit needs step 0 and at least {MIN_RECORDS} records past it"
     NO_RISE = "no rise above noise: the reward never clearly leaves its value at step 0"
     WINDOW_SHORT = "the window may end below C_mid, so A is not identified"
+    FALLS = "the reward rises and falls again, so A is not its limit"
     ON_BOUND = "an estimate sits on its bound, so the parameters are not identified"
 
 
@@ -45,6 +47,7 @@ class Fit:
     `reduced_chi2` is the weighted residual sum of squares per degree of freedom. `base_effect`:
     by how much A would move if R0, which all runs share, were one evaluation error higher.
     `share_risen`: of the way from R0 to A, what the curve has behind it at the last record.
+    `alternatives`: other laws against the sigmoid, None with too few records.
     """
 
     run_id: str
@@ -57,6 +60,7 @@ class Fit:
     reduced_chi2: float | None = None
     base_effect: float | None = None
     share_risen: float | None = None
+    alternatives: Alternatives | None = None
 
 
 def sigmoid(
@@ -166,13 +170,19 @@ def _described(
     chi2 = objective / (count - 3)
     drop = (unfinished - objective) / max(1.0, chi2)
     covariance = _covariance(curve, parameters) * max(1.0, chi2)
+    past = curve.steps > 0
+    weight = 1 / reward_error(curve.successes[past], curve.samples_per_problem) ** 2
+    alternatives = compare_laws(curve, weight, objective)
     fit = Fit(
         run_id=curve.run.run_id,
         status=FitStatus.FITTED,
         num_records=count,
         base_reward=curve.base_reward,
         reduced_chi2=chi2,
+        alternatives=alternatives,
     )
+    if alternatives is not None and alternatives.falls:
+        return replace(fit, status=FitStatus.FALLS)
     if drop < _CHI2_DROP:
         return replace(fit, status=FitStatus.WINDOW_SHORT)
     if on_bound or not np.all(np.isfinite(covariance)):

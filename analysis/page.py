@@ -23,6 +23,7 @@ from isosweep.analysis.page_tables import (
     html_table,
     missing_runs,
     validation_text,
+    view_table,
 )
 from isosweep.analysis.plots import Figures
 from isosweep.analysis.plots_axes import UNITS
@@ -54,13 +55,18 @@ def render_page(
         f"<p>Compute in {escape(UNITS[data.plan.budget_unit])}; ~ marks a reading interpolated "
         "in log compute between two records.</p>",
         cell_table(data),
+        "<h2>Other metrics and difficulties</h2>",
+        "<p>At the largest budget, each by its own reward surface. best@k: any of a problem's k "
+        "samples is right (coverage); worst@k: all are (sharpness).</p>",
+        view_table(findings.views),
         "<h2>Problems</h2>",
         change_table(findings.changes),
         "<h2>Forecast check</h2>",
         validation_text(findings.validation, UNITS[data.plan.budget_unit]),
         "<h2>Fits</h2>",
         "<p>R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), one fit a run; ± standard error. "
-        "Parameters that the records do not identify are left out.</p>",
+        "Parameters that the records do not identify are left out. Best law: of sigmoid, power "
+        "law, log-linear (arXiv 2509.25300) and rise then fall, by QAICc.</p>",
         fit_table(data, findings.fits),
         "<h2>Asymptotes</h2>",
         asymptote_table(findings),

@@ -10,6 +10,7 @@ from isosweep.analysis.load import CellReading, SweepData
 from isosweep.analysis.mechanism import CHANGED, ProblemChange
 from isosweep.analysis.plots_axes import UNITS
 from isosweep.analysis.validation import Validation
+from isosweep.analysis.views import View
 
 _MISSING = "–"
 
@@ -175,12 +176,42 @@ def fit_table(data: SweepData, fits: Sequence[Fit]) -> str:
             estimate(fit.midpoint),
             estimate(fit.exponent),
             _number(fit.reduced_chi2, ".2f"),
+            _MISSING if fit.alternatives is None else fit.alternatives.best,
             fit.status.value,
         )
         for fit in fits
     ]
-    head = ("n", "B", "seed", "records", "R0", "A", "C_mid", "B (exponent)", "chi²/dof", "status")
-    return html_table(head, rows, words=(9,))
+    head = ("n", "B", "seed", "records", "R0", "A", "C_mid", "B (exponent)", "chi²/dof")
+    return html_table((*head, "best law (QAICc)", "status"), rows, words=(9, 10))
+
+
+def view_table(views: Sequence[View]) -> str:
+    if not views:
+        return "<p>Given for the plain view of a sweep: avg@k on all problems.</p>"
+    rows = [
+        (
+            f"{view.metric}@k",
+            _problems(view),
+            view.num_problems,
+            f"{view.base_reward:.4f}",
+            f"{view.best_reward:.4f}",
+            view.best,
+            ", ".join(map(str, view.candidates)),
+            view.verdict,
+        )
+        for view in views
+    ]
+    head = ("metric", "problems", "how many", "before", "best", "best n", "may be best", "verdict")
+    return html_table(head, rows, words=(0, 1, 6, 7))
+
+
+def _problems(view: View) -> str:
+    if view.difficulty is None:
+        return "all"
+    low, high = view.difficulty
+    if high == 0:
+        return "never right before training"
+    return f"right {low:.0%} to {high:.0%} of the time before training"
 
 
 def asymptote_table(findings: Findings) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from isosweep.analysis.asymptotes import asymptotes
-from isosweep.analysis.findings import judge
 from isosweep.analysis.fits import fit_curves
 from isosweep.analysis.frontier import BudgetFrontier, Frontier, fit_frontier
+from isosweep.analysis.judgement import judge
 from isosweep.analysis.laws import Interval
 from isosweep.analysis.load import SweepData, simulated_sweep
 from isosweep.analysis.playbook import Playbook, fit_playbook, playbook_saturation

@@ -58,7 +58,7 @@ def analyse(
     Raises RecordError when the sweep has no readable plan.
     """
     data = load_view(paths, config, axes)
-    findings = find(data, config)
+    findings = find(data, config, views=True)
     frontier, saturation = findings.frontier, findings.saturation
     figures = describe_figures(data, findings)
     drawn = _write_figures(figures, paths.figures)
@@ -121,6 +121,7 @@ def fits_document(
         "fits": [{**asdict(fit), "status": fit.status.value} for fit in findings.fits],
         "asymptotes": [asdict(found) for found in findings.asymptotes],
         "problem_changes": [asdict(change) for change in findings.changes],
+        "views": [asdict(view) for view in findings.views],
         "validation": None if validation is None else asdict(validation),
         "problems": list(data.problems),
     }

@@ -27,7 +27,7 @@ DRAWS = 2000
 # Points of log2 n in a doubling at which the surface is drawn.
 PER_DOUBLING = 8
 # Parameter sets tried, for many and for few means (their cost grows with the cube of those).
-_SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 500
+_SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 250
 # Amplitudes of n, B and their interaction over the spread of the means: equally likely in log.
 _AMPLITUDES = ((0.1, 5.0), (0.02, 3.0), (0.02, 1.0))
 # Correlation lengths: of n and B in doublings, of compute in decades.

@@ -104,7 +104,8 @@ def fits(data: SweepData, findings: Findings) -> Table:
                 *_estimate(fit.asymptote),
                 *_estimate(fit.midpoint),
                 *_estimate(fit.exponent),
-                *(fit.reduced_chi2, fit.share_risen, fit.status.value),
+                *(fit.reduced_chi2, fit.share_risen),
+                *(fit.alternatives and fit.alternatives.best, fit.status.value),
             )
         )
     estimates = ("asymptote", "midpoint", "exponent")
@@ -113,7 +114,7 @@ def fits(data: SweepData, findings: Findings) -> Table:
         (
             *("run_id", "n", "B", "seed", "records", "base_reward"),
             *(column for name in estimates for column in (name, f"{name}_standard_error")),
-            *("reduced_chi2", "share_risen", "status"),
+            *("reduced_chi2", "share_risen", "best_law", "status"),
         ),
         rows,
     )

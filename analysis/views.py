@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isosweep.analysis.findings import judge
+from isosweep.analysis.judgement import judge
 from isosweep.analysis.load import SweepData, rescored
 from isosweep.analysis.saturation import Verdict
 from isosweep.settings import AnalysisConfig

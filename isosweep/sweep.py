@@ -163,7 +163,7 @@ def _run(
     for run_id, reason in queue.failed.items():
         console.print(f"failed: {run_id}: {reason}", style="red", markup=False, soft_wrap=True)
     analyse_sweep(config, paths, console)
-    figures = sorted(paths.analysis.rglob("*.png"))
+    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
     report = paths.report if paths.report.exists() else None
     tracker.close("FAILED" if queue.failed else "FINISHED", figures, report)
     return 1 if queue.failed else 0

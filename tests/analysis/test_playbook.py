@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.findings import judge
+from isosweep.analysis.judgement import judge
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.playbook import fit_playbook, record_breaking
 from isosweep.settings import AnalysisConfig

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis import findings
+from isosweep.analysis import judgement
 from isosweep.analysis.frontier import fit_frontier
 from isosweep.analysis.load import CellReading, load_sweep
 from isosweep.analysis.saturation import Saturation, find_saturation
@@ -29,7 +29,7 @@ def judge(
     plan = make_plan(seeds=seeds, generations=generations, budgets=budgets)
     paths = write_sweep(root, reward, plan=plan, noise=noise)
     config = AnalysisConfig(name="default", margin=margin)
-    return findings.judge(load_sweep(paths), config)[2]
+    return judgement.judge(load_sweep(paths), config)[2]
 
 
 def test_planted_saturation_is_found(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""Which law a curve follows, on curves made by each."""
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.fits import FitStatus, fit_curves
+from isosweep.analysis.load import Curve
+from tests.analysis.sweeps import make_plan
+
+RUN = make_plan(generations=(2,), seeds=(0,)).runs[0]
+COMPUTE = np.geomspace(1e4, 1e8, 24)
+
+
+def curve(reward: np.ndarray, seed: int = 0) -> Curve:
+    """Records of 1,000 problems x 8 samples around `reward`, the first at step 0."""
+    rng = np.random.default_rng(seed)
+    rates = np.concatenate([[0.2], reward])
+    successes = rng.binomial(8, rates[:, None], (len(rates), 1000))
+    return Curve(
+        run=RUN,
+        steps=np.arange(len(rates)),
+        generations=np.arange(len(rates)),
+        compute=np.concatenate([[0.0], COMPUTE]),
+        flops=np.concatenate([[0.0], COMPUTE]),
+        reward=successes.mean(axis=1) / 8,
+        successes=successes,
+        samples_per_problem=8,
+        status="finished",
+        status_reason=None,
+    )
+
+
+RISING = 0.2 + 0.4 / (1 + (1e6 / COMPUTE) ** 1.2)
+LAWS = {
+    "sigmoid": RISING,
+    "power law": 0.2 + 0.3 * (COMPUTE / 1e8) ** 0.25,
+    "log-linear": 1 - 0.8 * (COMPUTE / 1e4) ** -0.04,
+    "rise then fall": RISING - 0.03 * np.maximum(0, np.log(COMPUTE / 4e6)),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_each_law_is_told_by_its_curve(name: str) -> None:
+    best = []
+    for seed in range(10):
+        (fit,) = fit_curves([curve(LAWS[name], seed)])
+        assert fit.alternatives is not None
+        assert fit.alternatives.differences[fit.alternatives.best] == 0
+        best.append(fit.alternatives.best)
+    assert best.count(name) >= 7
+
+
+def test_a_curve_that_falls_again_has_no_asymptote() -> None:
+    (falling,) = fit_curves([curve(LAWS["rise then fall"])])
+    (rising,) = fit_curves([curve(LAWS["sigmoid"])])
+    assert falling.status is FitStatus.FALLS
+    assert falling.asymptote is None
+    assert rising.status is FitStatus.FITTED
+    assert rising.asymptote is not None
+    assert rising.asymptote.value == pytest.approx(0.6, abs=0.02)
