@@ -30,8 +30,9 @@ PER_DOUBLING = 8
 _SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 250
 # Amplitudes of n, B and their interaction over the spread of the means: equally likely in log.
 _AMPLITUDES = ((0.1, 5.0), (0.02, 3.0), (0.02, 1.0))
-# Correlation lengths: of n and B in doublings, of compute in decades.
-_DOUBLINGS, _DECADES = (1.5, 12.0), (0.3, 6.0)
+# Correlation lengths: of n and of B in doublings, of compute in decades. Lengths above 4 doublings
+# would straighten what noisy rewards do over n, and push the optimum to the edge they rise to.
+_DOUBLINGS_N, _DOUBLINGS_B, _DECADES = (1.5, 4.0), (1.5, 12.0), (0.3, 6.0)
 # Variance of the level of each budget: any reward from 0 to 1 is likely.
 _LEVEL = 0.1
 
@@ -217,8 +218,8 @@ def _parameter_sets(means: Means, count: int, seed: int) -> list[_Parameters]:
                 spread * between(p[4], _AMPLITUDES[1]) if several else 0.0,
                 spread * between(p[5], _AMPLITUDES[2]) if several else 0.0,
             ),
-            length_n=between(p[1], _DOUBLINGS),
-            length_batch=between(p[6], _DOUBLINGS) if several else 1.0,
+            length_n=between(p[1], _DOUBLINGS_N),
+            length_batch=between(p[6], _DOUBLINGS_B) if several else 1.0,
             length_compute=between(p[2], _DECADES),
             # The usual posterior of a variance: scaled inverse chi-square.
             noise=freedom / float(stats.chi2.ppf(1 - p[3], freedom)),
