@@ -47,7 +47,12 @@ def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> N
         assert sum(covered) / len(covered) >= 0.82
     if name != "easy":
         assert found.verdicts.get("saturated", 0.0) == 0.0
-    assert found.asymptote_covered is None or found.asymptote_covered >= 0.8
+    if name == "growing":
+        # Runs end before their A shows: of 180 hardly any is given.
+        assert found.num_asymptotes <= 18
+    else:
+        assert found.asymptote_covered is not None
+        assert found.asymptote_covered >= 0.8
 
 
 def test_a_planted_plateau_is_found_where_the_design_has_power() -> None:
@@ -92,10 +97,10 @@ def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     assert found.verdicts.get("saturated", 0.0) >= 0.25
 
 
-def test_less_noise_narrows_the_sets() -> None:
+def test_less_noise_narrows_the_intervals() -> None:
     loud = PRESETS["easy"]
     silent = replace(loud, seed_gain_sd=0.001, seed_midpoint_sd=0.001, wander_sd=0.0)
-    sizes = []
+    widths = []
     for world in (loud, silent):
         found = measure_power(
             PLAN,
@@ -106,8 +111,8 @@ def test_less_noise_narrows_the_sets() -> None:
             num_problems=2000,
             samples_per_problem=32,
         )
-        sizes.append(sum(at.set_size for at in found.budgets))
-    assert sizes[1] < 0.8 * sizes[0]
+        widths.append(sum(at.width or 0.0 for at in found.budgets))
+    assert widths[1] < 0.8 * widths[0]
 
 
 def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
