@@ -128,6 +128,8 @@ def _best_figure(found: Comparison, entries: Sequence[Entry]) -> Figure:
                 text=tuple(f"{entry.name}\nn* {at.told}" for at in optima),
                 label=entry.name,
                 color=color,
+                # No line: where an interval spans the grid, its median leads nowhere.
+                dash=None,
                 width=1.6,
                 marker="circle",
             )
