@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isosweep.analysis.laws import Laws, weigh_laws
+from isosweep.analysis.laws import Laws, _explore, weigh_laws
 
 BUDGETS = tuple(float(c) for c in np.geomspace(1e18, 1e21, 10))
 T = np.linspace(0, 1, 10)
@@ -80,3 +80,23 @@ def test_the_curve_can_go_on_past_the_last_budget() -> None:
     ahead, there = found.curve[-1], found.curve[45]
     assert ahead.median > there.median
     assert ahead.high / ahead.low > there.high / there.low
+
+
+def test_a_plateau_nearer_to_the_edge_than_to_the_next_n_is_censored() -> None:
+    near = 3.3 + 7.5 / (1 + np.exp(-14 * (T - 0.4)))  # ends at 10.8; the grid ends at 11
+    inner = weigh_laws(draws(3.3 + 5.7 / (1 + np.exp(-14 * (T - 0.4)))), BUDGETS, GRID, 0.9)
+    edge = weigh_laws(np.minimum(draws(near), 11), BUDGETS, GRID[GRID <= 11], 0.9)
+    assert edge.settled < 0.1 < inner.settled
+
+
+def test_the_evidence_is_the_integral_over_the_prior() -> None:
+    """A normal likelihood well inside the unit square has the integral 2 pi s1 s2."""
+    spread = np.array([0.02, 0.1])
+
+    def misfit(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray((((points - (0.4, 0.5)) / spread) ** 2).sum(axis=1))
+
+    points, logs = _explore(misfit, 2, np.random.default_rng(0))
+    weight = np.exp(logs)
+    assert weight.mean() == pytest.approx(2 * np.pi * spread.prod(), rel=0.03)
+    assert weight @ points / weight.sum() == pytest.approx([0.4, 0.5], abs=0.005)

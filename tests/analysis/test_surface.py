@@ -53,6 +53,27 @@ def test_a_cell_with_fewer_seeds_is_trusted_less() -> None:
     assert noise[2] == pytest.approx(4 * noise[0])
 
 
+def test_budgets_share_the_luck_of_the_seeds_that_reached_both() -> None:
+    plan = make_plan(seeds=range(4), budgets=BUDGETS[:2])
+    readings = read(plan, peaked(lambda C: 8.0), noise=0.001, luck=0.02)
+    kept = [r for r in readings if r.cell.budget == BUDGETS[0] or r.cell.seed == 0]
+    kept += [r for r in readings if r.cell.num_generations == 2 and r not in kept]
+    noise = means_of(kept).noise
+    # n = 2 has four seeds at both budgets, n = 4 one of its four at the second: for both a quarter
+    # of one seed's covariance, 4 / (4 x 4) and 1 / (4 x 1).
+    assert noise[0, 1] > 0
+    assert noise[2, 3] == pytest.approx(noise[0, 1], rel=1e-9)
+    assert noise[3, 3] == pytest.approx(4 * noise[1, 1], rel=1e-9)
+
+
+def test_means_far_apart_are_as_sure_as_their_seeds_make_them() -> None:
+    plan = make_plan(seeds=range(100), generations=(2, 2**20), budgets=BUDGETS[:1])
+    means = means_of(read(plan, lambda C, n, B: 0.3 if n == 2 else 0.6, noise=0.1))
+    surface = fit_surface(means)
+    spread = surface.by_n[:, 0, surface.column(2)].std()
+    assert spread == pytest.approx(0.1 / np.sqrt(100), rel=0.15)
+
+
 def test_no_two_seeds_give_no_means() -> None:
     readings = read(make_plan(seeds=(0,)), peaked(lambda C: 8.0), noise=0.01)
     assert gather_means(readings) is None
