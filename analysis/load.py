@@ -234,6 +234,10 @@ def load_curve(
     file = read_records(paths.records)
     problems = list(file.problems)
     records = _comparable(file.records, str(paths.records), problems)
+    owner = _read_optional(paths.spec, problems).get("run_id", run.run_id)
+    if owner != run.run_id:
+        problems.append(f"{paths.spec}: of run {owner}, so its records are left out")
+        records = []
     state = _read_optional(paths.state, problems)
     if difficulty is not None:
         records = _of_difficulty(records, difficulty)

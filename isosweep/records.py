@@ -77,6 +77,7 @@ def read_records(path: Path) -> RecordFile:
     """Records of the run whose file is `path`, in order of step; an absent file has none."""
     starts: dict[int, AttemptStart] = {}
     found: list[tuple[int, Record]] = []
+    seen: set[tuple[int, int]] = set()
     problems = []
     for number, line in read_lines(path):
         try:
@@ -88,7 +89,11 @@ def read_records(path: Path) -> RecordFile:
                 start = _attempt_start(line)
                 starts[start.attempt] = start
             else:
-                found.append((int(line["attempt"]), _record(line)))
+                attempt, record = int(line["attempt"]), _record(line)
+                if (attempt, record.step) in seen:
+                    raise ValueError(f"step {record.step} again in attempt {attempt}")
+                seen.add((attempt, record.step))
+                found.append((attempt, record))
         except (KeyError, TypeError, ValueError) as error:
             problems.append(f"{path}:{number}: {error}")
     return RecordFile(records=_follow_chain(starts, found), problems=tuple(problems))
@@ -145,8 +150,9 @@ def _record(line: JsonObject) -> Record:
         completion_tokens=line["completion_tokens"],
         unix_time=line["unix_time"],
     )
-    if not math.isfinite(record.compute.flops):
-        raise ValueError(f"compute.flops is {record.compute.flops}")
+    for name, value in vars(record.compute).items():
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"compute.{name} is {value}")
     return record
 
 

@@ -1,6 +1,8 @@
 """Records survive kills, zombies and torn lines."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +44,35 @@ def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_pat
     assert [r.step for r in read.records] == [0, 8]
     assert len(read.problems) == 1
     assert f"{path}:3:" in read.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": 99}, "format version 99, not 1"),
+        ({"compute": {"training_flops": float("nan")}}, "compute.training_flops is nan"),
+        ({"compute": {"device_seconds": -1.0}}, "compute.device_seconds is -1.0"),
+        ({"successes": [3, 0]}, "whole numbers from 0 to 2"),
+        ({"successes": []}, "whole numbers from 0 to 2"),
+        ({"step": 0}, "step 0 again in attempt 1"),
+        ({"compute": {"unknown": 1}}, "unknown"),
+    ],
+)
+def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
+    change: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "records.jsonl"
+    _start(path, 1, None, 0)
+    for step in (0, 4, 8):
+        append_record(path, 1, _record(step))
+    lines = path.read_text().splitlines()
+    lines[2] = json.dumps(json.loads(lines[2]) | change)
+    path.write_text("\n".join(lines) + "\n")
+    read = read_records(path)
+    assert [record.step for record in read.records] == [0, 8]
+    (problem,) = read.problems
+    assert problem.startswith(f"{path}:3: ")
+    assert told in problem
 
 
 def test_lines_of_an_overtaken_attempt_do_not_mix(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from isosweep.analysis.load import load_sweep, load_view, rescored
 from isosweep.analysis.views import other_views
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
+from isosweep.files import write_json
 from isosweep.records import AttemptStart, Record, append_attempt, append_record
 from isosweep.settings import AnalysisConfig
 from tests.analysis.sweeps import (
@@ -129,3 +130,14 @@ def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:
     assert list(read.values()) == ["exact", "exact", "exact", "collapsed", "collapsed"]
     assert len(curve.until_collapse().steps) == len(curve.steps) - 2
     assert replace(curve, collapsed_at=None).until_collapse().steps.size == curve.steps.size
+
+
+def test_records_of_another_run_are_left_out_and_told(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    run = load_sweep(paths).plan.runs[1]
+    write_json(paths.run(run.run_id).spec, {"version": 1, "run_id": "run-of-another-plan"})
+    data = load_sweep(paths)
+    assert not data.curves[1].steps.size
+    assert data.problems == (
+        f"{paths.run(run.run_id).spec}: of run run-of-another-plan, so its records are left out",
+    )
