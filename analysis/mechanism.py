@@ -55,6 +55,50 @@ def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange,
     return tuple(changes)
 
 
+# Success rates before training at which problems are put together: never right, four quarters.
+RATE_EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1.0 + 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainByRate:
+    """Mean change of the success rate of one n's problems, by their rate before training.
+
+    All (groups,): mean rate before, mean gain, number of problems; groups without one are absent.
+    """
+
+    num_generations: int
+    before: tuple[float, ...]
+    gain: tuple[float, ...]
+    num_problems: tuple[int, ...]
+
+
+def gains_by_rate(data: SweepData, frontier: Frontier) -> tuple[GainByRate, ...]:
+    """One for each n at its best B at the largest budget; avg@k only."""
+    found = []
+    for choice in frontier.budgets[-1].choices if frontier.budgets else ():
+        curves = [
+            curve
+            for curve in _read_at(data, frontier.budgets[-1].budget, choice)
+            if curve.base_reward is not None
+        ]
+        if len({curve.successes.shape[1] for curve in curves}) != 1:
+            continue
+        samples = sum(curve.samples_per_problem for curve in curves)
+        now = _pooled([_at(curve, frontier.budgets[-1].budget) for curve in curves], samples)
+        base = curves[0].successes[0] / curves[0].samples_per_problem
+        group = np.digitize(base, RATE_EDGES[1:-1])
+        there = [k for k in range(len(RATE_EDGES) - 1) if (group == k).any()]
+        found.append(
+            GainByRate(
+                num_generations=choice.num_generations,
+                before=tuple(float(base[group == k].mean()) for k in there),
+                gain=tuple(float((now - base)[group == k].mean()) for k in there),
+                num_problems=tuple(int((group == k).sum()) for k in there),
+            )
+        )
+    return tuple(found)
+
+
 def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
     """The runs behind a choice: those that have come to the budget, and had not collapsed."""
     read = {

@@ -7,7 +7,11 @@ from isosweep.analysis.findings import Findings
 from isosweep.analysis.load import SweepData
 from isosweep.analysis.plots_batch import batch_figure, tradeoff_figure
 from isosweep.analysis.plots_checks import compute_figure, residuals_figure
-from isosweep.analysis.plots_mechanism import interference_figure, mechanism_figure
+from isosweep.analysis.plots_mechanism import (
+    evenness_figure,
+    interference_figure,
+    mechanism_figure,
+)
 from isosweep.analysis.plots_optima import best_generations_figure, heat_map_figure
 from isosweep.analysis.plots_reward import envelope_figure, reward_figure, slices_figure
 
@@ -21,6 +25,7 @@ _ALL = (
     tradeoff_figure,
     mechanism_figure,
     interference_figure,
+    evenness_figure,
     residuals_figure,
     compute_figure,
 )

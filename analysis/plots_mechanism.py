@@ -4,8 +4,21 @@ from isosweep.analysis.colors import BLUE, GREEN, RED
 from isosweep.analysis.figure import Axis, Figure, LeftOut, Marker, Series
 from isosweep.analysis.findings import Findings
 from isosweep.analysis.load import SweepData
-from isosweep.analysis.mechanism import CHANCE, Scores, base_scores, scores_by_n
-from isosweep.analysis.plots_axes import amount, generations_axis, level
+from isosweep.analysis.mechanism import (
+    CHANCE,
+    Scores,
+    base_scores,
+    gains_by_rate,
+    scores_by_n,
+)
+from isosweep.analysis.plots_axes import (
+    amount,
+    evenly_chosen,
+    generation_colors,
+    generations_axis,
+    grid_generations,
+    level,
+)
 
 _SCORES: tuple[tuple[str, str, Marker], ...] = (
     ("best", GREEN, "triangle-up-open"),
@@ -103,4 +116,40 @@ def interference_figure(data: SweepData, findings: Findings) -> Figure | LeftOut
         x=x,
         y=Axis(title="share of held-out problems", limits=(-0.02 * highest, 1.06 * highest)),
         series=(chance, *series),
+    )
+
+
+def evenness_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """Gain against the success rate before training, for at most six n."""
+    if data.metric != "avg":
+        return LeftOut(name="evenness", reason=f"{data.metric}@k has no success rates")
+    found = gains_by_rate(data, findings.frontier)
+    if not found:
+        return LeftOut(name="evenness", reason="no run that has reached a budget has a step 0")
+    colors = generation_colors(grid_generations(data))
+    series = [
+        Series(
+            x=of.before,
+            y=of.gain,
+            text=tuple(
+                f"n={of.num_generations}\n{count} problems, {rate:.1%} before, {gain:+.1%}"
+                for count, rate, gain in zip(of.num_problems, of.before, of.gain, strict=True)
+            ),
+            label=f"n = {of.num_generations}",
+            color=colors[of.num_generations],
+            width=1.6,
+            marker="circle",
+        )
+        for of in evenly_chosen(found, 6)
+    ]
+    return Figure(
+        name="evenness",
+        title=f"Who gains, at {amount(data, findings.frontier.budgets[-1].budget)}",
+        caption="Mean change of the success rate of problems that were right never, and in each "
+        "quarter of rates, before training; each n at its best B, seeds together. A level line is "
+        "an even gain. Rates before training are themselves measured: problems that were lucky "
+        "fall back, and unlucky ones rise, by chance alone, alike for every n.",
+        x=Axis(title="success rate before training", limits=(-0.03, 1.03)),
+        y=Axis(title="change of the success rate"),
+        series=(level((0.0, 1.0), 0.0, "no change"), *series),
     )

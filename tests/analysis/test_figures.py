@@ -85,7 +85,7 @@ def many_runs(root: Path) -> SweepPaths:
     )
 
 
-ALWAYS = {"reward", "best_n", "heat_map", "mechanism", "interference", "compute"}
+ALWAYS = {"reward", "best_n", "heat_map", "mechanism", "interference", "evenness", "compute"}
 
 
 @pytest.mark.parametrize(

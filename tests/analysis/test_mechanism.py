@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.analysis.frontier import fit_frontier
 from isosweep.analysis.load import load_sweep, simulated_sweep
-from isosweep.analysis.mechanism import problem_changes
+from isosweep.analysis.mechanism import gains_by_rate, problem_changes
 from isosweep.compute import Compute
 from isosweep.records import Record
 from isosweep.simulator import simulate_records, worlds
@@ -46,6 +46,9 @@ def test_problems_are_counted_as_one_would_by_hand() -> None:
     rewards = [curve.reward for curve in data.curves]
     moved = np.mean([reward[-1] - reward[0] for reward in rewards])
     assert change.gained - change.lost == pytest.approx(float(moved))
+    (gain,) = gains_by_rate(data, fit_frontier(data.readings, None, None, 0.9))
+    assert (gain.before, gain.num_problems) == ((0.0, 0.5, 1.0), (1, 2, 2))
+    assert gain.gain == pytest.approx((1.0, (-0.5 + 1 / 16) / 2, 0.0))
 
 
 def test_chance_alone_puts_about_two_per_cent_on_either_side() -> None:
