@@ -106,7 +106,7 @@ def test_no_figure_is_empty(
     data = load_sweep(sweep(tmp_path))
     figures = describe_figures(data, find(data, CONFIG))
     assert {figure.name for figure in figures.drawn} - {"residuals"} == names
-    assert len(figures.drawn) + len(figures.left_out) == 11
+    assert len(figures.drawn) + len(figures.left_out) == 12
     assert all(left.reason for left in figures.left_out)
     for figure in figures.drawn:
         values = figure.heat_map.values if figure.heat_map else ()
