@@ -111,7 +111,7 @@ def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: A
         prefer(browser, scheme)
         assert all_on(browser, WHITE if scheme == "light" else BLACK)
         drawn = figures(browser)
-        assert len(drawn) == (8 if size == "few" else 10)
+        assert len(drawn) == (9 if size == "few" else 11)
         for figure in drawn:
             assert figure.find_elements(By.CSS_SELECTOR, DRAWN)
             assert figure.size["width"] > 400
