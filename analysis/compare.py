@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from isosweep.analysis.findings import Findings
-from isosweep.analysis.fits import FitStatus, reward_error
+from isosweep.analysis.fits import FitStatus, stack_records
 from isosweep.analysis.laws import Interval
 from isosweep.analysis.load import Curve, FloatArray, SweepData
 from isosweep.analysis.saturation import Verdict
@@ -161,13 +161,7 @@ def _identified(entry: Entry) -> dict[tuple[int, int], list[Curve]]:
 
 def _fit(curves: Sequence[Curve], asymptote: float | None) -> tuple[FloatArray, ...]:
     """A, ln C_mid and ln b of every curve: three arrays (curves,)."""
-    width = max(int((curve.steps > 0).sum()) for curve in curves)
-    compute, reward, error = (np.full((len(curves), width), np.nan) for _ in range(3))
-    for i, curve in enumerate(curves):
-        past = curve.steps > 0
-        count = int(past.sum())
-        compute[i, :count], reward[i, :count] = curve.compute[past], curve.reward[past]
-        error[i, :count] = reward_error(curve.successes[past], curve.samples_per_problem)
+    compute, reward, error = stack_records(curves)
     base = np.array([[curve.reward[0]] for curve in curves])
     held = None if asymptote is None else np.full_like(base, asymptote)
     found = fit_sigmoids(

@@ -123,10 +123,8 @@ def _refused(curve: Curve) -> Fit | None:
     return Fit(run_id=curve.run.run_id, status=status, num_records=count, base_reward=base)
 
 
-def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
-    """Fits of curves that have enough records."""
-    if not curves:
-        return []
+def stack_records(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Compute, reward and its error past step 0: each (curves, records), NaN past a curve's end."""
     width = max(int((curve.steps > 0).sum()) for curve in curves)
     compute, reward, error = (np.full((len(curves), width), np.nan) for _ in range(3))
     for i, curve in enumerate(curves):
@@ -134,6 +132,14 @@ def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
         count = int(past.sum())
         compute[i, :count], reward[i, :count] = curve.compute[past], curve.reward[past]
         error[i, :count] = reward_error(curve.successes[past], curve.samples_per_problem)
+    return compute, reward, error
+
+
+def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
+    """Fits of curves that have enough records."""
+    if not curves:
+        return []
+    compute, reward, error = stack_records(curves)
     base = np.array([[curve.base_reward] for curve in curves], dtype=np.float64)
     higher = base + [[sampling_error(c.successes[0], c.samples_per_problem)] for c in curves]
     sample = reward[:, None, :], 1 / error[:, None, :] ** 2, base
