@@ -20,7 +20,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 
 from isosweep.candidates import enumerate_candidates
 from isosweep.config import SweepConfig, config_directory, from_hydra
-from isosweep.grpo import Ledger, make_trainer
+from isosweep.grpo import make_stream, make_trainer
+from isosweep.ledger import Ledger
 from isosweep.settings import ModelConfig
 from isosweep.spec import RunSpec, run_spec
 from isosweep.tiny import character_tokenizer
@@ -87,7 +88,7 @@ def measure(spec: RunSpec, steps: int) -> tuple[list[float], Ledger, float | Non
     tokenizer.padding_side = "left"
     with tempfile.TemporaryDirectory() as directory:
         model = random_model(spec.model)
-        trainer = make_trainer(spec, model, tokenizer, ledger, Path(directory))
+        trainer = make_trainer(spec, model, tokenizer, ledger, make_stream(spec), Path(directory))
         trainer.args.max_steps = steps + 1
         trainer.args.save_strategy = "no"
         trainer.generation_config.min_new_tokens = spec.task.completion_limit

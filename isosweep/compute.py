@@ -11,9 +11,10 @@ BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
 class Compute:
     """Cumulative compute of a run's training (evaluation stands outside the budget).
 
-    `generations`: batches of n x B rollouts. Counts are exact; FLOPs follow `isosweep.flops`;
-    `device_seconds` is training wall time times devices and the only field that a second
-    execution of the run would not reproduce.
+    `generations`: batches of n x B rollouts that were trained on. `rollouts` and tokens count all
+    that were sampled, also those that a recipe throws away. Counts are exact; FLOPs follow
+    `isosweep.flops`. `device_seconds` is training wall time times devices; `*_seconds` are the
+    parts of it that its phases took. A second execution of the run reproduces all but the seconds.
     """
 
     generations: int = 0
@@ -25,6 +26,10 @@ class Compute:
     old_policy_flops: float = 0.0
     reference_flops: float = 0.0
     training_flops: float = 0.0
+    generation_seconds: float = 0.0
+    reward_seconds: float = 0.0
+    scoring_seconds: float = 0.0
+    training_seconds: float = 0.0
     device_seconds: float = 0.0
 
     @property

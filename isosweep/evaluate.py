@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from isosweep.grpo import prompt_text
+from isosweep.grpo import prompt_tokens
 from isosweep.spec import RunSpec
 from isosweep.tasks import heldout_problems, is_correct
 
@@ -25,7 +25,7 @@ class Evaluator:
         self._spec = spec
         self._tokenizer = tokenizer
         self._problems = heldout_problems(spec.task)
-        self._prompts = [prompt_text(tokenizer, problem) for problem in self._problems]
+        self._prompts = [prompt_tokens(tokenizer, problem) for problem in self._problems]
 
     def __call__(self, model: Any) -> Evaluation:
         """Successes of `samples_per_problem` completions of every problem.
@@ -52,7 +52,9 @@ class Evaluator:
         for start in range(0, len(self._problems), per_batch):
             problems = self._problems[start : start + per_batch]
             prompts = self._prompts[start : start + per_batch]
-            inputs = self._tokenizer(prompts, return_tensors="pt", padding=True).to(model.device)
+            inputs = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(
+                model.device
+            )
             output = model.generate(
                 input_ids=inputs["input_ids"],
                 attention_mask=inputs["attention_mask"],

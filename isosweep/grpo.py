@@ -1,28 +1,26 @@
-"""The adapter to TRL's GRPOTrainer: settings, reward, counters, evaluation, checkpoints."""
+"""The adapter to TRL: settings, rewards, prompts, callbacks, checkpoints."""
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
+from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.compute import Compute
 from isosweep.files import write_json
-from isosweep.flops import rollout_flops
-from isosweep.paths import CHECKPOINT_COUNTERS
-from isosweep.spec import RunSpec, passes_of
+from isosweep.ledger import Ledger
+from isosweep.paths import CHECKPOINT_PROGRESS
+from isosweep.spec import RunSpec
+from isosweep.stream import ProblemStream
 from isosweep.tasks import Problem, is_correct, training_problems
-
-# Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
-# steps do not depend on this number.
-_ENDLESS = 10**9
+from isosweep.trainer import ENDLESS, CountedGRPOTrainer, Question
 
 # TRL's metric names and ours.
 _METRICS = {
@@ -35,37 +33,8 @@ _METRICS = {
     "learning_rate": "learning_rate",
     "completions/mean_length": "completion_tokens",
     "completions/clipped_ratio": "truncated_share",
-    "frac_reward_zero_std": "zero_variance_share",
+    "zero_variance_share": "zero_variance_share",
 }
-
-
-class Ledger:
-    """Compute spent on training rollouts, counted where TRL hands them to the reward."""
-
-    def __init__(self, spec: RunSpec) -> None:
-        self._spec = spec
-        self._passes = passes_of(spec.recipe, spec.generation, float(spec.num_generations))
-        self.spent = Compute()
-
-    def add(self, prompt_tokens: list[int], completion_tokens: list[int]) -> None:
-        """Count rollouts: `prompt_tokens`, `completion_tokens`: (rollouts,)."""
-        prompts = np.asarray(prompt_tokens, dtype=np.float64)
-        completions = np.asarray(completion_tokens, dtype=np.float64)
-        flops = rollout_flops(self._spec.model.architecture, prompts, completions, self._passes)
-        self.spent += Compute(
-            generations=1,
-            rollouts=len(prompt_tokens),
-            prompt_tokens=sum(prompt_tokens),
-            completion_tokens=sum(completion_tokens),
-            prefill_flops=float(np.sum(flops.prefill)),
-            decode_flops=float(np.sum(flops.decode)),
-            old_policy_flops=float(np.sum(flops.old_policy)),
-            reference_flops=float(np.sum(flops.reference)),
-            training_flops=float(np.sum(flops.training)),
-        )
-
-    def add_seconds(self, seconds: float) -> None:
-        self.spent += Compute(device_seconds=seconds)
 
 
 def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
@@ -80,44 +49,35 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def prompt_text(tokenizer: Any, problem: Problem) -> str:
+def prompt_tokens(tokenizer: Any, problem: Problem) -> list[int]:
     """The problem as the model reads it: through its chat template where it has one."""
     if tokenizer.chat_template is None:
-        return problem.prompt
+        return list(tokenizer(problem.prompt)["input_ids"])
     messages = [{"role": "user", "content": problem.prompt}]
-    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return text
+    return list(
+        tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)[
+            "input_ids"
+        ]
+    )
 
 
-def _dataset(spec: RunSpec, tokenizer: Any) -> Dataset:
-    rows = []
-    for problem in training_problems(spec.task):
-        text = prompt_text(tokenizer, problem)
-        tokens = len(tokenizer(text)["input_ids"])
-        rows.append({"prompt": text, "answer": problem.answer, "prompt_tokens": tokens})
-    return Dataset.from_list(rows)
+def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., list[float]]]:
+    """TRL's reward functions: whether a completion is right, then what the recipe adds."""
 
-
-def _reward(spec: RunSpec, ledger: Ledger) -> Callable[..., list[float]]:
-    """TRL's reward function: 1 for a correct completion, 0 otherwise; counts what it is shown."""
-
-    def correctness(
-        completions: list[str],
-        completion_ids: list[list[int]],
-        answer: list[str],
-        prompt_tokens: list[int],
-        **_: Any,
-    ) -> list[float]:
-        ledger.add(prompt_tokens, [len(ids) for ids in completion_ids])
+    def correctness(completions: list[str], problem: list[int], **_: Any) -> list[float]:
         return [
-            float(is_correct(spec.task, right, text))
-            for right, text in zip(answer, completions, strict=True)
+            float(is_correct(spec.task, problems[index].answer, text))
+            for index, text in zip(problem, completions, strict=True)
         ]
 
-    return correctness
+    rewards: list[Callable[..., list[float]]] = [correctness]
+    if spec.recipe.overlong_tokens is not None:
+        limit, penalised = spec.task.completion_limit, spec.recipe.overlong_tokens
+        rewards.append(get_soft_overlong_punishment(limit, min(penalised, limit)))
+    return rewards
 
 
-def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
+def trl_arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
     """TRL's settings: each update uses all n x B completions of one generation.
 
     One generation serves `num_iterations` updates.
@@ -127,9 +87,9 @@ def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
     return GRPOConfig(
         output_dir=str(checkpoints),
         seed=spec.seed,
-        max_steps=_ENDLESS,
+        max_steps=ENDLESS,
         per_device_train_batch_size=spec.micro_batch,
-        gradient_accumulation_steps=spec.completions_per_step // spec.micro_batch,
+        gradient_accumulation_steps=spec.completions_per_step // spec.micro_batch // spec.devices,
         num_generations=spec.num_generations,
         num_iterations=recipe.num_iterations,
         max_completion_length=spec.task.completion_limit,
@@ -138,9 +98,16 @@ def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
         top_k=0,
         loss_type=recipe.loss_type,
         beta=recipe.beta,
+        entropy_coef=recipe.entropy_coef,
         epsilon=recipe.epsilon,
         epsilon_high=recipe.epsilon_high,
         scale_rewards=recipe.scale_rewards,
+        importance_sampling_level=recipe.importance_sampling_level,
+        vllm_importance_sampling_correction=spec.generation.importance_sampling_correction,
+        vllm_importance_sampling_mode=recipe.importance_sampling_mode,
+        vllm_importance_sampling_clip_max=recipe.importance_sampling_cap,
+        mask_truncated_completions=recipe.mask_truncated_completions,
+        cast_lm_head_to_fp32=recipe.cast_lm_head_to_fp32,
         learning_rate=spec.learning_rate,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=recipe.warmup_steps,
@@ -150,10 +117,10 @@ def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
         bf16=cuda and spec.dtype == "bfloat16",
         gradient_checkpointing=spec.gradient_checkpointing,
         use_cpu=not cuda,
-        dataloader_pin_memory=cuda,
+        ignore_data_skip=True,
         logging_steps=1,
         save_strategy="steps",
-        save_steps=_ENDLESS,
+        save_steps=ENDLESS,
         save_total_limit=2,
         eval_strategy="no",
         report_to="none",
@@ -162,7 +129,7 @@ def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
 
 
 class Follower(TrainerCallback):  # type: ignore[misc]
-    """Calls back after every step, keeps time, and completes every checkpoint with the counters.
+    """Calls back after every step, keeps time, and completes every checkpoint with the progress.
 
     `on_step(step) -> (save, stop)` decides whether the step is checkpointed and is the last.
     """
@@ -170,10 +137,11 @@ class Follower(TrainerCallback):  # type: ignore[misc]
     def __init__(
         self,
         ledger: Ledger,
+        stream: ProblemStream,
         on_step: Callable[[int], tuple[bool, bool]],
         on_metrics: Callable[[int, dict[str, float]], None],
     ) -> None:
-        self._ledger = ledger
+        self._ledger, self._stream = ledger, stream
         self._on_step = on_step
         self._on_metrics = on_metrics
         self._began = 0.0
@@ -194,23 +162,42 @@ class Follower(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        write_json(checkpoint / CHECKPOINT_COUNTERS, asdict(self._ledger.spent))
+        progress = {"compute": asdict(self._ledger.spent), "stream": self._stream.to_json()}
+        write_json(checkpoint / CHECKPOINT_PROGRESS, progress)
 
 
-def read_counters(checkpoint: Path) -> Compute:
-    """Compute spent up to a complete checkpoint."""
-    return Compute(**json.loads((checkpoint / CHECKPOINT_COUNTERS).read_text()))
+def restore_progress(checkpoint: Path, ledger: Ledger, stream: ProblemStream) -> None:
+    """Put the books and the order of problems where a complete checkpoint left them."""
+    progress = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
+    ledger.spent = Compute(**progress["compute"])
+    stream.restore(progress["stream"])
+
+
+def make_stream(spec: RunSpec) -> ProblemStream:
+    return ProblemStream(spec.task.num_train_problems, spec.seed, least=spec.problems_per_batch)
 
 
 def make_trainer(
-    spec: RunSpec, model: Any, tokenizer: Any, ledger: Ledger, checkpoints: Path
-) -> GRPOTrainer:
-    """A GRPOTrainer for `spec` that counts compute in `ledger`."""
-    trainer = GRPOTrainer(
+    spec: RunSpec,
+    model: Any,
+    tokenizer: Any,
+    ledger: Ledger,
+    stream: ProblemStream,
+    checkpoints: Path,
+) -> CountedGRPOTrainer:
+    """A GRPOTrainer for `spec` that draws from `stream` and counts compute in `ledger`."""
+    problems = training_problems(spec.task)
+    tokens = [prompt_tokens(tokenizer, problem) for problem in problems]
+    trainer = CountedGRPOTrainer(
+        spec,
+        ledger,
+        stream,
+        [Question(p.problem_id, tuple(ids)) for p, ids in zip(problems, tokens, strict=True)],
         model=model,
-        reward_funcs=_reward(spec, ledger),
-        args=_arguments(spec, checkpoints),
-        train_dataset=_dataset(spec, tokenizer),
+        reward_funcs=_rewards(spec, problems),
+        args=trl_arguments(spec, checkpoints),
+        # TRL asks for a dataset; which problems come next is the stream's to say.
+        train_dataset=Dataset.from_dict({"prompt": [""]}),
         processing_class=tokenizer,
     )
     # It would print every step's metrics, which metrics.jsonl holds.

@@ -57,7 +57,7 @@ class RunPaths:
 
 
 # Written last into a checkpoint, so its presence means that the checkpoint is complete.
-CHECKPOINT_COUNTERS = "isosweep.json"
+CHECKPOINT_PROGRESS = "isosweep.json"
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
@@ -66,7 +66,7 @@ def complete_checkpoints(directory: Path) -> dict[int, Path]:
     found = {}
     for path in directory.glob("checkpoint-*"):
         match = _CHECKPOINT.fullmatch(path.name)
-        if match and (path / CHECKPOINT_COUNTERS).exists():
+        if match and (path / CHECKPOINT_PROGRESS).exists():
             found[int(match[1])] = path
     return found
 

@@ -42,7 +42,9 @@ class Record:
     def reproducible(self) -> JsonObject:
         """What a second execution of the run must reproduce: all but the times."""
         document = asdict(self)
-        del document["unix_time"], document["compute"]["device_seconds"]
+        del document["unix_time"]
+        counts = document["compute"].items()
+        document["compute"] = {k: v for k, v in counts if not k.endswith("_seconds")}
         return document
 
 

@@ -13,7 +13,7 @@ from isosweep.resources import GenerationConfig
 from isosweep.settings import EvaluationConfig, ModelConfig, RecipeConfig, TaskConfig
 
 # Raised when the worker changes in a way that changes a run's numbers.
-NUMERICS_VERSION = 1
+NUMERICS_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class RunSpec:
         # and micro-batch rules matter only through the resolved values.
         for key in ("name", "learning_rate", "learning_rate_rule", "reference_completions"):
             del document["recipe"][key]
-        for key in ("micro_batch", "max_micro_batch"):
+        for key in ("micro_batch", "max_micro_batch", "planned_draws"):
             del document["recipe"][key]
         for key in ("name", "prompt_tokens", "completion_tokens"):
             del document["task"][key]

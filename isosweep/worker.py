@@ -202,14 +202,16 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     import torch
 
     from isosweep.evaluate import Evaluator
-    from isosweep.grpo import Follower, Ledger, load_policy, make_trainer, read_counters
+    from isosweep.grpo import Follower, load_policy, make_stream, make_trainer, restore_progress
+    from isosweep.ledger import Ledger
 
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
     run, spec, attempt = session.run, session.spec, session.attempt
-    ledger = Ledger(spec)
+    ledger, stream = Ledger(spec), make_stream(spec)
     if start.checkpoint is not None:
-        ledger.spent = session.previous = read_counters(start.checkpoint)
+        restore_progress(start.checkpoint, ledger, stream)
+        session.previous = ledger.spent
     append_attempt(
         run.records,
         AttemptStart(attempt=attempt.number, parent=start.parent, resumed_step=start.step),
@@ -221,7 +223,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     torch.manual_seed(spec.seed)
     model, tokenizer = load_policy(spec, str(directory))
     checkpoints = run.attempt_checkpoints(attempt.number)
-    trainer = make_trainer(spec, model, tokenizer, ledger, checkpoints)
+    trainer = make_trainer(spec, model, tokenizer, ledger, stream, checkpoints)
     evaluator = Evaluator(spec, tokenizer)
 
     def on_step(step: int) -> tuple[bool, bool]:
@@ -261,7 +263,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
         line = {"attempt": attempt.number, "step": step, "time": time.time(), **values}
         append_line(run.metrics, line, sync=False)
 
-    trainer.add_callback(Follower(ledger, on_step, on_metrics))
+    trainer.add_callback(Follower(ledger, stream, on_step, on_metrics))
     if not ledger.spent.has_reached(session.milestones[-1], session.unit):
         checkpoint = str(start.checkpoint) if start.checkpoint else None
         trainer.train(resume_from_checkpoint=checkpoint)

@@ -1,0 +1,35 @@
+"""How groups of rollouts share a step: zero-variance groups, and who weighs how much.
+
+TRL sums a per-token loss that is linear in the advantages, over tokens (`dapo`, `cispo`), over
+each rollout and then rollouts (`grpo`), or over a constant length (`dr_grpo`). Leaving groups out
+or giving every problem the same weight is therefore a factor on the advantages; the KL and
+entropy terms keep TRL's own mean.
+"""
+
+from typing import Any
+
+TOKEN_MEANS = ("dapo", "cispo")
+
+
+def varied(scores: Any) -> Any:
+    """Which groups teach something: (groups,) bool from the `scores` (groups, n) of rollouts."""
+    return (scores != scores[:, :1]).any(dim=1)
+
+
+def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) -> Any:
+    """Factors (groups, n) on the advantages that leave out groups and set their weights.
+
+    `kept`: (groups,) bool; `tokens`: (groups, n) that bear loss. The result makes TRL's mean over
+    all rollouts or tokens the mean over those of kept groups. `by_problem` (a token mean only)
+    makes it the mean over kept problems of the mean over their tokens, as ScaleRL does
+    (arXiv 2510.13786). Zero everywhere where nothing is kept.
+    """
+    kept = kept.to(tokens.dtype)[:, None].expand_as(tokens)
+    if not kept.any():
+        return kept
+    if by_problem:
+        problems = kept[:, 0].sum()
+        return kept * tokens.sum() / (problems * tokens.sum(dim=1, keepdim=True).clamp(min=1))
+    if loss_type in TOKEN_MEANS:
+        return kept * tokens.sum() / (kept * tokens).sum().clamp(min=1)
+    return kept * kept.numel() / kept.sum()

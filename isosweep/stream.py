@@ -1,0 +1,58 @@
+"""The order in which training meets its problems: a function of the seed and of what was drawn."""
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class ProblemStream:
+    """Problems in a new random order each epoch, without end.
+
+    The order depends on `seed` and the number of problems alone, so runs that differ in n, B or
+    anything else meet the same problems in the same order (common random numbers). A problem that
+    is retired is passed over from then on (no positive resampling, arXiv 2510.13786), unless
+    fewer than `least` would be left.
+    """
+
+    def __init__(self, problems: int, seed: int, least: int = 1) -> None:
+        self._problems, self._seed = problems, seed
+        self._least = min(least, problems)
+        self._epoch, self._position = 0, 0
+        self._retired: set[int] = set()
+        self._order = self._shuffled()
+
+    def draw(self, count: int) -> list[int]:
+        """Indices of the next `count` problems that are not retired."""
+        drawn: list[int] = []
+        while len(drawn) < count:
+            if self._position == self._problems:
+                self._epoch, self._position = self._epoch + 1, 0
+                self._order = self._shuffled()
+            index = self._order[self._position]
+            self._position += 1
+            if index not in self._retired:
+                drawn.append(index)
+        return drawn
+
+    def retire(self, problems: Iterable[int]) -> None:
+        for index in problems:
+            if self._problems - len(self._retired) > self._least:
+                self._retired.add(index)
+
+    @property
+    def retired(self) -> Sequence[int]:
+        return sorted(self._retired)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"epoch": self._epoch, "position": self._position, "retired": list(self.retired)}
+
+    def restore(self, document: dict[str, Any]) -> None:
+        """Go on where `to_json` was called."""
+        self._epoch, self._position = document["epoch"], document["position"]
+        self._retired = set(document["retired"])
+        self._order = self._shuffled()
+
+    def _shuffled(self) -> list[int]:
+        order = list(range(self._problems))
+        random.Random(f"{self._seed}:{self._epoch}").shuffle(order)
+        return order
