@@ -133,9 +133,9 @@ def _candidates(variant: Variant) -> Candidates:
         case "flops":
             cost = flops
         case "tokens":
-            cost = completions * (prompt + completion) / updates
+            cost = completions * passes.draws * (prompt + completion) / updates
         case "rollouts":
-            cost = completions / updates
+            cost = completions * passes.draws / updates
         case "device_hours":
             cost = seconds * config.hardware.devices_per_run / 3600
 
@@ -212,7 +212,8 @@ def _check(config: SweepConfig, found: Candidates) -> None:
         "grid.min_steps": steps < grid.min_steps,
         "grid.max_steps": steps > grid.max_steps,
         "grid.tolerance": np.abs(found.spent - budgets) > grid.tolerance * budgets,
-        "grid.max_epochs": steps * B > grid.max_epochs * problems * config.recipe.num_iterations,
+        "grid.max_epochs": steps * B * config.recipe.planned_draws
+        > grid.max_epochs * problems * config.recipe.num_iterations,
         "launcher.slurm.timeout_min": (found.run_seconds > limit_s)
         & (config.launcher.name == "slurm"),
     }

@@ -93,13 +93,14 @@ class Passes:
     `old_policy`: log-probabilities are computed again before the update, because the sampler's
     are not the learner's (vLLM with importance-sampling correction) or the rollouts are used
     more than once. `reference`: a KL term needs a frozen model's. `num_iterations`: updates made
-    with each rollout.
+    with each rollout. `draws`: rollouts sampled for each that updates are made with.
     """
 
     prompt_sharing: Count = 1.0
     old_policy: bool = False
     reference: bool = False
     num_iterations: int = 1
+    draws: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +121,14 @@ class PhaseFlops:
 def rollout_flops(
     arch: Architecture, prompt: Count, completion: Count, passes: Passes
 ) -> PhaseFlops:
-    """FLOPs of sampling one rollout and making `passes` over it.
+    """FLOPs of one rollout that is trained on: of sampling it, and of the `passes` over it.
 
     Not counted: evaluation, the optimiser's update.
     """
     forward = forward_flops(arch, prompt, completion)
     return PhaseFlops(
-        prefill=prefill_flops(arch, prompt) / passes.prompt_sharing,
-        decode=decode_flops(arch, prompt, completion),
+        prefill=passes.draws * prefill_flops(arch, prompt) / passes.prompt_sharing,
+        decode=passes.draws * decode_flops(arch, prompt, completion),
         old_policy=forward * float(passes.old_policy),
         reference=forward * float(passes.reference),
         training=forward * (3.0 * passes.num_iterations),

@@ -71,9 +71,10 @@ def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., l
         ]
 
     rewards: list[Callable[..., list[float]]] = [correctness]
-    if spec.recipe.overlong_tokens is not None:
-        limit, penalised = spec.task.completion_limit, spec.recipe.overlong_tokens
-        rewards.append(get_soft_overlong_punishment(limit, min(penalised, limit)))
+    if spec.recipe.overlong_share is not None:
+        limit = spec.task.completion_limit
+        penalised = max(1, round(spec.recipe.overlong_share * limit))
+        rewards.append(get_soft_overlong_punishment(limit, penalised))
     return rewards
 
 

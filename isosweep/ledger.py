@@ -25,7 +25,9 @@ class Ledger:
     def __init__(self, spec: RunSpec) -> None:
         self._architecture = spec.model.architecture
         self._devices = spec.devices
-        self._passes = passes_of(spec.recipe, spec.generation, float(spec.num_generations))
+        passes = passes_of(spec.recipe, spec.generation, float(spec.num_generations))
+        # What is planned to be thrown away is counted when it is.
+        self._passes = replace(passes, draws=1.0)
         self.spent = Compute()
 
     def sampled(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:

@@ -174,7 +174,7 @@ class RecipeConfig:
     batches a step (`resample`, DAPO's dynamic sampling, arXiv 2503.14476); `planned_draws` is how
     many the planner counts on. A problem is `retire_at` a success rate and never drawn again.
     `aggregation`: `loss` is TRL's own of this `loss_type`, `problem` gives every problem the same
-    weight. The last `overlong_tokens` of the length allowed are penalised (DAPO). Answers that
+    weight. The last `overlong_share` of the length allowed is penalised (DAPO). Answers that
     near the limit are sent the text `interruption`, and get `interruption_tokens` more to finish.
     `importance_sampling_mode` and `importance_sampling_cap` say how the sampler's probabilities
     are corrected for where `generation.importance_sampling_correction` is on.
@@ -195,7 +195,7 @@ class RecipeConfig:
     max_draws: int = 1
     planned_draws: float = 1.0
     retire_at: float | None = None
-    overlong_tokens: int | None = None
+    overlong_share: float | None = None
     mask_truncated_completions: bool = False
     interruption: str | None = None
     interruption_tokens: int = 0
@@ -226,7 +226,7 @@ class RecipeConfig:
         one_of("recipe.zero_variance", self.zero_variance, ("keep", "drop", "resample"))
         positive("recipe", self, "learning_rate", "reference_completions", "temperature")
         positive("recipe", self, "top_p", "max_grad_norm", "micro_batch", "max_micro_batch")
-        positive("recipe", self, "num_iterations", "lora_rank", "max_draws", "overlong_tokens")
+        positive("recipe", self, "num_iterations", "lora_rank", "max_draws")
         positive("recipe", self, "importance_sampling_cap")
         rule = "must be a finite number, 0 or more"
         for name in ("beta", "entropy_coef", "warmup_steps", "weight_decay"):
@@ -244,9 +244,10 @@ class RecipeConfig:
         rule = f"must lie between 1 and {most} (recipe.max_draws where zero_variance=resample)"
         name = "recipe.planned_draws"
         require(1 <= draws <= most, name, draws, rule, f"{name}={min(max(draws, 1), most):g}")
-        rate, rule = self.retire_at, "is a success rate: above 0, at most 1"
-        holds = rate is None or 0 < rate <= 1
-        require(holds, "recipe.retire_at", rate, rule, "recipe.retire_at=0.9")
+        for name, example in (("retire_at", 0.9), ("overlong_share", 0.2)):
+            share, rule = getattr(self, name), "is a share: above 0, at most 1"
+            holds = share is None or 0 < share <= 1
+            require(holds, f"recipe.{name}", share, rule, f"recipe.{name}={example}")
         tokens, rule = (
             self.interruption_tokens,
             "must be 1 or more where recipe.interruption is set",

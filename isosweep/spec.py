@@ -97,6 +97,7 @@ def passes_of(recipe: RecipeConfig, generation: GenerationConfig, num_generation
         old_policy=recipe.num_iterations > 1 or generation.importance_sampling_correction,
         reference=recipe.beta > 0,
         num_iterations=recipe.num_iterations,
+        draws=recipe.planned_draws,
     )
 
 

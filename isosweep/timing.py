@@ -72,8 +72,9 @@ def step_seconds(
         decoded=longest if generation.name == "transformers" else completion,
         rollouts=local,
         concurrency=concurrency,
-        prefill_flops=flops.prefill,
+        prefill_flops=flops.prefill / passes.draws,
     )
+    generating, positions = generating * passes.draws, positions * passes.draws
     update = np.full(local.shape, _update_seconds(arch, recipe, hardware, generation))
     overhead = hardware.step_overhead_s + positions * hardware.token_overhead_s
     return StepSeconds(
