@@ -99,6 +99,7 @@ def trl_arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
         top_k=0,
         loss_type=recipe.loss_type,
         beta=recipe.beta,
+        use_bias_correction_kl=recipe.use_bias_correction_kl,
         entropy_coef=recipe.entropy_coef,
         epsilon=recipe.epsilon,
         epsilon_high=recipe.epsilon_high,

@@ -178,11 +178,13 @@ class RecipeConfig:
     near the limit are sent the text `interruption`, and get `interruption_tokens` more to finish.
     `importance_sampling_mode` and `importance_sampling_cap` say how the sampler's probabilities
     are corrected for where `generation.importance_sampling_correction` is on.
+    `use_bias_correction_kl` weighs the KL term by the probability ratio (arXiv 2512.02556).
     """
 
     name: str
     loss_type: str
     beta: float
+    use_bias_correction_kl: bool = False
     entropy_coef: float = 0.0
     epsilon: float
     epsilon_high: float
