@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+# Before torch is imported by any test: more threads than cores slow tiny models tenfold.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hydra import compose, initialize_config_dir
 

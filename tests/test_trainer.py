@@ -1,0 +1,225 @@
+"""The trainer: what it counts, which problems it meets, and what it throws away."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.spec import RunSpec, run_spec
+from tests.conftest import make_config
+
+pytestmark = pytest.mark.train
+
+
+def spec_of(*overrides: str, n: int = 4, B: int = 4) -> RunSpec:
+    config = make_config(
+        "task.num_eval_problems=32", "evaluation.samples_per_problem=2", *overrides
+    )
+    return run_spec(config, num_generations=n, problems_per_batch=B, seed=0, micro_batch=n * B)
+
+
+def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
+    from isosweep.grpo import load_policy, make_stream, make_trainer
+    from isosweep.ledger import Ledger
+    from isosweep.models import weights
+
+    builtin, tokenizer = load_policy(spec_of(), weights(spec_of().model))
+    model = builtin if model is None else model
+    return make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
+
+
+def train(trainer: Any, steps: int, on_step: Any = None) -> None:
+    from isosweep.grpo import Follower
+
+    def follow(step: int) -> tuple[bool, bool]:
+        if on_step is not None:
+            on_step(step)
+        return False, step == steps
+
+    trainer.add_callback(
+        Follower(trainer._ledger, trainer._stream, follow, lambda step, values: None)
+    )
+    trainer.train()
+
+
+def listen(trainer: Any) -> list[dict[str, list[Any]]]:
+    """What TRL hands to reward functions, a dict a generation."""
+    heard: list[dict[str, list[Any]]] = []
+    right = trainer.reward_funcs[0]
+
+    def correctness(**given: Any) -> list[float]:
+        scores: list[float] = right(**given)
+        ids = [list(tokens) for tokens in given["completion_ids"]]
+        heard.append({"problem": given["problem"], "ids": ids, "scores": scores})
+        return scores
+
+    trainer.reward_funcs[0] = correctness
+    return heard
+
+
+def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -> None:
+    trainer = trainer_of(spec_of(), tmp_path)
+    heard = listen(trainer)
+    train(trainer, 5)
+    spent = trainer._ledger.spent
+    assert spent.generations == len(heard) == 5
+    assert spent.rollouts == 5 * 16
+    assert spent.completion_tokens == sum(len(ids) for step in heard for ids in step["ids"])
+    prompts = [len(trainer._questions[i].tokens) for step in heard for i in step["problem"]]
+    assert spent.prompt_tokens == sum(prompts)
+    # Where an answer ends, its end is counted and nothing after it.
+    end = trainer._tokenizer.eos_token_id
+    assert all(end not in ids[:-1] for step in heard for ids in step["ids"])
+    phases = spent.generation_seconds + spent.training_seconds + spent.reward_seconds
+    assert 0.5 * spent.device_seconds < phases + spent.scoring_seconds < spent.device_seconds
+
+
+@pytest.mark.parametrize("recipe", ["tiny", "grpo"])
+def test_counted_flops_are_what_torch_counts_around_a_step(recipe: str, tmp_path: Path) -> None:
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    # Wide enough that the square of attention, of which a causal mask leaves half, is little.
+    sizes = {"hidden_size": 256, "intermediate_size": 1024, "head_dim": 128}
+    wide = [f"model.architecture.{name}={value}" for name, value in sizes.items()]
+    # Answers that never end, cut off at 3 tokens, are all of one length: nothing is padded.
+    spec = spec_of(f"recipe={recipe}", *wide, "task.max_completion_tokens=3")
+    torch.manual_seed(0)
+    shape = Qwen2Config(
+        **sizes,
+        vocab_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+        # The eager attention is the one that the counter sees.
+        attn_implementation="eager",
+        eos_token_id=1,
+    )
+    network = Qwen2ForCausalLM(shape)
+    if recipe == "grpo":
+        # A reference model is loaded again from where the policy came from.
+        network.save_pretrained(tmp_path / "model")
+        network = Qwen2ForCausalLM.from_pretrained(tmp_path / "model", attn_implementation="eager")
+    trainer = trainer_of(spec, tmp_path, network)
+    trainer.generation_config.suppress_tokens = trainer.eos_token_ids
+    counter = FlopCounterMode(display=False)
+    with counter:
+        train(trainer, 1)
+    spent = trainer._ledger.spent
+    assert spent.completion_tokens == 16 * 3
+    assert spent.flops == pytest.approx(counter.get_total_flops(), rel=0.01)
+    assert (spent.reference_flops > 0) == (recipe == "grpo")
+
+
+def test_runs_that_differ_in_n_meet_the_same_problems(tmp_path: Path) -> None:
+    order = {}
+    for n in (2, 8):
+        trainer = trainer_of(spec_of("task.num_train_problems=10", n=n), tmp_path / str(n))
+        heard = listen(trainer)
+        train(trainer, 6)
+        order[n] = [step["problem"][::n] for step in heard]
+        assert all(len(set(step["problem"])) == 4 for step in heard[:2])
+    # Six steps of 4 are more than two epochs of 10.
+    assert order[2] == order[8]
+    flat = [problem for step in order[2] for problem in step]
+    assert sorted(flat[:10]) == sorted(flat[10:20]) == list(range(10))
+
+
+def test_evaluation_changes_no_number_of_training(tmp_path: Path) -> None:
+    import torch
+
+    from isosweep.evaluate import Evaluator
+
+    spec = spec_of()
+    plain, evaluated = trainer_of(spec, tmp_path / "a"), trainer_of(spec, tmp_path / "b")
+    evaluator = Evaluator(spec, evaluated.processing_class)
+    torch.manual_seed(7)
+    train(plain, 4)
+    torch.manual_seed(7)
+    train(evaluated, 4, lambda step: evaluator(evaluated.model))
+    pairs = zip(plain.model.parameters(), evaluated.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert plain._ledger.spent.flops == evaluated._ledger.spent.flops
+
+
+def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> None:
+    draws = ("recipe.zero_variance=resample", "recipe.max_draws=8", "recipe.planned_draws=2")
+    trainer = trainer_of(spec_of(*draws, n=2), tmp_path)
+    heard = listen(trainer)
+    batches: list[Any] = []
+    score = trainer._account
+    trainer._account = lambda problems, output: (batches.append(output), score(problems, output))
+    train(trainer, 4)
+    spent = trainer._ledger.spent
+    assert spent.generations == 4
+    # Each draw is heard once, and each batch once more when it is complete.
+    draws_made = len(heard) - 4
+    assert draws_made > 4
+    assert spent.rollouts == 8 * draws_made
+    # Only what was kept was trained on.
+    assert spent.training_flops < 0.75 * 3 * spent.decode_flops * draws_made
+    for batch in batches:
+        assert (batch["advantages"].view(4, 2).abs() > 0).all()
+
+
+def test_dynamic_sampling_gives_up_after_max_draws(tmp_path: Path) -> None:
+    draws = ("recipe.zero_variance=resample", "recipe.max_draws=3")
+    trainer = trainer_of(spec_of(*draws), tmp_path)
+    trainer.reward_funcs[0] = lambda completions, **_: [0.0] * len(completions)
+    train(trainer, 1)
+    assert trainer._ledger.spent.rollouts == 3 * 16
+    assert trainer._ledger.spent.generations == 1
+
+
+def test_solved_problems_are_not_drawn_again(tmp_path: Path) -> None:
+    settings = ("recipe.retire_at=0.9", "task.num_train_problems=16", "recipe.learning_rate=1e-9")
+    trainer = trainer_of(spec_of(*settings), tmp_path)
+    right = trainer.reward_funcs[0]
+
+    def even(**given: Any) -> list[float]:
+        assert len(right(**given)) == 16
+        return [float(problem % 2 == 0) for problem in given["problem"]]
+
+    trainer.reward_funcs[0] = even
+    heard = listen(trainer)
+    train(trainer, 8)
+    assert trainer._stream.retired == list(range(0, 16, 2))
+    assert all(problem % 2 for step in heard[4:] for problem in step["problem"])
+
+
+def test_a_long_answer_is_told_to_finish(tmp_path: Path) -> None:
+    import torch
+
+    # Three tokens, then the phrase `==`, then two more.
+    phrase = ("recipe.interruption='=='", "recipe.interruption_tokens=2")
+    spec = spec_of(*phrase, "task.max_completion_tokens=7")
+    trainer = trainer_of(spec, tmp_path)
+    trainer.model.train()
+    output = trainer._generate_and_score_completions([None] * 16)
+    equals = trainer._tokenizer("==")["input_ids"]
+    ids, mask = output["completion_ids"], output["completion_mask"]
+    assert ids.shape[1] <= 7
+    assert (ids[:, 3:5] == torch.tensor(equals)).all()
+    # The phrase bears no loss; what the policy wrote does.
+    assert output["tool_mask"][:, 3:5].sum() == 0
+    assert output["tool_mask"][:, :3].all()
+    spent = trainer._ledger.spent
+    assert spent.completion_tokens == mask.sum()
+    # Prompt, three tokens and the phrase are read again.
+    once = trainer_of(spec_of("task.max_completion_tokens=7"), tmp_path / "plain")
+    once.model.train()
+    once._generate_and_score_completions([None] * 16)
+    assert spent.prefill_flops > 2 * once._ledger.spent.prefill_flops
+    trainer.current_gradient_accumulation_steps = 1
+    loss = trainer.compute_loss(trainer.model, output)
+    with torch.no_grad():
+        output["completion_ids"][:, 3:5] = 5
+    assert torch.isfinite(loss)
+
+
+def test_an_interruption_without_room_is_told(tmp_path: Path) -> None:
+    phrase = ("recipe.interruption='===='", "recipe.interruption_tokens=4")
+    with pytest.raises(ValueError, match=r"recipe\.interruption takes 4 tokens"):
+        trainer_of(spec_of(*phrase), tmp_path)
