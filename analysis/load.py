@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from isosweep.compute import BUDGET_UNITS, BudgetUnit, sits_at
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
+from isosweep.metrics import scored
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Cell, Plan, PlannedRun, plan_from_document
 from isosweep.records import Record, read_records
@@ -277,7 +278,7 @@ def _curve(
     num_problems = len(records[0].successes) if records else 0
     samples = records[0].samples_per_problem if records else 0
     successes = np.array([r.successes for r in records], dtype=np.int64)
-    successes, samples = _scored(successes.reshape(len(records), num_problems), samples, metric)
+    successes, samples = scored(successes.reshape(len(records), num_problems), samples, metric)
     reward = successes.sum(axis=1) / max(1, num_problems * samples)
     return Curve(
         run=run,
@@ -325,13 +326,13 @@ def rescored(
             rates = successes[0] / curve.samples_per_problem if known else np.zeros(0)
             kept = (rates >= difficulty[0]) & (rates <= difficulty[1])
             successes = successes[:, kept] if known else successes[:, :0]
-        scored, samples = _scored(successes, curve.samples_per_problem, metric)
-        count = max(1, scored.shape[1] * samples)
-        reward = scored.sum(axis=1) / count
+        counts, samples = scored(successes, curve.samples_per_problem, metric)
+        count = max(1, counts.shape[1] * samples)
+        reward = counts.sum(axis=1) / count
         curves.append(
             replace(
                 curve,
-                successes=scored,
+                successes=counts,
                 samples_per_problem=samples,
                 reward=reward,
                 collapsed_at=_collapse(reward, count),
@@ -340,17 +341,6 @@ def rescored(
     by_id = {curve.run.run_id: curve for curve in curves}
     readings = tuple(read_cell(cell, by_id[cell.run_id]) for cell in data.plan.cells)
     return replace(data, curves=tuple(curves), readings=readings, metric=metric)
-
-
-def _scored(successes: IntArray, samples: int, metric: str) -> tuple[IntArray, int]:
-    """Successes and samples of a metric: best@k and worst@k make one sample of the k."""
-    match metric:
-        case "best":
-            return (successes > 0).astype(np.int64), 1
-        case "worst":
-            return (successes == samples).astype(np.int64), 1
-        case _:
-            return successes, samples
 
 
 def _comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:

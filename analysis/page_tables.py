@@ -7,10 +7,11 @@ from isosweep.analysis.findings import Findings
 from isosweep.analysis.fits import Estimate, Fit
 from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.load import CellReading, SweepData
-from isosweep.analysis.mechanism import CHANGED, ProblemChange
+from isosweep.analysis.mechanism import ProblemChange
 from isosweep.analysis.plots_axes import UNITS
 from isosweep.analysis.validation import Validation
 from isosweep.analysis.views import View
+from isosweep.metrics import CHANGED
 
 _MISSING = "–"
 
