@@ -18,6 +18,11 @@ class Evaluation:
     completion_tokens: float
 
 
+def can_answer(model: Any) -> bool:
+    """Whether all parameters are finite: nothing can be sampled from a model with others."""
+    return all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters())
+
+
 class Evaluator:
     """Evaluates one policy on the task's held-out problems."""
 

@@ -19,6 +19,7 @@ CHANGED = 2.0
 
 # Success rates before training at which problems are put together: never right, four quarters.
 RATE_EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1.0 + 1e-9)
+RATE_GROUPS = ("never_right", "0_to_25", "25_to_50", "50_to_75", "75_to_100")
 
 
 def scored(successes: IntArray, samples: int, metric: str) -> tuple[IntArray, int]:
@@ -92,7 +93,7 @@ def score_groups(successes: ArrayLike, samples: int, groups: Sequence[str]) -> d
 
 
 def rate_group(rates: FloatArray) -> IntArray:
-    """Which of the groups between `RATE_EDGES` each success rate before training falls into."""
+    """Which of `RATE_GROUPS` (percent, lower end included) each rate before training is in."""
     return np.asarray(np.digitize(rates, RATE_EDGES[1:-1]), dtype=np.int64)
 
 

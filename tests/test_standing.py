@@ -38,7 +38,7 @@ def test_runs_are_told_apart_by_how_far_they_are(tmp_path: Path) -> None:
             updated=time.time(),
         )
         write_state(paths(run.run_id), state)
-    found = standing(plan, paths)
+    found = standing(plan, paths, [])
     assert {untouched.run_id, claimed.run_id} <= set(found.new)
     assert found.extended == (half.run_id,)
     assert found.done == (full.run_id,)
