@@ -262,12 +262,11 @@ def _label(run: PlannedRun) -> str:
 
 def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console) -> None:
     """Print where every run of a sweep stands; `stop`: health rules that end a run."""
-    head = ("run", "status", "attempt", "step", plan.budget_unit, "held-out", "warnings", "reason")
-    table = Table(*head)
+    table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
         state = read_state(paths.run(run.run_id))
         if state is None:
-            table.add_row(_label(run), "waiting", "", f"0/{run.num_steps}", "", "", "", "")
+            table.add_row(_label(run), "waiting", "", f"0/{run.num_steps}", "", "", "")
             continue
         reached = state.has_reached(run.milestones[-1], plan.budget_unit)
         status: str = state.status
@@ -283,7 +282,6 @@ def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: C
             f"{state.step}/{run.num_steps}",
             f"{state.compute.spent(plan.budget_unit):.3g}/{run.milestones[-1]:.3g}",
             "" if state.reward is None else f"{state.reward:.3f}",
-            ", ".join(state.warnings),
-            state.reason or "",
+            state.reason or ", ".join(state.warnings),
         )
     console.print(table)
