@@ -18,11 +18,6 @@ class Evaluation:
     completion_tokens: float
 
 
-def can_answer(model: Any) -> bool:
-    """Whether all parameters are finite: nothing can be sampled from a model with others."""
-    return all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters())
-
-
 class Evaluator:
     """Evaluates one policy on the task's held-out problems."""
 
@@ -47,6 +42,12 @@ class Evaluator:
                 return self._sample(model)
             finally:
                 model.train(training)
+
+    def can_answer(self, model: Any) -> bool:
+        """Whether the policy's logits are finite, on one prompt: from others nothing is sampled."""
+        inputs = self._tokenizer(self._prompts[:1], return_tensors="pt").to(model.device)
+        with torch.no_grad():
+            return bool(torch.isfinite(model(**inputs).logits).all())
 
     def _sample(self, model: Any) -> Evaluation:
         settings = self._spec.evaluation

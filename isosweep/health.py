@@ -39,6 +39,9 @@ _THRESHOLDS: dict[str, tuple[str, ...]] = {
 # run is looked at after every step.
 _CERTAIN = 5.5
 
+# What has to be finite; the worker gives `logits` when the policy's are not.
+_FINITE = ("loss", "grad_norm", "logits")
+
 # Metrics whose last `window` values are kept.
 _KEPT = ("reward", "entropy", "truncated_share", "logp_difference", "grad_norm")
 
@@ -211,7 +214,7 @@ class HealthMonitor:
         """Every rule that can be judged at this step, and how it is broken if it is."""
         finite = {name: values[name] for name in _KEPT if math.isfinite(values.get(name, math.nan))}
         judged: dict[Rule, _Breach | None] = {}
-        if "loss" in values or "grad_norm" in values:
+        if not values.keys().isdisjoint(_FINITE):
             judged["non_finite"] = _not_finite(values)
         if "grad_norm" in finite:
             judged |= self._spike(finite["grad_norm"])
@@ -308,7 +311,7 @@ def _rate_errors(count: float, size: float, later_count: float, later_size: floa
 
 
 def _not_finite(values: Mapping[str, float]) -> _Breach | None:
-    for name in ("loss", "grad_norm"):
+    for name in _FINITE:
         if name in values and not math.isfinite(values[name]):
             return _Breach(None, None, f"{name} is {values[name]}")
     return None

@@ -15,7 +15,7 @@ from typing import Any
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.errors import RecordError
 from isosweep.files import append_line, read_json, read_lines, write_json
-from isosweep.health import HealthConfig, HealthMonitor
+from isosweep.health import HealthConfig, HealthMonitor, HealthWarning
 from isosweep.models import weights
 from isosweep.paths import CHECKPOINT_HEALTH, RunPaths, complete_checkpoints
 from isosweep.records import (
@@ -229,7 +229,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     # The training stack is imported here, after the thread count is set.
     import torch
 
-    from isosweep.evaluate import Evaluator, can_answer
+    from isosweep.evaluate import Evaluator
     from isosweep.grpo import Follower, Ledger, load_policy, make_trainer, read_counters
 
     if session.spec.device == "cpu":
@@ -253,7 +253,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     evaluator = Evaluator(spec, tokenizer)
 
     def take_record(step: int, spent: Compute) -> None:
-        if step in session.recorded or not can_answer(trainer.model):
+        if step in session.recorded or not evaluator.can_answer(trainer.model):
             return
         result = evaluator(trainer.model)
         record = Record(
@@ -290,13 +290,16 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
             session.saved = time.monotonic()
         return save, leave
 
+    def observe(step: int, values: dict[str, float]) -> HealthWarning | None:
+        for warning in session.monitor.observe(step, values):
+            append_warning(run.warnings, attempt.number, warning)
+        return session.monitor.verdict
+
     def on_metrics(step: int, values: dict[str, float]) -> tuple[bool, bool] | None:
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         line = {"attempt": attempt.number, "step": step, "time": time.time(), **finite}
         append_line(run.metrics, line, sync=False)
-        for warning in session.monitor.observe(step, values):
-            append_warning(run.warnings, attempt.number, warning)
-        ended = session.monitor.verdict
+        ended = observe(step, values)
         if ended is None or step % spec.recipe.num_iterations:
             return None
         take_record(step, ledger.spent)
@@ -310,7 +313,15 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     done = session.monitor.verdict is not None
     if not done and not ledger.spent.has_reached(session.milestones[-1], session.unit):
         checkpoint = str(start.checkpoint) if start.checkpoint else None
-        trainer.train(resume_from_checkpoint=checkpoint)
+        try:
+            trainer.train(resume_from_checkpoint=checkpoint)
+        except RuntimeError:
+            # What torch raises when it is to sample from logits that are not finite, which can be
+            # so before any loss is.
+            if evaluator.can_answer(trainer.model):
+                raise
+            if observe(session.step + 1, {"logits": math.nan}) is None:
+                raise
     return ledger.spent
 
 
