@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from isosweep.compute import BUDGET_UNITS, BudgetUnit, sits_at
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
+from isosweep.health import HealthWarning
+from isosweep.metrics import scored
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Cell, Plan, PlannedRun, plan_from_document
-from isosweep.records import Record, read_records
+from isosweep.records import Record, read_records, read_warnings
 from isosweep.settings import AnalysisConfig
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Reading = Literal["exact", "interpolated", "collapsed", "missing"]
+Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
 
 # A run has collapsed if it ends having lost for good this share of its best gain, and by more than
 # this many errors of evaluation.
@@ -34,8 +36,9 @@ class Curve:
     `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
     metric chosen, avg@k by default): (records,).
     `successes`: (records, problems), how many of `samples_per_problem` completions were right.
-    `status` and `status_reason` are what the run last reported of itself. `collapsed_at`: first
-    record from which on the run never again has half of its best gain; None if it holds on.
+    `status` and `status_reason` are what the run last reported of itself, `warnings` the health
+    rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
+    which on the run never again has half of its best gain; None if it holds on.
     """
 
     run: PlannedRun
@@ -48,6 +51,8 @@ class Curve:
     samples_per_problem: int
     status: str | None
     status_reason: str | None
+    warnings: tuple[HealthWarning, ...] = ()
+    diverged_by: str | None = None
     collapsed_at: int | None = None
 
     def until_collapse(self) -> "Curve":
@@ -69,7 +74,8 @@ class CellReading:
     """A cell's held-out reward.
 
     `measured_compute`, in the budget's unit, is the compute of the record nearest to the budget;
-    both it and `reward` are None when the run has not come that far, or had collapsed by then.
+    both it and `reward` are None when the run has not come that far (and never will, if it has
+    `diverged`), or had collapsed by then.
     """
 
     cell: Cell
@@ -241,7 +247,17 @@ def load_curve(
     state = _read_optional(paths.state, problems)
     if difficulty is not None:
         records = _of_difficulty(records, difficulty)
-    return _curve(run, records, unit, state, metric), problems
+    curve = _curve(run, records, unit, state, metric)
+    return replace(curve, warnings=_warnings(paths, problems)), problems
+
+
+def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]:
+    """Warnings explain and decide nothing: none where their file is damaged."""
+    try:
+        return tuple(read_warnings(paths.warnings, paths.records))
+    except (KeyError, TypeError) as error:
+        problems.append(f"{paths.warnings}: {error!r}")
+        return ()
 
 
 def _of_difficulty(records: list[Record], difficulty: tuple[float, float]) -> list[Record]:
@@ -277,7 +293,7 @@ def _curve(
     num_problems = len(records[0].successes) if records else 0
     samples = records[0].samples_per_problem if records else 0
     successes = np.array([r.successes for r in records], dtype=np.int64)
-    successes, samples = _scored(successes.reshape(len(records), num_problems), samples, metric)
+    successes, samples = scored(successes.reshape(len(records), num_problems), samples, metric)
     reward = successes.sum(axis=1) / max(1, num_problems * samples)
     return Curve(
         run=run,
@@ -290,20 +306,25 @@ def _curve(
         samples_per_problem=samples,
         status=None if state.get("status") is None else str(state["status"]),
         status_reason=None if state.get("reason") is None else str(state["reason"]),
-        collapsed_at=_collapse(reward, num_problems * samples),
+        diverged_by=state.get("diverged_by"),
+        collapsed_at=_collapse(reward, num_problems * samples, state.get("diverged_by")),
     )
 
 
-def _collapse(reward: FloatArray, num_samples: int) -> int | None:
-    """First record of a collapse (see `Curve`), or None. `num_samples` stand behind each reward."""
-    if len(reward) < 3 or not num_samples:
+def _collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> int | None:
+    """First record of a collapse (see `Curve`), or None. `num_samples` stand behind each reward.
+
+    Of a run whose training reward has collapsed the fall is certain already.
+    """
+    certain = 0.0 if diverged_by == "collapse" else _CERTAIN
+    if len(reward) < (3 if certain else 2) or not num_samples:
         return None
     best = np.maximum.accumulate(reward)
     # Binomial, with one success and one failure added: wide enough for problems of all kinds.
     rate = (best * num_samples + 1) / (num_samples + 2)
     error = np.sqrt(2 * rate * (1 - rate) / num_samples)
     lost = best - reward
-    fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > _CERTAIN * error)
+    fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
     held = np.flatnonzero(~fallen)
     first = int(held[-1]) + 1
     return first if first < len(reward) else None
@@ -325,32 +346,21 @@ def rescored(
             rates = successes[0] / curve.samples_per_problem if known else np.zeros(0)
             kept = (rates >= difficulty[0]) & (rates <= difficulty[1])
             successes = successes[:, kept] if known else successes[:, :0]
-        scored, samples = _scored(successes, curve.samples_per_problem, metric)
-        count = max(1, scored.shape[1] * samples)
-        reward = scored.sum(axis=1) / count
+        counts, samples = scored(successes, curve.samples_per_problem, metric)
+        count = max(1, counts.shape[1] * samples)
+        reward = counts.sum(axis=1) / count
         curves.append(
             replace(
                 curve,
-                successes=scored,
+                successes=counts,
                 samples_per_problem=samples,
                 reward=reward,
-                collapsed_at=_collapse(reward, count),
+                collapsed_at=_collapse(reward, count, curve.diverged_by),
             )
         )
     by_id = {curve.run.run_id: curve for curve in curves}
     readings = tuple(read_cell(cell, by_id[cell.run_id]) for cell in data.plan.cells)
     return replace(data, curves=tuple(curves), readings=readings, metric=metric)
-
-
-def _scored(successes: IntArray, samples: int, metric: str) -> tuple[IntArray, int]:
-    """Successes and samples of a metric: best@k and worst@k make one sample of the k."""
-    match metric:
-        case "best":
-            return (successes > 0).astype(np.int64), 1
-        case "worst":
-            return (successes == samples).astype(np.int64), 1
-        case _:
-            return successes, samples
 
 
 def _comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:
@@ -371,12 +381,14 @@ def read_cell(cell: Cell, curve: Curve) -> CellReading:
     Exact where the nearest record is the budget's own step (`sits_at`); otherwise linear in
     log compute between the records on either side; missing where there is none on either side.
     """
-    missing = CellReading(cell=cell, reward=None, measured_compute=None, reading="missing")
+    ended = curve.status == "diverged" and not (curve.compute >= cell.budget).any()
+    lacking: Reading = "diverged" if ended else "missing"
+    missing = CellReading(cell=cell, reward=None, measured_compute=None, reading=lacking)
     if curve.collapsed_at is not None:
         # Reached by the whole run and not by what came before its collapse.
         before = read_cell(cell, curve.until_collapse())
         whole = read_cell(cell, replace(curve, collapsed_at=None))
-        gone = before.reading == "missing" and whole.reading != "missing"
+        gone = before.reward is None and whole.reward is not None
         return replace(missing, reading="collapsed") if gone else before
     trained = curve.steps > 0
     compute, reward = curve.compute[trained], curve.reward[trained]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.frontier import Choice, Frontier
-from isosweep.analysis.load import Curve, FloatArray, SweepData
+from isosweep.analysis.load import Curve, IntArray, SweepData
+from isosweep.metrics import RATE_EDGES, changes, rate_group, score
 
-# Standard errors beyond which a problem counts as changed; one side is crossed by chance in 2.3%.
-CHANGED = 2.0
+# One-sided chance of a normal variable beyond `isosweep.metrics.CHANGED` standard errors.
 CHANCE = 0.0228
 
 
@@ -22,8 +22,8 @@ class ProblemChange:
     """Problems of one (n, B) at the largest budget against the base model, seeds together.
 
     All are shares of the held-out problems. `none` and `all`: no sample, or every sample, is
-    right. `better` and `worse`: the success rate differs from the base model's by more than
-    `CHANGED` standard errors. `gained` and `lost`: summed increases and decreases of all
+    right. `better` and `worse`: the success rate differs from the base model's beyond noise
+    (`isosweep.metrics.changes`). `gained` and `lost`: summed increases and decreases of all
     problems' rates, noise included, so that gained - lost is the change of the reward.
     """
 
@@ -55,10 +55,6 @@ def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange,
     return tuple(changes)
 
 
-# Success rates before training at which problems are put together: never right, four quarters.
-RATE_EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1.0 + 1e-9)
-
-
 @dataclass(frozen=True, kw_only=True)
 class GainByRate:
     """Mean change of the success rate of one n's problems, by their rate before training.
@@ -84,9 +80,9 @@ def gains_by_rate(data: SweepData, frontier: Frontier) -> tuple[GainByRate, ...]
         if len({curve.successes.shape[1] for curve in curves}) != 1:
             continue
         samples = sum(curve.samples_per_problem for curve in curves)
-        now = _pooled([_at(curve, frontier.budgets[-1].budget) for curve in curves], samples)
+        now = _summed(curves, frontier.budgets[-1].budget) / samples
         base = curves[0].successes[0] / curves[0].samples_per_problem
-        group = np.digitize(base, RATE_EDGES[1:-1])
+        group = rate_group(base)
         there = [k for k in range(len(RATE_EDGES) - 1) if (group == k).any()]
         found.append(
             GainByRate(
@@ -115,40 +111,35 @@ def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
 
 def _change(curves: list[Curve], budget: float) -> ProblemChange:
     samples = sum(curve.samples_per_problem for curve in curves)
-    now = _pooled([_at(curve, budget) for curve in curves], samples)
-    base = curves[0].successes[0] / curves[0].samples_per_problem
-    gain = now - base
+    successes = _summed(curves, budget)
     # The base model's samples are the same in every run: they count once.
-    pooled = (now * samples + base * curves[0].samples_per_problem) / (
-        samples + curves[0].samples_per_problem
-    )
-    variance = pooled * (1 - pooled) * (1 / samples + 1 / curves[0].samples_per_problem)
-    limit = CHANGED * np.sqrt(variance)
+    base_samples = curves[0].samples_per_problem
+    found = changes(successes, samples, curves[0].successes[0], base_samples)
     return ProblemChange(
         num_generations=curves[0].run.num_generations,
         problems_per_batch=curves[0].run.problems_per_batch,
         num_seeds=len(curves),
-        none=float((now == 0).mean()),
-        all=float((now == 1).mean()),
-        better=float((gain > limit).mean()),
-        worse=float((gain < -limit).mean()),
-        gained=float(np.maximum(gain, 0).mean()),
-        lost=float(np.maximum(-gain, 0).mean()),
+        none=float((successes == 0).mean()),
+        all=float((successes == samples).mean()),
+        better=float(found.better.mean()),
+        worse=float(found.worse.mean()),
+        gained=float(np.maximum(found.gain, 0).mean()),
+        lost=float(np.maximum(-found.gain, 0).mean()),
     )
 
 
-def _at(curve: Curve, budget: float) -> FloatArray:
+def _at(curve: Curve, budget: float) -> IntArray:
     """Successes of every problem at the record nearest to `budget`: (problems,)."""
-    nearest = int(np.argmin(np.abs(curve.compute - budget)))
-    return np.asarray(curve.successes[nearest], dtype=np.float64)
+    return np.asarray(curve.successes[int(np.argmin(np.abs(curve.compute - budget)))])
 
 
-def _pooled(successes: list[FloatArray], samples: int) -> FloatArray:
-    return np.asarray(np.sum(successes, axis=0) / samples)
+def _summed(curves: list[Curve], budget: float) -> IntArray:
+    """Successes of every problem, over the runs together: (problems,)."""
+    return np.asarray(np.sum([_at(curve, budget) for curve in curves], axis=0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
+class ScoresOfN:
     """avg@k, best@k (any sample right) and worst@k (all right), mean over runs of one (n, B)."""
 
     num_generations: int
@@ -160,7 +151,7 @@ class Scores:
     worst: float
 
 
-def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[Scores, ...]:
+def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[ScoresOfN, ...]:
     """One for each n at its best B, at the largest budget, over the runs that were read there."""
     if not frontier.budgets:
         return ()
@@ -175,26 +166,27 @@ def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[Scores, ...]:
     return tuple(found)
 
 
-def base_scores(data: SweepData) -> Scores | None:
+def base_scores(data: SweepData) -> ScoresOfN | None:
     """The base model's, from the first run with a record at step 0; it is the same in all."""
     for curve in data.curves:
         if curve.base_reward is not None:
             where = (curve.run.num_generations, curve.run.problems_per_batch)
-            return _scores(where, [(curve.successes[0].astype(float), curve.samples_per_problem)])
+            return _scores(where, [(curve.successes[0], curve.samples_per_problem)])
     return None
 
 
-def _scores(where: tuple[int, int], rows: list[tuple[FloatArray, int]]) -> Scores:
+def _scores(where: tuple[int, int], rows: list[tuple[IntArray, int]]) -> ScoresOfN:
     """`rows`: successes (problems,) and samples per problem of each run.
 
     Scored run by run: best@k over the samples of several runs together would be another k.
     """
-    return Scores(
+    found = [score(successes, samples) for successes, samples in rows]
+    return ScoresOfN(
         num_generations=where[0],
         problems_per_batch=where[1],
         num_seeds=len(rows),
         samples_per_problem=rows[0][1],
-        avg=float(np.mean([successes.mean() / k for successes, k in rows])),
-        best=float(np.mean([(successes > 0).mean() for successes, _ in rows])),
-        worst=float(np.mean([(successes == k).mean() for successes, k in rows])),
+        avg=float(np.mean([each.avg for each in found])),
+        best=float(np.mean([each.best for each in found])),
+        worst=float(np.mean([each.worst for each in found])),
     )

@@ -7,10 +7,11 @@ from isosweep.analysis.findings import Findings
 from isosweep.analysis.fits import Estimate, Fit
 from isosweep.analysis.frontier import Frontier
 from isosweep.analysis.load import CellReading, SweepData
-from isosweep.analysis.mechanism import CHANGED, ProblemChange
+from isosweep.analysis.mechanism import ProblemChange
 from isosweep.analysis.plots_axes import UNITS
 from isosweep.analysis.validation import Validation
 from isosweep.analysis.views import View
+from isosweep.metrics import CHANGED
 
 _MISSING = "–"
 
@@ -233,11 +234,11 @@ def asymptote_table(findings: Findings) -> str:
 
 
 def missing_runs(data: SweepData) -> str:
-    missing = [r.cell for r in data.readings if r.reading in ("missing", "collapsed")]
+    missing = [reading.cell for reading in data.readings if reading.reward is None]
     rows = []
     for curve in data.curves:
         lacking = [c.budget for c in missing if c.run_id == curve.run.run_id]
-        if not lacking and curve.status != "failed":
+        if not lacking and not curve.warnings and curve.status not in ("failed", "diverged"):
             continue
         reached = float(curve.compute[-1]) if curve.compute.size else None
         budgets = ", ".join(f"{budget:.3g}" for budget in lacking) or "none"
@@ -245,9 +246,11 @@ def missing_runs(data: SweepData) -> str:
         status = curve.status or "never started"
         if curve.collapsed_at is not None:
             status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
-        rows.append((curve.run.run_id, status, reason, _number(reached, ".4g"), budgets))
-    head = ("run", "status", "reason", "compute reached", "budgets not reached")
-    table = html_table(head, rows, words=(0, 1, 2))
+        warnings = ", ".join(f"{warning.rule} (step {warning.step})" for warning in curve.warnings)
+        told = (curve.run.run_id, status, reason, warnings)
+        rows.append((*told, _number(reached, ".4g"), budgets))
+    head = ("run", "status", "reason", "warnings", "compute reached", "budgets not reached")
+    table = html_table(head, rows, words=(0, 1, 2, 3))
     text = table if rows else "<p>No run failed or is missing.</p>"
     if any(curve.collapsed_at is not None for curve in data.curves):
         text += (

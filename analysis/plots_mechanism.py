@@ -6,7 +6,7 @@ from isosweep.analysis.findings import Findings
 from isosweep.analysis.load import SweepData
 from isosweep.analysis.mechanism import (
     CHANCE,
-    Scores,
+    ScoresOfN,
     base_scores,
     gains_by_rate,
     scores_by_n,
@@ -70,7 +70,7 @@ def mechanism_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     )
 
 
-def _text(score: Scores, name: str) -> str:
+def _text(score: ScoresOfN, name: str) -> str:
     return (
         f"n={score.num_generations}, B={score.problems_per_batch}, {score.num_seeds} seeds\n"
         f"{name}@{score.samples_per_problem} {getattr(score, name):.4f}"

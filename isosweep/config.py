@@ -18,6 +18,7 @@ from omegaconf.errors import MissingMandatoryValue
 from isosweep.architecture import architecture_from_config
 from isosweep.compute import BUDGET_UNITS, BudgetUnit
 from isosweep.errors import SettingError
+from isosweep.health import HealthConfig
 from isosweep.resources import GenerationConfig, HardwareConfig, LauncherConfig
 from isosweep.settings import (
     AnalysisConfig,
@@ -64,6 +65,7 @@ class SweepConfig:
     hardware: HardwareConfig
     tracking: TrackingConfig
     analysis: AnalysisConfig
+    health: HealthConfig = field(default_factory=HealthConfig)
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
     from_sweep: list[str] | None = None
 

@@ -2,16 +2,16 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from isosweep.candidates import RULES
-from isosweep.compute import BudgetUnit
 from isosweep.config import SweepConfig
 from isosweep.paths import SweepPaths
 from isosweep.plan import Plan, PlannedRun
@@ -183,8 +183,12 @@ def show_comparison(found: "Comparison", console: Console) -> None:
 class Progress:
     """One line per running run and a total; silent when the output is not a terminal."""
 
-    def __init__(self, plan: Plan, paths: SweepPaths, console: Console) -> None:
+    def __init__(
+        self, plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console
+    ) -> None:
+        """`stop`: health rules that end a run, which then has nothing left to spend."""
         self._plan = plan
+        self._stop = stop
         self._paths = paths
         self._live = Live(console=console, refresh_per_second=2, transient=True)
         self._shown = console.is_terminal
@@ -209,7 +213,7 @@ class Progress:
     def _picture(self, active: list[PlannedRun], failed: int) -> RenderableType:
         states = {run.run_id: read_state(self._paths.run(run.run_id)) for run in self._plan.runs}
         unit = self._plan.budget_unit
-        spent = sum(_counted(run, states[run.run_id], unit) for run in self._plan.runs)
+        spent = sum(self._counted(run, states[run.run_id]) for run in self._plan.runs)
         total = sum(run.milestones[-1] for run in self._plan.runs)
         if self._start is None:
             self._start = spent
@@ -218,7 +222,7 @@ class Progress:
         table = Table.grid(padding=(0, 2))
         for run in active:
             state = states[run.run_id]
-            done = _counted(run, state, unit)
+            done = self._counted(run, state)
             reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
             table.add_row(
                 _label(run),
@@ -226,14 +230,29 @@ class Progress:
                 f"reward {reward}",
                 f"{done:.2e}/{run.milestones[-1]:.2e} {unit}",
                 ProgressBar(total=run.milestones[-1], completed=done, width=24),
+                Text(", ".join(state.warnings) if state else "", style="yellow"),
             )
-        finished = sum(
-            s is not None and s.status == "finished" and s.has_reached(r.milestones[-1], unit)
-            for r, s in ((r, states[r.run_id]) for r in self._plan.runs)
-        )
+        ended = [
+            state
+            for run in self._plan.runs
+            if (state := states[run.run_id]) is not None
+            and state.is_done(run.milestones[-1], unit, self._stop)
+        ]
+        diverged = sum(state.status == "diverged" for state in ended)
+        warned = sum(bool(state.warnings) for state in states.values() if state is not None)
         eta = f"ETA {(total - spent) / rate / 60:.1f} min" if rate > 0 else "ETA ..."
-        line = f"{finished}/{len(self._plan.runs)} runs, {spent / total:.0%} of the compute, {eta}"
-        return Group(table, line + (f", {failed} failed" if failed else ""))
+        runs = f"{len(ended)}/{len(self._plan.runs)} runs"
+        line = f"{runs}, {spent / total:.0%} of the compute, {eta}"
+        for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
+            line += f", {count} {word}" if count else ""
+        return Group(table, line)
+
+    def _counted(self, run: PlannedRun, state: RunState | None) -> float:
+        """Compute that the run has behind it, all of it where nothing is left to train."""
+        last, unit = run.milestones[-1], self._plan.budget_unit
+        if state is None:
+            return 0.0
+        return last if state.ended_by(self._stop) else min(state.compute.spent(unit), last)
 
 
 def _label(run: PlannedRun) -> str:
@@ -241,12 +260,8 @@ def _label(run: PlannedRun) -> str:
     return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"
 
 
-def _counted(run: PlannedRun, state: RunState | None, unit: BudgetUnit) -> float:
-    return 0.0 if state is None else min(state.compute.spent(unit), run.milestones[-1])
-
-
-def show_status(plan: Plan, paths: SweepPaths, console: Console) -> None:
-    """Print where every run of a sweep stands."""
+def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console) -> None:
+    """Print where every run of a sweep stands; `stop`: health rules that end a run."""
     table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
         state = read_state(paths.run(run.run_id))
@@ -257,7 +272,8 @@ def show_status(plan: Plan, paths: SweepPaths, console: Console) -> None:
         status: str = state.status
         if status == "running" and not state.alive():
             status = "dead"
-        if status == "finished" and not reached:
+        left = not reached and not state.ended_by(stop)
+        if status in ("finished", "diverged") and left:
             status = "to extend"
         table.add_row(
             _label(run),
@@ -266,6 +282,6 @@ def show_status(plan: Plan, paths: SweepPaths, console: Console) -> None:
             f"{state.step}/{run.num_steps}",
             f"{state.compute.spent(plan.budget_unit):.3g}/{run.milestones[-1]:.3g}",
             "" if state.reward is None else f"{state.reward:.3f}",
-            state.reason or "",
+            state.reason or ", ".join(state.warnings),
         )
     console.print(table)

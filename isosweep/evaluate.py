@@ -43,10 +43,22 @@ class Evaluator:
             finally:
                 model.train(training)
 
+    def can_answer(self, model: Any) -> bool:
+        """Whether the logits of the first batch's prompts are finite: from others none is drawn."""
+        prompts = self._prompts[: self._problems_at_once]
+        padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
+        inputs = padded.to(model.device)
+        with torch.no_grad():
+            return bool(torch.isfinite(model(**inputs, logits_to_keep=1).logits).all())
+
+    @property
+    def _problems_at_once(self) -> int:
+        settings = self._spec.evaluation
+        return max(1, settings.batch_size // settings.samples_per_problem)
+
     def _sample(self, model: Any) -> Evaluation:
         settings = self._spec.evaluation
-        k = settings.samples_per_problem
-        per_batch = max(1, settings.batch_size // k)
+        k, per_batch = settings.samples_per_problem, self._problems_at_once
         successes: list[int] = []
         tokens = 0
         for start in range(0, len(self._problems), per_batch):

@@ -22,7 +22,8 @@ from isosweep.stream import ProblemStream
 from isosweep.tasks import Problem, is_correct, training_problems
 from isosweep.trainer import ENDLESS, CountedGRPOTrainer, Question
 
-# TRL's metric names and ours.
+# Names in the trainer's log and ours. TRL's own `frac_reward_zero_std` is of the whole batch where
+# scores are scaled by the batch, so the share of groups without spread is logged beside it.
 _METRICS = {
     "reward": "reward",
     "reward_std": "reward_std",
@@ -34,6 +35,8 @@ _METRICS = {
     "completions/mean_length": "completion_tokens",
     "completions/clipped_ratio": "truncated_share",
     "zero_variance_share": "zero_variance_share",
+    "sampling/sampling_logp_difference/mean": "logp_difference",
+    "sampling/sampling_logp_difference/max": "logp_difference_max",
 }
 
 
@@ -133,7 +136,9 @@ def trl_arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
 class Follower(TrainerCallback):  # type: ignore[misc]
     """Calls back after every step, keeps time, and completes every checkpoint with the progress.
 
-    `on_step(step) -> (save, stop)` decides whether the step is checkpointed and is the last.
+    `on_step(step) -> (save, stop)` decides whether the step is checkpointed and is the last. The
+    step's metrics come after it: `on_metrics` gives None to leave it at that, or whether to
+    checkpoint and to end there. `on_save(checkpoint)` adds to a checkpoint what has to be in it.
     """
 
     def __init__(
@@ -141,11 +146,13 @@ class Follower(TrainerCallback):  # type: ignore[misc]
         ledger: Ledger,
         stream: ProblemStream,
         on_step: Callable[[int], tuple[bool, bool]],
-        on_metrics: Callable[[int, dict[str, float]], None],
+        on_metrics: Callable[[int, dict[str, float]], tuple[bool, bool] | None],
+        on_save: Callable[[Path], None],
     ) -> None:
         self._ledger, self._stream = ledger, stream
         self._on_step = on_step
         self._on_metrics = on_metrics
+        self._on_save = on_save
         self._began = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -159,11 +166,13 @@ class Follower(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         values = {ours: logs[trl] for trl, ours in _METRICS.items() if logs.get(trl) is not None}
-        if values:
-            self._on_metrics(state.global_step, values)
+        decided = self._on_metrics(state.global_step, values) if values else None
+        if decided is not None:
+            control.should_save, control.should_training_stop = decided
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        self._on_save(checkpoint)
         progress = {"compute": asdict(self._ledger.spent), "stream": self._stream.to_json()}
         write_json(checkpoint / CHECKPOINT_PROGRESS, progress)
 

@@ -73,7 +73,8 @@ class Ledger:
         yield
         inner = _phase_seconds(self.spent) - booked
         seconds = (time.perf_counter() - began) * self._devices - inner
-        self.spent += Compute(**{f"{phase}_seconds": seconds})
+        name = f"{phase}_seconds"
+        self.spent = replace(self.spent, **{name: getattr(self.spent, name) + seconds})
 
     def _flops(
         self, prompts: Sequence[int], completions: Sequence[int], shared: bool = True

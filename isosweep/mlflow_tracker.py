@@ -20,14 +20,14 @@ from isosweep.mlflow_points import (
     Point,
     RunProgress,
     file_signature,
-    held_out_point,
+    held_out_points,
     mlflow_status,
     run_progress,
     training_point,
 )
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Plan, PlannedRun
-from isosweep.records import read_metrics, read_records
+from isosweep.records import read_metrics, read_records, read_warnings
 from isosweep.settings import TrackingConfig
 from isosweep.state import RunState, read_state
 
@@ -248,30 +248,39 @@ class MlflowTracker:
         return run
 
     def _sync_metrics(self, planned: PlannedRun, files: RunPaths, run: _StoredRun) -> None:
-        signature = (file_signature(files.records), file_signature(files.metrics))
+        watched = (files.records, files.metrics, files.warnings)
+        signature = tuple(file_signature(path) for path in watched)
         known = self._progress.get(planned.run_id)
         if known is not None and known.signature == signature:
             return
         records = read_records(files.records).records
         stride = math.ceil(planned.num_steps / self._config.max_points)
         lines = read_metrics(files.metrics, files.records)
-        self._send(run, map(held_out_point, records))
+        self._send(run, held_out_points(records))
         self._send(run, (training_point(line) for line in lines if line["step"] % stride == 0))
         self._progress[planned.run_id] = run_progress(
-            signature, records, planned, self._plan.budget_unit
+            signature,
+            records,
+            read_warnings(files.warnings, files.records),
+            planned,
+            self._plan.budget_unit,
         )
 
     def _sync_status(self, planned: PlannedRun, state: RunState | None, run: _StoredRun) -> None:
         status, word = mlflow_status(state)
-        if state is not None and status == "FINISHED":
+        if state is not None and word == "finished":
             # Finished for a smaller sweep, to be extended for this one.
             unit = self._plan.budget_unit
             if not state.has_reached(planned.milestones[-1], unit):
                 status, word = "SCHEDULED", "planned"
-        reached = self._progress[planned.run_id].reached
-        tags = {"status": word, "budgets_reached": ",".join(f"{b:g}" for b in reached)}
-        if state is not None and (state.reason or "reason" in run.tags):
-            tags["reason"] = state.reason or ""
+        progress = self._progress[planned.run_id]
+        reached = ",".join(f"{b:g}" for b in progress.reached)
+        tags = {"status": word, "budgets_reached": reached}
+        if state is not None:
+            said = {"reason": state.reason or "", "diverged_by": state.diverged_by or ""}
+            said |= {"warnings": progress.warnings}
+            # What is no longer so is emptied; what never was is not sent.
+            tags |= {key: text for key, text in said.items() if text or key in run.tags}
         self._set_tags(run, tags)
         self._set_status(run, status, _milliseconds(state.updated) if state else None)
 

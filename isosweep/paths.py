@@ -32,6 +32,10 @@ class RunPaths:
         return self.root / "metrics.jsonl"
 
     @property
+    def warnings(self) -> Path:
+        return self.root / "warnings.jsonl"
+
+    @property
     def attempts(self) -> Path:
         return self.root / "attempts"
 
@@ -58,6 +62,7 @@ class RunPaths:
 
 # Written last into a checkpoint, so its presence means that the checkpoint is complete.
 CHECKPOINT_PROGRESS = "isosweep.json"
+CHECKPOINT_HEALTH = "isosweep-health.json"
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 

@@ -7,13 +7,14 @@ never mix with those that count.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.files import JsonObject, append_line, read_lines
+from isosweep.health import HealthWarning
 
 FORMAT_VERSION = 1
 
@@ -115,13 +116,30 @@ def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
 
 def read_metrics(metrics: Path, records: Path) -> list[JsonObject]:
     """Per-step training metrics that count, by step; the chain is the records file's."""
+    by_step = {int(line["step"]): line for line in _on_chain(metrics, records)}
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
+    """Health warnings that count, in the order they were raised; the chain is the records'."""
+    names = [item.name for item in fields(HealthWarning)]
+    return [
+        HealthWarning(**{name: line[name] for name in names})
+        for line in _on_chain(warnings, records)
+    ]
+
+
+def append_warning(path: Path, attempt: int, warning: HealthWarning) -> None:
+    append_line(path, {"attempt": attempt, **asdict(warning)}, sync=True)
+
+
+def _on_chain(path: Path, records: Path) -> Iterator[JsonObject]:
+    """Lines of `path`, each with `attempt` and `step`, that count by the chain of `records`."""
     lines = [line for _, line in read_lines(records) if line and line.get("kind") == "attempt"]
     limits = valid_until({start.attempt: start for start in map(_attempt_start, lines)})
-    by_step = {}
-    for _, line in read_lines(metrics):
+    for _, line in read_lines(path):
         if line is not None and line["step"] <= limits.get(line["attempt"], -1):
-            by_step[int(line["step"])] = line
-    return [by_step[step] for step in sorted(by_step)]
+            yield line
 
 
 def _follow_chain(

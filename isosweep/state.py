@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -18,12 +19,15 @@ HEARTBEAT_S = 5.0
 # take minutes, and a start that comes too early is fenced, not wrong.
 SILENCE_S = 600.0
 
-RunStatus = Literal["running", "finished", "interrupted", "failed", "cancelled"]
+RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """Progress of a run as its newest attempt last reported it. `reward` is held-out avg@k."""
+    """Progress of a run as its newest attempt last reported it. `reward` is held-out avg@k.
+
+    `warnings` are the health rules it breaks at the moment; `diverged_by` the one that ended it.
+    """
 
     status: RunStatus
     attempt: int
@@ -35,6 +39,8 @@ class RunState:
     reward: float | None
     reason: str | None
     updated: float
+    warnings: tuple[str, ...] = ()
+    diverged_by: str | None = None
 
     def alive(self) -> bool:
         """Whether the owner still works on the run, as far as this machine can tell."""
@@ -47,6 +53,15 @@ class RunState:
     def has_reached(self, budget: float, unit: BudgetUnit) -> bool:
         """Whether the run has been trained up to `budget`."""
         return self.compute.has_reached(budget, unit)
+
+    def ended_by(self, stop: Collection[str]) -> bool:
+        """Whether the run has diverged, by a rule that is still in `stop`."""
+        return self.status == "diverged" and self.diverged_by in stop
+
+    def is_done(self, budget: float, unit: BudgetUnit, stop: Collection[str]) -> bool:
+        """Whether nothing is left to train: `budget` is reached, or the run `ended_by` `stop`."""
+        ended = self.status in ("finished", "diverged")
+        return (ended and self.has_reached(budget, unit)) or self.ended_by(stop)
 
 
 def _process_alive(pid: int) -> bool:
@@ -69,7 +84,9 @@ def read_state(run: RunPaths) -> RunState | None:
     if document is None:
         return None
     del document["version"]
-    return RunState(**{**document, "compute": Compute(**document["compute"])})
+    document["compute"] = Compute(**document["compute"])
+    document["warnings"] = tuple(document.get("warnings", ()))
+    return RunState(**document)
 
 
 def write_state(run: RunPaths, state: RunState) -> None:

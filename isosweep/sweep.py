@@ -50,7 +50,7 @@ def execute(config: SweepConfig, console: Console) -> int:
             if config.mode != "plan":
                 preflight(config)
             store_plan(plan, config, paths)
-            there = standing(plan, paths.run)
+            there = standing(plan, paths.run, config.health.stop)
             show_plan(plan, config, there, _places(config, plan), console)
             if config.mode == "plan":
                 console.print(f"plan: {paths.plan}; as a map: {paths.plan_page}", soft_wrap=True)
@@ -61,8 +61,8 @@ def execute(config: SweepConfig, console: Console) -> int:
             preflight(stored)
             return _run(stored, plan, paths, console, follow=True)
         case "status":
-            _, plan, paths = stored_sweep(config)
-            show_status(plan, paths, console)
+            stored, plan, paths = stored_sweep(config)
+            show_status(plan, paths, stored.health.stop, console)
             return 0
         case "cancel":
             _, plan, paths = stored_sweep(config)
@@ -127,6 +127,7 @@ def _queue(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "RunQueue":
         launcher=launcher,
         max_parallel=_places(config, plan),
         max_retries=config.launcher.max_retries,
+        health=config.health,
     )
 
 
@@ -156,7 +157,7 @@ def _run(
     try:
         # A service manager's stop is treated as Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with Progress(plan, paths, console) as progress:
+        with Progress(plan, paths, config.health.stop, console) as progress:
             queue.follow(lambda: progress.update(queue.active, len(queue.failed)))
     except KeyboardInterrupt:
         return _interrupted(config, queue, tracker, paths, console)

@@ -176,6 +176,7 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         masks = None if masks[0] is None else masks
         logprobs = None if logprobs[0] is None else logprobs
+        generated: tuple[Any, ...]
         generated = prompt_ids, completion_ids, masks, completions, logprobs, {}, None, []
         return [problem for problem, _ in chosen], generated
 
@@ -208,7 +209,8 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate_single_turn(self, prompt_ids: list[list[int]], *rest: Any) -> tuple[Any, Any]:
         if not self._phrase:
-            return super()._generate_single_turn(prompt_ids, *rest)
+            sampled: tuple[Any, Any] = super()._generate_single_turn(prompt_ids, *rest)
+            return sampled
         return self._interrupted(prompt_ids, *rest)
 
     def _interrupted(

@@ -1,5 +1,6 @@
 """One attempt at one training run, from its newest checkpoint to its largest budget."""
 
+import math
 import os
 import shutil
 import signal
@@ -13,10 +14,18 @@ from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.errors import RecordError
-from isosweep.files import append_line, read_json, read_lines
+from isosweep.files import append_line, read_json, read_lines, write_json
+from isosweep.health import HealthConfig, HealthMonitor, HealthWarning
 from isosweep.models import weights
-from isosweep.paths import RunPaths, complete_checkpoints
-from isosweep.records import AttemptStart, Record, append_attempt, append_record, read_records
+from isosweep.paths import CHECKPOINT_HEALTH, RunPaths, complete_checkpoints
+from isosweep.records import (
+    AttemptStart,
+    Record,
+    append_attempt,
+    append_record,
+    append_warning,
+    read_records,
+)
 from isosweep.spec import RunSpec
 from isosweep.state import (
     HEARTBEAT_S,
@@ -36,15 +45,18 @@ CHECKPOINT_INTERVAL_S = 30.0
 class TrainRun:
     """The job that a launcher submits: train `run_dir` up to the last of `milestones`.
 
-    submitit pickles it by reference; it holds nothing but where to read and how far to go.
+    submitit pickles it by reference; it holds nothing but where to read, how far to go, and what
+    ends the run before that.
     """
 
     run_dir: str
     milestones: tuple[float, ...]
     unit: BudgetUnit
+    health: HealthConfig
 
     def __call__(self) -> str:
-        return run_attempt(RunPaths(Path(self.run_dir)), self.milestones, self.unit)
+        run = RunPaths(Path(self.run_dir))
+        return run_attempt(run, self.milestones, self.unit, self.health)
 
     def checkpoint(self) -> Any:
         """submitit's hook at a timeout or preemption: go on as a new attempt."""
@@ -107,6 +119,7 @@ class _Session:
     unit: BudgetUnit
     job_id: str | None
     stop: _StopRequest
+    monitor: HealthMonitor
     recorded: set[int] = field(default_factory=set)
     step: int = 0
     reward: float | None = None
@@ -116,6 +129,7 @@ class _Session:
 
     def report(self, status: RunStatus, spent: Compute, reason: str | None = None) -> None:
         self.attempt.check()
+        ended = self.monitor.verdict
         state = RunState(
             status=status,
             attempt=self.attempt.number,
@@ -127,9 +141,18 @@ class _Session:
             reward=self.reward,
             reason=reason,
             updated=time.time(),
+            warnings=self.monitor.standing,
+            diverged_by=ended.rule if status == "diverged" and ended is not None else None,
         )
         write_state(self.run, state)
         self.reported = time.monotonic()
+
+    def outcome(self) -> tuple[RunStatus, str | None]:
+        """How an attempt that left by itself has ended, and why."""
+        ended = self.monitor.verdict
+        if ended is not None:
+            return "diverged", f"{ended.rule} at step {ended.step}: {ended.message}"
+        return ("interrupted", self.stop.reason) if self.stop.reason else ("finished", None)
 
     def record_due(self, spent: Compute) -> bool:
         """Whether this step is the first to reach a milestone or a point of the log-spaced grid.
@@ -156,10 +179,13 @@ def _grid_points(spent: Compute, per_decade: int) -> int:
     return count
 
 
-def run_attempt(run: RunPaths, milestones: tuple[float, ...], unit: BudgetUnit) -> str:
+def run_attempt(
+    run: RunPaths, milestones: tuple[float, ...], unit: BudgetUnit, health: HealthConfig
+) -> str:
     """Train until the largest milestone is reached; returns how the attempt ended.
 
-    A failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
+    A run that breaks a health rule of `health.stop` has diverged: a result, recorded as such. A
+    failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
     """
     stop = _StopRequest()
     stop.install()
@@ -172,17 +198,19 @@ def run_attempt(run: RunPaths, milestones: tuple[float, ...], unit: BudgetUnit) 
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     job_id = os.environ.get("SLURM_JOB_ID")
     attempt = claim_attempt(run, job_id)
-    session = _Session(run, spec, attempt, milestones, unit, job_id, stop)
     start = find_resume_point(run, attempt.number)
+    state = read_json(start.checkpoint / CHECKPOINT_HEALTH) if start.checkpoint else None
+    monitor = HealthMonitor(health, spec.problems_per_batch, state)
+    session = _Session(run, spec, attempt, milestones, unit, job_id, stop, monitor)
     session.step = start.step
     spent = Compute()
     try:
         spent = _train(session, start)
-        status: RunStatus = "interrupted" if stop.reason else "finished"
-        session.report(status, spent, stop.reason)
+        status, reason = session.outcome()
+        session.report(status, spent, reason)
         _drop_older_checkpoints(session)
-    except OvertakenError as reason:
-        print(reason, file=sys.stderr)
+    except OvertakenError as overtaken:
+        print(overtaken, file=sys.stderr)
         return "overtaken"
     except BaseException as error:
         session.report("failed", _last_compute(run), f"{type(error).__name__}: {error}")
@@ -226,26 +254,31 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     trainer = make_trainer(spec, model, tokenizer, ledger, stream, checkpoints)
     evaluator = Evaluator(spec, tokenizer)
 
+    def take_record(step: int, spent: Compute) -> None:
+        if step in session.recorded or not evaluator.can_answer(trainer.model):
+            return
+        result = evaluator(trainer.model)
+        record = Record(
+            step=step,
+            compute=spent,
+            successes=result.successes,
+            samples_per_problem=spec.evaluation.samples_per_problem,
+            completion_tokens=result.completion_tokens,
+            unix_time=time.time(),
+        )
+        attempt.check()
+        append_record(run.records, attempt.number, record)
+        session.recorded.add(step)
+        session.reward = record.reward
+
     def on_step(step: int) -> tuple[bool, bool]:
         if step % spec.recipe.num_iterations:
             # Amid the updates of one generation, whose compute is counted already: a run is read
             # off, saved and ended between generations only.
             return False, False
         session.step, spent = step, ledger.spent
-        if session.record_due(spent) and step not in session.recorded:
-            result = evaluator(trainer.model)
-            record = Record(
-                step=step,
-                compute=spent,
-                successes=result.successes,
-                samples_per_problem=spec.evaluation.samples_per_problem,
-                completion_tokens=result.completion_tokens,
-                unix_time=time.time(),
-            )
-            attempt.check()
-            append_record(run.records, attempt.number, record)
-            session.recorded.add(step)
-            session.reward = record.reward
+        if session.record_due(spent):
+            take_record(step, spent)
         session.previous = spent
         if time.monotonic() - session.reported > HEARTBEAT_S or step == start.step:
             session.report("running", spent)
@@ -259,14 +292,38 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
             session.saved = time.monotonic()
         return save, leave
 
-    def on_metrics(step: int, values: dict[str, float]) -> None:
-        line = {"attempt": attempt.number, "step": step, "time": time.time(), **values}
-        append_line(run.metrics, line, sync=False)
+    def observe(step: int, values: dict[str, float]) -> HealthWarning | None:
+        for warning in session.monitor.observe(step, values):
+            append_warning(run.warnings, attempt.number, warning)
+        return session.monitor.verdict
 
-    trainer.add_callback(Follower(ledger, stream, on_step, on_metrics))
-    if not ledger.spent.has_reached(session.milestones[-1], session.unit):
+    def on_metrics(step: int, values: dict[str, float]) -> tuple[bool, bool] | None:
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        line = {"attempt": attempt.number, "step": step, "time": time.time(), **finite}
+        append_line(run.metrics, line, sync=False)
+        ended = observe(step, values)
+        if ended is None or step % spec.recipe.num_iterations:
+            return None
+        take_record(step, ledger.spent)
+        # Nothing can go on from numbers that are not finite.
+        return ended.rule != "non_finite", True
+
+    def on_save(checkpoint: Path) -> None:
+        write_json(checkpoint / CHECKPOINT_HEALTH, session.monitor.to_json())
+
+    trainer.add_callback(Follower(ledger, stream, on_step, on_metrics, on_save))
+    done = session.monitor.verdict is not None
+    if not done and not ledger.spent.has_reached(session.milestones[-1], session.unit):
         checkpoint = str(start.checkpoint) if start.checkpoint else None
-        trainer.train(resume_from_checkpoint=checkpoint)
+        try:
+            trainer.train(resume_from_checkpoint=checkpoint)
+        except RuntimeError:
+            # What torch raises when it is to sample from logits that are not finite, which can be
+            # so before any loss is.
+            if evaluator.can_answer(trainer.model):
+                raise
+            if observe(session.step + 1, {"logits": math.nan}) is None:
+                raise
     return ledger.spent
 
 

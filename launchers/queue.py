@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from isosweep.compute import BudgetUnit
+from isosweep.health import HealthConfig
 from isosweep.paths import RunPaths
 from isosweep.plan import PlannedRun
 from isosweep.state import RunState, mark, read_state
@@ -38,7 +39,10 @@ class _Active:
 
 @dataclass
 class RunQueue:
-    """Runs of one plan. `failed` maps a run that was given up to the reason."""
+    """Runs of one plan. `failed` maps a run that was given up to the reason.
+
+    A run that diverges is done: more tries would end the same way.
+    """
 
     runs: tuple[PlannedRun, ...]
     unit: BudgetUnit
@@ -46,6 +50,7 @@ class RunQueue:
     launcher: Launcher
     max_parallel: int
     max_retries: int
+    health: HealthConfig = field(default_factory=HealthConfig)
     failed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -56,13 +61,10 @@ class RunQueue:
         self._tries: dict[str, int] = {}
 
     def is_done(self, run: PlannedRun) -> bool:
-        """Whether the run has been trained to its last milestone."""
+        """Whether the run has been trained to its last milestone, or has diverged before it."""
         state = read_state(self.paths(run.run_id))
-        return (
-            state is not None
-            and state.status == "finished"
-            and state.has_reached(run.milestones[-1], self.unit)
-        )
+        last, stop = run.milestones[-1], self.health.stop
+        return state is not None and state.is_done(last, self.unit, stop)
 
     @property
     def busy(self) -> bool:
@@ -112,7 +114,7 @@ class RunQueue:
         paths = self.paths(run.run_id)
         logs = paths.next_logs()
         logs.mkdir(parents=True)
-        job = TrainRun(str(paths.root), run.milestones, self.unit)
+        job = TrainRun(str(paths.root), run.milestones, self.unit, self.health)
         handle = self.launcher.submit(job, logs, run.run_id, slot)
         self._active.append(_Active(run, handle, slot, state.attempt if state else 0))
 

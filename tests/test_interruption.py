@@ -47,7 +47,7 @@ def attempt(run: RunPaths, milestones: tuple[float, ...], interval_s: float = 0.
     from isosweep import worker
 
     worker.CHECKPOINT_INTERVAL_S = interval_s
-    worker.run_attempt(run, milestones, "flops")
+    worker.run_attempt(run, milestones, "flops", make_config().health)
 
 
 def in_a_process(work: Callable[[], None]) -> int:
@@ -114,8 +114,8 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
     assert state.status == "finished"
     assert reproducible(run) == reproducible(straight)
     # Some attempts went on from checkpoints of others, and no step counts twice.
-    steps = [line["step"] for line in read_metrics(run.metrics, run.records)]
-    assert steps == list(range(1, state.step + 1))
+    counted = [line["step"] for line in read_metrics(run.metrics, run.records)]
+    assert counted == list(range(1, state.step + 1))
     resumed = {line["attempt"] for line in read_metrics(run.metrics, run.records)}
     assert len(resumed) > 3
     # The last two checkpoints are kept, and none of earlier attempts.

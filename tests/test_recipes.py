@@ -4,7 +4,6 @@ Sequences are B groups of n rollouts. `A` are advantages (B x n,), `logp`, `old`
 `entropy` are (B x n, tokens), `mask` says which tokens are the rollout's.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +43,9 @@ def trainer_of(spec: RunSpec, directory: Path) -> Any:
 
 
 @pytest.fixture(params=RECIPES)
-def recipe(request: pytest.FixtureRequest) -> Iterator[str]:
-    return request.param
+def recipe(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 def rollouts(trainer: Any) -> dict[str, Any]:
@@ -198,6 +198,7 @@ def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
         trainer._stream,
         lambda step: (False, step == 150),
         lambda step, values: seen.append(values),
+        lambda checkpoint: None,
     )
     trainer.add_callback(follower)
     before = sum(evaluate(trainer.model).successes) / 1024

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from isosweep.compute import Compute, has_reached, sits_at
+from isosweep.health import HealthWarning
 from isosweep.paths import RunPaths
 from isosweep.records import (
     AttemptStart,
     Record,
     append_attempt,
     append_record,
+    append_warning,
     read_records,
+    read_warnings,
 )
 from isosweep.state import OvertakenError, claim_attempt
 
@@ -85,6 +88,24 @@ def test_lines_of_an_overtaken_attempt_do_not_mix(tmp_path: Path) -> None:
     append_record(path, 2, _record(20, success=2))
     records = read_records(path).records
     assert [(r.step, r.successes[0]) for r in records] == [(0, 1), (10, 1), (20, 2)]
+
+
+def test_warnings_of_an_overtaken_attempt_do_not_count(tmp_path: Path) -> None:
+    records, warnings = tmp_path / "records.jsonl", tmp_path / "warnings.jsonl"
+    assert read_warnings(warnings, records) == []
+    early, late = (
+        HealthWarning(step=step, rule="truncation", value=0.5, threshold=0.1, message="above")
+        for step in (5, 15)
+    )
+    broken = HealthWarning(step=15, rule="non_finite", value=None, threshold=None, message="nan")
+    _start(records, 1, None, 0)
+    append_warning(warnings, 1, early)
+    append_warning(warnings, 1, late)
+    assert read_warnings(warnings, records) == [early, late]
+    _start(records, 2, 1, 10)
+    append_warning(warnings, 2, late)
+    append_warning(warnings, 2, broken)
+    assert read_warnings(warnings, records) == [early, late, broken]
 
 
 def test_the_later_attempt_owns_the_run(tmp_path: Path) -> None:

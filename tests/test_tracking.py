@@ -18,11 +18,12 @@ import pytest
 
 from isosweep.compute import Compute
 from isosweep.files import JsonObject, append_line
+from isosweep.health import HealthWarning
 from isosweep.mlflow_points import FinalStatus
 from isosweep.mlflow_tracker import MAX_BATCH_METRICS, MlflowTracker
 from isosweep.paths import RunPaths, SweepPaths
 from isosweep.plan import Plan, PlannedRun
-from isosweep.records import AttemptStart, Record, append_attempt, append_record
+from isosweep.records import AttemptStart, Record, append_attempt, append_record, append_warning
 from isosweep.settings import TrackingConfig
 from isosweep.state import RunState, RunStatus, write_state
 from isosweep.tracking import BackgroundTracker, NullTracker, make_tracker
@@ -223,8 +224,23 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
     assert histories[name, "compute/flops"][-1][2] == 20 * FLOPS_PER_STEP
     assert histories[name, "compute/tokens"][-1][2] == 64 * 20
     assert sweep.steps("train/loss") == list(range(2, 21, 2))
+    # Of two problems, both never right at first, one is right in 2 of 8 samples at the end.
+    ends = {
+        "avg_at_k": 2 / 16,
+        "best_at_k": 0.5,
+        "worst_at_k": 0.0,
+        "pass_at_2": (1 - (6 * 5) / (8 * 7)) / 2,
+        "pass_at_4": (1 - (6 * 5 * 4 * 3) / (8 * 7 * 6 * 5)) / 2,
+        "share_none_right": 0.5,
+        "share_all_right": 0.0,
+        "share_better": 0.0,
+        "share_worse": 0.0,
+        "avg_at_k_of_never_right": 2 / 16,
+    }
+    for key, value in ends.items():
+        assert histories[name, f"heldout/{key}"][-1][2] == pytest.approx(value), key
     assert {key for run, key in histories if run == name} == {
-        "heldout/avg_at_k",
+        *(f"heldout/{key}" for key in ends),
         "compute/flops",
         "compute/rollouts",
         "compute/tokens",
@@ -317,6 +333,7 @@ def test_many_metrics_go_in_several_requests(sweep: Sweep, monkeypatch: pytest.M
     [
         ("running", 20, "RUNNING"),
         ("finished", 40, "FINISHED"),
+        ("diverged", 20, "FINISHED"),
         ("failed", 20, "FAILED"),
         ("interrupted", 20, "KILLED"),
         ("cancelled", 20, "KILLED"),
@@ -362,6 +379,22 @@ def test_a_reason_that_is_gone_is_emptied(sweep: Sweep) -> None:
     set_state(sweep.runs[0], "running", 20, attempt=2)
     tracker.sync()
     assert sweep.child().data.tags["reason"] == ""
+
+
+def test_warnings_are_told_by_rule_and_step(sweep: Sweep) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    assert "warnings" not in sweep.child().data.tags
+    run = sweep.runs[0]
+    for step, rule in ((12, "truncation"), (20, "collapse")):
+        warning = HealthWarning(step=step, rule=rule, value=0.2, threshold=0.1, message="above")
+        append_warning(run.warnings, 1, warning)
+    tracker.sync()
+    assert sweep.child().data.tags["warnings"] == "truncation (step 12), collapse (step 20)"
+    # An attempt that goes on from step 15 has not yet come to the second one.
+    start(run, attempt=2, parent=1, resumed=15)
+    tracker.sync()
+    assert sweep.child().data.tags["warnings"] == "truncation (step 12)"
 
 
 @pytest.mark.parametrize("status", ["FINISHED", "FAILED", "KILLED"])

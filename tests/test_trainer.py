@@ -37,7 +37,9 @@ def train(trainer: Any, steps: int, on_step: Any = None) -> None:
         return False, step == steps
 
     trainer.add_callback(
-        Follower(trainer._ledger, trainer._stream, follow, lambda step, values: None)
+        Follower(
+            trainer._ledger, trainer._stream, follow, lambda step, values: None, lambda path: None
+        )
     )
     trainer.train()
 
@@ -149,8 +151,13 @@ def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> Non
     trainer = trainer_of(spec_of(*draws, n=2), tmp_path)
     heard = listen(trainer)
     batches: list[Any] = []
-    score = trainer._account
-    trainer._account = lambda problems, output: (batches.append(output), score(problems, output))
+    account = trainer._account
+
+    def listening(problems: Any, output: Any) -> None:
+        account(problems, output)
+        batches.append(output)
+
+    trainer._account = listening
     train(trainer, 4)
     spent = trainer._ledger.spent
     assert spent.generations == 4

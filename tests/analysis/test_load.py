@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.load import load_sweep, load_view, rescored
+from isosweep.analysis.page_tables import missing_runs
 from isosweep.analysis.views import other_views
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.files import write_json
-from isosweep.records import AttemptStart, Record, append_attempt, append_record
+from isosweep.health import HealthWarning
+from isosweep.records import AttemptStart, Record, append_attempt, append_record, append_warning
 from isosweep.settings import AnalysisConfig
 from tests.analysis.sweeps import (
     BUDGETS,
@@ -130,6 +132,49 @@ def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:
     assert list(read.values()) == ["exact", "exact", "exact", "collapsed", "collapsed"]
     assert len(curve.until_collapse().steps) == len(curve.steps) - 2
     assert replace(curve, collapsed_at=None).until_collapse().steps.size == curve.steps.size
+
+
+def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
+    run = load_sweep(paths).plan.runs[4]
+    files = paths.run(run.run_id)
+    # The last two budgets were never reached. A small gain was lost before that, by less than is
+    # certain of held-out problems alone.
+    head, *records = files.records.read_text().splitlines()[:-2]
+    documents = [json.loads(line) for line in records]
+    for document, right in zip(documents, (400, 480, 500, 500, 410), strict=True):
+        document["successes"] = [right // 256 + (i < right % 256) for i in range(256)]
+    files.records.write_text("\n".join([head, *map(json.dumps, documents)]) + "\n")
+
+    def readings() -> list[str]:
+        data = load_sweep(paths)
+        return [r.reading for r in data.readings if r.cell.run_id == run.run_id]
+
+    assert readings() == ["exact", "exact", "exact", "missing", "missing"]
+    write_json(files.state, {"status": "diverged", "reason": "why", "diverged_by": "truncation"})
+    assert readings() == ["exact", "exact", "exact", "diverged", "diverged"]
+    write_json(files.state, {"status": "diverged", "reason": "why", "diverged_by": "collapse"})
+    assert readings() == ["exact", "exact", "collapsed", "diverged", "diverged"]
+    curve = load_sweep(paths).curves[4]
+    assert (curve.status, curve.status_reason) == ("diverged", "why")
+    assert rescored(load_sweep(paths)).curves[4].collapsed_at == curve.collapsed_at
+    assert "diverged, collapsed at step" in missing_runs(load_sweep(paths))
+
+
+def test_warnings_are_shown_and_a_damaged_file_of_them_is_told(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    files = paths.run(load_sweep(paths).plan.runs[1].run_id)
+    warning = HealthWarning(step=7, rule="truncation", value=0.2, threshold=0.1, message="above")
+    append_warning(files.warnings, 1, warning)
+    data = load_sweep(paths)
+    assert [curve.warnings for curve in data.curves].count(()) == len(data.curves) - 1
+    assert data.curves[1].warnings == (warning,)
+    assert "truncation (step 7)" in missing_runs(data)
+    files.warnings.write_text('{"attempt": 1, "step": 7}\n')
+    damaged = load_sweep(paths)
+    assert damaged.curves[1].warnings == ()
+    (told,) = damaged.problems
+    assert told.startswith(f"{files.warnings}: ")
 
 
 def test_records_of_another_run_are_left_out_and_told(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from isosweep.compute import Compute
+from isosweep.health import HealthConfig
 from isosweep.launchers.queue import RunQueue
 from isosweep.paths import RunPaths
 from isosweep.plan import PlannedRun, make_plan
@@ -34,6 +35,7 @@ def report(run: RunPaths, status: RunStatus, flops: float, reason: str | None = 
         reward=None,
         reason=reason,
         updated=time.time(),
+        diverged_by="collapse" if status == "diverged" else None,
     )
     write_state(run, state)
 
@@ -44,6 +46,10 @@ def finishes(run: RunPaths) -> None:
 
 def fails(run: RunPaths) -> None:
     report(run, "failed", 0.0, "RuntimeError: broken")
+
+
+def diverges(run: RunPaths) -> None:
+    report(run, "diverged", 5e9, "collapse at step 100: reward 0")
 
 
 def dies(run: RunPaths) -> None:
@@ -83,7 +89,9 @@ class ScriptedLauncher:
         self.alive.discard(handle)
 
 
-def make_queue(root: Path, worker: Worker, *, retries: int = 1) -> RunQueue:
+def make_queue(
+    root: Path, worker: Worker, *, retries: int = 1, health: HealthConfig | None = None
+) -> RunQueue:
     for run in PLAN.runs:
         (root / run.run_id).mkdir(exist_ok=True)
     return RunQueue(
@@ -93,6 +101,7 @@ def make_queue(root: Path, worker: Worker, *, retries: int = 1) -> RunQueue:
         launcher=ScriptedLauncher(worker),
         max_parallel=3,
         max_retries=retries,
+        health=health or HealthConfig(),
     )
 
 
@@ -151,6 +160,21 @@ def test_finished_runs_are_not_started_again(tmp_path: Path) -> None:
     make_queue(tmp_path, finishes).follow(ignore)
     again = make_queue(tmp_path, finishes)
     assert not again.busy
+
+
+def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> None:
+    queue = make_queue(tmp_path, diverges, retries=5)
+    queue.follow(ignore)
+    launcher = queue.launcher
+    assert isinstance(launcher, ScriptedLauncher)
+    assert len(launcher.submitted) == len(PLAN.runs)
+    assert not queue.failed
+    assert not make_queue(tmp_path, diverges).busy
+    lenient = make_queue(tmp_path, finishes, health=HealthConfig(stop=[]))
+    assert lenient.busy
+    lenient.follow(ignore)
+    states = [read_state(RunPaths(tmp_path / run.run_id)) for run in PLAN.runs]
+    assert {state.status for state in states if state is not None} == {"finished"}
 
 
 def test_a_cancelled_run_is_not_retried(tmp_path: Path) -> None:
