@@ -117,6 +117,47 @@ def test_a_warning_is_raised_once_until_it_clears() -> None:
     assert [warning.rule for warning in again] == ["truncation"]
 
 
+def test_a_warning_clears_after_a_whole_window_without_a_breach() -> None:
+    monitor = HealthMonitor(CONFIG, PROBLEMS)
+    broken = HEALTHY | {"grad_norm": math.nan}
+    steps = [broken, *[HEALTHY] * (WINDOW - 1)]
+    assert len(observe(monitor, steps + steps)) == 1
+    assert set(monitor.standing) == {"non_finite"}
+    observe(monitor, [HEALTHY], first=50)
+    assert set(monitor.standing) == set()
+
+
+def test_means_are_not_judged_before_a_window_is_full() -> None:
+    monitor = HealthMonitor(CONFIG, PROBLEMS)
+    cut = HEALTHY | {"truncated_share": 0.9, "logp_difference": 0.9}
+    assert observe(monitor, [cut] * (WINDOW - 1)) == []
+    assert len(observe(monitor, [cut], first=WINDOW)) == 2
+
+
+def test_a_low_mean_of_steps_that_rise_again_is_no_collapse() -> None:
+    monitor = HealthMonitor(CONFIG, 1000)
+    rewards = [0.4] * WINDOW + [0.05] * 8
+    assert observe(monitor, [{"reward": reward} for reward in rewards]) == []
+    # The mean is now 0.092, below a quarter of the best; the newest step is not.
+    assert observe(monitor, [{"reward": 0.12}], first=30) == []
+    (warning,) = observe(monitor, [{"reward": 0.05}], first=31)
+    assert warning.rule == "collapse"
+
+
+def test_a_fall_is_remembered_over_a_stop() -> None:
+    steps = [{"reward": 0.4}] * 20 + [{"reward": 0.0}] * 60
+    config = HealthConfig(window=20)
+    (straight,) = observe(HealthMonitor(config, 4), steps)
+    resumed = HealthMonitor(config, 4)
+    told = []
+    for step, values in enumerate(steps, start=1):
+        resumed = HealthMonitor(config, 4, json.loads(json.dumps(resumed.to_json())))
+        told += resumed.observe(step, values)
+    assert told == [straight]
+    # Few problems a step: many steps have to say so.
+    assert straight.step > 45
+
+
 def test_the_run_ends_by_the_first_rule_of_stop() -> None:
     monitor, _ = after_health({"truncated_share": 0.5})
     assert monitor.verdict is None
