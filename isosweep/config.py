@@ -71,6 +71,22 @@ class SweepConfig:
         one_of("mode", self.mode, MODES)
         one_of("budget_unit", self.budget_unit, BUDGET_UNITS)
         object.__setattr__(self, "budget", parse_budgets(self.budget))
+        self._check_vllm()
+
+    def _check_vllm(self) -> None:
+        generation, device = self.generation, self.hardware.device
+        rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
+        holds = not generation.sleep or device == "cuda"
+        require(holds, "generation.sleep", generation.sleep, rule, "generation.sleep=false")
+        if generation.mode != "server":
+            return
+        rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"
+        nearest = "generation.mode=colocate generation.server_url=null"
+        require(device == "cuda", "generation.mode", generation.mode, rule, nearest)
+        places = self.launcher.max_parallel
+        rule = "a vLLM server holds one policy: with generation.mode=server runs go one at a time"
+        name = "launcher.max_parallel"
+        require(places == 1, name, places, rule, f"{name}=1")
 
     @property
     def budgets(self) -> tuple[float, ...]:

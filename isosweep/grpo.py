@@ -18,7 +18,8 @@ from isosweep.files import write_json
 from isosweep.flops import rollout_flops
 from isosweep.paths import CHECKPOINT_COUNTERS
 from isosweep.spec import RunSpec, passes_of
-from isosweep.tasks import Problem, is_correct, training_problems
+from isosweep.tasks import Problem, heldout_problems, is_correct, training_problems
+from isosweep.vllm_backend import vllm_arguments, vllm_engine
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
@@ -36,6 +37,8 @@ _METRICS = {
     "completions/mean_length": "completion_tokens",
     "completions/clipped_ratio": "truncated_share",
     "frac_reward_zero_std": "zero_variance_share",
+    "sampling/sampling_logp_difference/mean": "sampling_logp_difference",
+    "sampling/sampling_logp_difference/max": "sampling_logp_difference_max",
 }
 
 
@@ -117,10 +120,11 @@ def _reward(spec: RunSpec, ledger: Ledger) -> Callable[..., list[float]]:
     return correctness
 
 
-def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
+def _arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
     """TRL's settings: each update uses all n x B completions of one generation.
 
-    One generation serves `num_iterations` updates.
+    One generation serves `num_iterations` updates. `context`: tokens of the longest prompt and
+    completion together.
     """
     recipe = spec.recipe
     cuda = spec.device == "cuda"
@@ -141,6 +145,8 @@ def _arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
         epsilon=recipe.epsilon,
         epsilon_high=recipe.epsilon_high,
         scale_rewards=recipe.scale_rewards,
+        vllm_importance_sampling_correction=spec.generation.importance_sampling_correction,
+        **vllm_arguments(spec, context),
         learning_rate=spec.learning_rate,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=recipe.warmup_steps,
@@ -206,13 +212,17 @@ def make_trainer(
     spec: RunSpec, model: Any, tokenizer: Any, ledger: Ledger, checkpoints: Path
 ) -> GRPOTrainer:
     """A GRPOTrainer for `spec` that counts compute in `ledger`."""
-    trainer = GRPOTrainer(
-        model=model,
-        reward_funcs=_reward(spec, ledger),
-        args=_arguments(spec, checkpoints),
-        train_dataset=_dataset(spec, tokenizer),
-        processing_class=tokenizer,
-    )
+    dataset = _dataset(spec, tokenizer)
+    heldout = [prompt_text(tokenizer, problem) for problem in heldout_problems(spec.task)]
+    longest = max(*dataset["prompt_tokens"], *map(len, tokenizer(heldout)["input_ids"]))
+    with vllm_engine(spec):
+        trainer = GRPOTrainer(
+            model=model,
+            reward_funcs=_reward(spec, ledger),
+            args=_arguments(spec, checkpoints, longest + spec.task.completion_limit),
+            train_dataset=dataset,
+            processing_class=tokenizer,
+        )
     # It would print every step's metrics, which metrics.jsonl holds.
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -203,6 +203,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
 
     from isosweep.evaluate import Evaluator
     from isosweep.grpo import Follower, Ledger, load_policy, make_trainer, read_counters
+    from isosweep.vllm_backend import make_sampler
 
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
@@ -222,7 +223,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     model, tokenizer = load_policy(spec, str(directory))
     checkpoints = run.attempt_checkpoints(attempt.number)
     trainer = make_trainer(spec, model, tokenizer, ledger, checkpoints)
-    evaluator = Evaluator(spec, tokenizer)
+    evaluator = Evaluator(spec, tokenizer, make_sampler(spec, trainer, tokenizer))
 
     def on_step(step: int) -> tuple[bool, bool]:
         if step % spec.recipe.num_iterations:
