@@ -178,11 +178,12 @@ def fit_memory(
             concurrency=local,
         )
     if generation.mode == "server":
-        micro = _micro_batch(recipe, local, np.floor((room - state) / per_completion))
+        limit = np.full(local.shape, np.floor((room - state) / per_completion))
+        micro = _micro_batch(recipe, local, limit)
         return MemoryFit(
             micro_batch=micro,
             needed=np.full(local.shape, state + (recipe.micro_batch or 1) * per_completion),
-            peak=state + micro * per_completion,
+            peak=state + micro.astype(np.float64) * per_completion,
             vllm_share=np.zeros(local.shape),
             concurrency=local,
         )

@@ -186,8 +186,9 @@ class VllmSampler:
         generation = self._trainer.vllm_generation
         rows = [list(prompt) for prompt in prompts for _ in range(k)]
         sampling = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
-        with self._noise.of_evaluation(seed), _changed(
-            generation, **sampling, max_completion_length=limit
+        with (
+            self._noise.of_evaluation(seed),
+            _changed(generation, **sampling, max_completion_length=limit),
         ):
             _, completions, _, _ = generation.generate(rows, images=None, num_generations=k)
         if generation.mode == "colocate":
