@@ -37,6 +37,8 @@ MODES = (
     *("run", "plan", "launch", "status", "resume", "cancel"),
     *("analyse", "recommend", "compare", "calibrate", "simulate"),
 )
+# vLLM 0.31 refuses more (vllm/sampling_params.py).
+VLLM_MAX_TEMPERATURE = 2.0
 # Groups whose settings may join the grid.
 _AXIS_GROUPS = ("model", "task", "recipe")
 
@@ -78,6 +80,13 @@ class SweepConfig:
         rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
         holds = not generation.sleep or device == "cuda"
         require(holds, "generation.sleep", generation.sleep, rule, "generation.sleep=false")
+        for group, temperature in (
+            ("recipe", self.recipe.temperature),
+            ("evaluation", self.evaluation.temperature),
+        ):
+            holds = generation.name != "vllm" or temperature <= VLLM_MAX_TEMPERATURE
+            name, most = f"{group}.temperature", f"{VLLM_MAX_TEMPERATURE:g}"
+            require(holds, name, temperature, f"vLLM takes at most {most}", f"{name}={most}")
         if generation.mode != "server":
             return
         rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"

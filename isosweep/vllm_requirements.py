@@ -20,8 +20,8 @@ _OLDEST, _NEWEST = Version("0.22"), Version("0.31.0")
 _SLEEP_SINCE = Version("1.10.0")
 # Heads of vLLM's attention on a CPU (v1/attention/backends/cpu_attn.py of vLLM 0.31).
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
-# A server that is up answers at once.
-_SERVER_TIMEOUT_S = 5.0
+# A server that is up answers at once, but first looks at its machine for `server_info`.
+_SERVER_TIMEOUT_S = 30.0
 _SERVER_COMMAND = (
     "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --logprobs-mode processed_logprobs "
     """--weight-transfer-config '{"backend": "nccl"}'"""
@@ -37,7 +37,7 @@ def missing_for_vllm(config: SweepConfig) -> Missing:
     if cpu:
         missing += _missing_heads(config)
     if config.generation.server_url is not None:
-        missing += _missing_server(config.generation.server_url)
+        missing += missing_server(config.generation.server_url)
     return missing
 
 
@@ -74,7 +74,7 @@ def _missing_heads(config: SweepConfig) -> Missing:
     return missing
 
 
-def _missing_server(url: str) -> Missing:
+def missing_server(url: str) -> Missing:
     """Whether the server answers, lets its weights be set, and reports what TRL reads."""
     start = f"start it with: {_SERVER_COMMAND}"
     try:

@@ -5,6 +5,11 @@ Everything here is float32, where vLLM and transformers must agree to rounding.
 
 import importlib.util
 import json
+import os
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +20,7 @@ from isosweep.models import weights
 from isosweep.paths import RunPaths, complete_checkpoints
 from isosweep.records import read_metrics, read_records
 from isosweep.spec import RunSpec, run_spec
-from isosweep.vllm_backend import Noise, request_seeds
+from isosweep.vllm_requirements import missing_server
 from tests.conftest import SMALL, isosweep, make_config, missing
 
 pytestmark = [
@@ -108,6 +113,41 @@ def test_evaluations_change_nothing_of_training(straight: RunPaths, tmp_path: Pa
     assert metrics(run) == metrics(straight)
 
 
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """URL of a real vLLM server on this machine's CPU."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    model = weights(spec().model)
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", f"--model={model}"]
+    command += [f"--port={port}", "--host=127.0.0.1", "--dtype=float32", "--enforce-eager"]
+    command += ["--logprobs-mode=processed_logprobs"]
+    settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    environment = {**os.environ, **settings, "VLLM_NO_USAGE_STATS": "1"}
+    environment.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
+    url = f"http://127.0.0.1:{port}"
+    with (tmp_path / "server.log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 300
+        while "refused" in str(missing_server(url)):
+            assert process.poll() is None, (tmp_path / "server.log").read_text()[-3000:]
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.5)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def test_a_real_server_is_asked_whether_weights_can_be_sent_to_it(server: str) -> None:
+    # What vLLM's CPU build lacks, and only that: the rest of its answer is as TRL needs it.
+    ((what, remedy),) = missing_server(server)
+    assert what == f"a weight-transfer engine of the vLLM server at {server}"
+    assert "--weight-transfer-config" in remedy
+
+
 def spec() -> RunSpec:
     config = make_config("generation=vllm", "task.num_eval_problems=8", "task.levels=[4,6]")
     return run_spec(config, num_generations=4, problems_per_batch=4, seed=3, micro_batch=16)
@@ -150,8 +190,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    yield Bench(tmp_path_factory.mktemp("bench"))
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("bench"))
 
 
 @pytest.fixture
@@ -211,7 +251,7 @@ def test_samples_depend_on_the_seed_and_on_nothing_before_them(bench: Bench) -> 
     assert bench.samples(seed=0) == first
     assert [len(texts) for texts in first.texts] == [6, 6]
     # At this temperature a model that spells digits does not say the same six times.
-    assert all(len(set(texts)) > 1 for texts in bench.samples(temperature=3.0).texts)
+    assert all(len(set(texts)) > 1 for texts in bench.samples(temperature=2.0).texts)
     shortest = bench.samples(limit=2)
     assert {length for lengths in shortest.tokens for length in lengths} <= {1, 2}
 
