@@ -157,11 +157,14 @@ class Bench:
     """A trainer with its engine and sampler, and two ways to score what the engine samples."""
 
     def __init__(self, checkpoints: Path) -> None:
+        import torch
+
         from isosweep.grpo import Ledger, load_policy, make_trainer
         from isosweep.vllm_backend import make_sampler
 
         model, self.tokenizer = load_policy(spec(), weights(spec().model))
         self.trainer = make_trainer(spec(), model, self.tokenizer, Ledger(spec()), checkpoints)
+        self.noise = torch.random.get_rng_state()
         sampler = make_sampler(spec(), self.trainer, self.tokenizer)
         assert sampler is not None
         self.sampler = sampler
@@ -207,6 +210,14 @@ def moved(bench: Bench) -> Iterator[Bench]:
     with torch.no_grad():
         layer.weight.copy_(before)
     bench.engine.sync_weights()
+
+
+def test_an_engine_leaves_training_its_random_states(bench: Bench) -> None:
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec().seed)
+        assert bench.noise.equal(torch.random.get_rng_state())
 
 
 def test_log_probabilities_agree_at_the_start(bench: Bench) -> None:
