@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 ARGS ?=
 TESTS ?= tests
 
-.PHONY: sweep test lint bench bench-gpu setup clean
+.PHONY: sweep test test-vllm lint bench bench-gpu setup clean
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
 
 test: setup  ## Run the test suite.
 	$(BIN)/python -m pytest $(TESTS)
+
+test-vllm: $(VENV)-vllm/.done  ## Train through vLLM on a CPU, in an environment of its own.
+	$(VENV)-vllm/bin/python -m pytest -p no:hypothesispytest -m vllm tests/test_vllm.py
 
 lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .
@@ -34,5 +37,14 @@ $(VENV)/.done: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,dev]'
 	touch $@
 
+# vLLM last and without its list of dependencies, which would replace what is there.
+$(VENV)-vllm/.done: pyproject.toml constraints.txt requirements-vllm.txt requirements-vllm-needs.txt
+	$(PYTHON) -m venv $(VENV)-vllm
+	$(VENV)-vllm/bin/python -m pip install --quiet -c constraints.txt torch
+	$(VENV)-vllm/bin/python -m pip install --quiet -c constraints.txt -e '.[train,dev]'
+	$(VENV)-vllm/bin/python -m pip install --quiet -c constraints.txt -r requirements-vllm-needs.txt
+	$(VENV)-vllm/bin/python -m pip install --quiet --no-deps -r requirements-vllm.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) $(VENV)-vllm dist build

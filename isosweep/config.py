@@ -38,6 +38,8 @@ MODES = (
     *("run", "plan", "launch", "status", "resume", "cancel"),
     *("analyse", "recommend", "compare", "calibrate", "simulate"),
 )
+# vLLM 0.31 refuses more (vllm/sampling_params.py).
+VLLM_MAX_TEMPERATURE = 2.0
 # Groups whose settings may join the grid.
 _AXIS_GROUPS = ("model", "task", "recipe")
 
@@ -73,6 +75,29 @@ class SweepConfig:
         one_of("mode", self.mode, MODES)
         one_of("budget_unit", self.budget_unit, BUDGET_UNITS)
         object.__setattr__(self, "budget", parse_budgets(self.budget))
+        self._check_vllm()
+
+    def _check_vllm(self) -> None:
+        generation, device = self.generation, self.hardware.device
+        rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
+        holds = not generation.sleep or device == "cuda"
+        require(holds, "generation.sleep", generation.sleep, rule, "generation.sleep=false")
+        for group, temperature in (
+            ("recipe", self.recipe.temperature),
+            ("evaluation", self.evaluation.temperature),
+        ):
+            holds = generation.name != "vllm" or temperature <= VLLM_MAX_TEMPERATURE
+            name, most = f"{group}.temperature", f"{VLLM_MAX_TEMPERATURE:g}"
+            require(holds, name, temperature, f"vLLM takes at most {most}", f"{name}={most}")
+        if generation.mode != "server":
+            return
+        rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"
+        nearest = "generation.mode=colocate generation.server_url=null"
+        require(device == "cuda", "generation.mode", generation.mode, rule, nearest)
+        places = self.launcher.max_parallel
+        rule = "a vLLM server holds one policy: with generation.mode=server runs go one at a time"
+        name = "launcher.max_parallel"
+        require(places == 1, name, places, rule, f"{name}=1")
 
     @property
     def budgets(self) -> tuple[float, ...]:

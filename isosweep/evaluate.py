@@ -8,6 +8,7 @@ import torch
 from isosweep.grpo import prompt_tokens
 from isosweep.spec import RunSpec
 from isosweep.tasks import heldout_problems, is_correct
+from isosweep.vllm_backend import VllmSampler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +20,12 @@ class Evaluation:
 
 
 class Evaluator:
-    """Evaluates one policy on the task's held-out problems."""
+    """Evaluates one policy on the task's held-out problems; through `sampler` if there is one."""
 
-    def __init__(self, spec: RunSpec, tokenizer: Any) -> None:
+    def __init__(self, spec: RunSpec, tokenizer: Any, sampler: VllmSampler | None = None) -> None:
         self._spec = spec
         self._tokenizer = tokenizer
+        self._sampler = sampler
         self._problems = heldout_problems(spec.task)
         self._prompts = [prompt_tokens(tokenizer, problem) for problem in self._problems]
 
@@ -39,7 +41,7 @@ class Evaluator:
             torch.manual_seed(settings.seed)
             model.eval()
             try:
-                return self._sample(model)
+                return self._sample(model) if self._sampler is None else self._asked(self._sampler)
             finally:
                 model.train(training)
 
@@ -55,6 +57,23 @@ class Evaluator:
     def _problems_at_once(self) -> int:
         settings = self._spec.evaluation
         return max(1, settings.batch_size // settings.samples_per_problem)
+
+    def _asked(self, sampler: VllmSampler) -> Evaluation:
+        """What the engine that generates training's rollouts, with `model`'s weights, answers."""
+        settings = self._spec.evaluation
+        samples = sampler.sample(
+            self._prompts,
+            k=settings.samples_per_problem,
+            temperature=settings.temperature,
+            limit=self._spec.task.completion_limit,
+            seed=settings.seed,
+        )
+        successes = tuple(
+            sum(is_correct(self._spec.task, problem.answer, text) for text in texts)
+            for problem, texts in zip(self._problems, samples.texts, strict=True)
+        )
+        tokens = sum(map(sum, samples.tokens)) / (len(successes) * settings.samples_per_problem)
+        return Evaluation(successes=successes, completion_tokens=tokens)
 
     def _sample(self, model: Any) -> Evaluation:
         settings = self._spec.evaluation

@@ -19,8 +19,9 @@ from isosweep.ledger import Ledger
 from isosweep.paths import CHECKPOINT_PROGRESS
 from isosweep.spec import RunSpec
 from isosweep.stream import ProblemStream
-from isosweep.tasks import Problem, is_correct, training_problems
+from isosweep.tasks import Problem, heldout_problems, is_correct, training_problems
 from isosweep.trainer import ENDLESS, CountedGRPOTrainer, Question
+from isosweep.vllm_backend import vllm_arguments, vllm_engine
 
 # Names in the trainer's log and ours. TRL's own `frac_reward_zero_std` is of the whole batch where
 # scores are scaled by the batch, so the share of groups without spread is logged beside it.
@@ -81,10 +82,11 @@ def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., l
     return rewards
 
 
-def trl_arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
+def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
     """TRL's settings: each update uses all n x B completions of one generation.
 
-    One generation serves `num_iterations` updates.
+    One generation serves `num_iterations` updates. `context`: tokens of the longest prompt and
+    completion together.
     """
     recipe = spec.recipe
     cuda = spec.device == "cuda"
@@ -113,6 +115,7 @@ def trl_arguments(spec: RunSpec, checkpoints: Path) -> GRPOConfig:
         vllm_importance_sampling_clip_max=recipe.importance_sampling_cap,
         mask_truncated_completions=recipe.mask_truncated_completions,
         cast_lm_head_to_fp32=recipe.cast_lm_head_to_fp32,
+        **vllm_arguments(spec, context),
         learning_rate=spec.learning_rate,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=recipe.warmup_steps,
@@ -199,18 +202,21 @@ def make_trainer(
     """A GRPOTrainer for `spec` that draws from `stream` and counts compute in `ledger`."""
     problems = training_problems(spec.task)
     tokens = [prompt_tokens(tokenizer, problem) for problem in problems]
-    trainer = CountedGRPOTrainer(
-        spec,
-        ledger,
-        stream,
-        [Question(p.problem_id, tuple(ids)) for p, ids in zip(problems, tokens, strict=True)],
-        model=model,
-        reward_funcs=_rewards(spec, problems),
-        args=trl_arguments(spec, checkpoints),
-        # TRL asks for a dataset; which problems come next is the stream's to say.
-        train_dataset=Dataset.from_dict({"prompt": [""]}),
-        processing_class=tokenizer,
-    )
+    heldout = [prompt_tokens(tokenizer, problem) for problem in heldout_problems(spec.task)]
+    longest = max(map(len, [*tokens, *heldout]))
+    with vllm_engine(spec):
+        trainer = CountedGRPOTrainer(
+            spec,
+            ledger,
+            stream,
+            [Question(p.problem_id, tuple(ids)) for p, ids in zip(problems, tokens, strict=True)],
+            model=model,
+            reward_funcs=_rewards(spec, problems),
+            args=trl_arguments(spec, checkpoints, longest + spec.task.completion_limit),
+            # TRL asks for a dataset; which problems come next is the stream's to say.
+            train_dataset=Dataset.from_dict({"prompt": [""]}),
+            processing_class=tokenizer,
+        )
     # It would print every step's metrics, which metrics.jsonl holds.
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -156,7 +156,8 @@ def fit_memory(
     `prompt`, `completion`: the longest lengths. A micro-batch divides the completions of one
     device; `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at
     once and frees them before training; vLLM keeps its share throughout and queues what does not
-    fit, so training may take at most half of what the state leaves.
+    fit, so training may take at most half of what the state leaves. A vLLM server has memory of
+    its own.
     """
     room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
     state = state_bytes(arch, recipe, hardware).total
@@ -173,6 +174,16 @@ def fit_memory(
             micro_batch=micro,
             needed=needed,
             peak=state + np.maximum(generating, micro * per_completion),
+            vllm_share=np.zeros(local.shape),
+            concurrency=local,
+        )
+    if generation.mode == "server":
+        limit = np.full(local.shape, np.floor((room - state) / per_completion))
+        micro = _micro_batch(recipe, local, limit)
+        return MemoryFit(
+            micro_batch=micro,
+            needed=np.full(local.shape, state + (recipe.micro_batch or 1) * per_completion),
+            peak=state + micro.astype(np.float64) * per_completion,
             vllm_share=np.zeros(local.shape),
             concurrency=local,
         )

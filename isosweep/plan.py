@@ -188,6 +188,7 @@ def _spec(found: Candidates, i: int, j: int, seed: int) -> RunSpec:
         problems_per_batch=int(found.problems_per_batch[j]),
         seed=seed,
         micro_batch=int(found.memory.micro_batch[i, j]),
+        vllm_share=float(found.memory.vllm_share[i, j]),
     )
 
 
@@ -240,7 +241,7 @@ def _run(found: Candidates, i: int, j: int, spec: RunSpec, milestones: list[floa
         planned_flops=steps * float(found.flops[i, j]),
         seconds=float(found.run_seconds[i, j, last]),
         micro_batch=spec.micro_batch,
-        vllm_share=float(found.memory.vllm_share[i, j]),
+        vllm_share=spec.vllm_share,
         axes=found.variant.axes,
     )
 

@@ -5,6 +5,7 @@ import importlib.util
 from isosweep.config import SweepConfig, variants
 from isosweep.errors import PreflightError
 from isosweep.models import missing_weights
+from isosweep.vllm_requirements import missing_for_vllm
 
 # A planning install (`pip install isosweep`) has none of these.
 ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl")
@@ -26,6 +27,7 @@ def preflight(config: SweepConfig) -> None:
     if importlib.util.find_spec("huggingface_hub") is not None:
         for variant in variants(config):
             missing += missing_weights(variant.config.model)
+    missing += missing_for_vllm(config)
     missing += _not_trainable(config)
     if missing:
         raise PreflightError(missing)
@@ -53,8 +55,6 @@ def require_analysis() -> None:
 def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
     """What can be planned and not trained as configured."""
     found = []
-    if config.generation.name == "vllm":
-        found.append(("generation through vLLM in this version", "set generation=transformers"))
     if config.hardware.devices_per_run > 1:
         found.append(("runs on several devices in this version", "set hardware.devices_per_run=1"))
     slurm = config.launcher.slurm

@@ -20,8 +20,8 @@ NUMERICS_VERSION = 2
 class RunSpec:
     """One training run, resolved: what a worker needs, and what its identity is made of.
 
-    Budgets are absent on purpose: a larger budget extends the same run. `learning_rate` and
-    `micro_batch` are resolved for this n x B.
+    Budgets are absent on purpose: a larger budget extends the same run. `learning_rate`,
+    `micro_batch` and `vllm_share` (of a device's memory) are resolved for this n x B.
     """
 
     model: ModelConfig
@@ -39,6 +39,7 @@ class RunSpec:
     seed: int
     learning_rate: float
     micro_batch: int
+    vllm_share: float = 0.0
     numerics_version: int = NUMERICS_VERSION
 
     @property
@@ -68,6 +69,10 @@ class RunSpec:
             del document["task"][key]
         document["task"]["max_completion_tokens"] = self.task.completion_limit
         del document["model"]["name"]
+        # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.
+        del document["vllm_share"]
+        for key in ("server_url", "sleep"):
+            del document["generation"][key]
         text = json.dumps(document, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         shape = f"n{self.num_generations}-B{self.problems_per_batch}-s{self.seed}"
@@ -108,6 +113,7 @@ def run_spec(
     problems_per_batch: int,
     seed: int,
     micro_batch: int,
+    vllm_share: float = 0.0,
 ) -> RunSpec:
     """The run that serves every budget of one (n, B, seed)."""
     hardware = config.hardware
@@ -127,4 +133,5 @@ def run_spec(
         seed=seed,
         learning_rate=resolve_learning_rate(config.recipe, num_generations * problems_per_batch),
         micro_batch=micro_batch,
+        vllm_share=vllm_share,
     )

