@@ -26,12 +26,13 @@ from isosweep.settings import (
     ModelConfig,
     RecipeConfig,
     SimulationConfig,
-    TaskConfig,
     TrackingConfig,
     closest,
     one_of,
     require,
 )
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks.rows import file_sha256
 
 MODES = (
     *("run", "plan", "launch", "status", "resume", "cancel"),
@@ -155,7 +156,18 @@ def from_hydra(composed: DictConfig) -> SweepConfig:
         model["architecture"] = asdict(_architecture_at(Path(model["path"])))
         model["name"] = model["name"] or Path(model["path"]).absolute().name
         model["source"] = model["source"] or str(model["path"])
+    _find_data(plain["task"])
     return from_mapping(plain)
+
+
+def _find_data(task: dict[str, Any]) -> None:
+    """Make the paths of a task absolute, and take the sha256 of its data file."""
+    source, own = task.get("math"), task.get("custom")
+    if source and source.get("path") is not None:
+        source["path"] = str(Path(source["path"]).absolute())
+        source["data_sha256"] = file_sha256(source["path"])
+    if own and own.get("directory") is not None:
+        own["directory"] = str(Path(own["directory"]).absolute())
 
 
 def _architecture_at(directory: Path) -> Any:
@@ -195,6 +207,8 @@ def variants(config: SweepConfig) -> tuple[Variant, ...]:
         # The whole model first: a setting of the model then changes the chosen one.
         for setting in sorted(chosen):
             _set(plain, setting, chosen[setting])
+        if "task.math.path" in chosen:
+            _find_data(plain["task"])
         found.append(Variant(axes=chosen, config=from_mapping(plain)))
     return tuple(found)
 
@@ -210,7 +224,7 @@ def _set(plain: dict[str, Any], setting: str, value: Any) -> None:
     place = plain[group]
     *parents, last = name.split(".")
     for parent in parents:
-        place = place.get(parent, {})
+        place = place.get(parent) or {}
     if last not in place:
         nearest = f"{group}.{closest(last, tuple(place) or tuple(plain[group]))}"
         raise SettingError("grid.axes", setting, "no such setting", nearest)

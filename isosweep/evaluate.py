@@ -7,7 +7,7 @@ import torch
 
 from isosweep.grpo import prompt_text
 from isosweep.spec import RunSpec
-from isosweep.tasks import heldout_problems, is_correct
+from isosweep.tasks import heldout_problems, is_success, scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,10 @@ class Evaluator:
             # Tokens up to and with the first end-of-sequence.
             tokens += int((ended.cumsum(1) - ended.long() == 0).sum())
             texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
-            for index, problem in enumerate(problems):
-                answers = texts[index * k : (index + 1) * k]
-                right = [is_correct(self._spec.task, problem.answer, text) for text in answers]
-                successes.append(sum(right))
+            asked = [problem for problem in problems for _ in range(k)]
+            found = scores(self._spec.task, asked, texts)
+            right = [is_success(self._spec.task, score) for score in found]
+            successes += [sum(right[at : at + k]) for at in range(0, len(right), k)]
         return Evaluation(
             successes=tuple(successes), completion_tokens=tokens / (len(successes) * k)
         )

@@ -18,7 +18,7 @@ from isosweep.files import write_json
 from isosweep.flops import rollout_flops
 from isosweep.paths import CHECKPOINT_COUNTERS
 from isosweep.spec import RunSpec, passes_of
-from isosweep.tasks import Problem, is_correct, training_problems
+from isosweep.tasks import Problem, scores, training_problems
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
@@ -91,28 +91,26 @@ def prompt_text(tokenizer: Any, problem: Problem) -> str:
 
 def _dataset(spec: RunSpec, tokenizer: Any) -> Dataset:
     rows = []
-    for problem in training_problems(spec.task):
+    for index, problem in enumerate(training_problems(spec.task)):
         text = prompt_text(tokenizer, problem)
         tokens = len(tokenizer(text)["input_ids"])
-        rows.append({"prompt": text, "answer": problem.answer, "prompt_tokens": tokens})
+        rows.append({"prompt": text, "problem": index, "prompt_tokens": tokens})
     return Dataset.from_list(rows)
 
 
 def _reward(spec: RunSpec, ledger: Ledger) -> Callable[..., list[float]]:
-    """TRL's reward function: 1 for a correct completion, 0 otherwise; counts what it is shown."""
+    """TRL's reward function: the task's score of each completion; counts what it is shown."""
+    problems = training_problems(spec.task)
 
     def correctness(
         completions: list[str],
         completion_ids: list[list[int]],
-        answer: list[str],
+        problem: list[int],
         prompt_tokens: list[int],
         **_: Any,
     ) -> list[float]:
         ledger.add(prompt_tokens, [len(ids) for ids in completion_ids])
-        return [
-            float(is_correct(spec.task, right, text))
-            for right, text in zip(answer, completions, strict=True)
-        ]
+        return scores(spec.task, [problems[index] for index in problem], completions)
 
     return correctness
 

@@ -20,6 +20,10 @@ class RunPaths:
         return self.root / "spec.json"
 
     @property
+    def problems(self) -> Path:
+        return self.root / "problems.json"
+
+    @property
     def state(self) -> Path:
         return self.root / "state.json"
 

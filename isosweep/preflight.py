@@ -5,6 +5,8 @@ import importlib.util
 from isosweep.config import SweepConfig, variants
 from isosweep.errors import PreflightError
 from isosweep.models import missing_weights
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks import problem_sets
 
 # A planning install (`pip install isosweep`) has none of these.
 ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl")
@@ -26,13 +28,29 @@ def preflight(config: SweepConfig) -> None:
     if importlib.util.find_spec("huggingface_hub") is not None:
         for variant in variants(config):
             missing += missing_weights(variant.config.model)
+    tasks = [variant.config.task for variant in variants(config)]
+    missing += _missing_packages(*sorted({name for task in tasks for name in _packages(task)}))
     missing += _not_trainable(config)
     if missing:
         raise PreflightError(missing)
+    for task in tasks:
+        # What is wrong with the problems is told here, not by every worker.
+        problem_sets(task)
     if not local:
         from isosweep.launchers.slurm import require_slurm
 
         require_slurm()
+
+
+def _packages(task: TaskConfig) -> tuple[str, ...]:
+    """Packages that draw the task's problems and check their answers."""
+    match task.kind:
+        case "reasoning_gym":
+            return ("reasoning_gym",)
+        case "math":
+            return ("math_verify", "pyarrow")
+        case _:
+            return ()
 
 
 def _missing_packages(*names: str) -> list[tuple[str, str]]:

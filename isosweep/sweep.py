@@ -12,7 +12,7 @@ from isosweep.calibration import calibrate, calibrated
 from isosweep.config import SweepConfig
 from isosweep.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.display import Progress, show_plan, show_status
-from isosweep.files import write_json
+from isosweep.files import read_json, write_json
 from isosweep.paths import SweepPaths
 from isosweep.plan import Plan, make_plan, run_specs
 from isosweep.preflight import preflight, require_analysis
@@ -117,9 +117,11 @@ def _queue(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "RunQueue":
     for run in plan.runs:
         root = paths.run(run.run_id)
         root.root.mkdir(parents=True, exist_ok=True)
-        if not root.spec.exists():
-            spec = specs[run.run_id]
-            write_json(root.spec, {"version": 1, "run_id": run.run_id, "spec": spec.to_json()})
+        spec = specs[run.run_id].to_json()
+        document = {"version": 1, "run_id": run.run_id, "spec": spec}
+        # A data file that was moved makes the same run, and is found where it lies now.
+        if read_json(root.spec) != document:
+            write_json(root.spec, document)
     return RunQueue(
         runs=plan.runs,
         unit=plan.budget_unit,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.settings import ModelConfig
-from isosweep.tasks import is_task_problem
+from isosweep.tasks.sorting import is_task_problem
 
 # Raised when the warm start changes; with the architecture it names the cached model.
 WARM_START_VERSION = 1

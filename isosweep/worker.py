@@ -27,6 +27,7 @@ from isosweep.state import (
     claim_attempt,
     write_state,
 )
+from isosweep.tasks.stored import hold_problems
 
 # Wall time between checkpoints: what a kill can cost, besides the step under way.
 CHECKPOINT_INTERVAL_S = 30.0
@@ -207,6 +208,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
     run, spec, attempt = session.run, session.spec, session.attempt
+    hold_problems(run, spec.task)
     ledger = Ledger(spec)
     if start.checkpoint is not None:
         ledger.spent = session.previous = read_counters(start.checkpoint)
