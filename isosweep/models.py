@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from isosweep.architecture import architecture_from_config
+from isosweep.checkpoints import broken_parts
 from isosweep.settings import BUILTIN_MODEL, ModelConfig
 
 
@@ -40,11 +41,8 @@ def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
         found = architecture_from_config(json.loads(config.read_text()))
     except (OSError, ValueError) as error:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
-    problems = []
-    if not list(directory.glob("*.safetensors")):
-        problems.append(
-            (f"*.safetensors in {directory}", "save the weights there with save_pretrained")
-        )
+    remedy = "save model and tokenizer there again with save_pretrained, or copy them anew"
+    problems = [(part, remedy) for part in broken_parts(directory, found)]
     planned = model.architecture
     for field in fields(planned):
         there, here = getattr(found, field.name), getattr(planned, field.name)
