@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from isosweep.task_settings import TaskConfig
-from isosweep.tasks.problem import Problem, ProblemSets, require_disjoint
+from isosweep.tasks.problem import Pool, Problem, ProblemSets, require_disjoint, split
 
 __all__ = [
     "Problem",
     "ProblemSets",
     "heldout_problems",
     "is_success",
+    "problem_pool",
     "problem_sets",
     "problems_digest",
     "scores",
@@ -89,19 +90,31 @@ def problems_digest(task: TaskConfig) -> str:
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
-def _draw(task: TaskConfig) -> ProblemSets:
+def problem_pool(task: TaskConfig, wanted: int) -> Pool:
+    """`wanted` distinct problems of the task's source, whatever `task` says of their number and
+    difficulty; fewer where it has fewer. Raises SettingError where they cannot be drawn."""
     if task.sort is not None:
         from isosweep.tasks import sorting
 
-        return sorting.draw(task, task.sort)
+        return sorting.pool(task, task.sort, wanted)
     if task.reasoning_gym is not None:
         from isosweep.tasks import reasoning
 
-        return reasoning.draw(task, task.reasoning_gym)
+        return reasoning.pool(task, task.reasoning_gym, wanted)
     if task.math is not None:
         from isosweep.tasks import mathematics
 
-        return mathematics.draw(task, task.math)
+        return mathematics.pool(task, task.math, wanted)
     from isosweep.tasks import custom
 
-    return custom.draw(task)
+    return custom.pool(task, wanted)
+
+
+def _draw(task: TaskConfig) -> ProblemSets:
+    pool = problem_pool(task, task.num_train_problems + task.num_eval_problems)
+    if task.sort is None:
+        return split(task, pool)
+    return ProblemSets(
+        training=pool.problems[: task.num_train_problems],
+        heldout=pool.problems[task.num_train_problems :],
+    )

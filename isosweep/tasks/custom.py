@@ -15,29 +15,27 @@ from typing import Any
 
 from isosweep.errors import SettingError
 from isosweep.task_settings import CustomConfig, TaskConfig
-from isosweep.tasks.problem import Distinct, Problem, ProblemSets, in_template, shuffled, split
+from isosweep.tasks.problem import Distinct, Pool, Problem, in_template, shuffled
 
 _SIGNATURE = "a function that returns (problems, score), as docs/tasks.md describes"
 
 _loaded: dict[str, tuple[Sequence[Problem], Callable[..., Any]]] = {}
 
 
-def draw(task: TaskConfig) -> ProblemSets:
-    """The function's problems, chosen by the hash of their prompts.
+def pool(task: TaskConfig, wanted: int) -> Pool:
+    """`wanted` of the function's problems, by the hash of their prompts; all if there are fewer.
 
-    Raises SettingError where the function cannot be imported or returns something else, or where
-    its problems are too few.
+    Raises SettingError where the function cannot be imported or returns something else.
     """
     problems, _ = _load(_custom(task))
     distinct = Distinct()
     kept = [problem for problem in problems if distinct.take(problem)]
-    source = _custom(task).function
-    sets = split(task, shuffled(kept, task.data_seed), distinct.dropped, source)
-    scores(task, sets.heldout[:1], [sets.heldout[0].answer])
-    return ProblemSets(
-        training=tuple(in_template(problem, task.template) for problem in sets.training),
-        heldout=tuple(in_template(problem, task.template) for problem in sets.heldout),
-        dropped=sets.dropped,
+    chosen = shuffled(kept, task.data_seed)[:wanted]
+    scores(task, chosen[:1], [problem.answer for problem in chosen[:1]])
+    return Pool(
+        problems=tuple(in_template(problem, task.template) for problem in chosen),
+        source=_custom(task).function,
+        dropped=distinct.dropped,
     )
 
 

@@ -10,13 +10,12 @@ from isosweep.task_settings import MathConfig, TaskConfig
 from isosweep.tasks.checking import ask_all
 from isosweep.tasks.problem import (
     Distinct,
+    Pool,
     Problem,
-    ProblemSets,
     content_id,
     in_template,
     normalised,
     shuffled,
-    split,
 )
 from isosweep.tasks.rows import read_rows
 
@@ -24,11 +23,11 @@ from isosweep.tasks.rows import read_rows
 _NAMED_ROWS = 8
 
 
-def draw(task: TaskConfig, config: MathConfig) -> ProblemSets:
-    """The task's problems, chosen by the hash of their text.
+def pool(task: TaskConfig, config: MathConfig, wanted: int) -> Pool:
+    """`wanted` distinct problems, chosen by the hash of their text; all where there are fewer.
 
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
-    an answer that math-verify cannot read (with its row), or too few problems.
+    or an answer that math-verify cannot read (with its row).
     """
     distinct, rows = Distinct(), dict[str, int]()
     problems = []
@@ -36,7 +35,6 @@ def draw(task: TaskConfig, config: MathConfig) -> ProblemSets:
         if distinct.take(problem):
             problems.append(problem)
             rows[problem.problem_id] = number
-    wanted = task.num_train_problems + task.num_eval_problems
     chosen, unreadable = _readable(shuffled(problems, task.data_seed), wanted)
     if unreadable and not config.skip_unparseable:
         bad = sorted(rows[problem.problem_id] for problem in unreadable)
@@ -49,11 +47,10 @@ def draw(task: TaskConfig, config: MathConfig) -> ProblemSets:
         nearest = "task.math.skip_unparseable=true, which leaves them out"
         raise SettingError("task.math.answer_column", config.answer_column, rule, nearest)
     left_out = f", {len(unreadable)} unreadable answers" if unreadable else ""
-    sets = split(task, chosen, distinct.dropped, _source(config) + left_out)
-    return ProblemSets(
-        training=tuple(in_template(problem, task.template) for problem in sets.training),
-        heldout=tuple(in_template(problem, task.template) for problem in sets.heldout),
-        dropped=sets.dropped,
+    return Pool(
+        problems=tuple(in_template(problem, task.template) for problem in chosen),
+        source=_source(config) + left_out,
+        dropped=distinct.dropped,
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from isosweep.errors import SettingError
@@ -19,6 +19,16 @@ class Problem:
     prompt: str
     answer: str
     metadata: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Distinct problems of a task, in the order in which they are drawn. `source` is named in
+    messages; `dropped` were left out because they were there already."""
+
+    problems: tuple[Problem, ...]
+    source: str
+    dropped: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +78,17 @@ def shuffled(problems: Iterable[Problem], seed: int) -> list[Problem]:
     return sorted(problems, key=place)
 
 
-def split(task: TaskConfig, problems: Sequence[Problem], dropped: int, source: str) -> ProblemSets:
+def split(task: TaskConfig, pool: Pool) -> ProblemSets:
     """Held-out problems first, so that they do not depend on how many are trained on.
 
-    `problems` are distinct. Raises SettingError where they are too few; `source` is named in it.
+    Raises SettingError where the pool is too small.
     """
+    problems = pool.problems
     heldout, training = task.num_eval_problems, task.num_train_problems
     if len(problems) < heldout + training:
         rule = (
             f"with task.num_eval_problems={heldout} it asks for {heldout + training} distinct "
-            f"problems, and {source} has {len(problems)} ({dropped} duplicates left out)"
+            f"problems, and {pool.source} has {len(problems)} ({pool.dropped} duplicates left out)"
         )
         left = len(problems) - heldout
         fewer = max(1, len(problems) // 5)
@@ -91,7 +102,7 @@ def split(task: TaskConfig, problems: Sequence[Problem], dropped: int, source: s
     return ProblemSets(
         training=tuple(problems[heldout : heldout + training]),
         heldout=tuple(problems[:heldout]),
-        dropped=dropped,
+        dropped=pool.dropped,
     )
 
 

@@ -1,7 +1,7 @@
 """Problems and verifiers of reasoning_gym (PyPI): a hundred procedural generators.
 
 The generator's seed is `data_seed` x 2^20, since it adds an entry's number to its seed: two data
-seeds share no entry. Problems are drawn in order, duplicates left out, held-out ones first.
+seeds share no entry. Problems are drawn in order, duplicates left out.
 """
 
 import json
@@ -16,26 +16,26 @@ from isosweep.task_settings import ReasoningGymConfig, TaskConfig
 from isosweep.tasks.checking import ask_all
 from isosweep.tasks.problem import (
     Distinct,
+    Pool,
     Problem,
-    ProblemSets,
     content_id,
     in_template,
-    split,
 )
 
 _SEED_STRIDE = 2**20
 # Numbers of numpy's generators, which some use, are below this.
 _SEEDS = 2**32
+# What generators are told of the number of entries, which some look at. They give more.
+_SIZE = 2**14
 # A generator that repeats itself more often has too few problems for what is asked.
 _DRAWS_PER_PROBLEM = 10
 _DRAW_LIMIT_S = 120.0
 
 
-def draw(task: TaskConfig, config: ReasoningGymConfig) -> ProblemSets:
-    """The task's problems. Raises SettingError for an unknown generator or parameters that it
-    refuses, or if it has too few distinct problems."""
+def pool(task: TaskConfig, config: ReasoningGymConfig, wanted: int) -> Pool:
+    """`wanted` distinct problems; fewer where the generator does not give them in ten times as
+    many draws. Raises SettingError for an unknown generator or parameters that it refuses."""
     _require_generator(task, config)
-    wanted = task.num_train_problems + task.num_eval_problems
     distinct, problems = Distinct(), list[Problem]()
     most = wanted * _DRAWS_PER_PROBLEM
     index = 0
@@ -50,7 +50,8 @@ def draw(task: TaskConfig, config: ReasoningGymConfig) -> ProblemSets:
             if distinct.take(problem):
                 problems.append(problem)
         index = indices.stop
-    return split(task, problems, distinct.dropped, f"reasoning_gym's {config.generator}")
+    source = f"reasoning_gym's {config.generator}"
+    return Pool(problems=tuple(problems), source=source, dropped=distinct.dropped)
 
 
 def scores(
@@ -75,7 +76,7 @@ def _request(task: TaskConfig, config: ReasoningGymConfig, judge: str) -> dict[s
         "generator": config.generator,
         "parameters": config.parameters or {},
         "seed": task.data_seed * _SEED_STRIDE % _SEEDS,
-        "size": (task.num_train_problems + task.num_eval_problems) * _DRAWS_PER_PROBLEM,
+        "size": _SIZE,
     }
 
 

@@ -5,7 +5,7 @@ import random
 import re
 
 from isosweep.task_settings import SortConfig, TaskConfig
-from isosweep.tasks.problem import Problem, ProblemSets
+from isosweep.tasks.problem import Pool, Problem
 
 # Problems fall by hash into 16 buckets: a quarter is for tasks, the rest for the warm start of
 # the built-in model, so that no task problem was ever seen by it.
@@ -22,15 +22,15 @@ def is_task_problem(digits: str) -> bool:
     return bucket(digits) < _TASK_BUCKETS
 
 
-def draw(task: TaskConfig, sort: SortConfig) -> ProblemSets:
-    """Distinct problems, levels in turn, training ones first."""
+def pool(task: TaskConfig, sort: SortConfig, wanted: int) -> Pool:
+    """`wanted` distinct problems, levels in turn; fewer where the levels have no room for them."""
     template = task.template or ""
     generator = random.Random(f"sort:{task.data_seed}")
-    wanted = task.num_train_problems + task.num_eval_problems
+    # A level with too few strings would loop: what TaskConfig bounds is bounded here as well.
+    wanted = min(wanted, 10 ** min(sort.levels) // 8 * len(sort.levels))
     seen: set[str] = set()
     problems: list[Problem] = []
     while len(problems) < wanted:
-        # A level with too few strings would loop: TaskConfig bounds how many may be asked for.
         level = sort.levels[len(problems) % len(sort.levels)]
         digits = "".join(generator.choice("0123456789") for _ in range(level))
         if digits in seen or not is_task_problem(digits):
@@ -44,10 +44,7 @@ def draw(task: TaskConfig, sort: SortConfig) -> ProblemSets:
                 answer="".join(sorted(digits)),
             )
         )
-    return ProblemSets(
-        training=tuple(problems[: task.num_train_problems]),
-        heldout=tuple(problems[task.num_train_problems :]),
-    )
+    return Pool(problems=tuple(problems), source="sort")
 
 
 def score(sort: SortConfig, problem: Problem, completion: str) -> float:
