@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import re
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -17,10 +17,12 @@ from omegaconf.errors import MissingMandatoryValue
 
 from isosweep.architecture import architecture_from_config
 from isosweep.compute import BUDGET_UNITS, BudgetUnit
+from isosweep.difficulty import resolve
 from isosweep.errors import SettingError
 from isosweep.resources import GenerationConfig, HardwareConfig, LauncherConfig
 from isosweep.settings import (
     AnalysisConfig,
+    DifficultyConfig,
     EvaluationConfig,
     GridConfig,
     ModelConfig,
@@ -37,6 +39,7 @@ from isosweep.tasks.rows import file_sha256
 MODES = (
     *("run", "plan", "launch", "status", "resume", "cancel"),
     *("analyse", "recommend", "compare", "calibrate", "simulate"),
+    "difficulty",
 )
 # Groups whose settings may join the grid.
 _AXIS_GROUPS = ("model", "task", "recipe")
@@ -66,6 +69,7 @@ class SweepConfig:
     tracking: TrackingConfig
     analysis: AnalysisConfig
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
+    difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     from_sweep: list[str] | None = None
 
     def __post_init__(self) -> None:
@@ -193,6 +197,20 @@ class Variant:
 
 def variants(config: SweepConfig) -> tuple[Variant, ...]:
     """Every combination of `grid.axes`, in the order given; the config itself without axes.
+
+    Problems chosen by difficulty are resolved. Raises SettingError where they are not measured,
+    and as `combinations` does.
+    """
+    sweeps, found = Path(config.sweeps_dir).absolute(), []
+    for variant in combinations(config):
+        one = variant.config
+        task = resolve(one.model, one.task, one.difficulty, sweeps)
+        found.append(replace(variant, config=replace(one, task=task)))
+    return tuple(found)
+
+
+def combinations(config: SweepConfig) -> tuple[Variant, ...]:
+    """What `variants` gives, before problems are chosen by difficulty.
 
     Raises SettingError for an axis that is no setting, or a value that breaks its rule.
     """

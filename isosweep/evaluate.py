@@ -1,5 +1,6 @@
 """Held-out evaluation that leaves training as it was: own randomness, same problems."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ import torch
 
 from isosweep.grpo import prompt_text
 from isosweep.spec import RunSpec
-from isosweep.tasks import heldout_problems, is_success, scores
+from isosweep.tasks import Problem, heldout_problems, is_success, scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +20,14 @@ class Evaluation:
 
 
 class Evaluator:
-    """Evaluates one policy on the task's held-out problems."""
+    """Evaluates one policy on the task's held-out problems, or on `problems`."""
 
-    def __init__(self, spec: RunSpec, tokenizer: Any) -> None:
+    def __init__(
+        self, spec: RunSpec, tokenizer: Any, problems: Sequence[Problem] | None = None
+    ) -> None:
         self._spec = spec
         self._tokenizer = tokenizer
-        self._problems = heldout_problems(spec.task)
+        self._problems = heldout_problems(spec.task) if problems is None else list(problems)
         self._prompts = [prompt_text(tokenizer, problem) for problem in self._problems]
 
     def __call__(self, model: Any) -> Evaluation:

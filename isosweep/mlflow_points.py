@@ -1,10 +1,12 @@
 """What MLflow is sent of a run's files: points, statuses and totals, all pure functions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from isosweep.compute import BudgetUnit
+from isosweep.difficulty import bucket_rewards
 from isosweep.files import JsonObject
 from isosweep.plan import PlannedRun
 from isosweep.records import Record
@@ -69,7 +71,8 @@ def run_progress(
     )
 
 
-def held_out_point(record: Record) -> Point:
+def held_out_point(record: Record, rates: Sequence[float | None] | None = None) -> Point:
+    """`rates`: (problems,) success rates before training; with them avg@k of each difficulty."""
     values = {
         "heldout/avg_at_k": record.reward,
         "compute/flops": record.compute.flops,
@@ -77,6 +80,9 @@ def held_out_point(record: Record) -> Point:
         "compute/tokens": float(record.compute.tokens),
         "compute/device_seconds": record.compute.device_seconds,
     }
+    if rates is not None:
+        rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
+        values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}
     return Point(record.step, record.unix_time, values)
 
 

@@ -220,6 +220,23 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DifficultyConfig:
+    """`mode=difficulty`: the base model's avg@k, `samples_per_problem` = k, on up to
+    `max_problems` problems of the task's source. `batch_size` counts completions sampled at
+    once, and changes no result that is stored already."""
+
+    samples_per_problem: int = 16
+    max_problems: int = 4096
+    batch_size: int = 2048
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        positive("difficulty", self, "samples_per_problem", "max_problems", "batch_size")
+        positive("difficulty", self, "temperature")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrackingConfig:
     """MLflow. `uri` null: SQLite at `<sweeps_dir>/mlflow.db`. `max_points` bounds how many steps
     of a run's training metrics are sent (held-out records are always sent, all of them)."""
@@ -245,7 +262,7 @@ class AnalysisConfig:
     Playbook's own, arXiv 2603.12151). `extrapolate`: let `mode=recommend` go further beyond the
     largest budget than forecasts have been checked. `compute_axis`: the unit of compute to analyse
     by; null is the budgets' own. `difficulty`: only held-out problems whose success rate before
-    training lies in this range: `easy`, `hard` (the Playbook's), [low, high], or null for all.
+    training lies in this range: a name of `DIFFICULTIES`, [low, high], or null for all.
     """
 
     name: str
@@ -260,7 +277,9 @@ class AnalysisConfig:
     def __post_init__(self) -> None:
         if self.compute_axis is not None:
             one_of("analysis.compute_axis", self.compute_axis, BUDGET_UNITS)
-        object.__setattr__(self, "difficulty", _parse_difficulty(self.difficulty))
+        if self.difficulty is not None:
+            found = parse_difficulty("analysis.difficulty", self.difficulty)
+            object.__setattr__(self, "difficulty", found)
         one_of("analysis.metric", self.metric, ("avg", "best", "worst"))
         one_of("analysis.method", self.method, ("isosweep", "playbook"))
         rule = "must lie between 0.5 and 1"
@@ -282,13 +301,13 @@ class AnalysisConfig:
         return ",".join(named).replace("/", "_")
 
 
-# IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16.
-DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625)}
+# IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
+# hard problems the extremely hard ones were never solved.
+DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625), "extremely_hard": (0.0, 0.0)}
 
 
-def _parse_difficulty(value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
+def parse_difficulty(setting: str, value: Any) -> tuple[float, float]:
+    """The range of success rates that a name or [low, high] stands for; SettingError if none."""
     if isinstance(value, str) and value in DIFFICULTIES:
         return DIFFICULTIES[value]
     if isinstance(value, list | tuple) and len(value) == 2:
@@ -296,7 +315,7 @@ def _parse_difficulty(value: Any) -> tuple[float, float] | None:
         if all(isinstance(end, int | float) for end in value) and 0 <= low <= high <= 1:
             return float(low), float(high)
     rule = f"must be {', '.join(DIFFICULTIES)}, or a range [low, high] between 0 and 1"
-    raise SettingError("analysis.difficulty", value, rule, "analysis.difficulty=hard")
+    raise SettingError(setting, value, rule, f"{setting}=hard")
 
 
 # Presets of `isosweep.simulator.worlds`.

@@ -65,7 +65,8 @@ class RunSpec:
             del document["recipe"][key]
         for key in ("micro_batch", "max_micro_batch"):
             del document["recipe"][key]
-        for key in ("name", "prompt_tokens", "completion_tokens"):
+        # Of a difficulty only the problems that it came to count (`selection_sha256`).
+        for key in ("name", "prompt_tokens", "completion_tokens", "difficulty"):
             del document["task"][key]
         # What a file holds counts (`data_sha256`), not where it lies.
         for group, name in (("math", "path"), ("custom", "directory")):

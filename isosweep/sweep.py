@@ -10,6 +10,7 @@ from rich.console import Console
 
 from isosweep.calibration import calibrate, calibrated
 from isosweep.config import SweepConfig
+from isosweep.difficulty import store_for_run
 from isosweep.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.display import Progress, show_plan, show_status
 from isosweep.files import read_json, write_json
@@ -67,6 +68,8 @@ def execute(config: SweepConfig, console: Console) -> int:
         case "cancel":
             _, plan, paths = stored_sweep(config)
             return _cancel(plan, paths, console)
+        case "difficulty":
+            return _measure(config, console)
         case "simulate":
             require_analysis()
             plan = make_plan(config)
@@ -88,6 +91,21 @@ def execute(config: SweepConfig, console: Console) -> int:
             # What is asked of the records is this command's to say, not the sweep's.
             stored, plan, paths = stored_sweep(config)
             return analyse_sweep(replace(stored, analysis=config.analysis), paths, console)
+
+
+def _measure(config: SweepConfig, console: Console) -> int:
+    from isosweep.measure import measure, measured_configs
+
+    configs = measured_configs(config)
+    for single in configs:
+        preflight(single)
+    try:
+        for single in configs:
+            measure(single, console)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        return INTERRUPTED
+    return 0
 
 
 def _places(config: SweepConfig, plan: Plan) -> int:
@@ -122,6 +140,7 @@ def _queue(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "RunQueue":
         # A data file that was moved makes the same run, and is found where it lies now.
         if read_json(root.spec) != document:
             write_json(root.spec, document)
+        store_for_run(root, specs[run.run_id].model, specs[run.run_id].task, config.difficulty)
     return RunQueue(
         runs=plan.runs,
         unit=plan.budget_unit,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isosweep.errors import SettingError
-from isosweep.settings import distinct, one_of, positive, require
+from isosweep.settings import distinct, one_of, parse_difficulty, positive, require
 
 # Each is also the name of its nested group of settings.
 TASK_KINDS = ("sort", "reasoning_gym", "math", "custom")
@@ -106,6 +106,42 @@ class CustomConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Share:
+    """A share of the problems, of those with a measured success rate in [low, high]."""
+
+    name: str
+    low: float
+    high: float
+    share: float
+
+
+def difficulty_shares(value: Any) -> tuple[Share, ...]:
+    """What `task.difficulty` asks for: a name, [low, high], or a mix {name: share}.
+
+    Narrow ranges come first, so that a wider one takes what they leave. Raises SettingError for
+    anything else, and for shares that do not add up to 1.
+    """
+    setting = "task.difficulty"
+    if not isinstance(value, dict):
+        low, high = parse_difficulty(setting, value)
+        name = value if isinstance(value, str) else f"[{low:g},{high:g}]"
+        return (Share(name=name, low=low, high=high, share=1.0),)
+    shares = []
+    for name, share in value.items():
+        low, high = parse_difficulty(setting, name)
+        holds = isinstance(share, int | float) and not isinstance(share, bool) and share > 0
+        rule, nearest = "gives each its share, a number above 0", f"{setting}={{hard:0.5,easy:0.5}}"
+        require(holds, setting, value, rule, nearest)
+        shares.append(Share(name=name, low=low, high=high, share=float(share)))
+    total = math.fsum(share.share for share in shares)
+    fixed = ",".join(f"{share.name}:{share.share / (total or 1):g}" for share in shares)
+    rule = f"has shares that add up to {total:g}, not 1"
+    nearest = f"{setting}={{{fixed}}}" if shares else f"{setting}=null"
+    require(abs(total - 1) < 1e-5, setting, value, rule, nearest)
+    return tuple(sorted(shares, key=lambda share: share.high - share.low))
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskConfig:
     """Problems whose answers can be checked. `kind` says where they come from and how they are
     checked, the group of that name how exactly.
@@ -115,6 +151,10 @@ class TaskConfig:
     `prompt_tokens` and `completion_tokens` are planned means per rollout, `max_completion_tokens`
     bounds a completion; `sort` alone may leave them null: one token a character, which is exact
     for the built-in model, and the longest answer + 1.
+
+    `difficulty` (a name, [low, high], or a mix {name: share}) takes problems of which the base
+    model solves that much, as `mode=difficulty` has measured; `selection_sha256` is the hash of
+    the problems so chosen, filled in when the settings are read.
     """
 
     name: str
@@ -124,6 +164,8 @@ class TaskConfig:
     num_eval_problems: int
     data_seed: int
     success_at: float = 1.0
+    difficulty: Any = None
+    selection_sha256: str | None = None
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
     max_completion_tokens: int | None = None
@@ -150,6 +192,8 @@ class TaskConfig:
             "is the score from which on a completion is a success: above 0, at most 1",
             "task.success_at=1",
         )
+        if self.difficulty is not None:
+            difficulty_shares(self.difficulty)
         if self.sort is not None:
             _check_sort(self, self.sort)
         else:

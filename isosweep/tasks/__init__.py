@@ -22,6 +22,7 @@ __all__ = [
     "problems_digest",
     "scores",
     "training_problems",
+    "use_problems",
 ]
 
 _drawn: dict[str, ProblemSets] = {}
@@ -32,12 +33,22 @@ def problem_sets(task: TaskConfig) -> ProblemSets:
 
     Raises SettingError where they cannot be drawn: too few, unreadable, or a broken source.
     """
-    key = json.dumps(asdict(task), sort_keys=True)
+    key = _key(task)
     if key not in _drawn:
-        sets = _draw(task)
-        require_disjoint(sets)
-        _drawn[key] = sets
+        if task.selection_sha256 is not None:
+            raise LookupError(f"the problems of selection {task.selection_sha256} are not loaded")
+        use_problems(task, _draw(task))
     return _drawn[key]
+
+
+def use_problems(task: TaskConfig, sets: ProblemSets) -> None:
+    """Take `sets` for the problems of `task` in this process; they have to be disjoint."""
+    require_disjoint(sets)
+    _drawn[_key(task)] = sets
+
+
+def _key(task: TaskConfig) -> str:
+    return json.dumps(asdict(task), sort_keys=True)
 
 
 def training_problems(task: TaskConfig) -> list[Problem]:

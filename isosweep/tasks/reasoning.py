@@ -25,7 +25,8 @@ from isosweep.tasks.problem import (
 _SEED_STRIDE = 2**20
 # Numbers of numpy's generators, which some use, are below this.
 _SEEDS = 2**32
-# What generators are told of the number of entries, which some look at. They give more.
+# What generators are told of the number of entries, which some look at. All but a few
+# give more.
 _SIZE = 2**14
 # A generator that repeats itself more often has too few problems for what is asked.
 _DRAWS_PER_PROBLEM = 10
@@ -43,6 +44,9 @@ def pool(task: TaskConfig, config: ReasoningGymConfig, wanted: int) -> Pool:
         indices = range(index, min(most, index + wanted - len(problems)))
         requests = [_request(task, config, "draw_entry") | {"index": i} for i in indices]
         for i, entry in zip(indices, ask_all(requests, _DRAW_LIMIT_S), strict=True):
+            if i >= _SIZE and entry is not None and "IndexError" in entry.get("error", ""):
+                most = 0
+                break
             if entry is None or "question" not in entry:
                 told = f"took over {_DRAW_LIMIT_S:.0f} s" if entry is None else entry["error"]
                 raise _refused(config, f"entry {i} could not be made: {told}")
