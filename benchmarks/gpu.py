@@ -34,7 +34,7 @@ def config_of(model: str, hardware: str, completion: int, prompt: int) -> SweepC
         f"hardware={hardware}",
         "generation=transformers",
         "task=sort",
-        f"task.levels=[{prompt - 2}]",
+        f"task.sort.levels=[{prompt - 2}]",
         f"task.prompt_tokens={prompt}",
         f"task.completion_tokens={completion}",
         f"task.max_completion_tokens={completion}",

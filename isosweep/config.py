@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import re
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -17,26 +17,30 @@ from omegaconf.errors import MissingMandatoryValue
 
 from isosweep.architecture import architecture_from_config
 from isosweep.compute import BUDGET_UNITS, BudgetUnit
+from isosweep.difficulty import resolve
 from isosweep.errors import SettingError
 from isosweep.health import HealthConfig
 from isosweep.resources import GenerationConfig, HardwareConfig, LauncherConfig
 from isosweep.settings import (
     AnalysisConfig,
+    DifficultyConfig,
     EvaluationConfig,
     GridConfig,
     ModelConfig,
     RecipeConfig,
     SimulationConfig,
-    TaskConfig,
     TrackingConfig,
     closest,
     one_of,
     require,
 )
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks.rows import file_sha256
 
 MODES = (
     *("run", "plan", "launch", "status", "resume", "cancel"),
     *("analyse", "recommend", "compare", "calibrate", "simulate"),
+    "difficulty",
 )
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
@@ -69,6 +73,7 @@ class SweepConfig:
     analysis: AnalysisConfig
     health: HealthConfig = field(default_factory=HealthConfig)
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
+    difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     from_sweep: list[str] | None = None
 
     def __post_init__(self) -> None:
@@ -182,7 +187,18 @@ def from_hydra(composed: DictConfig) -> SweepConfig:
         model["architecture"] = asdict(_architecture_at(Path(model["path"])))
         model["name"] = model["name"] or Path(model["path"]).absolute().name
         model["source"] = model["source"] or str(model["path"])
+    _find_data(plain["task"])
     return from_mapping(plain)
+
+
+def _find_data(task: dict[str, Any]) -> None:
+    """Make the paths of a task absolute, and take the sha256 of its data file."""
+    source, own = task.get("math"), task.get("custom")
+    if source and source.get("path") is not None:
+        source["path"] = str(Path(source["path"]).absolute())
+        source["data_sha256"] = file_sha256(source["path"])
+    if own and own.get("directory") is not None:
+        own["directory"] = str(Path(own["directory"]).absolute())
 
 
 def _architecture_at(directory: Path) -> Any:
@@ -209,6 +225,20 @@ class Variant:
 def variants(config: SweepConfig) -> tuple[Variant, ...]:
     """Every combination of `grid.axes`, in the order given; the config itself without axes.
 
+    Problems chosen by difficulty are resolved. Raises SettingError where they are not measured,
+    and as `combinations` does.
+    """
+    sweeps, found = Path(config.sweeps_dir).absolute(), []
+    for variant in combinations(config):
+        one = variant.config
+        task = resolve(one.model, one.task, one.difficulty, sweeps)
+        found.append(replace(variant, config=replace(one, task=task)))
+    return tuple(found)
+
+
+def combinations(config: SweepConfig) -> tuple[Variant, ...]:
+    """What `variants` gives, before problems are chosen by difficulty.
+
     Raises SettingError for an axis that is no setting, or a value that breaks its rule.
     """
     axes = config.grid.axes
@@ -222,6 +252,8 @@ def variants(config: SweepConfig) -> tuple[Variant, ...]:
         # The whole model first: a setting of the model then changes the chosen one.
         for setting in sorted(chosen):
             _set(plain, setting, chosen[setting])
+        if "task.math.path" in chosen:
+            _find_data(plain["task"])
         found.append(Variant(axes=chosen, config=from_mapping(plain)))
     return tuple(found)
 
@@ -237,7 +269,7 @@ def _set(plain: dict[str, Any], setting: str, value: Any) -> None:
     place = plain[group]
     *parents, last = name.split(".")
     for parent in parents:
-        place = place.get(parent, {})
+        place = place.get(parent) or {}
     if last not in place:
         nearest = f"{group}.{closest(last, tuple(place) or tuple(plain[group]))}"
         raise SettingError("grid.axes", setting, "no such setting", nearest)

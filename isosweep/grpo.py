@@ -19,7 +19,7 @@ from isosweep.ledger import Ledger
 from isosweep.paths import CHECKPOINT_PROGRESS
 from isosweep.spec import RunSpec
 from isosweep.stream import ProblemStream
-from isosweep.tasks import Problem, heldout_problems, is_correct, training_problems
+from isosweep.tasks import Problem, heldout_problems, scores, training_problems
 from isosweep.trainer import ENDLESS, CountedGRPOTrainer, Question
 from isosweep.vllm_backend import vllm_arguments, vllm_engine
 
@@ -66,13 +66,10 @@ def prompt_tokens(tokenizer: Any, problem: Problem) -> list[int]:
 
 
 def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., list[float]]]:
-    """TRL's reward functions: whether a completion is right, then what the recipe adds."""
+    """TRL's reward functions: the task's score of a completion, then what the recipe adds."""
 
     def correctness(completions: list[str], problem: list[int], **_: Any) -> list[float]:
-        return [
-            float(is_correct(spec.task, problems[index].answer, text))
-            for index, text in zip(problem, completions, strict=True)
-        ]
+        return scores(spec.task, [problems[index] for index in problem], completions)
 
     rewards: list[Callable[..., list[float]]] = [correctness]
     if spec.recipe.overlong_share is not None:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from isosweep.compute import BudgetUnit
+from isosweep.difficulty import bucket_rewards
 from isosweep.files import JsonObject
 from isosweep.health import HealthWarning
 from isosweep.metrics import RATE_GROUPS, changes, rate_group, score, score_groups
@@ -81,14 +82,21 @@ def run_progress(
     )
 
 
-def held_out_points(records: Sequence[Record]) -> Iterator[Point]:
-    """One point a record; what is said against the base model needs its record, of step 0."""
+def held_out_points(
+    records: Sequence[Record], rates: Sequence[float | None] | None = None
+) -> Iterator[Point]:
+    """One point a record; what is said against the base model needs its record, of step 0.
+
+    `rates`: (problems,) success rates before training; with them avg@k of each difficulty.
+    """
     base = records[0] if records and records[0].step == 0 else None
     for record in records:
-        yield held_out_point(record, base)
+        yield held_out_point(record, base, rates)
 
 
-def held_out_point(record: Record, base: Record | None) -> Point:
+def held_out_point(
+    record: Record, base: Record | None, rates: Sequence[float | None] | None = None
+) -> Point:
     scores = score(record.successes, record.samples_per_problem)
     values = {
         "heldout/avg_at_k": record.reward,
@@ -103,6 +111,9 @@ def held_out_point(record: Record, base: Record | None) -> Point:
         "compute/tokens": float(record.compute.tokens),
         "compute/device_seconds": record.compute.device_seconds,
     }
+    if rates is not None:
+        rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
+        values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}
     return Point(record.step, record.unix_time, values)
 
 

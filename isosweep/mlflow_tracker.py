@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from isosweep.difficulty import read_base_rates
 from isosweep.mlflow_points import (
     FinalStatus,
     Point,
@@ -256,7 +257,8 @@ class MlflowTracker:
         records = read_records(files.records).records
         stride = math.ceil(planned.num_steps / self._config.max_points)
         lines = read_metrics(files.metrics, files.records)
-        self._send(run, held_out_points(records))
+        rates = read_base_rates(files)
+        self._send(run, held_out_points(records, rates))
         self._send(run, (training_point(line) for line in lines if line["step"] % stride == 0))
         self._progress[planned.run_id] = run_progress(
             signature,

@@ -1,10 +1,12 @@
 """Where a model's weights are, and what is missing when they are not."""
 
+import hashlib
 import json
 from dataclasses import fields
 from pathlib import Path
 
 from isosweep.architecture import architecture_from_config
+from isosweep.checkpoints import broken_parts
 from isosweep.settings import BUILTIN_MODEL, ModelConfig
 
 
@@ -17,6 +19,39 @@ def weights(model: ModelConfig) -> str:
 
         return str(tiny_model(model))
     return model.source
+
+
+def content_identity(model: ModelConfig) -> list[str]:
+    """What tells this model from any other, without reading all of it.
+
+    Of a directory: the sha256 of configuration and tokenizer, and of each weights file its size,
+    header and `_SAMPLES` pieces: weights that were trained further differ in every piece.
+    """
+    if model.path is None:
+        if model.source == BUILTIN_MODEL:
+            from isosweep.tiny import tiny_name
+
+            return [tiny_name(model)]
+        return [model.source, model.revision or ""]
+    directory = Path(model.path)
+    whole = [directory / name for name in _SMALL_FILES if (directory / name).is_file()]
+    identity = [f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in whole]
+    for file in sorted(directory.glob("*.safetensors")):
+        size, digest = file.stat().st_size, hashlib.sha256()
+        with file.open("rb") as content:
+            for number in range(_SAMPLES):
+                content.seek(size * number // _SAMPLES)
+                digest.update(content.read(_SAMPLE_BYTES))
+        identity.append(f"{file.name} {size} {digest.hexdigest()}")
+    return identity
+
+
+# Files beside the weights that change what a model does.
+_SMALL_FILES = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
+    *("vocab.json", "merges.txt", "tokenizer.model"),
+)
+_SAMPLES, _SAMPLE_BYTES = 64, 65536
 
 
 def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
@@ -40,11 +75,8 @@ def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
         found = architecture_from_config(json.loads(config.read_text()))
     except (OSError, ValueError) as error:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
-    problems = []
-    if not list(directory.glob("*.safetensors")):
-        problems.append(
-            (f"*.safetensors in {directory}", "save the weights there with save_pretrained")
-        )
+    remedy = "save model and tokenizer there again with save_pretrained, or copy them anew"
+    problems = [(part, remedy) for part in broken_parts(directory, found)]
     planned = model.architecture
     for field in fields(planned):
         there, here = getattr(found, field.name), getattr(planned, field.name)

@@ -20,6 +20,15 @@ class RunPaths:
         return self.root / "spec.json"
 
     @property
+    def problems(self) -> Path:
+        return self.root / "problems.json"
+
+    @property
+    def base_rates(self) -> Path:
+        """Success rates of the held-out problems before training, where they were measured."""
+        return self.root / "base_rates.json"
+
+    @property
     def state(self) -> Path:
         return self.root / "state.json"
 
@@ -58,6 +67,10 @@ class RunPaths:
         """A log directory that no earlier submission used; made by the caller."""
         used = [int(p.name) for p in self.logs.glob("*") if p.name.isdigit()]
         return self.logs / str(max(used, default=0) + 1)
+
+    def selection(self, sha256: str) -> Path:
+        """Problems chosen by difficulty: beside the runs, for all that share them."""
+        return self.root.parent.parent / "problems" / f"{sha256}.json"
 
 
 # Written last into a checkpoint, so its presence means that the checkpoint is complete.

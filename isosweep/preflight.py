@@ -5,6 +5,8 @@ import importlib.util
 from isosweep.config import SweepConfig, variants
 from isosweep.errors import PreflightError
 from isosweep.models import missing_weights
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks import problem_sets
 from isosweep.vllm_requirements import missing_for_vllm
 
 # A planning install (`pip install isosweep`) has none of these.
@@ -28,13 +30,29 @@ def preflight(config: SweepConfig) -> None:
         for variant in variants(config):
             missing += missing_weights(variant.config.model)
     missing += missing_for_vllm(config)
+    tasks = [variant.config.task for variant in variants(config)]
+    missing += _missing_packages(*sorted({name for task in tasks for name in _packages(task)}))
     missing += _not_trainable(config)
     if missing:
         raise PreflightError(missing)
+    for task in tasks:
+        # What is wrong with the problems is told here, not by every worker.
+        problem_sets(task)
     if not local:
         from isosweep.launchers.slurm import require_slurm
 
         require_slurm()
+
+
+def _packages(task: TaskConfig) -> tuple[str, ...]:
+    """Packages that draw the task's problems and check their answers."""
+    match task.kind:
+        case "reasoning_gym":
+            return ("reasoning_gym",)
+        case "math":
+            return ("math_verify", "pyarrow")
+        case _:
+            return ()
 
 
 def _missing_packages(*names: str) -> list[tuple[str, str]]:

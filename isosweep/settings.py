@@ -87,79 +87,6 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskConfig:
-    """Problems with a checkable answer. Level = number of digits to sort.
-
-    `template` holds `{digits}`; `answer` says how a completion is read: `exact` (it is the sorted
-    digits and nothing else) or `last_number` (its last run of digits). `prompt_tokens` and
-    `completion_tokens` are planned means per rollout; null means one token a character, which is
-    exact for the built-in model. `max_completion_tokens` null means the longest answer + 1.
-    """
-
-    name: str
-    levels: list[int]
-    template: str
-    answer: str
-    num_train_problems: int
-    num_eval_problems: int
-    data_seed: int
-    prompt_tokens: float | None = None
-    completion_tokens: float | None = None
-    max_completion_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        one_of("task.answer", self.answer, ("exact", "last_number"))
-        distinct("task.levels", self.levels, 2, "sorting needs at least 2 digits")
-        require(
-            "{digits}" in self.template,
-            "task.template",
-            self.template,
-            "must contain {digits}",
-            "task.template='s{digits}='",
-        )
-        positive("task", self, "num_train_problems", "num_eval_problems", "prompt_tokens")
-        positive("task", self, "completion_tokens", "max_completion_tokens")
-        total = self.num_train_problems + self.num_eval_problems
-        each = math.ceil(total / len(self.levels))
-        # A quarter of all strings belongs to tasks; half of that leaves the drawing quick.
-        most = 10 ** min(self.levels) // 8
-        enough = math.ceil(math.log10(8 * each))
-        require(
-            each <= most,
-            "task.num_train_problems",
-            self.num_train_problems,
-            f"with task.num_eval_problems={self.num_eval_problems} it asks for {each} distinct "
-            f"problems of each level, and level {min(self.levels)} has room for {most}",
-            f"task.levels=[{','.join(str(max(enough, level)) for level in self.levels)}]",
-        )
-
-    @property
-    def mean_level(self) -> float:
-        return sum(self.levels) / len(self.levels)
-
-    @property
-    def planned_prompt_tokens(self) -> float:
-        """Mean tokens of a prompt that the planner assumes."""
-        if self.prompt_tokens is not None:
-            return self.prompt_tokens
-        return len(self.template.replace("{digits}", "")) + self.mean_level
-
-    @property
-    def completion_limit(self) -> int:
-        """Most tokens that a completion may have, end-of-sequence included."""
-        if self.max_completion_tokens is not None:
-            return self.max_completion_tokens
-        return max(self.levels) + 1
-
-    @property
-    def planned_completion_tokens(self) -> float:
-        """Mean tokens of a completion that the planner assumes, end-of-sequence included."""
-        if self.completion_tokens is not None:
-            return min(self.completion_tokens, float(self.completion_limit))
-        return self.mean_level + 1
-
-
-@dataclass(frozen=True, kw_only=True)
 class RecipeConfig:
     """How a GRPO step is taken; names are TRL's. The learning rate is constant after warm-up.
 
@@ -348,6 +275,23 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DifficultyConfig:
+    """`mode=difficulty`: the base model's avg@k, `samples_per_problem` = k, on up to
+    `max_problems` problems of the task's source. `batch_size` counts completions sampled at
+    once, and changes no result that is stored already."""
+
+    samples_per_problem: int = 16
+    max_problems: int = 4096
+    batch_size: int = 2048
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        positive("difficulty", self, "samples_per_problem", "max_problems", "batch_size")
+        positive("difficulty", self, "temperature")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrackingConfig:
     """MLflow. `uri` null: SQLite at `<sweeps_dir>/mlflow.db`. `max_points` bounds how many steps
     of a run's training metrics are sent (held-out records are always sent, all of them)."""
@@ -373,7 +317,7 @@ class AnalysisConfig:
     Playbook's own, arXiv 2603.12151). `extrapolate`: let `mode=recommend` go further beyond the
     largest budget than forecasts have been checked. `compute_axis`: the unit of compute to analyse
     by; null is the budgets' own. `difficulty`: only held-out problems whose success rate before
-    training lies in this range: `easy`, `hard` (the Playbook's), [low, high], or null for all.
+    training lies in this range: a name of `DIFFICULTIES`, [low, high], or null for all.
     """
 
     name: str
@@ -388,7 +332,9 @@ class AnalysisConfig:
     def __post_init__(self) -> None:
         if self.compute_axis is not None:
             one_of("analysis.compute_axis", self.compute_axis, BUDGET_UNITS)
-        object.__setattr__(self, "difficulty", _parse_difficulty(self.difficulty))
+        if self.difficulty is not None:
+            found = parse_difficulty("analysis.difficulty", self.difficulty)
+            object.__setattr__(self, "difficulty", found)
         one_of("analysis.metric", self.metric, ("avg", "best", "worst"))
         one_of("analysis.method", self.method, ("isosweep", "playbook"))
         rule = "must lie between 0.5 and 1"
@@ -410,13 +356,13 @@ class AnalysisConfig:
         return ",".join(named).replace("/", "_")
 
 
-# IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16.
-DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625)}
+# IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
+# hard problems the extremely hard ones were never solved.
+DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625), "extremely_hard": (0.0, 0.0)}
 
 
-def _parse_difficulty(value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
+def parse_difficulty(setting: str, value: Any) -> tuple[float, float]:
+    """The range of success rates that a name or [low, high] stands for; SettingError if none."""
     if isinstance(value, str) and value in DIFFICULTIES:
         return DIFFICULTIES[value]
     if isinstance(value, list | tuple) and len(value) == 2:
@@ -424,7 +370,7 @@ def _parse_difficulty(value: Any) -> tuple[float, float] | None:
         if all(isinstance(end, int | float) for end in value) and 0 <= low <= high <= 1:
             return float(low), float(high)
     rule = f"must be {', '.join(DIFFICULTIES)}, or a range [low, high] between 0 and 1"
-    raise SettingError("analysis.difficulty", value, rule, "analysis.difficulty=hard")
+    raise SettingError(setting, value, rule, f"{setting}=hard")
 
 
 # Presets of `isosweep.simulator.worlds`.

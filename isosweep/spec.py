@@ -10,7 +10,8 @@ from typing import Any
 from isosweep.config import SweepConfig, build
 from isosweep.flops import Count, Passes
 from isosweep.resources import GenerationConfig
-from isosweep.settings import EvaluationConfig, ModelConfig, RecipeConfig, TaskConfig
+from isosweep.settings import EvaluationConfig, ModelConfig, RecipeConfig
+from isosweep.task_settings import TaskConfig
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 2
@@ -65,8 +66,13 @@ class RunSpec:
             del document["recipe"][key]
         for key in ("micro_batch", "max_micro_batch", "planned_draws"):
             del document["recipe"][key]
-        for key in ("name", "prompt_tokens", "completion_tokens"):
+        # Of a difficulty only the problems that it came to count (`selection_sha256`).
+        for key in ("name", "prompt_tokens", "completion_tokens", "difficulty"):
             del document["task"][key]
+        # What a file holds counts (`data_sha256`), not where it lies.
+        for group, name in (("math", "path"), ("custom", "directory")):
+            if document["task"][group] is not None:
+                del document["task"][group][name]
         document["task"]["max_completion_tokens"] = self.task.completion_limit
         del document["model"]["name"]
         # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.

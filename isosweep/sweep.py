@@ -10,9 +10,10 @@ from rich.console import Console
 
 from isosweep.calibration import calibrate, calibrated
 from isosweep.config import SweepConfig
+from isosweep.difficulty import store_for_run
 from isosweep.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.display import Progress, show_plan, show_status
-from isosweep.files import write_json
+from isosweep.files import read_json, write_json
 from isosweep.paths import SweepPaths
 from isosweep.plan import Plan, make_plan, run_specs
 from isosweep.preflight import preflight, require_analysis
@@ -67,6 +68,8 @@ def execute(config: SweepConfig, console: Console) -> int:
         case "cancel":
             _, plan, paths = stored_sweep(config)
             return _cancel(plan, paths, console)
+        case "difficulty":
+            return _measure(config, console)
         case "simulate":
             require_analysis()
             plan = make_plan(config)
@@ -88,6 +91,21 @@ def execute(config: SweepConfig, console: Console) -> int:
             # What is asked of the records is this command's to say, not the sweep's.
             stored, plan, paths = stored_sweep(config)
             return analyse_sweep(replace(stored, analysis=config.analysis), paths, console)
+
+
+def _measure(config: SweepConfig, console: Console) -> int:
+    from isosweep.measure import measure, measured_configs
+
+    configs = measured_configs(config)
+    for single in configs:
+        preflight(single)
+    try:
+        for single in configs:
+            measure(single, console)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        return INTERRUPTED
+    return 0
 
 
 def _places(config: SweepConfig, plan: Plan) -> int:
@@ -117,9 +135,12 @@ def _queue(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "RunQueue":
     for run in plan.runs:
         root = paths.run(run.run_id)
         root.root.mkdir(parents=True, exist_ok=True)
-        if not root.spec.exists():
-            spec = specs[run.run_id]
-            write_json(root.spec, {"version": 1, "run_id": run.run_id, "spec": spec.to_json()})
+        spec = specs[run.run_id].to_json()
+        document = {"version": 1, "run_id": run.run_id, "spec": spec}
+        # A data file that was moved makes the same run, and is found where it lies now.
+        if read_json(root.spec) != document:
+            write_json(root.spec, document)
+        store_for_run(root, specs[run.run_id].model, specs[run.run_id].task, config.difficulty)
     return RunQueue(
         runs=plan.runs,
         unit=plan.budget_unit,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.settings import ModelConfig
-from isosweep.tasks import is_task_problem
+from isosweep.tasks.sorting import is_task_problem
 
 # Raised when the warm start changes; with the architecture it names the cached model.
 WARM_START_VERSION = 1
@@ -30,12 +30,9 @@ def cache_directory() -> Path:
 def tiny_model(model: ModelConfig) -> Path:
     """Directory of the warm-started model, made on first use; safe to call from many processes.
 
-    The name is a hash of everything it is made from; it appears complete or not at all.
+    It appears complete or not at all.
     """
-    recipe = [WARM_START_VERSION, repr(model.architecture), _CHARACTERS, _STEPS, _BATCH]
-    recipe += [_LEARNING_RATE, _LEVELS]
-    digest = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
-    directory = cache_directory() / f"tiny-{digest}"
+    directory = cache_directory() / tiny_name(model)
     if directory.exists():
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -49,6 +46,13 @@ def tiny_model(model: ModelConfig) -> Path:
             finally:
                 shutil.rmtree(building, ignore_errors=True)
     return directory
+
+
+def tiny_name(model: ModelConfig) -> str:
+    """Name of the built-in model: a hash of everything it is made from."""
+    recipe = [WARM_START_VERSION, repr(model.architecture), _CHARACTERS, _STEPS, _BATCH]
+    recipe += [_LEARNING_RATE, _LEVELS]
+    return f"tiny-{hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]}"
 
 
 def character_tokenizer() -> Any:

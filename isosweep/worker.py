@@ -36,6 +36,7 @@ from isosweep.state import (
     claim_attempt,
     write_state,
 )
+from isosweep.tasks.stored import hold_problems
 
 # Wall time between checkpoints: what a kill can cost, besides the step under way.
 CHECKPOINT_INTERVAL_S = 30.0
@@ -237,6 +238,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
     run, spec, attempt = session.run, session.spec, session.attempt
+    hold_problems(run, spec.task)
     ledger, stream = Ledger(spec), make_stream(spec)
     if start.checkpoint is not None:
         restore_progress(start.checkpoint, ledger, stream)
@@ -253,7 +255,13 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     model, tokenizer = load_policy(spec, str(directory))
     checkpoints = run.attempt_checkpoints(attempt.number)
     trainer = make_trainer(spec, model, tokenizer, ledger, stream, checkpoints)
-    evaluator = Evaluator(spec, tokenizer, make_sampler(spec, trainer, tokenizer))
+    evaluator = Evaluator(
+        spec,
+        tokenizer,
+        sampler=make_sampler(spec, trainer, tokenizer),
+        rank=trainer.accelerator.process_index,
+        ranks=trainer.accelerator.num_processes,
+    )
 
     def take_record(step: int, spent: Compute) -> None:
         if step in session.recorded or not evaluator.can_answer(trainer.model):

@@ -18,6 +18,12 @@ from tests.conftest import SMALL, isosweep, missing
         (("budget=plenty",), 2, "budget=plenty: must be a finite number"),
         (("grid.num_generations=[1]",), 2, "needs n >= 2"),
         (("recipe.micro_batch=3", "grid.num_generations=[4]"), 2, "not a multiple of 3"),
+        (
+            ("task=custom", "task.custom.function=nowhere:f", "budget=1e12"),
+            2,
+            "task.custom.function=nowhere:f: cannot be imported: No module named 'nowhere'",
+        ),
+        (("task=math", "task.math.path=a.jsonl", "task.math.dataset=null"), 2, "cannot be read"),
         # Hydra's own composition errors keep Hydra's wording and status.
         (("model=huge",), 1, "Available options in 'model'"),
         (("task=chess",), 1, "Available options in 'task'"),

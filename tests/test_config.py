@@ -26,9 +26,24 @@ from tests.conftest import make_config
         ("grid.tolerance=1", "grid.tolerance", "grid.tolerance=0.01"),
         ("+grid.tolerence=1", "grid.tolerence", "grid.tolerance"),
         ("recipe.loss_type=bnpo", "recipe.loss_type", "recipe.loss_type=grpo"),
-        ("task.levels=[2]", "task.num_train_problems", "task.levels=[5]"),
-        ("task.levels=[2,8]", "task.num_train_problems", "task.levels=[4,8]"),
+        ("task.sort.levels=[2]", "task.num_train_problems", "task.sort.levels=[5]"),
+        ("task.sort.levels=[2,8]", "task.num_train_problems", "task.sort.levels=[4,8]"),
         ("task.template=sort", "task.template", "{digits}"),
+        ("task=math task.prompt_tokens=null", "task.prompt_tokens", "task.prompt_tokens=200"),
+        ("task=math task.max_completion_tokens=null", "task.max_completion_tokens", "=1024"),
+        ("task=math task.template=Solve", "task.template", "{problem}"),
+        ("task=math task.math.path=a.csv", "task.math.path", "task.math.path="),
+        ("task=math task.math.dataset=null", "task.math.path", "task.math.path=FILE.jsonl"),
+        ("task=custom", "task.custom.function", "task.custom.function=VALUE"),
+        ("task=custom task.custom.function=f", "task.custom.function", "my_tasks:my_function"),
+        ("task.kind=math", "task.sort", "task=math"),
+        ("task.kind=chess", "task.kind", "task.kind="),
+        ("task.success_at=0", "task.success_at", "task.success_at=1"),
+        (
+            "task=reasoning_gym task.reasoning_gym.parameters={seed:1}",
+            "task.reasoning_gym.parameters.seed",
+            "task.data_seed",
+        ),
         ("launcher.max_parallel=0", "launcher.max_parallel", "launcher.max_parallel=1"),
         ("hardware.training_utilization=2", "hardware.training_utilization", "utilization=0.3"),
     ],
@@ -37,7 +52,7 @@ def test_a_wrong_value_names_setting_rule_and_nearest_choice(
     override: str, setting: str, nearest: str
 ) -> None:
     with pytest.raises(SettingError) as caught:
-        make_config(override)
+        make_config(*override.split())
     assert caught.value.setting == setting
     assert "Nearest choice that works" in str(caught.value)
     assert nearest in str(caught.value)
@@ -49,9 +64,9 @@ def test_a_missing_setting_is_named() -> None:
 
 
 def _options(group: str) -> list[str]:
-    """Files that can be chosen: `_llm` is only included, `local` needs a path of its own."""
+    """Files that can be chosen: `_llm` is only included, the others need a value of the user's."""
     names = sorted(path.stem for path in (config_directory() / group).glob("*.yaml"))
-    return [name for name in names if not name.startswith("_") and name != "local"]
+    return [name for name in names if not name.startswith("_") and name not in ("local", "custom")]
 
 
 @pytest.mark.parametrize(

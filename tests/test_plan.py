@@ -119,7 +119,7 @@ def test_the_playbooks_grid_is_enumerated_exactly() -> None:
         "hardware.devices_per_run=8",
         "hardware.sharding=zero3",
         "task.num_train_problems=1000000",
-        "task.levels=[12]",
+        "task.sort.levels=[12]",
     )
     plan = make_plan(config)
     # IsoCompute Playbook (arXiv 2603.12151): B 2^5..2^10, n 2^3..2^11, n x B <= 65,536.
@@ -323,7 +323,7 @@ def test_a_run_is_identified_by_what_changes_its_numbers_and_nothing_else() -> N
     assert run_id(replace(config, tracking=replace(config.tracking, max_points=3))) == base
     assert run_id(replace(config, recipe=replace(config.recipe, name="mine"))) == base
     assert run_id(replace(config, recipe=replace(config.recipe, learning_rate=1e-3))) != base
-    assert run_id(replace(config, task=replace(config.task, levels=[7]))) != base
+    assert run_id(make_config("task.sort.levels=[7]")) != base
     assert run_id(replace(config, hardware=replace(config.hardware, dtype="bfloat16"))) != base
 
 

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 
-from isosweep.tasks import heldout_problems, is_correct, is_task_problem, training_problems
+from isosweep.tasks import heldout_problems, problems_digest, scores, training_problems
+from isosweep.tasks.sorting import is_task_problem
 from tests.conftest import make_config
 
 
 def test_training_heldout_and_warm_start_problems_are_disjoint() -> None:
-    task = make_config("task.levels=[5,6]").task
+    task = make_config("task.sort.levels=[5,6]").task
     training = {problem.problem_id for problem in training_problems(task)}
     heldout = {problem.problem_id for problem in heldout_problems(task)}
     assert len(training) == task.num_train_problems
@@ -20,15 +21,15 @@ def test_training_heldout_and_warm_start_problems_are_disjoint() -> None:
 
 
 def test_levels_have_equal_shares() -> None:
-    task = make_config("task.levels=[5,6]").task
+    task = make_config("task.sort.levels=[5,6]").task
     levels = [problem.level for problem in heldout_problems(task)]
     assert levels.count(5) == levels.count(6) == task.num_eval_problems // 2
 
 
-def test_problems_are_the_same_in_every_process() -> None:
+def test_problems_are_the_same_in_every_process_and_release() -> None:
     code = (
-        "from tests.conftest import make_config; from isosweep.tasks import heldout_problems\n"
-        "print(*(p.problem_id for p in heldout_problems(make_config().task)))"
+        "from tests.conftest import make_config; from isosweep.tasks import problems_digest\n"
+        "print(problems_digest(make_config().task))"
     )
     told = subprocess.run(
         [sys.executable, "-c", code],
@@ -37,14 +38,16 @@ def test_problems_are_the_same_in_every_process() -> None:
         text=True,
         check=True,
     )
-    assert told.stdout.split() == [p.problem_id for p in heldout_problems(make_config().task)]
+    assert told.stdout.strip() == problems_digest(make_config().task)
+    # As drawn since the first release: other problems would be other runs.
+    assert problems_digest(make_config().task).startswith("3fde242960719457")
 
 
 def test_an_answer_is_judged_by_the_tasks_rule() -> None:
     exact, worded = make_config().task, make_config("task=sort_instruct").task
-    assert is_correct(exact, "1234", "1234")
-    assert not is_correct(exact, "1234", "12344")
-    assert not is_correct(exact, "1234", "so 1234")
-    assert is_correct(worded, "1234", "3 < 4, so the digits are 1234.")
-    assert not is_correct(worded, "1234", "1234, or rather 1243")
-    assert not is_correct(worded, "1234", "I cannot tell")
+    problem = training_problems(exact)[0]
+    right = problem.answer
+    told = [right, right + "4", "so " + right, " " + right + "\n"]
+    assert scores(exact, [problem] * 4, told) == [1, 0, 0, 1]
+    told = [f"3 < 4, so the digits are {right}.", f"{right}, or rather 1243", "I cannot tell"]
+    assert scores(worded, [problem] * 3, told) == [1, 0, 0]

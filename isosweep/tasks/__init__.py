@@ -1,0 +1,131 @@
+"""Tasks: problems with checkable answers, of one of four kinds.
+
+`training_problems` and `heldout_problems` draw them, `scores` judges completions. Training is
+rewarded with the score; evaluation counts successes.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks.problem import Pool, Problem, ProblemSets, require_disjoint, split
+
+__all__ = [
+    "Problem",
+    "ProblemSets",
+    "heldout_problems",
+    "is_success",
+    "problem_pool",
+    "problem_sets",
+    "problems_digest",
+    "scores",
+    "training_problems",
+    "use_problems",
+]
+
+_drawn: dict[str, ProblemSets] = {}
+
+
+def problem_sets(task: TaskConfig) -> ProblemSets:
+    """The problems of `task`, drawn once a process; training and held-out ones never meet.
+
+    Raises SettingError where they cannot be drawn: too few, unreadable, or a broken source.
+    """
+    key = _key(task)
+    if key not in _drawn:
+        if task.selection_sha256 is not None:
+            raise LookupError(f"the problems of selection {task.selection_sha256} are not loaded")
+        use_problems(task, _draw(task))
+    return _drawn[key]
+
+
+def use_problems(task: TaskConfig, sets: ProblemSets) -> None:
+    """Take `sets` for the problems of `task` in this process; they have to be disjoint."""
+    require_disjoint(sets)
+    _drawn[_key(task)] = sets
+
+
+def _key(task: TaskConfig) -> str:
+    return json.dumps(asdict(task), sort_keys=True)
+
+
+def training_problems(task: TaskConfig) -> list[Problem]:
+    """The `num_train_problems` problems that runs are trained on."""
+    return list(problem_sets(task).training)
+
+
+def heldout_problems(task: TaskConfig) -> list[Problem]:
+    """The problems that every run is evaluated on; disjoint from the training problems."""
+    return list(problem_sets(task).heldout)
+
+
+def scores(
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
+) -> list[float]:
+    """Score of each completion, in [0, 1]: `problems`, `completions`: (rollouts,), in pairs.
+
+    Completions are decoded text without special tokens.
+    """
+    if task.sort is not None:
+        from isosweep.tasks import sorting
+
+        pairs = zip(problems, completions, strict=True)
+        return [sorting.score(task.sort, problem, completion) for problem, completion in pairs]
+    if task.reasoning_gym is not None:
+        from isosweep.tasks import reasoning
+
+        return reasoning.scores(task, task.reasoning_gym, problems, completions)
+    if task.math is not None:
+        from isosweep.tasks import mathematics
+
+        return mathematics.scores(problems, completions)
+    from isosweep.tasks import custom
+
+    return custom.scores(task, problems, completions)
+
+
+def is_success(task: TaskConfig, score: float) -> bool:
+    """Whether a completion of this score counts as a success in evaluation."""
+    return score >= task.success_at
+
+
+def problems_digest(task: TaskConfig) -> str:
+    """Sha256 of the task's problems: ids, prompts and answers of both sets, in order."""
+    sets = problem_sets(task)
+    document = [
+        [[problem.problem_id, problem.prompt, problem.answer] for problem in problems]
+        for problems in (sets.training, sets.heldout)
+    ]
+    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
+
+
+def problem_pool(task: TaskConfig, wanted: int) -> Pool:
+    """`wanted` distinct problems of the task's source, whatever `task` says of their number and
+    difficulty; fewer where it has fewer. Raises SettingError where they cannot be drawn."""
+    if task.sort is not None:
+        from isosweep.tasks import sorting
+
+        return sorting.pool(task, task.sort, wanted)
+    if task.reasoning_gym is not None:
+        from isosweep.tasks import reasoning
+
+        return reasoning.pool(task, task.reasoning_gym, wanted)
+    if task.math is not None:
+        from isosweep.tasks import mathematics
+
+        return mathematics.pool(task, task.math, wanted)
+    from isosweep.tasks import custom
+
+    return custom.pool(task, wanted)
+
+
+def _draw(task: TaskConfig) -> ProblemSets:
+    pool = problem_pool(task, task.num_train_problems + task.num_eval_problems)
+    if task.sort is None:
+        return split(task, pool)
+    return ProblemSets(
+        training=pool.problems[: task.num_train_problems],
+        heldout=pool.problems[task.num_train_problems :],
+    )

@@ -1,0 +1,95 @@
+"""Rows of a task's data: a JSON lines or Parquet file, or a Hugging Face dataset."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from isosweep.errors import SettingError
+from isosweep.task_settings import MathConfig
+
+_READABLE = "task.math.path=FILE that is there and can be read"
+
+
+def file_sha256(path: str) -> str:
+    """Sha256 of the file at `path`. Raises SettingError where it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        rule = f"cannot be read ({error.strerror})"
+        raise SettingError("task.math.path", path, rule, _READABLE) from None
+
+
+def require_unchanged(config: MathConfig) -> None:
+    """Raise SettingError if the file is not the one that `data_sha256` was taken of."""
+    if config.path is None or config.data_sha256 is None:
+        return
+    found = file_sha256(config.path)
+    if found != config.data_sha256:
+        rule = (
+            f"has changed: its sha256 is {found[:12]}..., and what was planned is "
+            f"{config.data_sha256[:12]}..."
+        )
+        nearest = "put the old file back, or plan anew with mode=plan and another sweep_dir"
+        raise SettingError("task.math.path", config.path, rule, nearest)
+
+
+def read_rows(config: MathConfig) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Row numbers, from 1, and rows. Raises SettingError for what cannot be read."""
+    if config.path is None:
+        yield from enumerate(_dataset(config), start=1)
+        return
+    require_unchanged(config)
+    if config.path.endswith(".parquet"):
+        yield from enumerate(_parquet(config.path), start=1)
+    else:
+        yield from _json_lines(config.path)
+
+
+def _json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    with Path(path).open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError("not a JSON object")
+            except ValueError as error:
+                rule = f"row {number} cannot be read: {error}"
+                raise SettingError("task.math.path", path, rule, _READABLE) from None
+            yield number, row
+
+
+def _parquet(path: str) -> Iterator[dict[str, Any]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                yield from batch.to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        rule = f"is no Parquet file that can be read: {str(error).splitlines()[0]}"
+        raise SettingError("task.math.path", path, rule, _READABLE) from None
+
+
+def _dataset(config: MathConfig) -> Iterator[dict[str, Any]]:
+    import datasets
+
+    try:
+        found = datasets.load_dataset(
+            config.dataset, config.subset, split=config.split, revision=config.revision
+        )
+    # The library raises its own kinds of error and others' (HTTP, file system, values).
+    except Exception as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        rule = f"datasets cannot load split {config.split!r} of subset {config.subset}: {lines[0]}"
+        nearest = (
+            "a dataset in the local cache (load it once with a network), or "
+            "task.math.path=FILE.jsonl task.math.dataset=null"
+        )
+        raise SettingError("task.math.dataset", config.dataset, rule, nearest) from None
+    yield from found

@@ -1,0 +1,57 @@
+"""Sorting digits: problems made by chance, judged by their digits."""
+
+import hashlib
+import random
+import re
+
+from isosweep.task_settings import SortConfig, TaskConfig
+from isosweep.tasks.problem import Pool, Problem
+
+# Problems fall by hash into 16 buckets: a quarter is for tasks, the rest for the warm start of
+# the built-in model, so that no task problem was ever seen by it.
+_BUCKETS = 16
+_TASK_BUCKETS = 4
+
+
+def bucket(digits: str) -> int:
+    """Bucket of a problem, by hash: the same in every process and release."""
+    return hashlib.sha256(f"sort:{digits}".encode()).digest()[0] % _BUCKETS
+
+
+def is_task_problem(digits: str) -> bool:
+    return bucket(digits) < _TASK_BUCKETS
+
+
+def pool(task: TaskConfig, sort: SortConfig, wanted: int) -> Pool:
+    """`wanted` distinct problems, levels in turn; fewer where the levels have no room for them."""
+    template = task.template or ""
+    generator = random.Random(f"sort:{task.data_seed}")
+    # A level with too few strings would loop: what TaskConfig bounds is bounded here as well.
+    wanted = min(wanted, 10 ** min(sort.levels) // 8 * len(sort.levels))
+    seen: set[str] = set()
+    problems: list[Problem] = []
+    while len(problems) < wanted:
+        level = sort.levels[len(problems) % len(sort.levels)]
+        digits = "".join(generator.choice("0123456789") for _ in range(level))
+        if digits in seen or not is_task_problem(digits):
+            continue
+        seen.add(digits)
+        problems.append(
+            Problem(
+                problem_id=f"sort-{digits}",
+                level=float(level),
+                prompt=template.replace("{digits}", digits),
+                answer="".join(sorted(digits)),
+            )
+        )
+    return Pool(problems=tuple(problems), source="sort")
+
+
+def score(sort: SortConfig, problem: Problem, completion: str) -> float:
+    """1 if `completion` (decoded, special tokens left out) holds the sorted digits, else 0."""
+    match sort.answer:
+        case "exact":
+            return float(completion.strip() == problem.answer)
+        case _:
+            numbers = re.findall(r"\d+", completion)
+            return float(bool(numbers) and numbers[-1] == problem.answer)

@@ -1,0 +1,30 @@
+"""What a run's folder keeps of its problems, so that a later attempt cannot meet others."""
+
+from isosweep.difficulty import load_selection
+from isosweep.errors import RecordError
+from isosweep.files import read_json, write_json
+from isosweep.paths import RunPaths
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks import problem_sets, problems_digest
+
+
+def hold_problems(run: RunPaths, task: TaskConfig) -> None:
+    """Load problems chosen by difficulty, and store the digest of the run's problems, or compare it
+    with what an earlier attempt stored.
+
+    Raises RecordError if the problems are others now: the data, or what draws them, has changed.
+    """
+    load_selection(run, task)
+    digest = problems_digest(task)
+    stored = read_json(run.problems)
+    if stored is None:
+        sets = problem_sets(task)
+        counts = {"training": len(sets.training), "heldout": len(sets.heldout)}
+        write_json(run.problems, {"sha256": digest, **counts, "dropped": sets.dropped})
+    elif stored.get("sha256") != digest:
+        raise RecordError(
+            f"{run.problems}: this run's problems had the sha256 "
+            f"{str(stored.get('sha256'))[:12]}..., those drawn now have "
+            f"{digest[:12]}...: the data, or a package that draws them, has changed. "
+            f"Put that back, or remove {run.root} to train the run anew"
+        )

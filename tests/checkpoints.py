@@ -1,0 +1,57 @@
+"""A real, small language model on disk, with a tokenizer and a chat template of its own."""
+
+from pathlib import Path
+
+_LINES = (
+    "What is 3 + 4? Think step by step, and put the final answer in \\boxed{7}.",
+    "The quick brown fox jumps over the lazy dog.",
+    "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20",
+    "<answer>42</answer> so the answer is 42.",
+)
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def save_qwen2(directory: Path, *, shard_bytes: int | None = None, tied: bool = True) -> Path:
+    """A Qwen2 of two layers with random weights and a byte-level BPE tokenizer."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_LINES, trainer)
+    whole = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
+    whole.chat_template = CHAT
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Qwen2ForCausalLM(
+            Qwen2Config(
+                vocab_size=336,
+                hidden_size=64,
+                intermediate_size=128,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                num_key_value_heads=1,
+                max_position_embeddings=512,
+                tie_word_embeddings=tied,
+                eos_token_id=whole.eos_token_id,
+                pad_token_id=whole.pad_token_id,
+                bos_token_id=None,
+            )
+        )
+    more = {} if shard_bytes is None else {"max_shard_size": shard_bytes}
+    model.save_pretrained(directory, **more)
+    whole.save_pretrained(directory)
+    return directory

@@ -1,0 +1,27 @@
+"""Data files of math problems, as small as tests need them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROWS = [{"problem": f"What is {a} + {b}?", "answer": str(a + b)} for a in range(8) for b in (3, 9)]
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def math_overrides(path: Path, *more: str) -> tuple[str, ...]:
+    """Settings of a math task on the rows of `path`: 8 problems to train on, 4 held out."""
+    return (
+        "task=math",
+        f"task.math.path={path}",
+        "task.math.dataset=null",
+        "task.math.subset=null",
+        "task.math.problem_column=problem",
+        "task.math.answer_after=null",
+        "task.num_train_problems=8",
+        "task.num_eval_problems=4",
+        *more,
+    )

@@ -1,0 +1,79 @@
+"""A task of the user's own: what its function must be, and what is said if it is not."""
+
+from pathlib import Path
+
+import pytest
+
+from isosweep.errors import SettingError
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks import heldout_problems, problem_sets, scores, training_problems
+from tests.conftest import make_config
+
+_MODULE = """
+from isosweep.tasks import Problem
+
+def letters(count=26):
+    problems = [
+        Problem(problem_id=str(i), prompt=f"Letter {i}?", answer=chr(97 + i)) for i in range(count)
+    ]
+    def score(problems, completions):
+        return [float(p.answer == c) for p, c in zip(problems, completions, strict=True)]
+    return problems, score
+
+def numbers(): return [1, 2], None
+def alone(): return letters()[0]
+def unscored(): return letters()[0], "score"
+def high(): return letters()[0], lambda problems, completions: [2.0 for _ in problems]
+def short(): return letters()[0], lambda problems, completions: []
+def untyped(): return [Problem(problem_id=1, prompt="?", answer="!")], lambda p, c: [1.0]
+value = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own_tasks.py").write_text(_MODULE)
+    return folder
+
+
+def own(directory: Path, function: str, *more: str) -> TaskConfig:
+    place = (f"task.custom.function={function}", f"task.custom.directory={directory}")
+    sizes = ("task.num_train_problems=16", "task.num_eval_problems=4")
+    return make_config("task=custom", *place, *sizes, *more).task
+
+
+def test_a_function_of_ones_own_gives_problems_and_scores(directory: Path) -> None:
+    task = own(directory, "own_tasks:letters")
+    training, heldout = training_problems(task), heldout_problems(task)
+    assert (len(training), len(heldout)) == (16, 4)
+    assert not {p.problem_id for p in training} & {p.problem_id for p in heldout}
+    told = [training[0].answer, "?", training[2].answer]
+    assert scores(task, training[:3], told) == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "message"),
+    [
+        ("own_task:letters", (), "cannot be imported: No module named 'own_task'"),
+        ("own_tasks:leters", (), "has no function leters; it has .*letters"),
+        ("own_tasks:value", (), "has no function value"),
+        ("own_tasks:numbers", (), "its problems are a sequence of int"),
+        ("own_tasks:alone", (), "returned list, not a pair"),
+        ("own_tasks:unscored", (), "its score is str, not a function"),
+        ("own_tasks:high", (), "returned 2.0, which is no number in"),
+        ("own_tasks:short", (), "returned 0 numbers for 1"),
+        ("own_tasks:untyped", (), "problem_id=1"),
+        ("own_tasks:letters", ("task.custom.parameters={many:3}",), "does not take .*many"),
+    ],
+)
+def test_a_wrong_path_or_return_type_is_told(
+    directory: Path, function: str, more: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        problem_sets(own(directory, function, *more))
+
+
+def test_too_few_problems_are_told(directory: Path) -> None:
+    with pytest.raises(SettingError, match=r"asks for 20 distinct .* has 5 "):
+        problem_sets(own(directory, "own_tasks:letters", "task.custom.parameters={count:5}"))

@@ -1,0 +1,243 @@
+"""Math problems: rows of a file or dataset, splits that never meet, checked by math-verify."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.config import variants
+from isosweep.errors import RecordError, SettingError
+from isosweep.paths import RunPaths
+from isosweep.task_settings import TaskConfig
+from isosweep.tasks import (
+    heldout_problems,
+    problem_sets,
+    problems_digest,
+    scores,
+    training_problems,
+)
+from isosweep.tasks.checking import ask_all, close_checkers
+from isosweep.tasks.problem import Problem, normalised
+from isosweep.tasks.stored import hold_problems
+from tests.conftest import make_config
+from tests.tasks.files import ROWS, math_overrides, write_rows
+
+
+def math_task(path: Path, *more: str) -> TaskConfig:
+    return make_config(*math_overrides(path, *more)).task
+
+
+def test_problems_do_not_depend_on_the_order_of_the_rows(tmp_path: Path) -> None:
+    task = math_task(write_rows(tmp_path / "a.jsonl", ROWS))
+    turned = math_task(write_rows(tmp_path / "b.jsonl", ROWS[::-1]))
+    assert problems_digest(task) == problems_digest(turned)
+    other = math_task(tmp_path / "a.jsonl", "task.data_seed=1")
+    assert problems_digest(task) != problems_digest(other)
+    assert "\\boxed{}" in training_problems(task)[0].prompt
+
+
+def test_held_out_problems_stay_when_more_are_trained_on(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", ROWS)
+    small, large = math_task(path), math_task(path, "task.num_train_problems=12")
+    assert heldout_problems(small) == heldout_problems(large)
+    assert training_problems(small) == training_problems(large)[:8]
+
+
+def test_duplicates_are_dropped_and_never_straddle_the_split(tmp_path: Path) -> None:
+    doubled = [{**row, "problem": f"  what IS {row['problem'][8:]} "} for row in ROWS]
+    path = write_rows(tmp_path / "a.jsonl", ROWS + doubled)
+    sets = problem_sets(math_task(path, "task.num_train_problems=12"))
+    assert sets.dropped == len(ROWS)
+    texts = [normalised(problem.prompt) for problem in (*sets.training, *sets.heldout)]
+    assert len(set(texts)) == len(ROWS)
+    with pytest.raises(SettingError, match=r"17 distinct problems, and .* has 16 \(16 duplicates"):
+        problem_sets(math_task(path, "task.num_train_problems=13"))
+
+
+def test_too_few_problems_names_numbers_that_work(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", ROWS)
+    with pytest.raises(SettingError) as caught:
+        problem_sets(math_task(path, "task.num_train_problems=100"))
+    assert problem_sets(math_task(path, str(caught.value).split()[-1]))
+    with pytest.raises(SettingError) as caught:
+        problem_sets(math_task(path, "task.num_eval_problems=100"))
+    assert problem_sets(math_task(path, *str(caught.value).split()[-2:]))
+
+
+def test_ids_and_levels_come_from_their_columns(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {**row, "uid": i, "level": f"Level {i % 5 + 1}"} for i, row in enumerate(ROWS)
+    ]
+    path = write_rows(tmp_path / "a.jsonl", rows)
+    columns = ("task.math.id_column=uid", "task.math.level_column=level")
+    sets = problem_sets(math_task(path, *columns))
+    for problem in (*sets.training, *sets.heldout):
+        row = rows[int(problem.problem_id)]
+        assert row["problem"] in problem.prompt
+        assert f"Level {problem.level:g}" == row["level"]
+
+
+@pytest.mark.parametrize(
+    ("row", "more", "setting", "message"),
+    [
+        ({"problem": "?", "answer": ""}, (), "task.math.answer_column", "row 17 .* holds ''"),
+        ({"problem": "?", "answer": "()"}, (), "task.math.answer_column", "1 of 17 .* rows 17 "),
+        ({"problem": None, "answer": "1"}, (), "task.math.problem_column", "row 17 .* holds None"),
+        ({"problem": "?"}, (), "task.math.answer_column", "row 17 of .* has only problem"),
+        ({}, ("task.math.answer_after=x",), "task.math.answer_after", "row 1 of"),
+        (
+            {},
+            ("task.math.problem_column=question",),
+            "task.math.problem_column",
+            "only problem, answer",
+        ),
+    ],
+)
+def test_a_bad_row_is_told_with_its_number(
+    row: dict[str, str], more: tuple[str, ...], setting: str, message: str, tmp_path: Path
+) -> None:
+    path = write_rows(tmp_path / "a.jsonl", [*ROWS, row] if row else ROWS)
+    with pytest.raises(SettingError, match=message) as caught:
+        problem_sets(math_task(path, "task.num_train_problems=13", *more))
+    assert caught.value.setting == setting
+
+
+def test_unreadable_answers_can_be_left_out(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", [{"problem": "?", "answer": "()"}, *ROWS])
+    task = math_task(path, "task.num_train_problems=12", "task.math.skip_unparseable=true")
+    sets = problem_sets(task)
+    assert all(problem.answer != "()" for problem in (*sets.training, *sets.heldout))
+
+
+def test_a_torn_line_is_told(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", ROWS)
+    path.write_text(path.read_text() + '{"problem": "What')
+    with pytest.raises(SettingError, match="row 17 cannot be read"):
+        problem_sets(math_task(path))
+
+
+def test_parquet_and_a_dataset_hold_the_same_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    path = write_rows(tmp_path / "a.jsonl", ROWS)
+    table = datasets.Dataset.from_list(ROWS)
+    table.to_parquet(str(tmp_path / "a.parquet"))
+    (tmp_path / "data").mkdir()
+    table.to_parquet(str(tmp_path / "data" / "train.parquet"))
+    wanted = problems_digest(math_task(path))
+    assert problems_digest(math_task(tmp_path / "a.parquet")) == wanted
+    hub = ("task.math.path=null", f"task.math.dataset={tmp_path / 'data'}")
+    assert problems_digest(math_task(path, *hub)) == wanted
+    with pytest.raises(SettingError, match="cannot load split 'dev'"):
+        problem_sets(math_task(path, *hub, "task.math.split=dev"))
+
+
+def test_a_file_that_is_no_parquet_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_text("no")
+    with pytest.raises(SettingError, match="is no Parquet file"):
+        problem_sets(math_task(tmp_path / "a.parquet"))
+
+
+def test_a_missing_dataset_is_told_and_what_works() -> None:
+    with pytest.raises(SettingError, match=r"datasets cannot load .*local cache"):
+        problem_sets(make_config("task=math", "task.math.dataset=isosweep/there-is-none").task)
+
+
+@pytest.mark.parametrize(
+    ("answer", "completion", "score"),
+    [
+        ("72", "so 9 times 8 is \\boxed{72}.", 1),
+        ("72", "First 72, but no: \\boxed{71}", 0),
+        ("\\frac{3}{4}", "It is $0.75$", 1),
+        ("\\frac{3}{4}", "\\boxed{\\frac{6}{8}}", 1),
+        ("$x^2+2x+1$", "\\boxed{(x+1)^2}", 1),
+        ("x^2+2x+1", "\\boxed{(x-1)^2}", 0),
+        ("(1,2)", "\\boxed{(1, 2)}", 1),
+        ("1,234", "the answer is 1234", 1),
+        ("72", "", 0),
+        ("72", "\\boxed{", 0),
+        ("72", "\\boxed{" * 2000, 0),
+        ("72", "\\boxed{\\frac{1}{0}}", 0),
+        ("72", "7\u0000\ud7ff2", 0),
+    ],
+)
+def test_answers_are_compared_as_mathematics(answer: str, completion: str, score: float) -> None:
+    assert scores(_any(), [_problem(answer)], [completion]) == [score]
+
+
+def test_answers_are_checked_from_any_thread_and_in_order() -> None:
+    """math-verify's own time limits work in a main thread only."""
+    found: list[list[float]] = []
+    problems = [_problem(str(i)) for i in range(200)]
+    told = [f"\\boxed{{{i if i % 3 else i + 1}}}" for i in range(200)]
+    thread = threading.Thread(target=lambda: found.append(scores(_any(), problems, told)))
+    thread.start()
+    thread.join()
+    assert found == [[float(i % 3 > 0) for i in range(200)]]
+
+
+def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked() -> None:
+    # Nothing in this process could interrupt such a product of integers: it is one instruction.
+    hanging = {"judge": "score_math", "answer": "1", "completion": "\\boxed{9^{9^{9^{9}}}}"}
+    good = {"judge": "score_math", "answer": "1", "completion": "\\boxed{1}"}
+    assert ask_all([good]) == [{"score": 1.0}]
+    began = time.monotonic()
+    assert ask_all([hanging, good], limit_s=1.5)[0] is None
+    assert time.monotonic() - began < 15
+    assert ask_all([good]) == [{"score": 1.0}]
+    close_checkers()
+
+
+def test_the_data_belong_to_a_runs_identity_and_their_place_does_not(tmp_path: Path) -> None:
+    from isosweep.spec import run_spec
+
+    def run_id(path: Path) -> str:
+        config = make_config(*math_overrides(path))
+        sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 4}
+        return run_spec(config, **sizes).run_id
+
+    first = run_id(write_rows(tmp_path / "a.jsonl", ROWS))
+    assert run_id(write_rows(tmp_path / "moved.jsonl", ROWS)) == first
+    assert run_id(write_rows(tmp_path / "a.jsonl", ROWS[:-1])) != first
+
+
+def test_a_data_file_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
+    a = write_rows(tmp_path / "a.jsonl", ROWS)
+    b = write_rows(tmp_path / "b.jsonl", ROWS[1:])
+    axes = f"grid.axes={{task.math.path:[{a},{b}]}}"
+    found = variants(make_config(*math_overrides(a, axes)))
+    hashes = [variant.config.task.math.data_sha256 for variant in found if variant.config.task.math]
+    assert len(set(hashes)) == 2
+
+
+def test_data_that_change_after_planning_are_refused(tmp_path: Path) -> None:
+    task = math_task(write_rows(tmp_path / "a.jsonl", ROWS))
+    write_rows(tmp_path / "a.jsonl", ROWS[::-1])
+    with pytest.raises(SettingError, match="has changed: its sha256"):
+        problem_sets(task)
+
+
+def test_a_run_keeps_to_the_problems_it_began_with(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    task = math_task(write_rows(tmp_path / "a.jsonl", ROWS))
+    hold_problems(run, task)
+    before = run.problems.read_text()
+    assert problems_digest(task) in before
+    hold_problems(run, task)
+    assert run.problems.read_text() == before
+    other = math_task(write_rows(tmp_path / "b.jsonl", ROWS[4:]))
+    with pytest.raises(RecordError, match=r"problems.json: this run's problems had the sha256"):
+        hold_problems(run, other)
+
+
+def _any() -> TaskConfig:
+    return make_config("task=math").task
+
+
+def _problem(answer: str) -> Problem:
+    return Problem(problem_id="p", prompt="?", answer=answer)
