@@ -24,3 +24,28 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     assert "tiny, micro-batch 64:" in done.stdout
     assert "seconds per step   predicted" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.train
+def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path: Path) -> None:
+    options = ["--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "worker.py"), *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    cells = lines[2].split()
+    worker, trl, plain = map(float, cells[1:4])
+    assert cells[0] == "2"
+    # Not how long, but that each was timed and that trainers do more than the plain loop.
+    assert 0 < plain < min(worker, trl)
+    (whole,) = (line.split() for line in lines if line.strip().startswith("in all"))
+    parts = [float(line.rsplit(maxsplit=1)[1]) for line in lines[4 : lines.index(lines[-1])]]
+    assert len(parts) == 10
+    assert float(whole[2]) == pytest.approx(sum(parts), abs=0.1)
+    assert list(tmp_path.iterdir()) == []
