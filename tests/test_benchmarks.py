@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.mark.train
 def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     options = ["--model", "tiny", "--hardware", "cpu", "--completion", "8", "--steps", "2"]
+    options += ["--backend", "transformers"]
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), *options],
         cwd=tmp_path,
@@ -21,8 +22,16 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "tiny, micro-batch 64:" in done.stdout
-    assert "seconds per step   predicted" in done.stdout
+    first, *lines, last = done.stdout.splitlines()
+    assert first.startswith("tiny, transformers, CPU")
+    for line, what in zip(lines, ("seconds per step", "generated", "trained"), strict=True):
+        assert line.strip().startswith(what)
+    assert float(lines[2].split()[-1]) < 1, "faster than the device"
+    step = float(lines[0].split("measured")[1].split()[0])
+    phases = [float(word.rstrip(",")) for word in last.split() if word[0].isdigit()]
+    assert len(phases) == 3
+    assert min(phases) > 0
+    assert sum(phases) == pytest.approx(step, abs=0.01)
     assert list(tmp_path.iterdir()) == []
 
 
