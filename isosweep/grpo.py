@@ -16,6 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 from isosweep.compute import Compute
 from isosweep.files import write_json
 from isosweep.flops import rollout_flops
+from isosweep.lag import lagged
 from isosweep.paths import CHECKPOINT_COUNTERS
 from isosweep.spec import RunSpec, passes_of
 from isosweep.tasks import Problem, is_correct, training_problems
@@ -206,7 +207,7 @@ def make_trainer(
     spec: RunSpec, model: Any, tokenizer: Any, ledger: Ledger, checkpoints: Path
 ) -> GRPOTrainer:
     """A GRPOTrainer for `spec` that counts compute in `ledger`."""
-    trainer = GRPOTrainer(
+    trainer = lagged(GRPOTrainer, spec.recipe.rollout_lag)(
         model=model,
         reward_funcs=_reward(spec, ledger),
         args=_arguments(spec, checkpoints),

@@ -167,7 +167,8 @@ class RecipeConfig:
     scales it to n x B: `sqrt` (IsoCompute Playbook, arXiv 2603.12151), `constant` or `linear`.
     `micro_batch` is completions per device and forward pass; null takes the most that divides
     n x B / devices, fits the memory, and does not pass `max_micro_batch`. `num_iterations`
-    updates are made with each batch of rollouts. `lora_rank` trains adapters on all linear maps.
+    updates are made with each batch of rollouts. `rollout_lag`: generations that rollouts wait
+    before they are trained on; 0 is on-policy. `lora_rank` trains adapters on all linear maps.
     """
 
     name: str
@@ -188,6 +189,7 @@ class RecipeConfig:
     micro_batch: int | None
     max_micro_batch: int
     num_iterations: int = 1
+    rollout_lag: int = 0
     lora_rank: int | None = None
 
     def __post_init__(self) -> None:
@@ -199,7 +201,7 @@ class RecipeConfig:
         positive("recipe", self, "top_p", "max_grad_norm", "micro_batch", "max_micro_batch")
         positive("recipe", self, "num_iterations", "lora_rank")
         rule = "must be a finite number, 0 or more"
-        for name in ("beta", "warmup_steps", "weight_decay"):
+        for name in ("beta", "warmup_steps", "weight_decay", "rollout_lag"):
             value = getattr(self, name)
             holds = math.isfinite(value) and value >= 0
             require(holds, f"recipe.{name}", value, rule, f"recipe.{name}=0")
