@@ -68,11 +68,10 @@ def lagged(trainer_class: type[Any], lag: int) -> type[Any]:
             return super().train(resume_from_checkpoint=resume_from_checkpoint, **named)
 
         def _read_waiting(self, checkpoint: Path) -> deque[dict[str, torch.Tensor]]:
-            stored = load_file(self._waiting_file(checkpoint), str(self.accelerator.device))
             batches: dict[int, dict[str, torch.Tensor]] = {}
-            for key, value in stored.items():
+            for key, value in load_file(self._waiting_file(checkpoint)).items():
                 place, _, name = key.partition(".")
-                batches.setdefault(int(place), {})[name] = value
+                batches.setdefault(int(place), {})[name] = value.to(self.accelerator.device)
             return deque(batches[place] for place in sorted(batches))
 
         def _waiting_file(self, checkpoint: Path) -> Path:
