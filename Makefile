@@ -21,9 +21,10 @@ lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## Speed and memory of the planner, speed of the fits.
+bench: setup  ## Speed and memory of the planner, of the fits, of a worker beside TRL.
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/fits.py
+	$(BIN)/python benchmarks/worker.py
 
 bench-gpu: setup  ## Predicted against measured memory and time of real GRPO steps.
 	$(BIN)/python benchmarks/gpu.py $(ARGS)

@@ -1,59 +1,91 @@
-"""Predicted against measured memory, tokens per second and seconds per step of real GRPO steps.
+"""Predicted and possible against measured: memory, seconds and tokens a second of GRPO steps.
 
     make bench-gpu                                        # Qwen2.5-0.5B and 1.5B on this GPU
     python benchmarks/gpu.py --model tiny --hardware cpu  # the same code on a CPU
 
-The models have the published architectures and random weights, so they never end an answer:
-every completion is as long as allowed, and lengths are known. Nothing is downloaded.
+The models have the published architectures and random weights, and may not end an answer before
+its limit: every completion is as long as allowed, and lengths are known. Nothing is downloaded.
+Every model is trained by the worker's trainer once with each generation backend that is
+installed, in a process of its own. `roofline` is what the device could do: the larger of FLOPs at
+its peak and bytes at its bandwidth, nothing lost, nothing computed twice
+(`isosweep.timing.generation_seconds`; training is bound by FLOPs). Tokens generated are
+completion tokens; tokens trained on are prompt and completion tokens.
 """
 
 import argparse
+import importlib.util
+import multiprocessing
+import sys
 import tempfile
 import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from hydra import compose, initialize_config_dir
-from transformers import Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 
 from isosweep.candidates import enumerate_candidates
 from isosweep.config import SweepConfig, config_directory, from_hydra
-from isosweep.grpo import make_stream, make_trainer
-from isosweep.ledger import Ledger
+from isosweep.flops import rollout_flops
+from isosweep.plan import run_specs
+from isosweep.resources import HardwareConfig
 from isosweep.settings import ModelConfig
-from isosweep.spec import RunSpec, run_spec
+from isosweep.spec import RunSpec, passes_of
+from isosweep.timing import generation_seconds
 from isosweep.tiny import character_tokenizer
 
+N, B = 8, 8
+BACKENDS = ("transformers", "vllm")
 
-def config_of(model: str, hardware: str, completion: int, prompt: int) -> SweepConfig:
+
+@dataclass
+class Measured:
+    """Seconds of each step after the first, in all and by phase.
+
+    `generation`: sampling, with the weights' way to the sampler. `training`: forward and backward.
+    What is left of a step is log-probabilities, rewards and the update. `peak`: bytes, None on a
+    CPU. `tokens`: mean of a completion.
+    """
+
+    step: list[float] = field(default_factory=list)
+    generation: list[float] = field(default_factory=list)
+    training: list[float] = field(default_factory=list)
+    peak: float | None = None
+    tokens: float = 0.0
+
+
+def config_of(model: str, hardware: str, backend: str, completion: int, prompt: int) -> SweepConfig:
     """One (n, B) of `model` with completions of exactly `completion` tokens."""
     overrides = [
         f"model={model}",
         f"hardware={hardware}",
-        "generation=transformers",
+        f"generation={backend}",
         "task=sort",
         f"task.sort.levels=[{prompt - 2}]",
         f"task.prompt_tokens={prompt}",
         f"task.completion_tokens={completion}",
         f"task.max_completion_tokens={completion}",
         "grid=tiny",
-        "grid.num_generations=[8]",
-        "grid.problems_per_batch=[8]",
+        f"grid.num_generations=[{N}]",
+        f"grid.problems_per_batch=[{B}]",
+        "grid.seeds=[0]",
         "grid.min_steps=1",
         "budget_unit=rollouts",
-        "budget=6400",
+        f"budget={100 * N * B}",
     ]
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
         return from_hydra(compose("config", overrides=overrides))
 
 
-def random_model(model: ModelConfig) -> Any:
-    """The architecture with random weights, in float32."""
+def save_random_model(model: ModelConfig, directory: Path) -> None:
+    """The architecture with random weights, in float32, and a tokenizer."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
     arch = model.architecture
     torch.manual_seed(0)
-    return Qwen2ForCausalLM(
+    network = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=arch.vocab_size,
             hidden_size=arch.hidden_size,
@@ -67,75 +99,135 @@ def random_model(model: ModelConfig) -> Any:
             pad_token_id=0,
         )
     )
+    network.save_pretrained(directory)
+    character_tokenizer().save_pretrained(directory)
 
 
-class _Clock(TrainerCallback):  # type: ignore[misc]
-    """Seconds at which steps end."""
+def measure(spec: RunSpec, steps: int) -> Measured:
+    """Train for `steps` steps and one before them, which warms up."""
+    import torch
+    from transformers import TrainerCallback
 
-    def __init__(self) -> None:
-        self.ends: list[float] = []
+    from isosweep.grpo import load_policy, make_stream, make_trainer
+    from isosweep.ledger import Ledger
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if torch.cuda.is_available():
+    cuda = torch.cuda.is_available()
+
+    def now() -> float:
+        if cuda:
             torch.cuda.synchronize()
-        self.ends.append(time.perf_counter())
+        return time.perf_counter()
 
+    found = Measured()
 
-def measure(spec: RunSpec, steps: int) -> tuple[list[float], Ledger, float | None]:
-    """Seconds of each step after the first, what was spent, and peak bytes (None on a CPU)."""
-    ledger, clock = Ledger(spec), _Clock()
-    tokenizer = character_tokenizer()
-    tokenizer.padding_side = "left"
+    class Clock(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            ended = now()
+            if state.global_step > 1:
+                found.step.append(ended - self.began)
+                spent, before = ledger.spent, self.before
+                found.generation.append(spent.generation_seconds - before.generation_seconds)
+                found.training.append(spent.training_seconds - before.training_seconds)
+            self.began, self.before = ended, ledger.spent
+
+    ledger = Ledger(spec)
     with tempfile.TemporaryDirectory() as directory:
-        model = random_model(spec.model)
-        trainer = make_trainer(spec, model, tokenizer, ledger, make_stream(spec), Path(directory))
+        weights = Path(directory) / "model"
+        save_random_model(spec.model, weights)
+        policy = load_policy(spec, str(weights))
+        trainer = make_trainer(spec, *policy, ledger, make_stream(spec), Path(directory))
+        if trainer.use_vllm != (spec.generation.name == "vllm"):
+            sys.exit(f"the trainer does not generate through {spec.generation.name}")
         trainer.args.max_steps = steps + 1
         trainer.args.save_strategy = "no"
-        trainer.generation_config.min_new_tokens = spec.task.completion_limit
-        trainer.add_callback(clock)
-        if torch.cuda.is_available():
+        if trainer.use_vllm:
+            trainer.vllm_generation.generation_kwargs = {"min_tokens": spec.task.completion_limit}
+        else:
+            trainer.generation_config.min_new_tokens = spec.task.completion_limit
+        trainer.add_callback(Clock())
+        if cuda:
             torch.cuda.reset_peak_memory_stats()
         trainer.train()
-    peak = float(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else None
-    return np.diff(clock.ends).tolist(), ledger, peak
+    found.peak = float(torch.cuda.max_memory_allocated()) if cuda else None
+    found.tokens = ledger.spent.completion_tokens / ledger.spent.rollouts
+    return found
+
+
+def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float]:
+    """Least seconds that the device needs to generate, and to train on, one step's rollouts."""
+    task, rollouts = spec.task, spec.completions_per_step
+    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
+    arch = spec.model.architecture
+    flops = rollout_flops(
+        arch, prompt, completion, passes_of(spec.recipe, spec.generation, float(N))
+    )
+    generating, _ = generation_seconds(
+        arch,
+        replace(hardware, generation_utilization=1.0),
+        prompt=prompt,
+        completion=completion,
+        decoded=completion,
+        rollouts=np.array([float(rollouts)]),
+        concurrency=np.array([rollouts]),
+        prefill_flops=flops.prefill,
+    )
+    return float(generating[0]), rollouts * float(flops.training) / hardware.peak_flops
+
+
+def report(model: str, backend: str, options: argparse.Namespace) -> None:
+    """Train `model` with `backend`, and print what was predicted, possible and measured."""
+    import torch
+
+    config = config_of(model, options.hardware, backend, options.completion, options.prompt)
+    (table,) = enumerate_candidates(config)
+    (spec,) = run_specs(config).values()
+    found = measure(spec, options.steps)
+    assert found.tokens == options.completion, f"{found.tokens} tokens a completion"
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    settings = f"n={N}, B={B}, micro-batch {spec.micro_batch}, {options.steps} steps after a first"
+    print(f"{model}, {backend}, {where}, torch {torch.__version__}; {settings}:")
+    mean, predicted = float(np.mean(found.step)), float(table.seconds[0, 0])
+    compare("seconds per step", "predicted", predicted, mean, 3)
+    generated = N * B * options.completion
+    trained = N * B * (options.completion + options.prompt)
+    generating, training = float(np.mean(found.generation)), float(np.mean(found.training))
+    least = roofline(spec, config.hardware)
+    compare("generated tokens/s", "roofline", generated / least[0], generated / generating, 0)
+    compare("trained tokens/s", "roofline", trained / least[1], trained / training, 0)
+    rest = mean - generating - training
+    print(f"  seconds of it: generation {generating:.3f}, training {training:.3f}, rest {rest:.3f}")
+    if found.peak is not None:
+        compare("peak memory, GB", "predicted", table.memory.peak[0, 0] / 1e9, found.peak / 1e9, 2)
+
+
+def compare(what: str, against: str, other: float, measured: float, digits: int) -> None:
+    """One line: what was expected, what was measured, and measured / expected."""
+    share = f"ratio {measured / other:.3f}"
+    numbers = f"{against} {other:12,.{digits}f}  measured {measured:12,.{digits}f}"
+    print(f"  {what:<19} {numbers}  {share}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    installed = [name for name in BACKENDS if importlib.util.find_spec(name)]
     parser.add_argument("--model", nargs="+", default=["qwen-0.5b", "qwen-1.5b"])
+    parser.add_argument("--backend", nargs="+", default=installed, choices=BACKENDS)
     parser.add_argument("--hardware", default="h200")
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--completion", type=int, default=256)
     parser.add_argument("--steps", type=int, default=5)
     options = parser.parse_args()
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    print(f"{where}, torch {torch.__version__}; n=8, B=8, {options.steps} steps after the first")
-    for name in options.model:
-        config = config_of(name, options.hardware, options.completion, options.prompt)
-        (table,) = enumerate_candidates(config)
-        micro = int(table.memory.micro_batch[0, 0])
-        spec = run_spec(config, num_generations=8, problems_per_batch=8, seed=0, micro_batch=micro)
-        seconds, ledger, peak = measure(spec, options.steps)
-        mean = float(np.mean(seconds))
-        generated = 64 * options.completion
-        counted = ledger.spent.completion_tokens / ledger.spent.rollouts
-        assert counted == options.completion, f"{counted} tokens a completion"
-        predicted = float(table.seconds[0, 0])
-        print(f"{name}, micro-batch {micro}:")
-        print(
-            f"  seconds per step   predicted {predicted:8.3f}  measured {mean:8.3f}  "
-            f"ratio {predicted / mean:.2f}"
-        )
-        print(
-            f"  generated tokens/s predicted {generated / predicted:8.0f}  "
-            f"measured {generated / mean:8.0f}"
-        )
-        if peak is not None:
-            expected = float(table.memory.peak[0, 0])
-            print(
-                f"  peak memory, GB    predicted {expected / 1e9:8.2f}  "
-                f"measured {peak / 1e9:8.2f}  ratio {expected / peak:.2f}"
+    failed = 0
+    for model in options.model:
+        for backend in options.backend:
+            # A process of its own: an engine keeps its share of the device until it ends.
+            process = multiprocessing.get_context("spawn").Process(
+                target=report, args=(model, backend, options)
             )
+            process.start()
+            process.join()
+            failed += process.exitcode != 0
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.compute import Compute
 from isosweep.files import write_json
+from isosweep.lag import lagged
 from isosweep.ledger import Ledger
 from isosweep.paths import CHECKPOINT_PROGRESS
 from isosweep.spec import RunSpec
@@ -202,7 +203,7 @@ def make_trainer(
     heldout = [prompt_tokens(tokenizer, problem) for problem in heldout_problems(spec.task)]
     longest = max(map(len, [*tokens, *heldout]))
     with vllm_engine(spec):
-        trainer = CountedGRPOTrainer(
+        trainer: CountedGRPOTrainer = lagged(CountedGRPOTrainer, spec.recipe.rollout_lag)(
             spec,
             ledger,
             stream,

@@ -94,7 +94,8 @@ class RecipeConfig:
     scales it to n x B: `sqrt` (IsoCompute Playbook, arXiv 2603.12151), `constant` or `linear`.
     `micro_batch` is completions per device and forward pass; null takes the most that divides
     n x B / devices, fits the memory, and does not pass `max_micro_batch`. `num_iterations`
-    updates are made with each batch of rollouts. `lora_rank` trains adapters on all linear maps.
+    updates are made with each batch of rollouts. `rollout_lag`: generations that rollouts wait
+    before they are trained on; 0 is on-policy. `lora_rank` trains adapters on all linear maps.
 
     `zero_variance` groups, whose rollouts are all right or all wrong, are kept, left out of the
     loss (`drop`, ScaleRL, arXiv 2510.13786), or replaced by new problems, at most `max_draws`
@@ -141,6 +142,7 @@ class RecipeConfig:
     micro_batch: int | None
     max_micro_batch: int
     num_iterations: int = 1
+    rollout_lag: int = 0
     lora_rank: int | None = None
 
     def __post_init__(self) -> None:
@@ -158,7 +160,7 @@ class RecipeConfig:
         positive("recipe", self, "num_iterations", "lora_rank", "max_draws")
         positive("recipe", self, "importance_sampling_cap")
         rule = "must be a finite number, 0 or more"
-        for name in ("beta", "entropy_coef", "warmup_steps", "weight_decay"):
+        for name in ("beta", "entropy_coef", "warmup_steps", "weight_decay", "rollout_lag"):
             value = getattr(self, name)
             holds = math.isfinite(value) and value >= 0
             require(holds, f"recipe.{name}", value, rule, f"recipe.{name}=0")

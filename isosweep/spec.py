@@ -100,12 +100,13 @@ def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
 def passes_of(recipe: RecipeConfig, generation: GenerationConfig, num_generations: Count) -> Passes:
     """The passes that a recipe and a generation backend make over a rollout.
 
-    TRL computes old log-probabilities when rollouts are used more than once, or when the
-    sampler's are not the learner's and importance sampling corrects for it.
+    Old log-probabilities are computed when rollouts are used more than once or later than they
+    were sampled, or when the sampler's are not the learner's and importance sampling corrects it.
     """
+    reused = recipe.num_iterations > 1 or recipe.rollout_lag > 0
     return Passes(
         prompt_sharing=num_generations if generation.prefix_sharing else 1.0,
-        old_policy=recipe.num_iterations > 1 or generation.importance_sampling_correction,
+        old_policy=reused or generation.importance_sampling_correction,
         reference=recipe.beta > 0,
         num_iterations=recipe.num_iterations,
         draws=recipe.planned_draws,

@@ -7,6 +7,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -180,6 +182,22 @@ def _grid_points(spent: Compute, per_decade: int) -> int:
     return count
 
 
+@contextmanager
+def lean_imports() -> Iterator[None]:
+    """Hides, while the training stack is imported, what it imports merely because it is there.
+
+    TRL and transformers look for MLflow and scikit-learn, which take a second and which no worker
+    uses; a task's own code finds them again afterwards.
+    """
+    hidden = [name for name in ("mlflow", "sklearn") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: not to be found
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
 def run_attempt(
     run: RunPaths, milestones: tuple[float, ...], unit: BudgetUnit, health: HealthConfig
 ) -> str:
@@ -228,12 +246,13 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     session.report("running", _last_compute(session.run))
     directory = weights(session.spec.model)
     # The training stack is imported here, after the thread count is set.
-    import torch
+    with lean_imports():
+        import torch
 
-    from isosweep.evaluate import Evaluator
-    from isosweep.grpo import Follower, load_policy, make_stream, make_trainer, restore_progress
-    from isosweep.ledger import Ledger
-    from isosweep.vllm_backend import make_sampler
+        from isosweep.evaluate import Evaluator
+        from isosweep.grpo import Follower, load_policy, make_stream, make_trainer, restore_progress
+        from isosweep.ledger import Ledger
+        from isosweep.vllm_backend import make_sampler
 
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
