@@ -29,7 +29,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated"),
 ]
-RUN = (*SMALL, "generation=vllm", "grid.num_generations=[4]", "tracking=none")
+RUN = (
+    *SMALL,
+    "generation=vllm",
+    "grid.num_generations=[8]",
+    "grid.problems_per_batch=[8]",
+    "task.num_eval_problems=64",
+    "evaluation.samples_per_problem=4",
+    "tracking=none",
+)
 # Rounding of float32 log-probabilities; a sync that is missed is off by more than a thousandth.
 SAME = 1e-5
 
@@ -61,28 +69,30 @@ def final_parameters(run: RunPaths, attempt: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """A run to 1e10 FLOPs that never stopped."""
+    """A run to 8e10 FLOPs that never stopped."""
     cwd = tmp_path_factory.mktemp("straight")
-    isosweep("budget=[5e9,1e10]", *RUN, cwd=cwd)
+    isosweep("budget=[3e10,8e10]", *RUN, cwd=cwd)
     return only_run(cwd)
 
 
 def test_a_run_learns_and_leaves_complete_records(straight: RunPaths) -> None:
     records = read_records(straight.records).records
     assert records[0].step == 0
-    assert records[-1].compute.flops == pytest.approx(1e10, rel=0.02)
+    assert records[-1].compute.flops == pytest.approx(8e10, rel=0.02)
     assert records[-1].reward > records[0].reward + 0.05
     for record in records:
-        assert len(record.successes) == 32
-        assert all(0 <= count <= 2 for count in record.successes)
+        assert len(record.successes) == 64
+        assert all(0 <= count <= 4 for count in record.successes)
         assert 1 <= record.completion_tokens <= 9
     assert [line["step"] for line in metrics(straight)] == list(range(1, records[-1].step + 1))
 
 
 def test_the_sampler_and_the_learner_agree_at_every_step(straight: RunPaths) -> None:
-    differences = [line["logp_difference_max"] for line in metrics(straight)]
-    assert len(differences) == len(read_metrics(straight.metrics, straight.records))
-    assert 0 < max(differences) < SAME
+    steps = metrics(straight)
+    assert len(steps) == len(read_metrics(straight.metrics, straight.records))
+    assert 0 < max(line["logp_difference"] for line in steps) < SAME
+    # Of some 30,000 tokens a few are very unlikely, and their logarithms coarser.
+    assert max(line["logp_difference_max"] for line in steps) < 10 * SAME
 
 
 def test_a_run_that_stopped_and_went_on_is_the_one_that_never_stopped(
@@ -90,8 +100,8 @@ def test_a_run_that_stopped_and_went_on_is_the_one_that_never_stopped(
 ) -> None:
     import torch
 
-    isosweep("budget=5e9", *RUN, cwd=tmp_path)
-    isosweep("budget=[5e9,1e10]", *RUN, cwd=tmp_path)
+    isosweep("budget=3e10", *RUN, cwd=tmp_path)
+    isosweep("budget=[3e10,8e10]", *RUN, cwd=tmp_path)
     run = only_run(tmp_path)
     assert run.run_id == straight.run_id
     attempts = {json.loads(line)["attempt"] for line in run.metrics.read_text().splitlines()}
@@ -106,7 +116,7 @@ def test_a_run_that_stopped_and_went_on_is_the_one_that_never_stopped(
 
 def test_evaluations_change_nothing_of_training(straight: RunPaths, tmp_path: Path) -> None:
     rarely = ("evaluation.records_per_decade=1", "evaluation.samples_per_problem=3")
-    isosweep("budget=[5e9,1e10]", *RUN, *rarely, cwd=tmp_path)
+    isosweep("budget=[3e10,8e10]", *RUN, *rarely, cwd=tmp_path)
     run = only_run(tmp_path)
     fewer = read_records(run.records).records
     assert len(fewer) < len(read_records(straight.records).records)
