@@ -346,8 +346,8 @@ def _memory_that_suffices(config: SweepConfig, completions: int) -> str:
         tried.append(("generation=vllm", queued))
     if hardware.interconnect_bandwidth is not None:
         for devices in (2, 4, 8, 16, 32, 64):
-            spread = replace(lean.hardware, devices_per_run=devices, sharding="zero3")
-            text = f"hardware.devices_per_run={devices} hardware.sharding=zero3"
+            spread = replace(lean.hardware, devices_per_run=devices, sharding="fsdp")
+            text = f"hardware.devices_per_run={devices} hardware.sharding=fsdp"
             tried.append((text, replace(lean, hardware=spread)))
     adapters = replace(lean.recipe, lora_rank=32)
     tried.append(("recipe.lora_rank=32", replace(lean, recipe=adapters)))

@@ -2,15 +2,18 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import GRPOConfig
+from trl.models import unwrap_model_for_generation
 from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.compute import Compute
@@ -43,13 +46,17 @@ _METRICS = {
 
 
 def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
-    """Model and tokenizer from a directory or hub name, in the precision it is trained in."""
+    """Model and tokenizer from a directory or hub name, in the precision it is trained in.
+
+    Under LoRA the model is frozen, and held in the precision it is computed in.
+    """
     tokenizer = AutoTokenizer.from_pretrained(directory, revision=spec.model.revision)
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    dtype = spec.weights_dtype if spec.recipe.lora_rank is None else spec.dtype
     model = AutoModelForCausalLM.from_pretrained(
-        directory, revision=spec.model.revision, dtype=getattr(torch, spec.weights_dtype)
+        directory, revision=spec.model.revision, dtype=getattr(torch, dtype)
     )
     return model, tokenizer
 
@@ -123,6 +130,7 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
         bf16=cuda and spec.dtype == "bfloat16",
         gradient_checkpointing=spec.gradient_checkpointing,
         use_cpu=not cuda,
+        **_sharding(spec),
         ignore_data_skip=True,
         logging_steps=1,
         save_strategy="steps",
@@ -132,6 +140,49 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
         report_to="none",
         disable_tqdm=True,
     )
+
+
+def _adapters(spec: RunSpec) -> Any:
+    """LoRA on every linear map of the layers (arXiv 2106.09685), scaled by 2; or None."""
+    rank = spec.recipe.lora_rank
+    if rank is None:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+
+
+def _sharding(spec: RunSpec) -> dict[str, Any]:
+    """How the processes of a run share its model, as accelerate is told through TRL."""
+    if spec.devices == 1:
+        return {}
+    backend = {"ddp_backend": "nccl" if spec.device == "cuda" else "gloo"}
+    match spec.sharding:
+        case "ddp":
+            return {**backend, "ddp_find_unused_parameters": False}
+        case "fsdp":
+            return {**backend, "fsdp": True, "fsdp_config": {"version": 2}}
+        case _:
+            automatic = ("train_batch_size", "train_micro_batch_size_per_gpu")
+            automatic += ("gradient_accumulation_steps", "gradient_clipping")
+            stage = {"zero_optimization": {"stage": int(spec.sharding.removeprefix("zero"))}}
+            precision = {"bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True}
+            return {"deepspeed": {**dict.fromkeys(automatic, "auto"), **stage, **precision}}
+
+
+@contextmanager
+def whole_policy(trainer: CountedGRPOTrainer) -> Iterator[Any]:
+    """The policy with all its weights on every process, to sample from or to look at."""
+    if not (trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled):
+        yield trainer.model
+        return
+    with (
+        unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as policy,
+        trainer._dist.summon_full_params(trainer.model_wrapped, recurse=False),
+    ):
+        yield policy
 
 
 class Follower(TrainerCallback):  # type: ignore[misc]
@@ -173,6 +224,10 @@ class Follower(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        # The progress completes a checkpoint: every process has to have written its part.
+        PartialState().wait_for_everyone()
+        if not state.is_world_process_zero:
+            return
         self._on_save(checkpoint)
         progress = {"compute": asdict(self._ledger.spent), "stream": self._stream.to_json()}
         write_json(checkpoint / CHECKPOINT_PROGRESS, progress)
@@ -214,6 +269,7 @@ def make_trainer(
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,
+            peft_config=_adapters(spec),
         )
     # It would print every step's metrics, which metrics.jsonl holds.
     trainer.remove_callback(PrinterCallback)

@@ -82,7 +82,7 @@ def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConf
 
 
 def _stage(hardware: HardwareConfig) -> int:
-    return 0 if hardware.sharding == "ddp" else int(hardware.sharding.removeprefix("zero"))
+    return {"ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}[hardware.sharding]
 
 
 def layer_activation_bytes(arch: Architecture, dtype: str) -> float:

@@ -4,6 +4,7 @@ import importlib.util
 
 from isosweep.config import SweepConfig, variants
 from isosweep.errors import PreflightError
+from isosweep.launchers.local import visible_gpus
 from isosweep.models import missing_weights
 from isosweep.task_settings import TaskConfig
 from isosweep.tasks import problem_sets
@@ -15,8 +16,6 @@ ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl")
 
 def preflight(config: SweepConfig) -> None:
     """Raise PreflightError with all that this machine lacks, before anything is launched."""
-    from isosweep.launchers.local import visible_gpus
-
     missing = _missing_packages("torch", "trl", "transformers", "datasets", *ANALYSIS_PACKAGES)
     if config.tracking.name == "mlflow":
         missing += _missing_packages("mlflow")
@@ -73,12 +72,25 @@ def require_analysis() -> None:
 def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
     """What can be planned and not trained as configured."""
     found = []
-    if config.hardware.devices_per_run > 1:
-        found.append(("runs on several devices in this version", "set hardware.devices_per_run=1"))
+    devices = config.hardware.devices_per_run
     slurm = config.launcher.slurm
+    short = config.launcher.name == "slurm" and 0 < slurm.gpus_per_node < devices
+    if config.hardware.device == "cuda" and short:
+        found.append(
+            (f"{devices} GPUs in what each job asks for, which is {slurm.gpus_per_node}",
+             f"set launcher.slurm.gpus_per_node={devices}")
+        )  # fmt: skip
+    local = config.launcher.name == "local" and config.hardware.device == "cuda"
+    if local and 0 < visible_gpus() < devices:
+        what = f"{devices} GPUs on this machine, which shows {visible_gpus()}"
+        found.append((what, f"set hardware.devices_per_run={visible_gpus()}"))
+    if config.hardware.sharding.startswith("zero") and not importlib.util.find_spec("deepspeed"):
+        remedy = "pip install deepspeed, or set hardware.sharding=fsdp"
+        found.append(("the package deepspeed", remedy))
     asked = slurm.gpus_per_node or {"gres", "gpus", "gpus_per_task"} & set(slurm.additional)
     if config.launcher.name == "slurm" and config.hardware.device == "cuda" and not asked:
-        found.append(("GPUs in what each job asks for", "set launcher.slurm.gpus_per_node=1"))
+        remedy = f"set launcher.slurm.gpus_per_node={devices}"
+        found.append(("GPUs in what each job asks for", remedy))
     if any(variant.config.recipe.lora_rank is not None for variant in variants(config)):
-        found.append(("LoRA in this version", "set recipe.lora_rank=null"))
+        found += _missing_packages("peft")
     return found

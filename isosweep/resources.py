@@ -7,7 +7,7 @@ from typing import Any
 
 from isosweep.settings import one_of, positive, require
 
-SHARDINGS = ("ddp", "zero1", "zero2", "zero3")
+SHARDINGS = ("ddp", "fsdp", "zero1", "zero2", "zero3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +19,9 @@ class HardwareConfig:
     until `mode=calibrate` has measured it: `training_utilization` is a share of the peak,
     `generation_utilization` a share of the roofline; `step_overhead_s` is spent once a step,
     `token_overhead_s` for every position that is decoded. `dtype` is computed in, `weights_dtype`
-    held by the optimiser. `sharding`: `ddp` replicates, `zero1`, `zero2`, `zero3` (FSDP) shard
-    optimiser states, gradients, weights. `memory_reserve` is the share of memory left free.
+    held by the optimiser. `sharding`: `ddp` replicates; DeepSpeed's `zero1`, `zero2`, `zero3` shard
+    optimiser states, gradients, weights, and `fsdp` all three. `memory_reserve` is the share of
+    memory left free.
     `calibrated`: use measured efficiencies where there are any; `calibrated_from`: their sweep.
     """
 

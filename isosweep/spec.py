@@ -32,6 +32,7 @@ class RunSpec:
     generation: GenerationConfig
     device: str
     devices: int
+    sharding: str = "ddp"
     dtype: str
     weights_dtype: str
     gradient_checkpointing: bool
@@ -132,6 +133,7 @@ def run_spec(
         generation=config.generation,
         device=hardware.device,
         devices=hardware.devices_per_run,
+        sharding=hardware.sharding,
         dtype=hardware.dtype,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,

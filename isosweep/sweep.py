@@ -115,7 +115,7 @@ def _places(config: SweepConfig, plan: Plan) -> int:
     if config.launcher.max_parallel is not None:
         return config.launcher.max_parallel
     if config.launcher.name == "local" and config.hardware.device == "cpu":
-        return available_cores()
+        return max(1, available_cores() // config.hardware.devices_per_run)
     gpus = visible_gpus() if config.launcher.name == "local" else 0
     return gpus // config.hardware.devices_per_run or len(plan.runs)
 
@@ -131,7 +131,7 @@ def _queue(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "RunQueue":
         launcher = SlurmLauncher(config.launcher.slurm)
     else:
         gpus = visible_gpus() if config.hardware.device == "cuda" else 0
-        launcher = LocalLauncher(gpus=gpus)
+        launcher = LocalLauncher(gpus=gpus, devices=config.hardware.devices_per_run)
     for run in plan.runs:
         root = paths.run(run.run_id)
         root.root.mkdir(parents=True, exist_ok=True)

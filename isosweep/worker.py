@@ -1,5 +1,6 @@
 """One attempt at one training run, from its newest checkpoint to its largest budget."""
 
+import json
 import math
 import os
 import shutil
@@ -9,17 +10,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
+from isosweep.config import build
 from isosweep.errors import RecordError
 from isosweep.files import append_line, read_json, read_lines, write_json
 from isosweep.health import HealthConfig, HealthMonitor, HealthWarning
 from isosweep.models import weights
 from isosweep.paths import CHECKPOINT_HEALTH, RunPaths, complete_checkpoints
+from isosweep.ranks import Rank, only_rank, own_rank, run_ranks
 from isosweep.records import (
     AttemptStart,
     Record,
@@ -36,6 +39,8 @@ from isosweep.state import (
     RunState,
     RunStatus,
     claim_attempt,
+    mark,
+    read_state,
     write_state,
 )
 from isosweep.tasks.stored import hold_problems
@@ -123,6 +128,7 @@ class _Session:
     job_id: str | None
     stop: _StopRequest
     monitor: HealthMonitor
+    rank: Rank
     recorded: set[int] = field(default_factory=set)
     step: int = 0
     reward: float | None = None
@@ -131,13 +137,15 @@ class _Session:
     saved: float = field(default_factory=time.monotonic)
 
     def report(self, status: RunStatus, spent: Compute, reason: str | None = None) -> None:
+        if not self.rank.leads:
+            return
         self.attempt.check()
         ended = self.monitor.verdict
         state = RunState(
             status=status,
             attempt=self.attempt.number,
             host=socket.gethostname(),
-            pid=os.getpid(),
+            pid=self.rank.pid,
             job_id=self.job_id,
             step=self.step,
             compute=spent,
@@ -206,28 +214,71 @@ def run_attempt(
     A run that breaks a health rule of `health.stop` has diverged: a result, recorded as such. A
     failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
     """
-    stop = _StopRequest()
-    stop.install()
+    spec = _spec_of(run)
+    attempt = claim_attempt(run, os.environ.get("SLURM_JOB_ID"))
+    job = TrainRun(str(run.root), milestones, unit, health)
+    if spec.devices > 1:
+        return _lead_ranks(job, attempt, spec)
+    return _attempt(job, attempt, spec, only_rank())
+
+
+def _spec_of(run: RunPaths) -> RunSpec:
     document = read_json(run.spec)
     if document is None:
         raise RecordError(f"{run.spec}: no such run")
-    spec = RunSpec.from_json(document["spec"])
+    return RunSpec.from_json(document["spec"])
+
+
+def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec) -> str:
+    """Train in one process a device; this one passes signals on and speaks for them."""
+    stop = _StopRequest()
+    stop.install()
+    document = {**asdict(job), "attempt": attempt.number, "pid": os.getpid()}
+    words = ["-m", "isosweep.worker", json.dumps(document)]
+    statuses = run_ranks(spec.devices, words, lambda: stop.reason is not None)
+    state = read_state(attempt.run)
+    if any(statuses) or state is None:
+        reason = f"its processes ended with status {', '.join(map(str, statuses))}"
+        if state is None or state.status == "running":
+            mark(attempt.run, "failed", reason)
+        raise ChildProcessError(reason)
+    return state.status
+
+
+def main(text: str) -> None:
+    """One of the processes that `_lead_ranks` starts; `text` is its job as JSON."""
+    document = json.loads(text)
+    job = TrainRun(
+        document["run_dir"],
+        tuple(document["milestones"]),
+        document["unit"],
+        build(HealthConfig, document["health"], "health"),
+    )
+    run = RunPaths(Path(job.run_dir))
+    rank = own_rank(document["pid"])
+    _attempt(job, Attempt(run, document["attempt"]), _spec_of(run), rank)
+
+
+def _attempt(job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank) -> str:
+    stop = _StopRequest()
+    stop.install()
     if spec.device == "cpu":
         # More threads than cores slow tiny models by an order of magnitude.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    job_id = os.environ.get("SLURM_JOB_ID")
-    attempt = claim_attempt(run, job_id)
+    run = attempt.run
     start = find_resume_point(run, attempt.number)
     state = read_json(start.checkpoint / CHECKPOINT_HEALTH) if start.checkpoint else None
-    monitor = HealthMonitor(health, spec.problems_per_batch, state)
-    session = _Session(run, spec, attempt, milestones, unit, job_id, stop, monitor)
+    monitor = HealthMonitor(job.health, spec.problems_per_batch, state)
+    job_id = os.environ.get("SLURM_JOB_ID")
+    session = _Session(run, spec, attempt, job.milestones, job.unit, job_id, stop, monitor, rank)
     session.step = start.step
     spent = Compute()
     try:
         spent = _train(session, start)
         status, reason = session.outcome()
         session.report(status, spent, reason)
-        _drop_older_checkpoints(session)
+        if rank.leads:
+            _drop_older_checkpoints(session)
     except OvertakenError as overtaken:
         print(overtaken, file=sys.stderr)
         return "overtaken"
@@ -250,22 +301,31 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
         import torch
 
         from isosweep.evaluate import Evaluator
-        from isosweep.grpo import Follower, load_policy, make_stream, make_trainer, restore_progress
+        from isosweep.grpo import (
+            Follower,
+            load_policy,
+            make_stream,
+            make_trainer,
+            restore_progress,
+            whole_policy,
+        )
         from isosweep.ledger import Ledger
         from isosweep.vllm_backend import make_sampler
 
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
-    run, spec, attempt = session.run, session.spec, session.attempt
-    hold_problems(run, spec.task)
+    run, spec, attempt, rank = session.run, session.spec, session.attempt, session.rank
+    if rank.leads:
+        hold_problems(run, spec.task)
     ledger, stream = Ledger(spec), make_stream(spec)
     if start.checkpoint is not None:
         restore_progress(start.checkpoint, ledger, stream)
         session.previous = ledger.spent
-    append_attempt(
-        run.records,
-        AttemptStart(attempt=attempt.number, parent=start.parent, resumed_step=start.step),
-    )
+    if rank.leads:
+        append_attempt(
+            run.records,
+            AttemptStart(attempt=attempt.number, parent=start.parent, resumed_step=start.step),
+        )
     earlier = read_records(run.records).records
     session.recorded = {record.step for record in earlier}
     session.reward = earlier[-1].reward if earlier else None
@@ -278,14 +338,17 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
         spec,
         tokenizer,
         sampler=make_sampler(spec, trainer, tokenizer),
-        rank=trainer.accelerator.process_index,
-        ranks=trainer.accelerator.num_processes,
+        rank=rank.number,
+        ranks=rank.count,
     )
 
     def take_record(step: int, spent: Compute) -> None:
-        if step in session.recorded or not evaluator.can_answer(trainer.model):
+        if rank.agree(step in session.recorded):
             return
-        result = evaluator(trainer.model)
+        with whole_policy(trainer) as policy:
+            if not rank.agree(evaluator.can_answer(policy)):
+                return
+            result = evaluator(policy)
         record = Record(
             step=step,
             compute=spent,
@@ -294,8 +357,9 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
             completion_tokens=result.completion_tokens,
             unix_time=time.time(),
         )
-        attempt.check()
-        append_record(run.records, attempt.number, record)
+        if rank.leads:
+            attempt.check()
+            append_record(run.records, attempt.number, record)
         session.recorded.add(step)
         session.reward = record.reward
 
@@ -305,7 +369,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
             # off, saved and ended between generations only.
             return False, False
         session.step, spent = step, ledger.spent
-        if session.record_due(spent):
+        if rank.agree(session.record_due(spent)):
             take_record(step, spent)
         session.previous = spent
         if time.monotonic() - session.reported > HEARTBEAT_S or step == start.step:
@@ -315,6 +379,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
         save = step > start.step and (
             leave or time.monotonic() - session.saved > CHECKPOINT_INTERVAL_S
         )
+        save, leave = rank.agree((save, leave))
         if save:
             attempt.check()
             session.saved = time.monotonic()
@@ -322,13 +387,16 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
 
     def observe(step: int, values: dict[str, float]) -> HealthWarning | None:
         for warning in session.monitor.observe(step, values):
-            append_warning(run.warnings, attempt.number, warning)
-        return session.monitor.verdict
+            if rank.leads:
+                append_warning(run.warnings, attempt.number, warning)
+        ended: HealthWarning | None = rank.agree(session.monitor.verdict)
+        return ended
 
     def on_metrics(step: int, values: dict[str, float]) -> tuple[bool, bool] | None:
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         line = {"attempt": attempt.number, "step": step, "time": time.time(), **finite}
-        append_line(run.metrics, line, sync=False)
+        if rank.leads:
+            append_line(run.metrics, line, sync=False)
         ended = observe(step, values)
         if ended is None or step % spec.recipe.num_iterations:
             return None
@@ -348,7 +416,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
         except RuntimeError:
             # What torch raises when it is to sample from logits that are not finite, which can be
             # so before any loss is.
-            if evaluator.can_answer(trainer.model):
+            if rank.count > 1 or evaluator.can_answer(trainer.model):
                 raise
             if observe(session.step + 1, {"logits": math.nan}) is None:
                 raise
@@ -362,3 +430,7 @@ def _drop_older_checkpoints(session: _Session) -> None:
         for path in session.run.checkpoints.iterdir():
             if path.name.isdigit() and int(path.name) < number:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -14,17 +14,24 @@ _NO_TIMEOUT_MIN = 60 * 24 * 365
 
 
 class LocalLauncher:
-    """Starts each run as a process; `slot` numbers the run's place, and with it its GPU."""
+    """Starts each run as a process; `slot` numbers the run's place, and with it its GPUs.
+
+    `gpus` of this machine are shared out, `devices` to a run; 0 leaves runs as they are.
+    """
 
     detaches = False
 
-    def __init__(self, *, gpus: int) -> None:
-        self._gpus = gpus
+    def __init__(self, *, gpus: int, devices: int = 1) -> None:
+        self._gpus, self._devices = gpus, devices
 
     def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
         executor = LocalExecutor(logs)
-        gpus = {"gpus_per_node": 1, "visible_gpus": (slot % self._gpus,)} if self._gpus else {}
-        executor.update_parameters(timeout_min=_NO_TIMEOUT_MIN, **gpus)
+        parameters: dict[str, Any] = {"timeout_min": _NO_TIMEOUT_MIN}
+        if self._gpus:
+            first = slot * self._devices
+            own = tuple((first + i) % self._gpus for i in range(self._devices))
+            parameters |= {"gpus_per_node": len(own), "visible_gpus": own}
+        executor.update_parameters(**parameters)
         with _interrupts_held():
             return executor.submit(job)
 

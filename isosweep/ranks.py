@@ -1,0 +1,86 @@
+"""One run on several devices of a node: a process for each, started and stopped together."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+# How long ranks that are told to stop may take to finish a step and write a checkpoint.
+STOP_GRACE_S = 600.0
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A process's place among those of its run. Rank 0 decides and writes, the others compute.
+
+    `pid`: the process that stands for the run, and passes signals on.
+    """
+
+    number: int
+    count: int
+    pid: int
+
+    @property
+    def leads(self) -> bool:
+        return self.number == 0
+
+    def agree(self, value: Any) -> Any:
+        """What rank 0 thinks `value` is; to be called by all ranks."""
+        if self.count == 1:
+            return value
+        from accelerate.utils import broadcast_object_list
+
+        return broadcast_object_list([value], from_process=0)[0]
+
+
+def only_rank() -> Rank:
+    return Rank(0, 1, os.getpid())
+
+
+def own_rank(pid: int) -> Rank:
+    """The place that `run_ranks` gave to this process."""
+    return Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), pid)
+
+
+def run_ranks(count: int, arguments: list[str], stopped: Callable[[], bool]) -> list[int]:
+    """Run `python *arguments` in `count` processes; their exit statuses.
+
+    When `stopped` turns true rank 0 is sent SIGTERM. When one ends in failure the others, which
+    would wait for it in vain, are ended.
+    """
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    processes = []
+    for rank in range(count):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+        environment = {**os.environ, **address, **{k: str(v) for k, v in place.items()}}
+        processes.append(subprocess.Popen([sys.executable, *arguments], env=environment))
+    told: float | None = None
+    try:
+        while any(process.poll() is None for process in processes):
+            if any(process.poll() for process in processes):
+                break
+            if stopped() and told is None:
+                told = time.monotonic()
+                processes[0].send_signal(signal.SIGTERM)
+            if told is not None and time.monotonic() - told > STOP_GRACE_S:
+                break
+            time.sleep(_POLL_S)
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    return [process.returncode for process in processes]
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
