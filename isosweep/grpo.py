@@ -165,8 +165,10 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
         case "fsdp":
             return {**backend, "fsdp": True, "fsdp_config": {"version": 2}}
         case _:
-            automatic = ("train_batch_size", "train_micro_batch_size_per_gpu")
-            automatic += ("gradient_accumulation_steps", "gradient_clipping")
+            automatic = (
+                *("train_batch_size", "train_micro_batch_size_per_gpu"),
+                *("gradient_accumulation_steps", "gradient_clipping"),
+            )
             stage = {"zero_optimization": {"stage": int(spec.sharding.removeprefix("zero"))}}
             precision = {"bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True}
             return {"deepspeed": {**dict.fromkeys(automatic, "auto"), **stage, **precision}}

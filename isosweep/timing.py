@@ -143,12 +143,8 @@ def _update_seconds(
         # A ring all-reduce moves 2 (d - 1) / d of the gradients; ZeRO-3 gathers the weights
         # twice besides (arXiv 1910.02054, section 7).
         gradients = arch.parameters * _SIZE[hardware.dtype]
-        volume = (
-            (3 if hardware.sharding in ("zero3", "fsdp") else 2)
-            * gradients
-            * (devices - 1)
-            / devices
-        )
+        moves = 3 if hardware.sharding in ("zero3", "fsdp") else 2
+        volume = moves * gradients * (devices - 1) / devices
         seconds += recipe.num_iterations * volume / hardware.interconnect_bandwidth
     if generation.name == "vllm":
         seconds += 2 * arch.parameters * _SIZE[hardware.dtype] / hardware.memory_bandwidth

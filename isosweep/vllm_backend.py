@@ -53,7 +53,10 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
     Left alone, vLLM turns a float32 checkpoint into bfloat16 and reads the newest revision.
     """
     cpu = spec.device == "cpu"
+    # The head as the trainer computes it (arXiv 2510.13786).
+    head = {"hf_overrides": {"head_dtype": "float32"}} if spec.recipe.cast_lm_head_to_fp32 else {}
     return {
+        **head,
         # On a CPU nothing is autocast: training computes in the precision of the weights.
         "dtype": spec.weights_dtype if cpu else spec.dtype,
         "revision": spec.model.revision,
