@@ -77,6 +77,13 @@ class HardwareConfig:
             f"shards over devices, and hardware.devices_per_run={self.devices_per_run}",
             "hardware.sharding=ddp",
         )
+        require(
+            self.device != "cpu" or self.sharding == "ddp",
+            "hardware.sharding",
+            self.sharding,
+            "shards over GPUs; torch cannot read a sharded checkpoint back on hardware.device=cpu",
+            "hardware.sharding=ddp",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
