@@ -149,7 +149,7 @@ def test_a_fall_is_remembered_over_a_stop() -> None:
     config = HealthConfig(window=20)
     (straight,) = observe(HealthMonitor(config, 4), steps)
     resumed = HealthMonitor(config, 4)
-    told = []
+    told: list[HealthWarning] = []
     for step, values in enumerate(steps, start=1):
         resumed = HealthMonitor(config, 4, json.loads(json.dumps(resumed.to_json())))
         told += resumed.observe(step, values)
