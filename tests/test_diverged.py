@@ -77,7 +77,7 @@ def test_a_collapsed_run_ends_as_diverged_with_rule_and_a_last_record(diverged: 
     assert last.compute == state.compute
     assert 1e10 < last.compute.flops < 4e10
     assert read_metrics(run.metrics, run.records)[-1]["step"] == state.step
-    assert complete_checkpoints(run.attempt_checkpoints(1)).keys() == {state.step}
+    assert max(complete_checkpoints(run.attempt_checkpoints(1))) == state.step
 
 
 def test_metrics_hold_what_the_rules_look_at(diverged: Path) -> None:
@@ -175,8 +175,9 @@ def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_p
     assert (state.status, state.diverged_by, state.attempt) == ("diverged", "non_finite", 1)
     (line,) = [json.loads(line) for line in run.warnings.read_text().splitlines()]
     assert (line["rule"], line["value"], line["threshold"]) == ("non_finite", None, None)
-    assert max(record.step for record in read_records(run.records).records) < line["step"]
-    assert not complete_checkpoints(run.attempt_checkpoints(1))
+    # The rate of the first step is 0, after the second nothing can be sampled.
+    assert state.step == 2
+    assert [record.step for record in read_records(run.records).records] == [0, 1]
     # Where no rule may end it, it fails as anything would that cannot be trained.
     done = isosweep(
         *settings, "health.stop=[]", "launcher.max_retries=0", cwd=tmp_path, check=False

@@ -75,3 +75,27 @@ def test_evaluation_leaves_randomness_mode_and_parameters_alone() -> None:
     assert evaluator(model) == first
     assert len(first.successes) == 32
     assert all(0 <= count <= 4 for count in first.successes)
+
+
+def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
+    from transformers import TrainerControl, TrainerState
+
+    from isosweep.grpo import Follower, Ledger
+
+    seen: list[dict[str, float]] = []
+
+    def on_metrics(step: int, values: dict[str, float]) -> tuple[bool, bool] | None:
+        seen.append(values)
+        return (False, True) if step == 3 else None
+
+    follower = Follower(Ledger(spec()), lambda step: (True, False), on_metrics, lambda path: None)
+    control = TrainerControl()
+    for step in (2, 3):
+        state = TrainerState(global_step=step)
+        follower.on_step_end(None, state, control)
+        assert (control.should_save, control.should_training_stop) == (True, False)
+        logs = {"loss": 0.5, "sampling/sampling_logp_difference/mean": 0.01, "other": 1.0}
+        follower.on_log(None, state, control, logs=logs)
+        assert control.should_save is (step == 2)
+        assert control.should_training_stop is (step == 3)
+    assert seen == [{"loss": 0.5, "logp_difference": 0.01}] * 2
