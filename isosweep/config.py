@@ -81,6 +81,20 @@ class SweepConfig:
         one_of("budget_unit", self.budget_unit, BUDGET_UNITS)
         object.__setattr__(self, "budget", parse_budgets(self.budget))
         self._check_vllm()
+        self._check_interruption()
+
+    def _check_interruption(self) -> None:
+        """Whether an interrupted answer has room before and after the interruption."""
+        if self.recipe.interruption is None:
+            return
+        name, answer = "recipe.interruption_tokens", self.recipe.interruption_tokens
+        limit = self.task.completion_limit
+        rule = f"leaves nothing to interrupt of task.max_completion_tokens={limit}"
+        require(answer < limit, name, answer, rule, "recipe.interruption=null")
+        apart = self.generation.mode == "server" or self.hardware.sharding != "ddp"
+        rule = "continues some answers only, which a server or sharded weights cannot wait for"
+        nearest = "hardware.sharding=ddp generation.mode=colocate, or recipe.interruption=null"
+        require(not apart, "recipe.interruption", self.recipe.interruption, rule, nearest)
 
     def _check_vllm(self) -> None:
         generation, device = self.generation, self.hardware.device
