@@ -110,6 +110,7 @@ def held_out_point(
         "compute/rollouts": float(record.compute.rollouts),
         "compute/tokens": float(record.compute.tokens),
         "compute/device_seconds": record.compute.device_seconds,
+        "compute/evaluation_seconds": record.seconds,
     }
     if rates is not None:
         rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)

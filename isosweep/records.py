@@ -25,7 +25,7 @@ class Record:
 
     `successes`: (problems,) how many of `samples_per_problem` completions solved each held-out
     problem, in the task's order. `completion_tokens` is the evaluation's mean response length.
-    `unix_time` is when it was taken.
+    `unix_time` is when it was taken, and `seconds` what that took: no part of the budget.
     """
 
     step: int
@@ -34,6 +34,7 @@ class Record:
     samples_per_problem: int
     completion_tokens: float
     unix_time: float
+    seconds: float = 0.0
 
     @property
     def reward(self) -> float:
@@ -43,7 +44,7 @@ class Record:
     def reproducible(self) -> JsonObject:
         """What a second execution of the run must reproduce: all but the times."""
         document = asdict(self)
-        del document["unix_time"]
+        del document["unix_time"], document["seconds"]
         counts = document["compute"].items()
         document["compute"] = {k: v for k, v in counts if not k.endswith("_seconds")}
         return document
@@ -169,6 +170,7 @@ def _record(line: JsonObject) -> Record:
         samples_per_problem=line["samples_per_problem"],
         completion_tokens=line["completion_tokens"],
         unix_time=line["unix_time"],
+        seconds=line.get("seconds", 0.0),
     )
     for name, value in vars(record.compute).items():
         if not (math.isfinite(value) and value >= 0):

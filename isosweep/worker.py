@@ -345,6 +345,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     def take_record(step: int, spent: Compute) -> None:
         if rank.agree(step in session.recorded):
             return
+        began = time.monotonic()
         with whole_policy(trainer) as policy:
             if not rank.agree(evaluator.can_answer(policy)):
                 return
@@ -356,6 +357,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
             samples_per_problem=spec.evaluation.samples_per_problem,
             completion_tokens=result.completion_tokens,
             unix_time=time.time(),
+            seconds=time.monotonic() - began,
         )
         if rank.leads:
             attempt.check()

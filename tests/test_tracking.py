@@ -245,6 +245,7 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
         "compute/rollouts",
         "compute/tokens",
         "compute/device_seconds",
+        "compute/evaluation_seconds",
         "train/loss",
         "train/reward",
     }
