@@ -133,6 +133,8 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
         **_sharding(spec),
         ignore_data_skip=True,
         logging_steps=1,
+        # A loss that is not a number is for the health rules to see.
+        logging_nan_inf_filter=False,
         save_strategy="steps",
         save_steps=ENDLESS,
         save_total_limit=2,

@@ -80,7 +80,8 @@ def test_evaluation_leaves_randomness_mode_and_parameters_alone() -> None:
 def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
     from transformers import TrainerControl, TrainerState
 
-    from isosweep.grpo import Follower, Ledger
+    from isosweep.grpo import Follower, make_stream
+    from isosweep.ledger import Ledger
 
     seen: list[dict[str, float]] = []
 
@@ -88,7 +89,14 @@ def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -
         seen.append(values)
         return (False, True) if step == 3 else None
 
-    follower = Follower(Ledger(spec()), lambda step: (True, False), on_metrics, lambda path: None)
+    run = spec()
+    follower = Follower(
+        Ledger(run),
+        make_stream(run),
+        lambda step: (True, False),
+        on_metrics,
+        lambda path: None,
+    )
     control = TrainerControl()
     for step in (2, 3):
         state = TrainerState(global_step=step)
