@@ -159,7 +159,7 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float]:
     prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
     arch = spec.model.architecture
     flops = rollout_flops(
-        arch, prompt, completion, passes_of(spec.recipe, spec.generation, float(N))
+        arch, prompt, completion, passes_of(arch, spec.recipe, spec.generation, float(N))
     )
     generating, _ = generation_seconds(
         arch,

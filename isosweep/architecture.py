@@ -156,3 +156,12 @@ def _windows(document: Mapping[str, Any]) -> dict[str, int]:
     else:
         sliding = layers
     return {"sliding_window": window, "num_sliding_layers": sliding} if sliding else {}
+
+
+def adapter_weights(arch: Architecture, rank: int) -> int:
+    """Weights of rank-`rank` adapters on every linear map of the layers, experts left out."""
+    h, q, kv = arch.hidden_size, arch.num_heads * arch.head_dim, arch.num_kv_heads * arch.head_dim
+    ends = 2 * (h + q) + 2 * (h + kv)
+    if not arch.num_experts:
+        ends += 3 * (h + arch.intermediate_size)
+    return arch.num_layers * rank * ends

@@ -102,7 +102,7 @@ def _candidates(variant: Variant) -> Candidates:
 
     arch = config.model.architecture
     prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
-    passes = passes_of(recipe, config.generation, n[:, None].astype(float))
+    passes = passes_of(arch, recipe, config.generation, n[:, None].astype(float))
     memory = fit_memory(
         arch,
         recipe,

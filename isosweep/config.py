@@ -82,6 +82,12 @@ class SweepConfig:
         object.__setattr__(self, "budget", parse_budgets(self.budget))
         self._check_vllm()
         self._check_interruption()
+        tied = self.model.architecture.tie_word_embeddings
+        rank = self.recipe.lora_rank
+        holds = rank is None or not (self.recipe.cast_lm_head_to_fp32 and tied)
+        rule = "TRL cannot compute a head in float32 that is tied to the embedding, beside adapters"
+        name = "recipe.cast_lm_head_to_fp32"
+        require(holds, name, self.recipe.cast_lm_head_to_fp32, rule, f"{name}=false")
 
     def _check_interruption(self) -> None:
         """Whether an interrupted answer has room before and after the interruption."""

@@ -116,6 +116,7 @@ class Evaluator:
     def _sample(self, model: Any) -> tuple[list[int], int]:
         settings = self._spec.evaluation
         k, per_batch = settings.samples_per_problem, self._problems_at_once
+        ends = _end_tokens(self._tokenizer, model)
         successes: list[int] = []
         tokens = 0
         for start in range(0, len(self._problems), per_batch):
@@ -129,12 +130,19 @@ class Evaluator:
                 max_new_tokens=self._spec.task.completion_limit,
                 num_return_sequences=k,
                 pad_token_id=self._tokenizer.pad_token_id,
-                eos_token_id=self._tokenizer.eos_token_id,
+                eos_token_id=ends,
             )
             completions = output[:, inputs["input_ids"].shape[1] :]
-            ended = completions == self._tokenizer.eos_token_id
+            ended = torch.isin(completions, torch.tensor(ends, device=completions.device))
             # Tokens up to and with the first end-of-sequence.
             tokens += int((ended.cumsum(1) - ended.long() == 0).sum())
             texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
             successes += self._right(self._problems[start : start + per_batch], texts)
         return successes, tokens
+
+
+def _end_tokens(tokenizer: Any, model: Any) -> list[int]:
+    """Tokens that end an answer: those that end a rollout in training."""
+    found = model.generation_config.eos_token_id
+    ends = found if isinstance(found, list) else [found]
+    return sorted({end for end in [*ends, tokenizer.eos_token_id] if end is not None})

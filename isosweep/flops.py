@@ -94,6 +94,8 @@ class Passes:
     are not the learner's (vLLM with importance-sampling correction) or the rollouts are used
     more than once. `reference`: a KL term needs a frozen model's. `num_iterations`: updates made
     with each rollout. `draws`: rollouts sampled for each that updates are made with.
+    `adapter_weights`: of LoRA's adapters, beside which the rest is frozen: its linear maps have no
+    gradient of their own to compute. `adapted_sampling`: the sampler runs the adapters as such.
     """
 
     prompt_sharing: Count = 1.0
@@ -101,6 +103,8 @@ class Passes:
     reference: bool = False
     num_iterations: int = 1
     draws: float = 1.0
+    adapter_weights: int = 0
+    adapted_sampling: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +129,25 @@ def rollout_flops(
 
     Not counted: evaluation, the optimiser's update.
     """
+    tokens = prompt + completion
     forward = forward_flops(arch, prompt, completion)
+    adapters = 2.0 * passes.adapter_weights * tokens
+    update = 3.0 * (forward + adapters)
+    if passes.adapter_weights:
+        # Attention has no weights: its backward pass is whole. Before the first layer's adapters
+        # nothing learns: no gradient is sent on to the embedding.
+        keys = 2 * arch.num_kv_heads * arch.head_dim
+        first = 2.0 * arch.hidden_size * (arch.num_heads * arch.head_dim + keys) * tokens
+        update = update - (forward - attention_flops(arch, tokens)) - first
+    sampling = 2.0 * passes.adapter_weights * float(passes.adapted_sampling)
+    prefill = prefill_flops(arch, prompt) + sampling * prompt
+    decode = decode_flops(arch, prompt, completion) + sampling * (completion - 1)
     return PhaseFlops(
-        prefill=passes.draws * prefill_flops(arch, prompt) / passes.prompt_sharing,
-        decode=passes.draws * decode_flops(arch, prompt, completion),
-        old_policy=forward * float(passes.old_policy),
+        prefill=passes.draws * prefill / passes.prompt_sharing,
+        decode=passes.draws * decode,
+        old_policy=(forward + adapters) * float(passes.old_policy),
         reference=forward * float(passes.reference),
-        training=forward * (3.0 * passes.num_iterations),
+        training=update * passes.num_iterations,
     )
 
 

@@ -27,10 +27,11 @@ from isosweep.tasks import Problem, heldout_problems, scores, training_problems
 from isosweep.trainer import ENDLESS, CountedGRPOTrainer, Question
 from isosweep.vllm_backend import vllm_arguments, vllm_engine
 
-# Names in the trainer's log and ours. TRL's own `frac_reward_zero_std` is of the whole batch where
-# scores are scaled by the batch, so the share of groups without spread is logged beside it.
+# Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
+# TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
+# the share of groups without spread is logged beside it.
 _METRICS = {
-    "reward": "reward",
+    "rewards/correctness/mean": "reward",
     "reward_std": "reward_std",
     "loss": "loss",
     "grad_norm": "grad_norm",
@@ -130,6 +131,8 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
         bf16=cuda and spec.dtype == "bfloat16",
         gradient_checkpointing=spec.gradient_checkpointing,
         use_cpu=not cuda,
+        # Read for the reference model of a KL term alone.
+        model_init_kwargs=_reference(spec),
         **_sharding(spec),
         ignore_data_skip=True,
         logging_steps=1,
@@ -154,6 +157,12 @@ def _adapters(spec: RunSpec) -> Any:
     return LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )
+
+
+def _reference(spec: RunSpec) -> dict[str, Any] | None:
+    """The policy's own revision, which TRL would not pass on to the reference model."""
+    pinned = spec.recipe.beta > 0 and spec.model.revision is not None
+    return {"revision": spec.model.revision} if pinned else None
 
 
 def _sharding(spec: RunSpec) -> dict[str, Any]:

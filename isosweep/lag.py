@@ -19,7 +19,10 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 
 def lagged(trainer_class: type[Any], lag: int) -> type[Any]:
-    """`trainer_class` (a GRPOTrainer), trained on rollouts `lag` generations old; itself for 0."""
+    """`trainer_class` (a CountedGRPOTrainer), trained on rollouts `lag` generations old.
+
+    For 0 the class itself.
+    """
     if lag == 0:
         return trainer_class
 
@@ -32,12 +35,16 @@ def lagged(trainer_class: type[Any], lag: int) -> type[Any]:
 
         def _generate_and_score_completions(self, inputs: Any) -> Any:
             fresh = super()._generate_and_score_completions(inputs)
-            if not self.model.training:
-                return fresh
             if "old_per_token_logps" not in fresh:
-                fresh["old_per_token_logps"] = self._own_log_probabilities(fresh)
+                with self._ledger.timing("scoring"):
+                    fresh["old_per_token_logps"] = self._own_log_probabilities(fresh)
             self._waiting.append(fresh)
-            return self._waiting.popleft() if len(self._waiting) > lag else fresh
+            batch = self._waiting.popleft() if len(self._waiting) > lag else fresh
+            super()._book(batch)
+            return batch
+
+        def _book(self, batch: Any) -> None:
+            """Only what is trained on is booked as that: when it is known which that is."""
 
         def _own_log_probabilities(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
             """Of every completion token, by the policy as it is: (rollouts, tokens)."""

@@ -25,7 +25,9 @@ class Ledger:
     def __init__(self, spec: RunSpec) -> None:
         self._architecture = spec.model.architecture
         self._devices = spec.devices
-        passes = passes_of(spec.recipe, spec.generation, float(spec.num_generations))
+        passes = passes_of(
+            spec.model.architecture, spec.recipe, spec.generation, float(spec.num_generations)
+        )
         # What is planned to be thrown away is counted when it is.
         self._passes = replace(passes, draws=1.0)
         self.spent = Compute()
@@ -41,26 +43,31 @@ class Ledger:
             decode_flops=float(np.sum(flops.decode)),
         )
 
-    def continued(self, read_tokens: Sequence[int]) -> None:
-        """Rollouts that were interrupted, (rollouts,) tokens each, and read again to go on.
+    def continued(self, read: Sequence[int], forced: Sequence[int], sampled: Sequence[int]) -> None:
+        """Rollouts that were interrupted and went on; all (rollouts,).
 
-        Their completion was counted as decoded whole; the head runs on one position of what is
-        read, as on a prompt.
+        `read`: tokens of prompt and completion up to there, read again as one prompt whose last
+        `forced` tokens are new; `sampled`: tokens sampled after that.
         """
-        if not read_tokens:
-            return
-        flops = self._flops(read_tokens, [1] * len(read_tokens), shared=False)
-        self.spent += Compute(prefill_flops=float(np.sum(flops.prefill)))
+        flops = self._flops(read, sampled, shared=False)
+        self.spent += Compute(
+            completion_tokens=sum(forced) + sum(sampled),
+            prefill_flops=float(np.sum(flops.prefill)),
+            decode_flops=float(np.sum(flops.decode)),
+        )
+
+    def scored(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
+        """Rollouts whose old and reference log-probabilities were computed; both (rollouts,)."""
+        flops = self._flops(prompt_tokens, completion_tokens)
+        self.spent += Compute(
+            old_policy_flops=float(np.sum(flops.old_policy)),
+            reference_flops=float(np.sum(flops.reference)),
+        )
 
     def trained(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
         """The rollouts of one generation batch that updates are made with; both (rollouts,)."""
         flops = self._flops(prompt_tokens, completion_tokens)
-        self.spent += Compute(
-            generations=1,
-            old_policy_flops=float(np.sum(flops.old_policy)),
-            reference_flops=float(np.sum(flops.reference)),
-            training_flops=float(np.sum(flops.training)),
-        )
+        self.spent += Compute(generations=1, training_flops=float(np.sum(flops.training)))
 
     def add_seconds(self, seconds: float) -> None:
         """Wall time of a whole step."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isosweep.architecture import Architecture
+from isosweep.architecture import Architecture, adapter_weights
 from isosweep.resources import GenerationConfig, HardwareConfig
 from isosweep.settings import RecipeConfig
 
@@ -44,15 +44,6 @@ class StateBytes:
         return self.weights + self.autocast + self.gradients + self.optimizer + self.reference
 
 
-def lora_parameters(arch: Architecture, rank: int) -> int:
-    """Parameters of rank-`rank` adapters on every linear map of the layers, experts left out."""
-    h, q, kv = arch.hidden_size, arch.num_heads * arch.head_dim, arch.num_kv_heads * arch.head_dim
-    ends = 2 * (h + q) + 2 * (h + kv)
-    if not arch.num_experts:
-        ends += 3 * (h + arch.intermediate_size)
-    return arch.num_layers * rank * ends
-
-
 def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> StateBytes:
     """Weights, gradients, optimiser states and copies on one device.
 
@@ -65,7 +56,7 @@ def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConf
     trained = parameters
     if recipe.lora_rank is not None:
         # Adapters are trained in the precision of weights; the frozen model stays as computed.
-        trained = lora_parameters(arch, recipe.lora_rank)
+        trained = adapter_weights(arch, recipe.lora_rank)
         weights = parameters * compute + trained * held
     else:
         weights = parameters * held

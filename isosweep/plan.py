@@ -331,8 +331,9 @@ def _cost_model(variant: Variant) -> dict[str, Any]:
     config = variant.config
     prompt = config.task.planned_prompt_tokens
     completion = config.task.planned_completion_tokens
-    passes = passes_of(config.recipe, config.generation, float(min(config.grid.num_generations)))
-    phases = rollout_flops(config.model.architecture, prompt, completion, passes)
+    arch, smallest = config.model.architecture, float(min(config.grid.num_generations))
+    passes = passes_of(arch, config.recipe, config.generation, smallest)
+    phases = rollout_flops(arch, prompt, completion, passes)
     return {
         "axes": variant.axes,
         "model": config.model.name,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from isosweep.architecture import Architecture, adapter_weights
 from isosweep.config import SweepConfig, build
 from isosweep.flops import Count, Passes
 from isosweep.resources import GenerationConfig
@@ -74,6 +75,8 @@ class RunSpec:
         for group, name in (("math", "path"), ("custom", "directory")):
             if document["task"][group] is not None:
                 del document["task"][group][name]
+        for key in _without_effect(self.recipe, self.generation):
+            del document["recipe"][key]
         document["task"]["max_completion_tokens"] = self.task.completion_limit
         del document["model"]["name"]
         # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.
@@ -84,6 +87,20 @@ class RunSpec:
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         shape = f"n{self.num_generations}-B{self.problems_per_batch}-s{self.seed}"
         return f"{self.model.name}-{self.task.name}-{shape}-{digest}"
+
+
+def _without_effect(recipe: RecipeConfig, generation: GenerationConfig) -> list[str]:
+    """Settings of a recipe that say how something is done which it does not do."""
+    idle = []
+    if not generation.importance_sampling_correction:
+        idle += ["importance_sampling_mode", "importance_sampling_cap"]
+    if recipe.zero_variance != "resample":
+        idle.append("max_draws")
+    if recipe.interruption is None:
+        idle.append("interruption_tokens")
+    if recipe.beta == 0:
+        idle.append("use_bias_correction_kl")
+    return idle
 
 
 def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
@@ -98,7 +115,9 @@ def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
             return recipe.learning_rate
 
 
-def passes_of(recipe: RecipeConfig, generation: GenerationConfig, num_generations: Count) -> Passes:
+def passes_of(
+    arch: Architecture, recipe: RecipeConfig, generation: GenerationConfig, num_generations: Count
+) -> Passes:
     """The passes that a recipe and a generation backend make over a rollout.
 
     Old log-probabilities are computed when rollouts are used more than once or later than they
@@ -111,6 +130,9 @@ def passes_of(recipe: RecipeConfig, generation: GenerationConfig, num_generation
         reference=recipe.beta > 0,
         num_iterations=recipe.num_iterations,
         draws=recipe.planned_draws,
+        adapter_weights=adapter_weights(arch, recipe.lora_rank) if recipe.lora_rank else 0,
+        # vLLM is sent weights with the adapters merged in.
+        adapted_sampling=generation.name == "transformers",
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 class ProblemStream:
     """Problems in a new random order each epoch, without end.
 
-    The order depends on `seed` and the number of problems alone, so runs that differ in n, B or
-    anything else meet the same problems in the same order (common random numbers). A problem that
-    is retired is passed over from then on (no positive resampling, arXiv 2510.13786), unless
-    fewer than `least` would be left.
+    The order depends on `seed` and the number of problems alone: runs that differ in n or B meet
+    the same problems in the same order (common random numbers). A problem that is retired is
+    passed over from then on (no positive resampling, arXiv 2510.13786), unless fewer than `least`
+    would be left.
     """
 
     def __init__(self, problems: int, seed: int, least: int = 1) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isosweep.architecture import Architecture
-from isosweep.flops import Count, Passes, decode_flops, rollout_flops
+from isosweep.flops import Count, Passes, decode_flops, forward_flops, rollout_flops
 from isosweep.memory import kv_bytes_per_token, state_bytes
 from isosweep.resources import GenerationConfig, HardwareConfig
 from isosweep.settings import RecipeConfig
@@ -60,8 +60,9 @@ def step_seconds(
     flops = rollout_flops(arch, prompt, completion, passes)
     again = 1.0 if hardware.gradient_checkpointing else 0.0
     scored = float(flops.old_policy + flops.reference + flops.training)
-    # Recomputation is one more forward pass: a third of forward and backward.
-    computed = scored + again * float(flops.training) / 3
+    # Recomputation is one more forward pass of each update.
+    once = float(forward_flops(arch, prompt, completion)) * passes.num_iterations
+    computed = scored + again * once
     training = local * computed / (hardware.peak_flops * hardware.training_utilization)
 
     generating, positions = generation_seconds(

@@ -70,6 +70,8 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         # Rollouts that `_generate` is to return instead of sampling: those that a filter chose.
         self._chosen: tuple[Any, ...] | None = None
         self._scores = torch.empty(0)
+        # Tokens of prompt and completion of this process's rollouts.
+        self._lengths: list[tuple[int, int]] = []
         self._phrase: list[int] = []
         if spec.recipe.interruption is not None:
             phrase = self._tokenizer(spec.recipe.interruption, add_special_tokens=False)
@@ -100,9 +102,23 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 problems = self._stream.draw(self._spec.problems_per_batch)
             rows = self._rows(problems, len(inputs))
             output: dict[str, Any] = super()._generate_and_score_completions(rows)
+            if self._chosen is None:
+                self._retire(problems)
             self._chosen = None
-        self._account(problems, output)
+        self._weigh(output)
+        output["lengths"] = torch.tensor(self._lengths, device=output["advantages"].device)
+        self._ledger.scored(*self._all_lengths(output))
+        self._book(output)
         return output
+
+    def _book(self, batch: dict[str, Any]) -> None:
+        """Tells the ledger of the batch that the coming updates are made with."""
+        self._ledger.trained(*self._all_lengths(batch))
+
+    def _all_lengths(self, batch: dict[str, Any]) -> tuple[list[int], list[int]]:
+        """Tokens of prompts and of completions, of all processes."""
+        prompts, completions = self.accelerator.gather(batch["lengths"]).T.tolist()
+        return prompts, completions
 
     def _rows(self, problems: Sequence[int], count: int) -> list[dict[str, Any]]:
         """This process's `count` rollouts of the n x B of `problems`, as TRL's dataset rows."""
@@ -113,31 +129,26 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             for i in range(start, start + count)
         ]
 
-    def _account(self, problems: Sequence[int], output: dict[str, Any]) -> None:
-        """Books the update's rollouts, retires solved problems, and weighs the advantages."""
+    def _retire(self, problems: Sequence[int]) -> None:
+        """Retires those of the problems just scored that are solved."""
+        if self._spec.recipe.retire_at is not None:
+            rates = self._scores.view(-1, self.num_generations).mean(dim=1)
+            solved = (rates >= self._spec.recipe.retire_at).tolist()
+            self._stream.retire(p for p, done in zip(problems, solved, strict=True) if done)
+
+    def _weigh(self, output: dict[str, Any]) -> None:
+        """Puts the recipe's weights of groups and problems on the advantages."""
         recipe, n = self._spec.recipe, self.num_generations
-        mask = output["completion_mask"]
-        lengths = torch.stack([output["prompt_mask"].sum(1), mask.sum(1)], dim=1)
-        bearing = mask * output["tool_mask"] if "tool_mask" in output else mask
-        counts = torch.cat([lengths, bearing.sum(1, keepdim=True)], dim=1)
-        prompts, completions, tokens = self.accelerator.gather(counts).T
-        self._ledger.trained(prompts.tolist(), completions.tolist())
-        scores = self._scores.view(-1, n)
-        if recipe.retire_at is not None:
-            rates = scores.mean(dim=1).tolist()
-            self._stream.retire(
-                index
-                for index, rate in zip(problems, rates, strict=True)
-                if rate >= recipe.retire_at
-            )
         by_problem = recipe.aggregation == "problem"
         if recipe.zero_variance == "keep" and not by_problem:
             return
-        kept = varied(scores)
+        mask = output["completion_mask"]
+        bearing = mask * output["tool_mask"] if "tool_mask" in output else mask
+        tokens = self.accelerator.gather(bearing.sum(1)).view(-1, n).float()
+        kept = varied(self._scores.view(-1, n))
         if recipe.zero_variance == "keep":
             kept = torch.ones_like(kept)
-        shape = tokens.view(-1, n).float()
-        weights = advantage_weights(kept, shape, recipe.loss_type, by_problem).flatten()
+        weights = advantage_weights(kept, tokens, recipe.loss_type, by_problem).flatten()
         local = len(output["advantages"])
         start = self.accelerator.process_index * local
         output["advantages"] = output["advantages"] * weights[start : start + local]
@@ -157,6 +168,7 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             texts = [row["prompt"] for row in rows]
             prompt_ids, completion_ids, masks, completions, logprobs, *_ = self._generate(texts)
             scores = self._calculate_rewards(rows, texts, completions, completion_ids)
+            self._retire(problems)
             empty = [None] * count
             local = zip(
                 prompt_ids, completion_ids, masks or empty, completions, logprobs or empty,
@@ -174,6 +186,7 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         prompt_ids, completion_ids, masks, completions, logprobs = map(
             list, zip(*flat, strict=True)
         )
+        self._lengths = [(len(p), len(c)) for p, c in zip(prompt_ids, completion_ids, strict=True)]
         masks = None if masks[0] is None else masks
         logprobs = None if logprobs[0] is None else logprobs
         generated: tuple[Any, ...]
@@ -196,15 +209,19 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self._chosen is not None:
             return self._chosen
         self._forced: list[list[int]] | None = None
-        self._read_again: list[int] = []
+        # Of interrupted rollouts: tokens read again, of the phrase, and sampled after it; and of
+        # every rollout how many of its tokens came later than an interruption.
+        self._continued: list[tuple[int, int, int]] = []
+        self._later: list[int] = []
         with self._ledger.timing("generation"):
             generated = list(super()._generate(prompts))
-        prompt_ids, completion_ids = generated[0], generated[1]
         generated[2] = self._forced
-        lengths = [(len(p), len(c)) for p, c in zip(prompt_ids, completion_ids, strict=True)]
-        prompt_tokens, completion_tokens = zip(*gather_object(lengths), strict=True)
-        self._ledger.sampled(prompt_tokens, completion_tokens)
-        self._ledger.continued(gather_object(self._read_again))
+        self._lengths = [(len(p), len(c)) for p, c in zip(*generated[:2], strict=True)]
+        later = self._later or [0] * len(self._lengths)
+        first = [(p, c - rest) for (p, c), rest in zip(self._lengths, later, strict=True)]
+        self._ledger.sampled(*zip(*gather_object(first), strict=True))
+        if continued := gather_object(self._continued):
+            self._ledger.continued(*zip(*continued, strict=True))
         return tuple(generated)
 
     def _generate_single_turn(self, prompt_ids: list[list[int]], *rest: Any) -> tuple[Any, Any]:
@@ -229,6 +246,7 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             )
         completions = [list(ids) for ids in first]
         masks = [[1] * len(ids) for ids in completions]
+        self._later = [0] * len(completions)
         cut = [
             i
             for i, ids in enumerate(completions)
@@ -236,12 +254,14 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         ]
         if cut:
             again = [prompt_ids[i] + completions[i] + self._phrase for i in cut]
-            self._read_again = [len(ids) for ids in again]
             with self._limit(answer):
                 more, more_logprobs = super()._generate_single_turn(again, images, fields, 1)
             for position, i in enumerate(cut):
                 completions[i] += [*self._phrase, *more[position]]
                 masks[i] += [0] * len(self._phrase) + [1] * len(more[position])
+                self._later[i] = len(self._phrase) + len(more[position])
+                read = len(again[position])
+                self._continued.append((read, len(self._phrase), len(more[position])))
                 if logprobs is not None:
                     forced = [None] * len(self._phrase)
                     logprobs[i] = [*logprobs[i], *forced, *more_logprobs[position]]

@@ -213,12 +213,44 @@ class VllmSampler:
             trainer._last_loaded_step = trainer.state.global_step
 
 
+def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:
+    """`synchronise`, after which the frozen weights beneath LoRA's adapters are what they were.
+
+    Sending weights merges the adapters into them and takes them out again, which rounds: a run
+    would drift away from its base, and from what a resumed one starts with. The copy lies in the
+    memory of the host.
+    """
+    layers = [layer.base_layer for layer in model.modules() if hasattr(layer, "base_layer")]
+    kept = [(layer.weight, layer.weight.detach().to("cpu", copy=True)) for layer in layers]
+
+    def exactly() -> None:
+        synchronise()
+        for weight, before in kept:
+            weight.data.copy_(before)
+
+    return exactly
+
+
+def _require_float32_head(spec: RunSpec, engine: Any) -> None:
+    """Raises RuntimeError where this release of vLLM passes over the head's precision."""
+    found = engine.llm_engine.model_config.head_dtype
+    if spec.recipe.cast_lm_head_to_fp32 and str(found) != "torch.float32":
+        raise RuntimeError(
+            f"recipe.cast_lm_head_to_fp32=true: this vLLM computes the head in {found}, and the "
+            "trainer in float32. Use a newer vLLM, or recipe.cast_lm_head_to_fp32=false"
+        )
+
+
 def make_sampler(spec: RunSpec, trainer: Any, tokenizer: Any) -> VllmSampler | None:
     """The sampler of a trainer that generates through vLLM, whose noise it fixes; else None."""
     if spec.generation.name != "vllm":
         return None
+    if spec.recipe.lora_rank is not None:
+        generation = trainer.vllm_generation
+        generation.sync_weights = keep_base(trainer.model, generation.sync_weights)
     noise = Noise(spec.seed, lambda: int(trainer.state.global_step))
     if uses_engine(spec):
+        _require_float32_head(spec, trainer.vllm_generation.llm)
         rank = trainer.accelerator.process_index
         seed_requests(trainer.vllm_generation.llm, noise, rank)
     return VllmSampler(trainer, noise, tokenizer)

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -17,6 +17,7 @@ from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config import build
+from isosweep.difficulty import load_selection
 from isosweep.errors import RecordError
 from isosweep.files import append_line, read_json, read_lines, write_json
 from isosweep.health import HealthConfig, HealthMonitor, HealthWarning
@@ -45,6 +46,7 @@ from isosweep.state import (
 )
 from isosweep.tasks.stored import hold_problems
 
+OVERTAKEN = "overtaken"
 # Wall time between checkpoints: what a kill can cost, besides the step under way.
 CHECKPOINT_INTERVAL_S = 30.0
 
@@ -237,6 +239,11 @@ def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec) -> str:
     words = ["-m", "isosweep.worker", json.dumps(document)]
     statuses = run_ranks(spec.devices, words, lambda: stop.reason is not None)
     state = read_state(attempt.run)
+    try:
+        attempt.check()
+    except OvertakenError as overtaken:
+        print(overtaken, file=sys.stderr)
+        return OVERTAKEN
     if any(statuses) or state is None:
         reason = f"its processes ended with status {', '.join(map(str, statuses))}"
         if state is None or state.status == "running":
@@ -256,7 +263,10 @@ def main(text: str) -> None:
     )
     run = RunPaths(Path(job.run_dir))
     rank = own_rank(document["pid"])
-    _attempt(job, Attempt(run, document["attempt"]), _spec_of(run), rank)
+    ended = _attempt(job, Attempt(run, document["attempt"]), _spec_of(run), rank)
+    if ended == OVERTAKEN:
+        # The others wait for this one: they are ended as after a failure.
+        sys.exit(1)
 
 
 def _attempt(job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank) -> str:
@@ -281,9 +291,10 @@ def _attempt(job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank) -> str:
             _drop_older_checkpoints(session)
     except OvertakenError as overtaken:
         print(overtaken, file=sys.stderr)
-        return "overtaken"
+        return OVERTAKEN
     except BaseException as error:
-        session.report("failed", _last_compute(run), f"{type(error).__name__}: {error}")
+        with suppress(OvertakenError):
+            session.report("failed", _last_compute(run), f"{type(error).__name__}: {error}")
         raise
     return status
 
@@ -315,6 +326,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     if session.spec.device == "cpu":
         torch.set_num_threads(1)
     run, spec, attempt, rank = session.run, session.spec, session.attempt, session.rank
+    load_selection(run, spec.task)
     if rank.leads:
         hold_problems(run, spec.task)
     ledger, stream = Ledger(spec), make_stream(spec)
@@ -382,7 +394,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
             leave or time.monotonic() - session.saved > CHECKPOINT_INTERVAL_S
         )
         save, leave = rank.agree((save, leave))
-        if save:
+        if save and rank.leads:
             attempt.check()
             session.saved = time.monotonic()
         return save, leave

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.architecture import architecture_from_config
+from isosweep.architecture import adapter_weights, architecture_from_config
 from isosweep.config import SweepConfig
 from isosweep.memory import (
     fit_memory,
     kv_bytes_per_token,
     layer_activation_bytes,
-    lora_parameters,
     state_bytes,
     training_bytes,
 )
@@ -130,7 +129,7 @@ def test_mixed_precision_holds_float32_weights_and_states() -> None:
     lean = state_bytes(arch, H200.recipe, replace(H200.hardware, weights_dtype="bfloat16"))
     assert lean.total == 8 * arch.parameters
     adapters = state_bytes(arch, replace(H200.recipe, lora_rank=16), H200.hardware)
-    assert adapters.total == 2 * arch.parameters + 16 * lora_parameters(arch, 16)
+    assert adapters.total == 2 * arch.parameters + 16 * adapter_weights(arch, 16)
     with_reference = state_bytes(arch, replace(H200.recipe, beta=0.01), H200.hardware)
     assert with_reference.total == 20 * arch.parameters
 
@@ -139,7 +138,7 @@ def test_adapters_have_the_parameters_that_peft_would_make() -> None:
     # Rank r on a map of (in, out) has r (in + out): Qwen2.5-1.5B, r = 16, all linear maps.
     h, q, kv, ff = 1536, 1536, 256, 8960
     per_layer = 16 * ((h + q) + 2 * (h + kv) + (q + h) + 2 * (h + ff) + (ff + h))
-    assert lora_parameters(H200.model.architecture, 16) == 28 * per_layer
+    assert adapter_weights(H200.model.architecture, 16) == 28 * per_layer
 
 
 def _fit(config: SweepConfig, *completions: int, longest: float = 1024.0) -> Any:

@@ -23,7 +23,10 @@ from tests.two_ranks import STEPS
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
-RUN = (*SMALL, *TWO, "grid.num_generations=[4]", "budget=[5e9,1e10]", "tracking=none")
+RUN = (
+    *(*SMALL, *TWO, "grid.num_generations=[4]", "budget=[5e9,1e10]", "tracking=none"),
+    *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
+)
 
 
 def test_a_process_that_fails_ends_the_others() -> None:
@@ -91,7 +94,7 @@ def test_a_sweep_of_two_processes_a_run_survives_a_kill(tmp_path: Path) -> None:
     isosweep(*RUN, cwd=tmp_path / "straight")
     (straight,) = runs(tmp_path / "straight")
     records = read_records(straight.records).records
-    assert records[-1].compute.flops == pytest.approx(1e10, rel=0.05)
+    assert records[-1].compute.flops == pytest.approx(1e10, rel=0.1)
     assert all(len(record.successes) == 32 for record in records)
     killed = tmp_path / "killed"
     killed.mkdir()

@@ -4,6 +4,7 @@ Sequences are B groups of n rollouts. `A` are advantages (B x n,), `logp`, `old`
 `entropy` are (B x n, tokens), `mask` says which tokens are the rollout's.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,15 +151,21 @@ def formula(recipe: str, trainer: Any, batch: dict[str, Any]) -> Any:
     raise AssertionError(recipe)
 
 
-def test_a_step_uses_the_recipes_loss(recipe: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path: Path) -> None:
     import torch
 
     more = ("recipe.zero_variance=drop", "recipe.max_draws=1", "recipe.planned_draws=1")
-    trainer = trainer_of(spec_of(recipe, *(more if recipe == "dapo" else ())), tmp_path)
-    trainer.current_gradient_accumulation_steps = 1
+    spec = spec_of(recipe, *(more if recipe == "dapo" else ()))
+    spec = replace(spec, micro_batch=N * B // micro_batches)
+    trainer = trainer_of(spec, tmp_path)
+    assert trainer.args.steps_per_generation == micro_batches
+    trainer.current_gradient_accumulation_steps = micro_batches
     batch = rollouts(trainer)
     if recipe == "tis":
         # A sampler that is not the learner, as vLLM is one.
+        assert trainer.vllm_importance_sampling_mode == "token_truncate"
+        assert trainer.vllm_importance_sampling_clip_max == 2.0
         trainer.use_vllm = trainer.vllm_importance_sampling_correction = True
         sampled = torch.rand(batch["completion_mask"].shape) * 3
         batch["importance_sampling_ratio"] = sampled.clamp(max=2.0)
@@ -170,7 +177,15 @@ def test_a_step_uses_the_recipes_loss(recipe: str, tmp_path: Path) -> None:
         with torch.no_grad():
             for parameter in trainer.model.parameters():
                 parameter.add_(0.02 * torch.randn_like(parameter))
-    told = trainer.compute_loss(trainer.model, batch)
+    size = spec.micro_batch
+    parts = [
+        {
+            name: value if value.dim() == 0 else value[at : at + size]
+            for name, value in batch.items()
+        }
+        for at in range(0, N * B, size)
+    ]
+    told = sum(trainer.compute_loss(trainer.model, part) for part in parts)
     expected = formula(recipe, trainer, batch)
     assert told.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
     parameters = list(trainer.model.parameters())

@@ -76,8 +76,22 @@ def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -
     assert 0.5 * spent.device_seconds < phases + spent.scoring_seconds < spent.device_seconds
 
 
-@pytest.mark.parametrize("recipe", ["tiny", "grpo"])
-def test_counted_flops_are_what_torch_counts_around_a_step(recipe: str, tmp_path: Path) -> None:
+# What a step does beside sampling and learning: a reference model, frozen weights, answers that
+# bear no loss, an interruption by four tokens.
+STEPS = {
+    "plain": (),
+    "reference": ("recipe=grpo",),
+    "lora": ("recipe.lora_rank=4",),
+    "masked": ("recipe.mask_truncated_completions=true",),
+    "interrupted": (
+        *("recipe.interruption='===='", "recipe.interruption_tokens=2"),
+        "task.max_completion_tokens=9",
+    ),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_counted_flops_are_what_torch_counts_around_a_step(step: str, tmp_path: Path) -> None:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -86,7 +100,7 @@ def test_counted_flops_are_what_torch_counts_around_a_step(recipe: str, tmp_path
     sizes = {"hidden_size": 256, "intermediate_size": 1024, "head_dim": 128}
     wide = [f"model.architecture.{name}={value}" for name, value in sizes.items()]
     # Answers that never end, cut off at 3 tokens, are all of one length: nothing is padded.
-    spec = spec_of(f"recipe={recipe}", *wide, "task.max_completion_tokens=3")
+    spec = spec_of(*wide, "task.max_completion_tokens=3", *STEPS[step])
     torch.manual_seed(0)
     shape = Qwen2Config(
         **sizes,
@@ -100,7 +114,7 @@ def test_counted_flops_are_what_torch_counts_around_a_step(recipe: str, tmp_path
         eos_token_id=1,
     )
     network = Qwen2ForCausalLM(shape)
-    if recipe == "grpo":
+    if step == "reference":
         # A reference model is loaded again from where the policy came from.
         network.save_pretrained(tmp_path / "model")
         network = Qwen2ForCausalLM.from_pretrained(tmp_path / "model", attn_implementation="eager")
@@ -110,9 +124,9 @@ def test_counted_flops_are_what_torch_counts_around_a_step(recipe: str, tmp_path
     with counter:
         train(trainer, 1)
     spent = trainer._ledger.spent
-    assert spent.completion_tokens == 16 * 3
+    assert spent.completion_tokens == 16 * spec.task.completion_limit
     assert spent.flops == pytest.approx(counter.get_total_flops(), rel=0.01)
-    assert (spent.reference_flops > 0) == (recipe == "grpo")
+    assert (spent.reference_flops > 0) == (step == "reference")
 
 
 def test_runs_that_differ_in_n_meet_the_same_problems(tmp_path: Path) -> None:
@@ -151,13 +165,13 @@ def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> Non
     trainer = trainer_of(spec_of(*draws, n=2), tmp_path)
     heard = listen(trainer)
     batches: list[Any] = []
-    account = trainer._account
+    book = trainer._book
 
-    def listening(problems: Any, output: Any) -> None:
-        account(problems, output)
-        batches.append(output)
+    def listening(batch: Any) -> None:
+        book(batch)
+        batches.append(batch)
 
-    trainer._account = listening
+    trainer._book = listening
     train(trainer, 4)
     spent = trainer._ledger.spent
     assert spent.generations == 4
@@ -196,6 +210,53 @@ def test_solved_problems_are_not_drawn_again(tmp_path: Path) -> None:
     assert all(problem % 2 for step in heard[4:] for problem in step["problem"])
 
 
+def test_problems_solved_before_they_are_thrown_away_are_retired(tmp_path: Path) -> None:
+    draws = ("recipe.zero_variance=resample", "recipe.max_draws=4", "recipe.retire_at=0.9")
+    trainer = trainer_of(spec_of(*draws, "task.num_train_problems=32", n=2), tmp_path)
+
+    def half(problem: list[int], **_: Any) -> list[float]:
+        # Even problems are always right, odd ones once in two.
+        return [float(index % 2 == 0 or i % 2) for i, index in enumerate(problem)]
+
+    trainer.reward_funcs[0] = half
+    train(trainer, 8)
+    assert trainer._stream.retired == list(range(0, 32, 2))
+
+
+def test_adapters_learn_and_nothing_else_does(tmp_path: Path) -> None:
+    import torch
+
+    lora = ("recipe.lora_rank=4", "recipe.learning_rate=1e-2", "recipe.warmup_steps=1")
+    trainer = trainer_of(spec_of(*lora), tmp_path)
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    train(trainer, 3)
+    changed = {
+        name
+        for name, value in trainer.model.state_dict().items()
+        if not torch.equal(value, before[name])
+    }
+    assert changed
+    assert all("lora_" in name for name in changed)
+    # Merged and taken out again, the base is what it was, to the last bit.
+    from isosweep.vllm_backend import keep_base
+
+    def synchronise() -> None:
+        trainer.model.merge_adapter()
+        trainer.model.unmerge_adapter()
+
+    def base() -> dict[str, Any]:
+        state = trainer.model.state_dict()
+        return {name: state[name].clone() for name in before if "lora_" not in name}
+
+    exactly = keep_base(trainer.model, synchronise)
+    for _ in range(20):
+        exactly()
+    assert all(torch.equal(value, before[name]) for name, value in base().items())
+    for _ in range(20):
+        synchronise()
+    assert any(not torch.equal(value, before[name]) for name, value in base().items())
+
+
 def test_a_long_answer_is_told_to_finish(tmp_path: Path) -> None:
     import torch
 
@@ -214,16 +275,15 @@ def test_a_long_answer_is_told_to_finish(tmp_path: Path) -> None:
     assert output["tool_mask"][:, :3].all()
     spent = trainer._ledger.spent
     assert spent.completion_tokens == mask.sum()
-    # Prompt, three tokens and the phrase are read again.
-    once = trainer_of(spec_of("task.max_completion_tokens=7"), tmp_path / "plain")
-    once.model.train()
-    once._generate_and_score_completions([None] * 16)
-    assert spent.prefill_flops > 2 * once._ledger.spent.prefill_flops
+    # What the phrase's probabilities were changes nothing; what the answer's were does.
     trainer.current_gradient_accumulation_steps = 1
-    loss = trainer.compute_loss(trainer.model, output)
-    with torch.no_grad():
-        output["completion_ids"][:, 3:5] = 5
-    assert torch.isfinite(loss)
+    output["advantages"] = torch.linspace(-1, 1, 16)
+    output["old_per_token_logps"] = -torch.ones(ids.shape)
+    loss = trainer.compute_loss(trainer.model, output).item()
+    output["old_per_token_logps"][:, 3:5] = -3
+    assert trainer.compute_loss(trainer.model, output).item() == loss
+    output["old_per_token_logps"][:, 5:] = -3
+    assert trainer.compute_loss(trainer.model, output).item() != loss
 
 
 def test_an_interruption_without_room_is_told(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What a run's folder keeps of its problems, so that a later attempt cannot meet others."""
 
-from isosweep.difficulty import load_selection
 from isosweep.errors import RecordError
 from isosweep.files import read_json, write_json
 from isosweep.paths import RunPaths
@@ -9,12 +8,11 @@ from isosweep.tasks import problem_sets, problems_digest
 
 
 def hold_problems(run: RunPaths, task: TaskConfig) -> None:
-    """Load problems chosen by difficulty, and store the digest of the run's problems, or compare it
-    with what an earlier attempt stored.
+    """Store the digest of the run's problems, or compare it with what an earlier attempt stored.
 
-    Raises RecordError if the problems are others now: the data, or what draws them, has changed.
+    Problems chosen by difficulty have to be loaded (`load_selection`). Raises RecordError if the
+    problems are others now: the data, or what draws them, has changed.
     """
-    load_selection(run, task)
     digest = problems_digest(task)
     stored = read_json(run.problems)
     if stored is None:
