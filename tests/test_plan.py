@@ -217,7 +217,7 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would() -> None:
     with pytest.raises(SettingError, match="GB more than 90% of 80 GB") as caught:
         make_plan(make_config(*overrides))
     mend = str(caught.value).partition("Nearest choice that works: ")[2].split()
-    assert mend == ["hardware.devices_per_run=4", "hardware.sharding=zero3"]
+    assert mend == ["hardware.devices_per_run=4", "hardware.sharding=fsdp"]
     assert make_plan(make_config(*overrides, *mend)).cells
 
 
