@@ -4,22 +4,19 @@ import json
 import math
 import os
 import shutil
-import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config import build
 from isosweep.difficulty import load_selection
 from isosweep.errors import RecordError
-from isosweep.files import append_line, read_json, read_lines, write_json
+from isosweep.files import append_line, read_json, write_json
 from isosweep.health import HealthConfig, HealthMonitor, HealthWarning
 from isosweep.models import weights
 from isosweep.paths import CHECKPOINT_HEALTH, RunPaths, complete_checkpoints
@@ -32,17 +29,15 @@ from isosweep.records import (
     append_warning,
     read_records,
 )
+from isosweep.session import ResumePoint, Session, StopRequest, find_resume_point
 from isosweep.spec import RunSpec
 from isosweep.state import (
     HEARTBEAT_S,
     Attempt,
     OvertakenError,
-    RunState,
-    RunStatus,
     claim_attempt,
     mark,
     read_state,
-    write_state,
 )
 from isosweep.tasks.stored import hold_problems
 
@@ -73,123 +68,6 @@ class TrainRun:
         import submitit
 
         return submitit.helpers.DelayedSubmission(self)
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """Where an attempt starts: a checkpoint of attempt `parent`, or step 0."""
-
-    step: int
-    parent: int | None
-    checkpoint: Path | None
-
-
-def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
-    """The newest complete checkpoint on the chain of attempts before `attempt`."""
-    starts = {
-        line["attempt"]: line
-        for _, line in read_lines(run.records)
-        if line is not None and line.get("kind") == "attempt"
-    }
-    limit = float("inf")
-    parent: int | None = max((number for number in starts if number < attempt), default=None)
-    while parent is not None:
-        found = complete_checkpoints(run.attempt_checkpoints(parent))
-        usable = [step for step in found if step <= limit]
-        if usable:
-            return ResumePoint(max(usable), parent, found[max(usable)])
-        limit = min(limit, starts[parent]["resumed_step"])
-        parent = starts[parent]["parent"]
-    return ResumePoint(0, None, None)
-
-
-@dataclass
-class _StopRequest:
-    """Set by a signal; read after each step, so that a checkpoint is written before leaving."""
-
-    reason: str | None = None
-
-    def install(self) -> None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._set)
-
-    def _set(self, number: int, frame: FrameType | None) -> None:
-        self.reason = f"stopped by {signal.Signals(number).name}"
-
-
-@dataclass
-class _Session:
-    """Progress of this attempt: what has been recorded, and what comes next."""
-
-    run: RunPaths
-    spec: RunSpec
-    attempt: Attempt
-    milestones: tuple[float, ...]
-    unit: BudgetUnit
-    job_id: str | None
-    stop: _StopRequest
-    monitor: HealthMonitor
-    rank: Rank
-    recorded: set[int] = field(default_factory=set)
-    step: int = 0
-    reward: float | None = None
-    previous: Compute = field(default_factory=Compute)
-    reported: float = 0.0
-    saved: float = field(default_factory=time.monotonic)
-
-    def report(self, status: RunStatus, spent: Compute, reason: str | None = None) -> None:
-        if not self.rank.leads:
-            return
-        self.attempt.check()
-        ended = self.monitor.verdict
-        state = RunState(
-            status=status,
-            attempt=self.attempt.number,
-            host=socket.gethostname(),
-            pid=self.rank.pid,
-            job_id=self.job_id,
-            step=self.step,
-            compute=spent,
-            reward=self.reward,
-            reason=reason,
-            updated=time.time(),
-            warnings=self.monitor.standing,
-            diverged_by=ended.rule if status == "diverged" and ended is not None else None,
-        )
-        write_state(self.run, state)
-        self.reported = time.monotonic()
-
-    def outcome(self) -> tuple[RunStatus, str | None]:
-        """How an attempt that left by itself has ended, and why."""
-        ended = self.monitor.verdict
-        if ended is not None:
-            return "diverged", f"{ended.rule} at step {ended.step}: {ended.message}"
-        return ("interrupted", self.stop.reason) if self.stop.reason else ("finished", None)
-
-    def record_due(self, spent: Compute) -> bool:
-        """Whether this step is the first to reach a milestone or a point of the log-spaced grid.
-
-        The grid is in FLOPs and independent of budgets: extending a run changes no record.
-        """
-        if self.step == 0:
-            return True
-        per_decade = self.spec.evaluation.records_per_decade
-        if _grid_points(spent, per_decade) > _grid_points(self.previous, per_decade):
-            return True
-        return any(
-            spent.has_reached(budget, self.unit)
-            and not self.previous.has_reached(budget, self.unit)
-            for budget in self.milestones
-        )
-
-
-def _grid_points(spent: Compute, per_decade: int) -> int:
-    """How many points 10^(k / per_decade) FLOPs, k = 0, 1, ..., the run has reached."""
-    count = 0
-    while spent.has_reached(10 ** (count / per_decade), "flops"):
-        count += 1
-    return count
 
 
 @contextmanager
@@ -233,7 +111,7 @@ def _spec_of(run: RunPaths) -> RunSpec:
 
 def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec) -> str:
     """Train in one process a device; this one passes signals on and speaks for them."""
-    stop = _StopRequest()
+    stop = StopRequest()
     stop.install()
     document = {**asdict(job), "attempt": attempt.number, "pid": os.getpid()}
     words = ["-m", "isosweep.worker", json.dumps(document)]
@@ -270,7 +148,7 @@ def main(text: str) -> None:
 
 
 def _attempt(job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank) -> str:
-    stop = _StopRequest()
+    stop = StopRequest()
     stop.install()
     if spec.device == "cpu":
         # More threads than cores slow tiny models by an order of magnitude.
@@ -280,7 +158,7 @@ def _attempt(job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank) -> str:
     state = read_json(start.checkpoint / CHECKPOINT_HEALTH) if start.checkpoint else None
     monitor = HealthMonitor(job.health, spec.problems_per_batch, state)
     job_id = os.environ.get("SLURM_JOB_ID")
-    session = _Session(run, spec, attempt, job.milestones, job.unit, job_id, stop, monitor, rank)
+    session = Session(run, spec, attempt, job.milestones, job.unit, job_id, stop, monitor, rank)
     session.step = start.step
     spent = Compute()
     try:
@@ -304,7 +182,7 @@ def _last_compute(run: RunPaths) -> Compute:
     return records[-1].compute if records else Compute()
 
 
-def _train(session: _Session, start: ResumePoint) -> Compute:
+def _train(session: Session, start: ResumePoint) -> Compute:
     session.report("running", _last_compute(session.run))
     directory = weights(session.spec.model)
     # The training stack is imported here, after the thread count is set.
@@ -437,7 +315,7 @@ def _train(session: _Session, start: ResumePoint) -> Compute:
     return ledger.spent
 
 
-def _drop_older_checkpoints(session: _Session) -> None:
+def _drop_older_checkpoints(session: Session) -> None:
     """Remove earlier attempts' checkpoints once this attempt has a complete one of its own."""
     number = session.attempt.number
     if complete_checkpoints(session.run.attempt_checkpoints(number)):
