@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,8 @@ TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 RUN = (
     *(*SMALL, *TWO, "grid.num_generations=[4]", "budget=[5e9,1e10]", "tracking=none"),
     *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
+    *("task.num_train_problems=128", "task.difficulty=[0,0.9]"),
+    *("difficulty.max_problems=300", "difficulty.samples_per_problem=4"),
 )
 
 
@@ -91,13 +94,14 @@ def test_the_plan_is_the_same_arithmetic() -> None:
 
 def test_a_sweep_of_two_processes_a_run_survives_a_kill(tmp_path: Path) -> None:
     (tmp_path / "straight").mkdir()
+    isosweep("mode=difficulty", *RUN, cwd=tmp_path / "straight")
+    shutil.copytree(tmp_path / "straight", tmp_path / "killed")
     isosweep(*RUN, cwd=tmp_path / "straight")
     (straight,) = runs(tmp_path / "straight")
     records = read_records(straight.records).records
     assert records[-1].compute.flops == pytest.approx(1e10, rel=0.1)
     assert all(len(record.successes) == 32 for record in records)
     killed = tmp_path / "killed"
-    killed.mkdir()
     process = subprocess.Popen([sys.executable, "-m", "isosweep", *RUN], cwd=killed)
     run: RunPaths = _wait_until_some_run_trains(killed)
     state = read_state(run)
