@@ -85,6 +85,28 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
     ]
 
 
+def test_what_is_trained_on_is_booked_and_not_what_waits(tmp_path: Path) -> None:
+    trainer = trainer_of(spec(LAG), tmp_path, LAG + 3)
+    booked: list[list[int]] = []
+    trained: list[list[int]] = []
+    book, generate = trainer._ledger.trained, trainer._generate_and_score_completions
+
+    def listen(prompts: list[int], completions: list[int]) -> None:
+        booked.append(sorted(completions))
+        book(prompts, completions)
+
+    def prepare(inputs: Any) -> Any:
+        batch = generate(inputs)
+        trained.append(sorted(batch["completion_mask"].sum(1).tolist()))
+        return batch
+
+    trainer._ledger.trained, trainer._generate_and_score_completions = listen, prepare
+    trainer.train()
+    assert booked == trained
+    assert booked[0] == booked[LAG]
+    assert booked[LAG] != booked[LAG + 1]
+
+
 def test_a_resumed_run_trains_on_what_was_waiting(tmp_path: Path) -> None:
     import torch
 
