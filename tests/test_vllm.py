@@ -159,7 +159,7 @@ def test_a_real_server_is_asked_whether_weights_can_be_sent_to_it(server: str) -
 
 
 def spec() -> RunSpec:
-    config = make_config("generation=vllm", "task.num_eval_problems=8", "task.levels=[4,6]")
+    config = make_config("generation=vllm", "task.num_eval_problems=8", "task.sort.levels=[4,6]")
     return run_spec(config, num_generations=4, problems_per_batch=4, seed=3, micro_batch=16)
 
 
