@@ -18,7 +18,7 @@ from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.compute import Compute
 from isosweep.files import write_json
-from isosweep.lag import lagged
+from isosweep.lag import LaggedGRPOTrainer
 from isosweep.ledger import Ledger
 from isosweep.paths import CHECKPOINT_PROGRESS
 from isosweep.spec import RunSpec
@@ -32,7 +32,7 @@ from isosweep.vllm_backend import vllm_arguments, vllm_engine
 # the share of groups without spread is logged beside it.
 _METRICS = {
     "rewards/correctness/mean": "reward",
-    "reward_std": "reward_std",
+    "rewards/correctness/std": "reward_std",
     "loss": "loss",
     "grad_norm": "grad_norm",
     "entropy": "entropy",
@@ -270,8 +270,9 @@ def make_trainer(
     tokens = [prompt_tokens(tokenizer, problem) for problem in problems]
     heldout = [prompt_tokens(tokenizer, problem) for problem in heldout_problems(spec.task)]
     longest = max(map(len, [*tokens, *heldout]))
+    kind = LaggedGRPOTrainer if spec.recipe.rollout_lag else CountedGRPOTrainer
     with vllm_engine(spec):
-        trainer: CountedGRPOTrainer = lagged(CountedGRPOTrainer, spec.recipe.rollout_lag)(
+        trainer = kind(
             spec,
             ledger,
             stream,

@@ -76,10 +76,8 @@ def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
     slurm = config.launcher.slurm
     short = config.launcher.name == "slurm" and 0 < slurm.gpus_per_node < devices
     if config.hardware.device == "cuda" and short:
-        found.append(
-            (f"{devices} GPUs in what each job asks for, which is {slurm.gpus_per_node}",
-             f"set launcher.slurm.gpus_per_node={devices}")
-        )  # fmt: skip
+        what = f"{devices} GPUs in what each job asks for, which is {slurm.gpus_per_node}"
+        found.append((what, f"set launcher.slurm.gpus_per_node={devices}"))
     local = config.launcher.name == "local" and config.hardware.device == "cuda"
     if local and 0 < visible_gpus() < devices:
         what = f"{devices} GPUs on this machine, which shows {visible_gpus()}"

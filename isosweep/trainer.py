@@ -67,8 +67,8 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._questions = questions
         self._tokens_of = {question.text: list(question.tokens) for question in questions}
         super().__init__(**options)
-        # Rollouts that `_generate` is to return instead of sampling: those that a filter chose.
-        self._chosen: tuple[Any, ...] | None = None
+        # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
+        self._chosen: tuple[tuple[Any, ...], Any] | None = None
         self._scores = torch.empty(0)
         # Tokens of prompt and completion of this process's rollouts.
         self._lengths: list[tuple[int, int]] = []
@@ -108,12 +108,13 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._weigh(output)
         output["lengths"] = torch.tensor(self._lengths, device=output["advantages"].device)
         self._ledger.scored(*self._all_lengths(output))
-        self._book(output)
-        return output
-
-    def _book(self, batch: dict[str, Any]) -> None:
-        """Tells the ledger of the batch that the coming updates are made with."""
+        batch = self._due(output)
         self._ledger.trained(*self._all_lengths(batch))
+        return batch
+
+    def _due(self, fresh: dict[str, Any]) -> dict[str, Any]:
+        """The batch that the coming updates are made with, now that `fresh` was sampled."""
+        return fresh
 
     def _all_lengths(self, batch: dict[str, Any]) -> tuple[list[int], list[int]]:
         """Tokens of prompts and of completions, of all processes."""
@@ -153,21 +154,22 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         start = self.accelerator.process_index * local
         output["advantages"] = output["advantages"] * weights[start : start + local]
 
-    def _informative(self, count: int) -> tuple[list[int], tuple[Any, ...]]:
+    def _informative(self, count: int) -> tuple[list[int], tuple[tuple[Any, ...], Any]]:
         """Dynamic sampling (DAPO, arXiv 2503.14476): draw until B groups have varied scores.
 
         After `recipe.max_draws` batches the rest is filled with groups that have not. Returns the
-        problems and this process's rollouts of them, in the form of `_generate`.
+        problems, and as `_generate` and `_calculate_rewards` do: this process's rollouts of them,
+        and the rewards of all (n x B, reward functions).
         """
         recipe, n, B = self._spec.recipe, self.num_generations, self._spec.problems_per_batch
-        good: list[tuple[int, list[Any]]] = []
-        spare: list[tuple[int, list[Any]]] = []
+        good: list[tuple[int, list[Any], Any]] = []
+        spare: list[tuple[int, list[Any], Any]] = []
         for _ in range(recipe.max_draws):
             problems = self._stream.draw(B)
             rows = self._rows(problems, count)
             texts = [row["prompt"] for row in rows]
             prompt_ids, completion_ids, masks, completions, logprobs, *_ = self._generate(texts)
-            scores = self._calculate_rewards(rows, texts, completions, completion_ids)
+            rewards = self._calculate_rewards(rows, texts, completions, completion_ids)
             self._retire(problems)
             empty = [None] * count
             local = zip(
@@ -175,14 +177,15 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 strict=True,
             )  # fmt: skip
             rollouts = gather_object(list(local))
-            for index, teaches in enumerate(varied(scores[:, 0].view(-1, n)).tolist()):
-                group = problems[index], rollouts[index * n : (index + 1) * n]
+            for index, teaches in enumerate(varied(self._scores.view(-1, n)).tolist()):
+                own = slice(index * n, (index + 1) * n)
+                group = problems[index], rollouts[own], rewards[own]
                 (good if teaches else spare).append(group)
             if len(good) >= B:
                 break
         chosen = (good + spare)[:B]
         start = self.accelerator.process_index * count
-        flat = [rollout for _, group in chosen for rollout in group][start : start + count]
+        flat = [rollout for _, group, _ in chosen for rollout in group][start : start + count]
         prompt_ids, completion_ids, masks, completions, logprobs = map(
             list, zip(*flat, strict=True)
         )
@@ -191,15 +194,19 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         logprobs = None if logprobs[0] is None else logprobs
         generated: tuple[Any, ...]
         generated = prompt_ids, completion_ids, masks, completions, logprobs, {}, None, []
-        return [problem for problem, _ in chosen], generated
+        rewards = torch.cat([rewards for *_, rewards in chosen])
+        return [problem for problem, *_ in chosen], (generated, rewards)
 
     def _calculate_rewards(self, *arguments: Any) -> Any:
+        if self._chosen is not None:
+            rewards = self._chosen[1]
+            self._scores = rewards[:, 0]
+            return rewards
         with self._ledger.timing("reward"):
             rewards = super()._calculate_rewards(*arguments)
         self._scores = rewards[:, 0]
         share = 1 - varied(self._scores.view(-1, self.num_generations)).float().mean()
-        if self._chosen is None:
-            self._metrics["train"]["zero_variance_share"].append(share.item())
+        self._metrics["train"]["zero_variance_share"].append(share.item())
         return rewards
 
     def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
@@ -207,7 +214,7 @@ class CountedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate(self, prompts: list[str]) -> tuple[Any, ...]:
         if self._chosen is not None:
-            return self._chosen
+            return self._chosen[0]
         self._forced: list[list[int]] | None = None
         # Of interrupted rollouts: tokens read again, of the phrase, and sampled after it; and of
         # every rollout how many of its tokens came later than an interruption.

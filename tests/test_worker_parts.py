@@ -77,6 +77,24 @@ def test_evaluation_leaves_randomness_mode_and_parameters_alone() -> None:
     assert all(0 <= count <= 4 for count in first.successes)
 
 
+def test_each_process_samples_its_share_with_noise_of_its_own() -> None:
+    from isosweep.evaluate import Evaluator
+    from isosweep.grpo import load_policy
+    from isosweep.tasks import heldout_problems
+
+    model, tokenizer = load_policy(spec(), weights(spec().model))
+    problems = heldout_problems(spec().task)
+    # The same problems for both: what differs is the noise.
+    shares = [
+        Evaluator(spec(), tokenizer, problems=[*problems, *problems], rank=rank, ranks=2)(model)
+        for rank in range(2)
+    ]
+    whole = Evaluator(spec(), tokenizer)(model)
+    assert shares[0].successes == whole.successes
+    assert len(shares[1].successes) == len(whole.successes)
+    assert shares[1].successes != whole.successes
+
+
 def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
     from transformers import TrainerControl, TrainerState
 
