@@ -14,7 +14,7 @@ test: setup  ## Run the test suite.
 	$(BIN)/python -m pytest $(TESTS)
 
 test-vllm: $(VENV)-vllm/.done  ## Train through vLLM on a CPU, in an environment of its own.
-	$(VENV)-vllm/bin/python -m pytest -p no:hypothesispytest -m vllm tests/test_vllm.py
+	$(VENV)-vllm/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py
 
 lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .

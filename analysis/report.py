@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from isosweep import __version__
-from isosweep.analysis.drawing_files import write_figure
-from isosweep.analysis.findings import Findings, find
-from isosweep.analysis.fits import Fit
-from isosweep.analysis.frontier import Frontier
-from isosweep.analysis.load import SweepData, load_view
-from isosweep.analysis.page import render_page
-from isosweep.analysis.plots import Figures, describe_figures
-from isosweep.analysis.saturation import Saturation, Verdict
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.all import Figures, describe_figures
+from isosweep.analysis.figures.draw_matplotlib import write_figure
+from isosweep.analysis.load import load_view
+from isosweep.analysis.pages.report import render_page
+from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.analysis.statistics.fits import Fit
+from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.saturation import Saturation, Verdict
 from isosweep.analysis.summary import base_reward, summarise
 from isosweep.analysis.tables import all_tables, to_csv
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import JsonObject, write_json, write_text
-from isosweep.paths import SweepPaths
-from isosweep.settings import AnalysisConfig
+from isosweep.store.paths import SweepPaths
 
 # 2: the reward surface, laws of n*(C), asymptotes over seeds.
 ANALYSIS_VERSION = 2

@@ -2,11 +2,11 @@
 
 import math
 
-from isosweep.analysis.findings import Findings
-from isosweep.analysis.frontier import BudgetFrontier, Choice
-from isosweep.analysis.load import SweepData
-from isosweep.analysis.plots_axes import amount
-from isosweep.analysis.saturation import Saturation
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.axes import amount
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice
+from isosweep.analysis.statistics.saturation import Saturation
 
 
 def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:

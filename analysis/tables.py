@@ -5,9 +5,9 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
-from isosweep.analysis.findings import Findings
-from isosweep.analysis.fits import Estimate
-from isosweep.analysis.load import SweepData
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.fits import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 from hydra import compose, initialize_config_dir
 
-from isosweep.analysis.power import Power, measure_power
-from isosweep.config import config_directory, from_hydra
-from isosweep.plan import make_plan
-from isosweep.settings import WORLDS, AnalysisConfig
-from isosweep.simulator import worlds
+from isosweep.analysis.simulation.power import Power, measure_power
+from isosweep.analysis.simulation.worlds import worlds
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.simulation import WORLDS
+from isosweep.plan.make import make_plan
 
 DESIGNS = {"strong": ("1e18:1e21:10", 16, 1024), "modest": ("1e18:1e20:5", 4, 256)}
 

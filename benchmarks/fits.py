@@ -20,10 +20,10 @@ import numpy as np
 from hydra import compose, initialize_config_dir
 from scipy.optimize import OptimizeWarning, curve_fit
 
-from isosweep.analysis.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
-from isosweep.config import config_directory, from_hydra
-from isosweep.plan import make_plan
-from isosweep.simulator import simulate_records, worlds
+from isosweep.analysis.simulation.worlds import simulate_records, worlds
+from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.plan.make import make_plan
 
 RUNS, SAMPLES, PROBLEMS, K = 200, 1000, 256, 8
 LOOPED, GRIDDED = 1000, 6

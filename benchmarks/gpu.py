@@ -25,15 +25,16 @@ from typing import Any
 import numpy as np
 from hydra import compose, initialize_config_dir
 
-from isosweep.candidates import enumerate_candidates
-from isosweep.config import SweepConfig, config_directory, from_hydra
-from isosweep.flops import rollout_flops
-from isosweep.plan import run_specs
-from isosweep.resources import HardwareConfig
-from isosweep.settings import ModelConfig
-from isosweep.spec import RunSpec, passes_of
-from isosweep.timing import generation_seconds
-from isosweep.tiny import character_tokenizer
+from isosweep.config.hardware import HardwareConfig
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.model import ModelConfig
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.flops import rollout_flops
+from isosweep.costs.timing import generation_seconds
+from isosweep.models.builtin import character_tokenizer
+from isosweep.plan.candidates import enumerate_candidates
+from isosweep.plan.make import run_specs
+from isosweep.plan.spec import RunSpec, passes_of
 
 N, B = 8, 8
 BACKENDS = ("transformers", "vllm")
@@ -108,8 +109,8 @@ def measure(spec: RunSpec, steps: int) -> Measured:
     import torch
     from transformers import TrainerCallback
 
-    from isosweep.grpo import load_policy, make_stream, make_trainer
-    from isosweep.ledger import Ledger
+    from isosweep.training.grpo import load_policy, make_stream, make_trainer
+    from isosweep.training.ledger import Ledger
 
     cuda = torch.cuda.is_available()
 

@@ -31,15 +31,15 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 
-from isosweep.config import config_directory, from_hydra
+from isosweep.config.health import HealthConfig
+from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.files import write_json
-from isosweep.health import HealthConfig
-from isosweep.models import weights
-from isosweep.paths import RunPaths
-from isosweep.plan import run_specs
-from isosweep.spec import RunSpec
+from isosweep.models.weights import weights
+from isosweep.plan.make import run_specs
+from isosweep.plan.spec import RunSpec
+from isosweep.store.paths import RunPaths
 from isosweep.tasks import scores, training_problems
-from isosweep.worker import run_attempt
+from isosweep.training.worker import run_attempt
 
 PROBLEMS_PER_BATCH = 8
 LITTLE_EVALUATION = (

@@ -2,21 +2,20 @@
 
 import errno
 import sys
-from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
 from rich.console import Console
 
-from isosweep.config import SweepConfig, from_hydra
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
-from isosweep.sweep import INTERRUPTED, check, execute
+from isosweep.modes.run import INTERRUPTED, check, execute
 
-_CONFIG = str(Path(__file__).resolve().parent / "conf")
 _jobs: list[SweepConfig] = []
 
 
-@hydra.main(version_base="1.3", config_path=_CONFIG, config_name="config")
+@hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
 def _collect(composed: DictConfig) -> None:
     """Hydra only composes: a bad last job of a multirun is told before the first one starts."""
     try:

@@ -1,6 +1,5 @@
 """Runs as processes of this machine, through submitit's local executor."""
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,15 +52,3 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def visible_gpus() -> int:
-    """GPUs of this machine that runs may use; 0 without importing torch where there are none."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([device for device in visible.split(",") if device.strip()])
-    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from isosweep.compute import BudgetUnit
-from isosweep.health import HealthConfig
-from isosweep.paths import RunPaths
-from isosweep.plan import PlannedRun
-from isosweep.state import RunState, mark, read_state
-from isosweep.worker import TrainRun
+from isosweep.config.health import HealthConfig
+from isosweep.plan.cells import PlannedRun
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import RunState, mark, read_state
+from isosweep.training.worker import TrainRun
 
 _POLL_S = 0.25
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from submitit import SlurmExecutor
 
+from isosweep.config.launcher import SlurmConfig
 from isosweep.errors import PreflightError
-from isosweep.resources import SlurmConfig
 
 
 def executor_parameters(config: SlurmConfig, name: str) -> dict[str, Any]:

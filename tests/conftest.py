@@ -13,7 +13,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hydra import compose, initialize_config_dir
 
-from isosweep.config import SweepConfig, config_directory, from_hydra
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.sweep import SweepConfig
 
 # A sweep small enough for a test: a second or two of training a run.
 SMALL = (

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from isosweep.task_settings import TaskConfig
+from isosweep.config.task import TaskConfig
 from isosweep.tasks.problem import Pool, Problem, ProblemSets, require_disjoint, split
 
 __all__ = [

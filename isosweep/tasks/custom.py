@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from isosweep.config.task import CustomConfig, TaskConfig
 from isosweep.errors import SettingError
-from isosweep.task_settings import CustomConfig, TaskConfig
 from isosweep.tasks.problem import Distinct, Pool, Problem, in_template, shuffled
 
 _SIGNATURE = "a function that returns (problems, score), as docs/tasks.md describes"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from isosweep.config.rules import closest
+from isosweep.config.task import MathConfig, TaskConfig
 from isosweep.errors import SettingError
-from isosweep.settings import closest
-from isosweep.task_settings import MathConfig, TaskConfig
 from isosweep.tasks.checking import ask_all
 from isosweep.tasks.problem import (
     Distinct,

@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.task_settings import TaskConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from isosweep.config.rules import one_of
+from isosweep.config.task import ReasoningGymConfig, TaskConfig
 from isosweep.errors import SettingError
-from isosweep.settings import one_of
-from isosweep.task_settings import ReasoningGymConfig, TaskConfig
 from isosweep.tasks.checking import ask_all
 from isosweep.tasks.problem import (
     Distinct,

@@ -1,25 +1,13 @@
 """Rows of a task's data: a JSON lines or Parquet file, or a Hugging Face dataset."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from isosweep.config.data_files import UNREADABLE, file_sha256
+from isosweep.config.task import MathConfig
 from isosweep.errors import SettingError
-from isosweep.task_settings import MathConfig
-
-_READABLE = "task.math.path=FILE that is there and can be read"
-
-
-def file_sha256(path: str) -> str:
-    """Sha256 of the file at `path`. Raises SettingError where it cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        rule = f"cannot be read ({error.strerror})"
-        raise SettingError("task.math.path", path, rule, _READABLE) from None
 
 
 def require_unchanged(config: MathConfig) -> None:
@@ -59,7 +47,7 @@ def _json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     raise ValueError("not a JSON object")
             except ValueError as error:
                 rule = f"row {number} cannot be read: {error}"
-                raise SettingError("task.math.path", path, rule, _READABLE) from None
+                raise SettingError("task.math.path", path, rule, UNREADABLE) from None
             yield number, row
 
 
@@ -73,7 +61,7 @@ def _parquet(path: str) -> Iterator[dict[str, Any]]:
                 yield from batch.to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         rule = f"is no Parquet file that can be read: {str(error).splitlines()[0]}"
-        raise SettingError("task.math.path", path, rule, _READABLE) from None
+        raise SettingError("task.math.path", path, rule, UNREADABLE) from None
 
 
 def _dataset(config: MathConfig) -> Iterator[dict[str, Any]]:

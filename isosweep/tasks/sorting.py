@@ -4,7 +4,7 @@ import hashlib
 import random
 import re
 
-from isosweep.task_settings import SortConfig, TaskConfig
+from isosweep.config.task import SortConfig, TaskConfig
 from isosweep.tasks.problem import Pool, Problem
 
 # Problems fall by hash into 16 buckets: a quarter is for tasks, the rest for the warm start of

@@ -1,9 +1,9 @@
 """What a run's folder keeps of its problems, so that a later attempt cannot meet others."""
 
+from isosweep.config.task import TaskConfig
 from isosweep.errors import RecordError
 from isosweep.files import read_json, write_json
-from isosweep.paths import RunPaths
-from isosweep.task_settings import TaskConfig
+from isosweep.store.paths import RunPaths
 from isosweep.tasks import problem_sets, problems_digest
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from isosweep.compute import Compute
 from isosweep.files import write_json
-from isosweep.paths import SweepPaths
-from isosweep.plan import Cell, Plan, PlannedRun, Rejection
-from isosweep.records import AttemptStart, Record, append_attempt, append_record
+from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 
 NUM_PROBLEMS = 256
 SAMPLES = 8

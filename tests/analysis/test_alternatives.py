@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from isosweep.analysis.fits import FitStatus, fit_curves
-from isosweep.analysis.load import Curve
+from isosweep.analysis.curves import Curve
+from isosweep.analysis.statistics.fits import FitStatus, fit_curves
 from tests.analysis.sweeps import make_plan
 
 RUN = make_plan(generations=(2,), seeds=(0,)).runs[0]

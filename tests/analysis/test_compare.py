@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.compare import Entry, compare
-from isosweep.analysis.findings import find
 from isosweep.analysis.load import simulated_sweep
+from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
+from isosweep.analysis.statistics.compare import Entry, compare
+from isosweep.analysis.statistics.findings import find
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
-from isosweep.plan import Plan, make_plan
-from isosweep.settings import AnalysisConfig
-from isosweep.simulator import World, simulate_records, worlds
+from isosweep.plan.cells import Plan
+from isosweep.plan.make import make_plan
 from tests.analysis.sweeps import peaked, write_sweep
 from tests.conftest import isosweep, make_config
 

@@ -7,18 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.colors import DARK, GRID, GROUND, contrast
-from isosweep.analysis.dark import dark
-from isosweep.analysis.drawing_files import write_figure
-from isosweep.analysis.drawing_plotly import to_plotly
-from isosweep.analysis.figure import Axis, Figure, Series
-from isosweep.analysis.findings import Findings, find
-from isosweep.analysis.load import SweepData, load_sweep
-from isosweep.analysis.plots import describe_figures
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.all import describe_figures
+from isosweep.analysis.figures.colors import DARK, GRID, GROUND, contrast
+from isosweep.analysis.figures.dark import dark
+from isosweep.analysis.figures.description import Axis, Figure, Series
+from isosweep.analysis.figures.draw_matplotlib import write_figure
+from isosweep.analysis.figures.draw_plotly import to_plotly
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
-from isosweep.paths import SweepPaths
-from isosweep.records import AttemptStart, append_attempt, append_record
-from isosweep.settings import AnalysisConfig
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import AttemptStart, append_attempt, append_record
 from tests.analysis.sweeps import (
     BUDGETS,
     SAMPLES,

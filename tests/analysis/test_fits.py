@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from isosweep.analysis.fits import Fit, FitStatus, fit_curves, sigmoid
-from isosweep.analysis.load import Curve
+from isosweep.analysis.curves import Curve
+from isosweep.analysis.statistics.fits import Fit, FitStatus, fit_curves, sigmoid
 from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES, make_plan
 
 TRUE = {"asymptote": 0.85, "midpoint": 1e7, "exponent": 1.2}

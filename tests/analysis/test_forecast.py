@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.forecast import MIN_RECORDS, forecast
-from isosweep.analysis.load import FloatArray, simulated_sweep
-from isosweep.analysis.validation import leave_last_budget_out
-from isosweep.simulator import simulate_records, worlds
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.load import simulated_sweep
+from isosweep.analysis.simulation.worlds import simulate_records, worlds
+from isosweep.analysis.statistics.forecast import MIN_RECORDS, forecast
+from isosweep.analysis.statistics.validation import leave_last_budget_out
 from tests.analysis.sweeps import make_plan
 
 COMPUTE = np.exp(np.linspace(math.log(1e8), math.log(1e10), 30))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isosweep.analysis.laws import Laws, _explore, weigh_laws
+from isosweep.analysis.statistics.laws import Laws, _explore, weigh_laws
 
 BUDGETS = tuple(float(c) for c in np.geomspace(1e18, 1e21, 10))
 T = np.linspace(0, 1, 10)

@@ -7,15 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.load import load_sweep, load_view, rescored
-from isosweep.analysis.page_tables import missing_runs
-from isosweep.analysis.views import other_views
+from isosweep.analysis.curves import rescored
+from isosweep.analysis.load import load_sweep, load_view
+from isosweep.analysis.pages.tables import missing_runs
+from isosweep.analysis.statistics.views import other_views
 from isosweep.compute import Compute
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
-from isosweep.health import HealthWarning
-from isosweep.records import AttemptStart, Record, append_attempt, append_record, append_warning
-from isosweep.settings import AnalysisConfig
+from isosweep.store.records import (
+    AttemptStart,
+    Record,
+    append_attempt,
+    append_record,
+    append_warning,
+)
+from isosweep.store.warnings import HealthWarning
 from tests.analysis.sweeps import (
     BUDGETS,
     COST,

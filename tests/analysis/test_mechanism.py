@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.frontier import fit_frontier
 from isosweep.analysis.load import load_sweep, simulated_sweep
-from isosweep.analysis.mechanism import gains_by_rate, problem_changes
+from isosweep.analysis.simulation.worlds import simulate_records, worlds
+from isosweep.analysis.statistics.frontier import fit_frontier
+from isosweep.analysis.statistics.mechanism import gains_by_rate, problem_changes
 from isosweep.compute import Compute
-from isosweep.records import Record
-from isosweep.simulator import simulate_records, worlds
+from isosweep.store.records import Record
 from tests.analysis.sweeps import BUDGETS, make_plan, paths_in, write_plan
 
 K = 8

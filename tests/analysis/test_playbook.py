@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.judgement import judge
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.playbook import fit_playbook, record_breaking
-from isosweep.settings import AnalysisConfig
+from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.playbook import fit_playbook, record_breaking
+from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import BUDGETS, make_plan, write_sweep
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.power import Power, measure_power
-from isosweep.plan import make_plan
-from isosweep.settings import AnalysisConfig
-from isosweep.simulator import worlds
+from isosweep.analysis.simulation.power import Power, measure_power
+from isosweep.analysis.simulation.worlds import worlds
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.plan.make import make_plan
 from tests.conftest import isosweep, make_config
 
 PLAN = make_plan(

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.analysis.findings import Findings, find
-from isosweep.analysis.load import SweepData, load_sweep
-from isosweep.analysis.recommend import recommend, supported_factor
-from isosweep.analysis.validation import Validation
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.analysis.statistics.recommend import recommend, supported_factor
+from isosweep.analysis.statistics.validation import Validation
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
-from isosweep.settings import AnalysisConfig
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked, write_sweep
 from tests.conftest import isosweep, make_config
 

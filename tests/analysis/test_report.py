@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
 
-from isosweep.analysis.findings import find
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse, fits_document, fits_schema
+from isosweep.analysis.statistics.findings import find
 from isosweep.compute import has_reached
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError
 from isosweep.files import write_json
-from isosweep.paths import SweepPaths
-from isosweep.plan import Rejection
-from isosweep.records import AttemptStart, append_attempt, append_record
-from isosweep.settings import AnalysisConfig
+from isosweep.plan.cells import Rejection
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import AttemptStart, append_attempt, append_record
 from tests.analysis.sweeps import (
     BASE,
     BUDGETS,

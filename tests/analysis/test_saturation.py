@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis import judgement
-from isosweep.analysis.frontier import fit_frontier
-from isosweep.analysis.load import CellReading, load_sweep
-from isosweep.analysis.saturation import Saturation, find_saturation
-from isosweep.analysis.surface import fit_surface, gather_means
-from isosweep.settings import AnalysisConfig
+from isosweep.analysis.curves import CellReading
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.statistics import judgement
+from isosweep.analysis.statistics.frontier import fit_frontier
+from isosweep.analysis.statistics.saturation import Saturation, find_saturation
+from isosweep.analysis.statistics.surface import fit_surface, gather_means
+from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked, write_sweep
 
 FIRST = BUDGETS[0]

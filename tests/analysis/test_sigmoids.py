@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import curve_fit
 
-from isosweep.analysis.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
+from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
 
 BASE = 0.3
 LOGS = np.linspace(np.log(1e8), np.log(1e11), 20)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.findings import find
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.saturation import Verdict
+from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.saturation import Verdict
 from isosweep.analysis.summary import summarise
-from isosweep.settings import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import (
     BUDGETS,
     RewardAt,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from isosweep.analysis.load import CellReading
-from isosweep.analysis.surface import Means, fit_surface, gather_means
-from isosweep.plan import Plan
+from isosweep.analysis.curves import CellReading
+from isosweep.analysis.statistics.surface import Means, fit_surface, gather_means
+from isosweep.plan.cells import Plan
 from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked
 
 

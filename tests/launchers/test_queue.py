@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from isosweep.compute import Compute
-from isosweep.health import HealthConfig
+from isosweep.config.health import HealthConfig
 from isosweep.launchers.queue import RunQueue
-from isosweep.paths import RunPaths
-from isosweep.plan import PlannedRun, make_plan
-from isosweep.state import RunState, RunStatus, claim_attempt, mark, read_state, write_state
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.make import make_plan
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import RunState, RunStatus, claim_attempt, mark, read_state, write_state
 from tests.conftest import make_config
 
 PLAN = make_plan(make_config("budget=1e10", "grid.seeds=[0]", "grid.tolerance=0.1"))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.paths import RunPaths
-from isosweep.records import read_records
-from isosweep.state import read_state
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
+from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.train]

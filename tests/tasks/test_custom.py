@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.task_settings import TaskConfig
 from isosweep.tasks import heldout_problems, problem_sets, scores, training_problems
 from tests.conftest import make_config
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from isosweep.config import variants
+from isosweep.config.task import TaskConfig
+from isosweep.difficulty.variants import variants
 from isosweep.errors import RecordError, SettingError
-from isosweep.paths import RunPaths
-from isosweep.task_settings import TaskConfig
+from isosweep.store.paths import RunPaths
 from isosweep.tasks import (
     heldout_problems,
     problem_sets,
@@ -194,7 +194,7 @@ def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked
 
 
 def test_the_data_belong_to_a_runs_identity_and_their_place_does_not(tmp_path: Path) -> None:
-    from isosweep.spec import run_spec
+    from isosweep.plan.spec import run_spec
 
     def run_id(path: Path) -> str:
         config = make_config(*math_overrides(path))

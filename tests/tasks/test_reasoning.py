@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.task_settings import TaskConfig
 from isosweep.tasks import is_success, problem_sets, problems_digest, scores, training_problems
 from tests.conftest import make_config
 

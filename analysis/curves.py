@@ -1,0 +1,258 @@
+"""Curves of runs, readings of cells: what an analysis works on, without files."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.compute import BudgetUnit, sits_at
+from isosweep.files import JsonObject
+from isosweep.heldout import scored
+from isosweep.plan.cells import Cell, Plan, PlannedRun
+from isosweep.store.records import Record
+from isosweep.store.warnings import HealthWarning
+
+Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
+
+# A run has collapsed if it ends having lost for good this share of its best gain, and by more than
+# this many errors of evaluation.
+_COLLAPSED, _CERTAIN = 0.5, 6.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """Held-out evaluations of one run, by step; empty arrays for a run that left no records.
+
+    `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
+    metric chosen, avg@k by default): (records,).
+    `successes`: (records, problems), how many of `samples_per_problem` completions were right.
+    `status` and `status_reason` are what the run last reported of itself, `warnings` the health
+    rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
+    which on the run never again has half of its best gain; None if it holds on.
+    """
+
+    run: PlannedRun
+    steps: IntArray
+    generations: IntArray
+    compute: FloatArray
+    flops: FloatArray
+    reward: FloatArray
+    successes: IntArray
+    samples_per_problem: int
+    status: str | None
+    status_reason: str | None
+    warnings: tuple[HealthWarning, ...] = ()
+    diverged_by: str | None = None
+    collapsed_at: int | None = None
+
+    def until_collapse(self) -> "Curve":
+        """The curve without the records from its collapse on."""
+        if self.collapsed_at is None:
+            return self
+        names = ("steps", "generations", "compute", "flops", "reward", "successes")
+        kept = {name: getattr(self, name)[: self.collapsed_at] for name in names}
+        return replace(self, **kept, collapsed_at=None)
+
+    @property
+    def base_reward(self) -> float | None:
+        """Reward before training, from the record at step 0."""
+        return float(self.reward[0]) if self.steps.size and self.steps[0] == 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellReading:
+    """A cell's held-out reward.
+
+    `measured_compute`, in the budget's unit, is the compute of the record nearest to the budget;
+    both it and `reward` are None when the run has not come that far (and never will, if it has
+    `diverged`), or had collapsed by then.
+    """
+
+    cell: Cell
+    reward: float | None
+    measured_compute: float | None
+    reading: Reading
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SweepData:
+    """A sweep as its files tell it. `problems`: lines and files that could not be used."""
+
+    plan: Plan
+    plan_document: JsonObject
+    config_document: JsonObject
+    curves: tuple[Curve, ...]
+    readings: tuple[CellReading, ...]
+    problems: tuple[str, ...]
+    metric: str = "avg"
+
+
+def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: BudgetUnit) -> Plan:
+    """The plan with every budget in `unit`: what the runs had spent of it at that budget.
+
+    `curves` are in the plan's unit, `moved` in `unit`. A budget becomes the geometric mean over
+    runs, so that (n, B) which need more of `unit` for the same budget are read off earlier.
+    """
+    known: dict[float, list[float]] = {}
+    for before, after in zip(curves, moved, strict=True):
+        past = (before.compute > 0) & (after.compute > 0)
+        for budget in plan.budgets:
+            if past.any() and before.compute[past][-1] * 1.05 >= budget >= before.compute[past][0]:
+                at = np.log(before.compute[past]), np.log(after.compute[past])
+                known.setdefault(budget, []).append(float(np.interp(math.log(budget), *at)))
+    budgets = {budget: math.exp(float(np.mean(logs))) for budget, logs in known.items()}
+
+    def move(run: PlannedRun) -> PlannedRun:
+        return replace(run, milestones=tuple(budgets[b] for b in run.milestones if b in budgets))
+
+    return replace(
+        plan,
+        budget_unit=unit,
+        budgets=tuple(budgets[budget] for budget in sorted(budgets)),
+        cells=tuple(
+            replace(cell, budget=budgets[cell.budget], planned_compute=budgets[cell.budget])
+            for cell in plan.cells
+            if cell.budget in budgets
+        ),
+        runs=tuple(move(run) for run in plan.runs),
+        rejected=(),
+    )
+
+
+def of_difficulty(records: list[Record], difficulty: tuple[float, float]) -> list[Record]:
+    """The records with only the problems whose success rate at step 0 lies in the range.
+
+    A run without a record at step 0 does not know, and is left without problems.
+    """
+    low, high = difficulty
+    first = next((r for r in records if r.step == 0), None)
+    if first is None:
+        return []
+    rates = np.array(first.successes) / first.samples_per_problem
+    kept = np.flatnonzero((rates >= low) & (rates <= high))
+    return [replace(r, successes=tuple(r.successes[i] for i in kept)) for r in records]
+
+
+def make_curve(
+    run: PlannedRun, records: Sequence[Record], unit: BudgetUnit, state: JsonObject, metric: str
+) -> Curve:
+    num_problems = len(records[0].successes) if records else 0
+    samples = records[0].samples_per_problem if records else 0
+    successes = np.array([r.successes for r in records], dtype=np.int64)
+    successes, samples = scored(successes.reshape(len(records), num_problems), samples, metric)
+    reward = successes.sum(axis=1) / max(1, num_problems * samples)
+    return Curve(
+        run=run,
+        steps=np.array([r.step for r in records], dtype=np.int64),
+        generations=np.array([r.compute.generations for r in records], dtype=np.int64),
+        compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
+        flops=np.array([r.compute.flops for r in records], dtype=np.float64),
+        reward=reward,
+        successes=successes,
+        samples_per_problem=samples,
+        status=None if state.get("status") is None else str(state["status"]),
+        status_reason=None if state.get("reason") is None else str(state["reason"]),
+        diverged_by=state.get("diverged_by"),
+        collapsed_at=_collapse(reward, num_problems * samples, state.get("diverged_by")),
+    )
+
+
+def _collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> int | None:
+    """First record of a collapse (see `Curve`), or None. `num_samples` stand behind each reward.
+
+    Of a run whose training reward has collapsed the fall is certain already.
+    """
+    certain = 0.0 if diverged_by == "collapse" else _CERTAIN
+    if len(reward) < (3 if certain else 2) or not num_samples:
+        return None
+    best = np.maximum.accumulate(reward)
+    # Binomial, with one success and one failure added: wide enough for problems of all kinds.
+    rate = (best * num_samples + 1) / (num_samples + 2)
+    error = np.sqrt(2 * rate * (1 - rate) / num_samples)
+    lost = best - reward
+    fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
+    held = np.flatnonzero(~fallen)
+    first = int(held[-1]) + 1
+    return first if first < len(reward) else None
+
+
+def rescored(
+    data: SweepData, metric: str = "avg", difficulty: tuple[float, float] | None = None
+) -> SweepData:
+    """The same records by another metric, or on the problems of one difficulty.
+
+    `data` has to be scored by avg@k, which keeps every problem's successes.
+    """
+    assert data.metric == "avg"
+    curves = []
+    for curve in data.curves:
+        successes = curve.successes
+        if difficulty is not None:
+            known = curve.base_reward is not None
+            rates = successes[0] / curve.samples_per_problem if known else np.zeros(0)
+            kept = (rates >= difficulty[0]) & (rates <= difficulty[1])
+            successes = successes[:, kept] if known else successes[:, :0]
+        counts, samples = scored(successes, curve.samples_per_problem, metric)
+        count = max(1, counts.shape[1] * samples)
+        reward = counts.sum(axis=1) / count
+        curves.append(
+            replace(
+                curve,
+                successes=counts,
+                samples_per_problem=samples,
+                reward=reward,
+                collapsed_at=_collapse(reward, count, curve.diverged_by),
+            )
+        )
+    by_id = {curve.run.run_id: curve for curve in curves}
+    readings = tuple(read_cell(cell, by_id[cell.run_id]) for cell in data.plan.cells)
+    return replace(data, curves=tuple(curves), readings=readings, metric=metric)
+
+
+def comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:
+    """Records with the shape (problems, samples) that most of the run's records have."""
+    shapes = Counter((len(r.successes), r.samples_per_problem) for r in records)
+    if len(shapes) <= 1:
+        return list(records)
+    usual = shapes.most_common(1)[0][0]
+    kept = [r for r in records if (len(r.successes), r.samples_per_problem) == usual]
+    dropped = len(records) - len(kept)
+    problems.append(f"{where}: {dropped} records left out: not {usual[0]} x {usual[1]} samples")
+    return kept
+
+
+def read_cell(cell: Cell, curve: Curve) -> CellReading:
+    """The cell's reward at its budget.
+
+    Exact where the nearest record is the budget's own step (`sits_at`); otherwise linear in
+    log compute between the records on either side; missing where there is none on either side.
+    """
+    ended = curve.status == "diverged" and not (curve.compute >= cell.budget).any()
+    lacking: Reading = "diverged" if ended else "missing"
+    missing = CellReading(cell=cell, reward=None, measured_compute=None, reading=lacking)
+    if curve.collapsed_at is not None:
+        # Reached by the whole run and not by what came before its collapse.
+        before = read_cell(cell, curve.until_collapse())
+        whole = read_cell(cell, replace(curve, collapsed_at=None))
+        gone = before.reward is None and whole.reward is not None
+        return replace(missing, reading="collapsed") if gone else before
+    trained = curve.steps > 0
+    compute, reward = curve.compute[trained], curve.reward[trained]
+    if not compute.size:
+        return missing
+    nearest = int(np.argmin(np.abs(compute - cell.budget)))
+    measured = float(compute[nearest])
+    if sits_at(cell.budget, measured, int(curve.generations[trained][nearest])):
+        value = float(reward[nearest])
+        return CellReading(cell=cell, reward=value, measured_compute=measured, reading="exact")
+    above = int(np.searchsorted(compute, cell.budget))
+    if above == 0 or above == compute.size or compute[above - 1] <= 0:
+        return missing
+    low, high = math.log(compute[above - 1]), math.log(compute[above])
+    share = (math.log(cell.budget) - low) / (high - low)
+    value = float((1 - share) * reward[above - 1] + share * reward[above])
+    return CellReading(cell=cell, reward=value, measured_compute=measured, reading="interpolated")

@@ -1,0 +1,128 @@
+"""What the figures share: axes, the colours of n, and what pointing at a run tells."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.figures.colors import GREY, sequential
+from isosweep.analysis.figures.description import Axis, Series
+
+_Value = TypeVar("_Value")
+
+UNITS = {
+    "flops": "FLOPs",
+    "rollouts": "rollouts",
+    "tokens": "tokens",
+    "device_hours": "device-hours",
+}
+
+
+def grid_generations(data: SweepData) -> tuple[int, ...]:
+    return tuple(sorted({cell.num_generations for cell in data.plan.cells}))
+
+
+def grid_batches(data: SweepData) -> tuple[int, ...]:
+    return tuple(sorted({cell.problems_per_batch for cell in data.plan.cells}))
+
+
+def generation_colors(generations: Sequence[int]) -> dict[int, str]:
+    """One colour for each n, dark to light."""
+    return dict(zip(generations, sequential(len(generations)), strict=True))
+
+
+def short_number(value: float) -> str:
+    """Three significant digits, as `12`, `6.4e4` or `1e11`."""
+    return f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
+
+
+def amount(data: SweepData, value: float) -> str:
+    """Compute with its unit."""
+    return f"{short_number(value)} {UNITS[data.plan.budget_unit]}"
+
+
+def evenly_chosen(values: Sequence[_Value], most: int) -> tuple[_Value, ...]:
+    """At most `most` of the values: the first, the last, and evenly between."""
+    if len(values) <= most:
+        return tuple(values)
+    return tuple(values[round(i * (len(values) - 1) / (most - 1))] for i in range(most))
+
+
+def compute_axis(data: SweepData) -> Axis:
+    """Compute on a logarithmic axis: ticks at the budgets, and at powers of ten before them."""
+    budgets = sorted(data.plan.budgets)
+    spent = [float(value) for curve in data.curves for value in curve.compute if value > 0]
+    first, last = min([*spent, budgets[0]]), max([*spent, budgets[-1]])
+    # Ten labels fit side by side.
+    room = max(1.3, (last / first) ** (1 / 10))
+    decades = range(math.ceil(math.log10(first)), math.ceil(math.log10(budgets[0])))
+    ticks: list[float] = []
+    # From the right: a budget is never left out for a power of ten.
+    for value in sorted([*budgets, *(10.0**power for power in decades)], reverse=True):
+        if not ticks or value * room <= ticks[-1]:
+            ticks.append(value)
+    return Axis(
+        title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
+        log=True,
+        ticks=tuple((value, short_number(value)) for value in reversed(ticks)),
+        limits=(first / 1.15, last * 1.15),
+    )
+
+
+def budget_axis(data: SweepData) -> Axis:
+    """As `compute_axis`, from the first budget to the last."""
+    budgets = sorted(data.plan.budgets)
+    ends = budgets[0] / 1.3, budgets[-1] * 1.3
+    room = max(1.1, (budgets[-1] / budgets[0]) ** (1 / 12))
+    ticks: list[float] = []
+    for value in reversed(budgets):
+        if not ticks or value * room <= ticks[-1]:
+            ticks.append(value)
+    return Axis(
+        title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
+        log=True,
+        ticks=tuple((value, short_number(value)) for value in reversed(ticks)),
+        limits=ends,
+    )
+
+
+def doubling_axis(title: str, values: Iterable[int]) -> Axis:
+    """n or B on a logarithmic axis, with a tick at each of the values."""
+    ordered = sorted(set(values))
+    # Fourteen labels fit side by side.
+    room = (ordered[-1] / ordered[0]) ** (1 / 14)
+    ticks: list[int] = []
+    for value in reversed(ordered):
+        if not ticks or value * room <= ticks[-1] * (1 + 1e-9):
+            ticks.append(value)
+    return Axis(
+        title=title,
+        log=True,
+        ticks=tuple((float(value), str(value)) for value in reversed(ticks)),
+        limits=(ordered[0] / 1.3, ordered[-1] * 1.3),
+    )
+
+
+def generations_axis(generations: Iterable[int]) -> Axis:
+    return doubling_axis("rollouts per problem, n", generations)
+
+
+def reward_axis(data: SweepData) -> Axis:
+    return Axis(title=f"held-out reward ({data.metric}@k)")
+
+
+def level(x: tuple[float, float], y: float, label: str | None, color: str = GREY) -> Series:
+    """A dashed line at one height."""
+    return Series(x=x, y=(y, y), label=label, color=color, dash="dash")
+
+
+def record_texts(data: SweepData, curve: Curve, places: Iterable[int]) -> tuple[str, ...]:
+    """What pointing at records of a run tells: the run, how far it was, and its reward."""
+    run = curve.run
+    which = (
+        f"run {run.run_id}\nn={run.num_generations}, B={run.problems_per_batch}, seed {run.seed}\n"
+    )
+    return tuple(
+        f"{which}T={curve.steps[i]}, {amount(data, curve.compute[i])}\nreward {curve.reward[i]:.4f}"
+        for i in places
+    )

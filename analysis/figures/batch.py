@@ -1,0 +1,177 @@
+"""Figures of what B does at the largest budget: at fixed n, and against n at equal n x B."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.axes import (
+    amount,
+    doubling_axis,
+    evenly_chosen,
+    generation_colors,
+    generations_axis,
+    grid_generations,
+    reward_axis,
+)
+from isosweep.analysis.figures.colors import sequential
+from isosweep.analysis.figures.description import Figure, LeftOut, Series
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
+
+# More lines than can be told apart.
+_MOST_LINES = 6
+# A trade-off of two cells is a difference, not a course.
+_FEWEST_CELLS = 3
+
+# Expected reward of a cell with its interval; the mean, and no interval, without a surface.
+_Expected = tuple[float, float | None, float | None]
+
+
+def _expected(findings: Findings, cells: Sequence[CellMean]) -> dict[tuple[int, int], _Expected]:
+    """By (n, B), at the largest budget."""
+    surface, confidence = findings.surface, findings.frontier.confidence
+    found: dict[tuple[int, int], _Expected] = {}
+    for cell in cells:
+        n, B = cell.num_generations, cell.problems_per_batch
+        if surface is None:
+            found[n, B] = (cell.mean, None, None)
+            continue
+        draws = surface.draws[:, -1, surface.column(n), surface.batches.index(B)]
+        low, high = np.quantile(draws, (0.5 - confidence / 2, 0.5 + confidence / 2))
+        found[n, B] = (float(draws.mean()), float(low), float(high))
+    return found
+
+
+def _cell_text(cell: CellMean, expected: _Expected) -> str:
+    value, low, high = expected
+    text = f"n={cell.num_generations}, B={cell.problems_per_batch}, T={cell.num_steps}\n"
+    if low is not None and high is not None:
+        text += f"expected {value:.4f} ({low:.4f} to {high:.4f})\n"
+    return text + f"measured {cell.mean:.4f}, {cell.num_seeds} seeds"
+
+
+def _course(
+    cells: Sequence[CellMean],
+    over: Sequence[float],
+    expected: dict[tuple[int, int], _Expected],
+    color: str,
+    label: str,
+) -> list[Series]:
+    """Expected reward over some axis, with the measured means as dots."""
+    ours = [expected[cell.num_generations, cell.problems_per_batch] for cell in cells]
+    texts = tuple(_cell_text(cell, mine) for cell, mine in zip(cells, ours, strict=True))
+    return [
+        Series(
+            x=tuple(over),
+            y=tuple(value for value, _, _ in ours),
+            low=tuple(low for _, low, _ in ours),
+            high=tuple(high for _, _, high in ours),
+            label=label,
+            color=color,
+            width=1.6,
+        ),
+        Series(
+            x=tuple(over),
+            y=tuple(cell.mean for cell in cells),
+            text=texts,
+            color=color,
+            dash=None,
+            marker="circle",
+        ),
+    ]
+
+
+def _what_is_drawn(findings: Findings) -> str:
+    if findings.surface is None:
+        return "Measured means: without a spread between seeds there is no reward surface."
+    return (
+        f"Lines: expected reward by the reward surface, with {findings.frontier.confidence:.0%} "
+        "intervals; dots: measured means over seeds."
+    )
+
+
+def batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """Reward against B at the largest budget, a line for each of up to six n."""
+    if not findings.frontier.budgets:
+        return LeftOut(name="batch", reason="no run has reached a budget yet")
+    at = findings.frontier.budgets[-1]
+    rows: dict[int, list[CellMean]] = {}
+    for cell in at.cells:
+        rows.setdefault(cell.num_generations, []).append(cell)
+    several = [n for n, cells in sorted(rows.items()) if len(cells) > 1]
+    if not several:
+        reason = "no n was measured with two values of B at the largest budget"
+        return LeftOut(name="batch", reason=reason)
+    chosen = _with_best(several, at)
+    expected = _expected(findings, at.cells)
+    colors = generation_colors(grid_generations(data))
+    series = [
+        drawn
+        for n in chosen
+        for drawn in _course(
+            rows[n],
+            [float(cell.problems_per_batch) for cell in rows[n]],
+            expected,
+            colors[n],
+            f"n = {n}",
+        )
+    ]
+    some = "" if len(chosen) == len(several) else f" {len(chosen)} of {len(several)} n."
+    return Figure(
+        name="batch",
+        title=f"Effect of B at {amount(data, at.budget)}",
+        caption=_what_is_drawn(findings) + some,
+        x=doubling_axis(
+            "problems per batch, B", (c.problems_per_batch for n in chosen for c in rows[n])
+        ),
+        y=reward_axis(data),
+        series=tuple(series),
+    )
+
+
+def _with_best(several: Sequence[int], at: BudgetFrontier) -> tuple[int, ...]:
+    """Up to six n, evenly chosen, the best among them if it can be."""
+    chosen = list(evenly_chosen(several, _MOST_LINES))
+    best = at.best.num_generations
+    if best in several and best not in chosen:
+        # The ends stay: they show the whole range.
+        inner = range(1, len(chosen) - 1)
+        chosen[min(inner, key=lambda i: abs(math.log2(chosen[i] / best)))] = best
+    return tuple(sorted(chosen))
+
+
+def tradeoff_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """Reward against n along n x B = constant, at the largest budget."""
+    cells = findings.frontier.budgets[-1].cells if findings.frontier.budgets else ()
+    products: dict[int, list[CellMean]] = {}
+    for cell in cells:
+        products.setdefault(cell.num_generations * cell.problems_per_batch, []).append(cell)
+    long = [p for p, mine in sorted(products.items()) if len(mine) >= _FEWEST_CELLS]
+    if not long:
+        reason = f"no product n x B has {_FEWEST_CELLS} cells at the largest budget"
+        return LeftOut(name="tradeoff", reason=reason)
+    chosen = evenly_chosen(long, _MOST_LINES)
+    expected = _expected(findings, cells)
+    series = [
+        drawn
+        for product, color in zip(chosen, sequential(len(chosen)), strict=True)
+        for drawn in _course(
+            products[product],
+            [float(cell.num_generations) for cell in products[product]],
+            expected,
+            color,
+            f"n x B = {product}",
+        )
+    ]
+    some = "" if len(chosen) == len(long) else f" {len(chosen)} of {len(long)} products."
+    return Figure(
+        name="tradeoff",
+        title=f"n against B at equal n x B, {amount(data, findings.frontier.budgets[-1].budget)}",
+        caption="Along a line every step trains on as many completions, spread over fewer problems "
+        f"from left to right. {_what_is_drawn(findings)}{some}",
+        x=generations_axis(c.num_generations for p in chosen for c in products[p]),
+        y=reward_axis(data),
+        series=tuple(series),
+    )

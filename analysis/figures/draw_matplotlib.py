@@ -1,0 +1,206 @@
+"""Draws a described figure with matplotlib into files: light and dark PNG, SVG and PDF."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.ticker import NullLocator
+
+from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, contrast
+from isosweep.analysis.figures.dark import dark
+from isosweep.analysis.figures.description import Band, Figure, HeatMap, Series
+
+DPI = 200
+_MARKERS = {
+    "circle": "o",
+    "circle-open": "o",
+    "diamond": "D",
+    "square-open": "s",
+    "x-open": "x",
+    "triangle-up-open": "^",
+    "triangle-down-open": "v",
+}
+_DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
+# What every format would say of the moment and the program that wrote it.
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+# Ids in an SVG are hashes with a salt, random unless it is set; a name may hold a dollar sign.
+_SETTINGS: Any = {"svg.hashsalt": "isosweep", "text.parse_math": False, "pdf.fonttype": 42}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tone:
+    """The neutral colours of a ground."""
+
+    ink: str
+    grey: str
+    grid: str
+    ground: str
+
+
+_LIGHT = _Tone(ink=INK, grey=GREY, grid=GRID, ground=GROUND)
+_DARK = _Tone(ink=DARK[INK], grey=DARK[GREY], grid=DARK[GRID], ground=DARK[GROUND])
+
+
+def write_figure(figure: Figure, directory: Path) -> tuple[Path, ...]:
+    """Write NAME.png, NAME.svg, NAME.pdf and NAME-dark.png, each in one step; their paths.
+
+    The same figure gives the same bytes.
+    """
+    with rc_context(_SETTINGS):
+        drawn = _draw(figure, _LIGHT)
+        paths = [_save(drawn, directory / f"{figure.name}.{kind}") for kind in _METADATA]
+        drawn = _draw(dark(figure), _DARK)
+        paths.append(_save(drawn, directory / f"{figure.name}-dark.png"))
+    return tuple(paths)
+
+
+def _save(drawn: matplotlib.figure.Figure, path: Path) -> Path:
+    kind = path.suffix[1:]
+    temporary = path.with_name(f".{path.name}")
+    drawn.savefig(temporary, format=kind, metadata=_METADATA[kind])
+    temporary.replace(path)
+    # The layout is found once; later files of this figure keep it.
+    drawn.set_layout_engine("none")
+    return path
+
+
+def _draw(figure: Figure, tone: _Tone) -> matplotlib.figure.Figure:
+    drawn = matplotlib.figure.Figure(
+        figsize=(8.0, 4.6), dpi=DPI, layout="constrained", facecolor=tone.ground
+    )
+    FigureCanvasAgg(drawn)
+    axes = drawn.add_subplot(facecolor=tone.ground)
+    axes.set_title(figure.title, fontsize=11, color=tone.ink)
+    axes.set_xlabel(figure.x.title, color=tone.ink)
+    axes.set_ylabel(figure.y.title, color=tone.ink)
+    axes.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=9)
+    axes.spines[:].set_color(tone.grey)
+    if figure.heat_map is not None:
+        _heat_map(drawn, axes, figure.heat_map, tone)
+        return drawn
+    _set_axes(figure, axes, tone)
+    for band in figure.bands:
+        _band(axes, band)
+    for series in figure.series:
+        _series(axes, series)
+    labels = [series.label for series in figure.series] + [band.label for band in figure.bands]
+    if any(labels):
+        axes.legend(
+            loc="center left",
+            bbox_to_anchor=(1.01, 0.5),
+            frameon=False,
+            fontsize=8,
+            labelcolor=tone.ink,
+        )
+    return drawn
+
+
+def _set_axes(figure: Figure, axes: Axes, tone: _Tone) -> None:
+    if figure.x.log:
+        axes.set_xscale("log")
+    if figure.y.log:
+        axes.set_yscale("log", base=2)
+    for described, axis in ((figure.x, axes.xaxis), (figure.y, axes.yaxis)):
+        if described.ticks:
+            values, labels = zip(*described.ticks, strict=True)
+            axis.set_ticks(values, labels)
+            axis.set_minor_locator(NullLocator())
+    if figure.x.limits is not None:
+        axes.set_xlim(*figure.x.limits)
+    if figure.y.limits is not None:
+        axes.set_ylim(*figure.y.limits)
+    axes.grid(color=tone.grid, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _band(axes: Axes, band: Band) -> None:
+    axes.fill_between(
+        band.x,
+        band.low,
+        band.high,
+        color=band.color,
+        alpha=band.opacity,
+        linewidth=0,
+        label=band.label,
+    )
+
+
+def _series(axes: Axes, series: Series) -> None:
+    if any(value is not None for value in series.low):
+        for x, low, high in zip(series.x, series.low, series.high, strict=True):
+            if low is not None and high is not None:
+                _interval(axes, series, x, (low, high))
+    hollow = series.marker is not None and series.marker.endswith("open")
+    axes.plot(
+        series.x,
+        series.y,
+        color=series.color,
+        linestyle="none" if series.dash is None else _DASHES[series.dash],
+        linewidth=series.width,
+        marker=None if series.marker is None else _MARKERS[series.marker],
+        markersize=series.size * 0.8,
+        markerfacecolor="none" if hollow else series.color,
+        markeredgewidth=1.3 if hollow else 0.0,
+        solid_capstyle="butt",
+        alpha=series.opacity,
+        label=series.label,
+    )
+
+
+def _interval(axes: Axes, series: Series, x: float, ends: tuple[float, float]) -> None:
+    axes.plot(
+        (x, x),
+        ends,
+        color=series.color,
+        linewidth=series.width,
+        alpha=series.opacity,
+        marker="_",
+        markersize=6,
+        markeredgewidth=series.width,
+    )
+
+
+def _heat_map(drawn: matplotlib.figure.Figure, axes: Axes, heat_map: HeatMap, tone: _Tone) -> None:
+    values = np.array(
+        [[np.nan if v is None else v for v in row] for row in heat_map.values], dtype=np.float64
+    )
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    colors = LinearSegmentedColormap.from_list("scale", list(heat_map.scale))
+    # One value only still needs a range for its colour.
+    image = axes.imshow(values, cmap=colors, aspect="auto", vmin=low, vmax=max(high, low + 1e-9))
+    axes.set_xticks(range(len(heat_map.columns)), heat_map.columns)
+    axes.set_yticks(range(len(heat_map.rows)), heat_map.rows)
+    grounds = [
+        [to_hex(tuple(image.to_rgba(v))) if np.isfinite(v) else tone.ground for v in row]
+        for row in values
+    ]
+    _cell_texts(axes, heat_map.text, grounds)
+    if high > low:
+        bar = drawn.colorbar(image, ax=axes)
+        bar.set_label(heat_map.scale_title, color=tone.ink)
+        bar.ax.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=9)
+        bar.outline.set_visible(False)
+
+
+def _cell_texts(
+    axes: Axes, text: Sequence[Sequence[str]], grounds: Sequence[Sequence[str]]
+) -> None:
+    size = 8 if len(text[0]) <= 12 else 6
+    for row, cells in enumerate(text):
+        for column, cell in enumerate(cells):
+            ground = grounds[row][column]
+            color: Any = max(("#ffffff", "#111111"), key=lambda c: contrast(c, ground))
+            axes.text(column, row, cell, ha="center", va="center", fontsize=size, color=color)

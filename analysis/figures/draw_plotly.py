@@ -1,0 +1,189 @@
+"""Draws a described figure with plotly, in light colours; the report's page can make it dark."""
+
+import math
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+
+from isosweep.analysis.figures.colors import GREY, GRID, GROUND, INK
+from isosweep.analysis.figures.description import Axis, Band, Figure, HeatMap, Number, Series
+
+_MARKERS = {
+    "circle": "circle",
+    "circle-open": "circle-open",
+    "diamond": "diamond",
+    "square-open": "square-open",
+    "x-open": "x-thin-open",
+    "triangle-up-open": "triangle-up-open",
+    "triangle-down-open": "triangle-down-open",
+}
+
+
+def to_plotly(figure: Figure) -> Any:
+    """The figure as a plotly `Figure`. Every colour in it is one of `colors`, by itself."""
+    drawn = go.Figure()
+    traces = [_band(band) for band in figure.bands]
+    traces += [_series(series) for series in figure.series]
+    if figure.heat_map is not None:
+        traces.append(_heat_map(figure.heat_map))
+    drawn.add_traces(traces)
+    category = figure.heat_map is not None
+    drawn.update_layout(
+        # Plotly's own templates name colours of their own, which no map would know.
+        template="none",
+        title={"text": _safe(figure.title), "font": {"size": 17}, "x": 0.01, "xanchor": "left"},
+        font={"color": INK, "family": "system-ui, sans-serif", "size": 13},
+        paper_bgcolor=GROUND,
+        plot_bgcolor=GROUND,
+        xaxis=_axis(figure.x, category=category),
+        yaxis=_axis(figure.y, category=category),
+        legend={"itemsizing": "constant"},
+        hoverlabel={
+            "bgcolor": GROUND,
+            "bordercolor": GREY,
+            "font": {"color": INK},
+            "align": "left",
+        },
+        height=460,
+        margin={"l": 75, "r": 20, "t": 55, "b": 60},
+        hovermode="closest",
+    )
+    if figure.heat_map is not None:
+        # Plotly draws the first row at the bottom.
+        drawn.update_yaxes(autorange="reversed")
+        for row, column, text in _blank_cells(figure.heat_map):
+            drawn.add_annotation(x=column, y=row, text=text, showarrow=False)
+    return drawn
+
+
+def _safe(text: str) -> str:
+    """Text for plotly, which reads a part of HTML in titles, labels and hover texts."""
+    return escape(text, quote=False).replace("\n", "<br>")
+
+
+def _blank_cells(heat_map: HeatMap) -> list[tuple[int, int, str]]:
+    """Row, column and text of the cells without a value, in which plotly writes no text."""
+    return [
+        (i, j, heat_map.text[i][j])
+        for i, row in enumerate(heat_map.values)
+        for j, value in enumerate(row)
+        if value is None
+    ]
+
+
+def _axis(axis: Axis, *, category: bool) -> dict[str, Any]:
+    layout: dict[str, Any] = {
+        "title": {"text": _safe(axis.title)},
+        "gridcolor": GRID,
+        "linecolor": GREY,
+        "showline": True,
+        "ticks": "outside",
+        "tickcolor": GREY,
+        "zeroline": False,
+    }
+    if category:
+        return {**layout, "type": "category", "showgrid": False}
+    if axis.log:
+        layout["type"] = "log"
+    if axis.ticks:
+        layout["tickmode"] = "array"
+        layout["tickvals"] = [value for value, _ in axis.ticks]
+        layout["ticktext"] = [_safe(label) for _, label in axis.ticks]
+    if axis.limits is not None:
+        layout["range"] = [_place(axis, value) for value in axis.limits]
+    return layout
+
+
+def _place(axis: Axis, value: float) -> float:
+    """Plotly tells ranges of logarithmic axes in powers of ten."""
+    return math.log10(value) if axis.log else value
+
+
+def _band(band: Band) -> Any:
+    return go.Scatter(
+        x=[*band.x, *reversed(band.x)],
+        y=[*band.high, *reversed(band.low)],
+        mode="lines",
+        fill="toself",
+        fillcolor=band.color,
+        line={"color": band.color, "width": 0},
+        opacity=band.opacity,
+        hoverinfo="skip",
+        name=_safe(band.label or ""),
+        showlegend=band.label is not None,
+    )
+
+
+def _series(series: Series) -> Any:
+    modes = [
+        mode
+        for mode, wanted in (("lines", series.dash), ("markers", series.marker))
+        if wanted is not None
+    ]
+    errors = None
+    if any(value is not None for value in series.low):
+        up, down = error_lengths(series)
+        errors = {
+            "type": "data",
+            "symmetric": False,
+            "array": up,
+            "arrayminus": down,
+            "thickness": series.width,
+            "width": 4,
+        }
+    # Points without coordinates draw nothing but keep the legend's entry.
+    empty = series.label is not None and not series.x
+    x: list[Number] = [None] if empty else list(series.x)
+    y: list[Number] = [None] if empty else list(series.y)
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="+".join(modes) or "markers",
+        text=[_safe(text) for text in series.text] or None,
+        hovertemplate="%{text}<extra></extra>" if series.text else None,
+        hoverinfo=None if series.text else "skip",
+        name=_safe(series.label or ""),
+        showlegend=series.label is not None,
+        line={"color": series.color, "dash": series.dash or "solid", "width": series.width},
+        marker=_marker(series),
+        opacity=series.opacity,
+        error_y=errors,
+    )
+
+
+def _marker(series: Series) -> dict[str, Any]:
+    marker: dict[str, Any] = {
+        "color": series.color,
+        "symbol": _MARKERS[series.marker or "circle"],
+        "size": series.size if series.marker else 0,
+        "opacity": 1.0,
+    }
+    if series.marker is not None and series.marker.endswith("open"):
+        marker["line"] = {"color": series.color, "width": 1.8}
+    return marker
+
+
+def error_lengths(series: Series) -> tuple[list[float], list[float]]:
+    """Lengths of the intervals above and below each point; 0 where there is none."""
+    points = list(zip(series.y, series.low, series.high, strict=True))
+    up = [0.0 if high is None else high - y for y, _, high in points]
+    down = [0.0 if low is None else y - low for y, low, _ in points]
+    return up, down
+
+
+def _heat_map(heat_map: HeatMap) -> Any:
+    last = len(heat_map.scale) - 1
+    known = {value for row in heat_map.values for value in row if value is not None}
+    return go.Heatmap(
+        x=list(heat_map.columns),
+        y=list(heat_map.rows),
+        z=[list(row) for row in heat_map.values],
+        text=[[_safe(text) for text in row] for row in heat_map.text],
+        texttemplate="%{text}",
+        colorscale=[[i / last, color] for i, color in enumerate(heat_map.scale)],
+        colorbar={"title": {"text": _safe(heat_map.scale_title)}, "outlinewidth": 0},
+        hovertemplate="n=%{y}, B=%{x}: %{text}<extra></extra>",
+        # One value needs no scale.
+        showscale=len(known) > 1,
+    )

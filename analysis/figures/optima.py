@@ -1,0 +1,238 @@
+"""Figures of where the optimum lies: n*(C), and reward over n and B at the largest budget."""
+
+from collections.abc import Sequence
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.axes import (
+    amount,
+    budget_axis,
+    generations_axis,
+    grid_batches,
+    grid_generations,
+    level,
+)
+from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, SCALE
+from isosweep.analysis.figures.description import (
+    Axis,
+    Band,
+    Figure,
+    HeatMap,
+    LeftOut,
+    Marker,
+    Series,
+)
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.saturation import BestGenerations, Saturation
+
+
+def best_generations_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """n* against compute, with the law's curve, on an axis with a tick at every n of the grid."""
+    saturation = findings.saturation
+    if not saturation.optima:
+        return LeftOut(name="best_n", reason="no run has reached a budget yet")
+    generations = grid_generations(data)
+    x, y = budget_axis(data), generations_axis(generations)
+    ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
+    edges = [
+        level(ends, float(n), "edges of the grid" if i == 0 else None)
+        for i, n in enumerate(sorted({generations[0], generations[-1]}))
+    ]
+    bands, lines = _law(saturation)
+    plateau_bands, plateau_lines = _saturation_point(data, saturation, ends, y.limits or (1.0, 1.0))
+    return Figure(
+        name="best_n",
+        title="Best n against compute",
+        caption=_best_generations_caption(findings),
+        x=x,
+        y=y,
+        bands=(*bands, *plateau_bands),
+        series=(
+            *edges,
+            *lines,
+            *plateau_lines,
+            *_intervals(data, saturation.optima),
+            *_censored(saturation.optima),
+            *_candidates(data, saturation.optima),
+        ),
+    )
+
+
+def _best_generations_caption(findings: Findings) -> str:
+    confidence = f"{findings.frontier.confidence:.0%}"
+    if findings.surface is None:
+        return (
+            "Dots: the n with the best measured mean. Squares: every n, for without a spread "
+            "between seeds none can be told apart from it."
+        )
+    text = (
+        "Dots: the n of the grid with the best expected reward. Squares: every n of the grid that "
+        f"cannot be told apart from it. Thick bars: {confidence} interval of n*, planned or not; a "
+        "triangle at its end says that n* may lie beyond the grid."
+    )
+    if findings.saturation.curve:
+        text += f" Line and band: n*(C) by the laws, median and {confidence} interval."
+    if findings.saturation.plateau is not None:
+        text += " Green: the plateau, and the compute from which on n* stays on it."
+    return text
+
+
+def _law(saturation: Saturation) -> tuple[list[Band], list[Series]]:
+    """n*(C) by the laws, and its interval."""
+    if not saturation.curve:
+        return [], []
+    at, curve = saturation.compute, saturation.curve
+    band = Band(
+        x=at,
+        low=tuple(value.low for value in curve),
+        high=tuple(value.high for value in curve),
+        color=GREY,
+        opacity=0.2,
+    )
+    line = Series(
+        x=at, y=tuple(value.median for value in curve), label="law", color=GREY, width=1.8
+    )
+    return [band], [line]
+
+
+def _saturation_point(
+    data: SweepData,
+    saturation: Saturation,
+    across: tuple[float, float],
+    along: tuple[float, float],
+) -> tuple[list[Band], list[Series]]:
+    """The plateau as a level, and C_sat as an upright line."""
+    plateau, settles = saturation.plateau, saturation.settles_at
+    if plateau is None or settles is None:
+        return [], []
+    band = Band(
+        x=(settles.median, across[1]),
+        low=(plateau.low,) * 2,
+        high=(plateau.high,) * 2,
+        color=GREEN,
+    )
+    lines = [
+        Series(
+            x=(settles.median, across[1]),
+            y=(plateau.median,) * 2,
+            label=f"plateau, n = {plateau.median:.3g}",
+            color=GREEN,
+            width=1.8,
+        ),
+        Series(
+            x=(settles.median,) * 2,
+            y=along,
+            label=f"from {amount(data, settles.median)}",
+            color=GREEN,
+            dash="dot",
+            width=1.8,
+        ),
+    ]
+    return [band], lines
+
+
+def _intervals(data: SweepData, optima: Sequence[BestGenerations]) -> list[Series]:
+    """Thick upright bars."""
+    known = [(at, at.interval) for at in optima if at.interval is not None]
+    return [
+        Series(
+            x=(at.budget,) * 3,
+            y=(interval.low, interval.median, interval.high),
+            text=(f"n* at {amount(data, at.budget)}:\n{at.told}, median {interval.median:.3g}",)
+            * 3,
+            label="interval of n*" if i == 0 else None,
+            color=BLUE,
+            width=7.0,
+            opacity=0.4,
+        )
+        for i, (at, interval) in enumerate(known)
+    ]
+
+
+def _censored(optima: Sequence[BestGenerations]) -> list[Series]:
+    """Triangles at the ends of intervals beyond which n* may lie."""
+    known = [(at, at.interval) for at in optima if at.interval is not None]
+    above = [(at.budget, interval.high) for at, interval in known if at.right_censored]
+    below = [(at.budget, interval.low) for at, interval in known if at.left_censored]
+
+    def ends(points: list[tuple[float, float]], marker: Marker, word: str, side: float) -> Series:
+        return Series(
+            x=tuple(budget for budget, _ in points),
+            # Off the edge, so that square and dot on it stay readable.
+            y=tuple(n * side for _, n in points),
+            text=tuple(f"n* may be {word} than {n:.3g}" for _, n in points),
+            label=f"n* may be {word}",
+            color=BLUE,
+            dash=None,
+            marker=marker,
+            size=9,
+        )
+
+    found = []
+    if above:
+        found.append(ends(above, "triangle-up-open", "larger", 1.16))
+    if below:
+        found.append(ends(below, "triangle-down-open", "smaller", 1 / 1.16))
+    return found
+
+
+def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Series]:
+    members = [(at.budget, n) for at in optima for n in at.candidates]
+    inside = Series(
+        x=tuple(budget for budget, _ in members),
+        y=tuple(float(n) for _, n in members),
+        text=tuple(
+            f"n={n} cannot be told apart from the best\nat {amount(data, budget)}"
+            for budget, n in members
+        ),
+        label="not told apart from the best",
+        color=BLUE,
+        dash=None,
+        marker="square-open",
+        size=10,
+    )
+    best = Series(
+        x=tuple(at.budget for at in optima),
+        y=tuple(float(at.best) for at in optima),
+        text=tuple(
+            f"best: n={at.best} at {amount(data, at.budget)}\nn*: {at.told}" for at in optima
+        ),
+        label="best of the grid",
+        dash=None,
+        marker="circle",
+        size=6,
+    )
+    return [inside, best]
+
+
+def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """Mean reward of every (n, B) at the largest budget that some run has reached."""
+    if not findings.frontier.budgets:
+        return LeftOut(name="heat_map", reason="no run has reached a budget yet")
+    at = findings.frontier.budgets[-1]
+    means = {(c.num_generations, c.problems_per_batch): c.mean for c in at.cells}
+    here = [r for r in data.plan.rejected if r.budget == at.budget]
+    rejected = {(r.num_generations, r.problems_per_batch) for r in here}
+    generations = sorted({*grid_generations(data), *(n for n, _ in rejected)}, reverse=True)
+    batches = sorted({*grid_batches(data), *(B for _, B in rejected)})
+
+    def text(n: int, B: int) -> str:
+        if (n, B) in means:
+            return f"{means[n, B]:.3f}"
+        return "R" if (n, B) in rejected else "–"
+
+    return Figure(
+        name="heat_map",
+        title=f"Mean reward at {amount(data, at.budget)}",
+        caption="Mean over seeds of every (n, B). R: rejected by the plan; –: no run has come that "
+        "far.",
+        x=Axis(title="problems per batch, B"),
+        y=Axis(title="rollouts per problem, n"),
+        heat_map=HeatMap(
+            rows=tuple(str(n) for n in generations),
+            columns=tuple(str(B) for B in batches),
+            values=tuple(tuple(means.get((n, B)) for B in batches) for n in generations),
+            text=tuple(tuple(text(n, B) for B in batches) for n in generations),
+            scale_title="reward",
+            scale=SCALE[::20],
+        ),
+    )

@@ -1,0 +1,259 @@
+"""Several sweeps beside each other: recipes, models, data sizes.
+
+Recipes are compared as ScaleRL does (arXiv 2510.13786): asymptote A and exponent B of the same
+(n, B) with their errors, and where two A agree within theirs, both refitted with their mean, so
+that what is left of the difference is efficiency. Models of three or more sizes give the law of
+arXiv 2509.25300, ln(1 - R) = -k(N) ln C + E(N) with k = K_max / (1 + N0 / N).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.fits import FitStatus, stack_records
+from isosweep.analysis.statistics.laws import Interval
+from isosweep.analysis.statistics.saturation import Verdict
+from isosweep.analysis.statistics.sigmoids import fit_sigmoids
+
+# ScaleRL's error of A between seeds, taken where one seed shows none.
+SEED_ERROR = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One sweep, or one variant of its `grid.axes`, with what was found in it."""
+
+    name: str
+    data: SweepData
+    findings: Findings
+    parameters: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtBudget:
+    """The best of one entry at one budget. `better`: probability that its best reward lies above
+    that of the first entry; None for the first, and without seeds."""
+
+    entry: str
+    budget: float
+    best_n: int
+    best_batch: int
+    reward: float
+    interval: tuple[float, float] | None
+    better: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawOfCell:
+    """A and B (the exponent) of one (n, B) in one entry, over seeds; C_mid in the budgets' unit.
+
+    `refitted` and `refitted_midpoint`: exponent and C_mid with the mean A of all entries, where
+    they agree within their errors.
+    """
+
+    entry: str
+    num_generations: int
+    problems_per_batch: int
+    num_seeds: int
+    asymptote: Interval
+    exponent: Interval
+    midpoint: float
+    refitted: Interval | None = None
+    refitted_midpoint: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeLaw:
+    """k(N) = largest / (1 + half_size / N) through the entries' own slopes k."""
+
+    largest: float
+    half_size: float
+    slopes: dict[str, Interval]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What sets the entries apart. `unit`: of compute; `size_law`: None with fewer than three
+    sizes, or where slopes do not grow with size."""
+
+    unit: str
+    verdicts: dict[str, Verdict]
+    frontiers: tuple[AtBudget, ...]
+    cells: tuple[LawOfCell, ...]
+    size_law: SizeLaw | None
+
+
+def compare(entries: Sequence[Entry], confidence: float) -> Comparison:
+    """Two entries or more, with budgets in one unit."""
+    return Comparison(
+        unit=entries[0].data.plan.budget_unit,
+        verdicts={entry.name: entry.findings.saturation.verdict for entry in entries},
+        frontiers=_frontiers(entries),
+        cells=_cells(entries, confidence),
+        size_law=_size_law(entries, confidence),
+    )
+
+
+def _frontiers(entries: Sequence[Entry]) -> tuple[AtBudget, ...]:
+    """Every entry at every budget it has reached, the first entry's draws set against its own."""
+    first = entries[0].findings
+    found = []
+    for entry in entries:
+        for k, at in enumerate(entry.findings.frontier.budgets):
+            best = at.best
+            found.append(
+                AtBudget(
+                    entry=entry.name,
+                    budget=at.budget,
+                    best_n=best.num_generations,
+                    best_batch=best.cell.problems_per_batch,
+                    reward=best.cell.mean if best.expected is None else best.expected,
+                    interval=best.interval,
+                    better=None
+                    if entry is entries[0]
+                    else _better(entry.findings, k, first, at.budget),
+                )
+            )
+    return tuple(found)
+
+
+def _better(mine: Findings, k: int, first: Findings, budget: float) -> float | None:
+    """Probability that the best reward at `budget` is above the first entry's."""
+    there = [i for i, at in enumerate(first.frontier.budgets) if math.isclose(at.budget, budget)]
+    if not there or mine.surface is None or first.surface is None:
+        return None
+    ours = mine.surface.by_n[:, k].max(axis=1)
+    theirs = first.surface.by_n[:, there[0]].max(axis=1)
+    # The two sets of draws are independent, but made with one seed: one is turned.
+    return float((ours > np.roll(theirs, len(theirs) // 2)).mean())
+
+
+def _cells(entries: Sequence[Entry], confidence: float) -> tuple[LawOfCell, ...]:
+    """Every (n, B) that all entries have, and whose curves identify A in all of them."""
+    fitted = [_identified(entry) for entry in entries]
+    shared = sorted(set.intersection(*(set(of) for of in fitted)))
+    rows = []
+    for n, B in shared:
+        curves = [of[n, B] for of in fitted]
+        laws = [
+            _law(entry.name, n, B, c, confidence) for entry, c in zip(entries, curves, strict=True)
+        ]
+        rows += _refit(laws, curves, confidence)
+    return tuple(rows)
+
+
+def _identified(entry: Entry) -> dict[tuple[int, int], list[Curve]]:
+    """Curves by (n, B), where the fits of all seeds are identified."""
+    groups: dict[tuple[int, int], list[Curve]] = {}
+    refused = set()
+    for curve, fit in zip(entry.data.curves, entry.findings.fits, strict=True):
+        key = (curve.run.num_generations, curve.run.problems_per_batch)
+        groups.setdefault(key, []).append(curve.until_collapse())
+        if fit.status is not FitStatus.FITTED:
+            refused.add(key)
+    return {key: curves for key, curves in groups.items() if key not in refused}
+
+
+def _fit(curves: Sequence[Curve], asymptote: float | None) -> tuple[FloatArray, ...]:
+    """A, ln C_mid and ln b of every curve: three arrays (curves,)."""
+    compute, reward, error = stack_records(curves)
+    base = np.array([[curve.reward[0]] for curve in curves])
+    held = None if asymptote is None else np.full_like(base, asymptote)
+    found = fit_sigmoids(
+        compute, reward[:, None, :], 1 / error[:, None, :] ** 2, base, asymptote=held
+    )
+    return found.asymptote[:, 0], found.midpoint[:, 0], found.exponent[:, 0]
+
+
+def _law(name: str, n: int, B: int, curves: Sequence[Curve], confidence: float) -> LawOfCell:
+    asymptote, midpoint, exponent = _fit(curves, None)
+    return LawOfCell(
+        entry=name,
+        num_generations=n,
+        problems_per_batch=B,
+        num_seeds=len(curves),
+        asymptote=_over_seeds(asymptote, confidence, SEED_ERROR),
+        exponent=_in_logs(exponent, confidence),
+        midpoint=float(np.exp(midpoint.mean())),
+    )
+
+
+def _refit(
+    laws: list[LawOfCell], curves: Sequence[Sequence[Curve]], confidence: float
+) -> list[LawOfCell]:
+    """The laws with what a common A leaves of their difference, where their A agree."""
+    agree = max(law.asymptote.low for law in laws) <= min(law.asymptote.high for law in laws)
+    if not agree:
+        return laws
+    common = math.fsum(law.asymptote.median for law in laws) / len(laws)
+    found = []
+    for law, mine in zip(laws, curves, strict=True):
+        _, midpoint, exponent = _fit(mine, common)
+        found.append(
+            replace(
+                law,
+                refitted=_in_logs(exponent, confidence),
+                refitted_midpoint=float(np.exp(midpoint.mean())),
+            )
+        )
+    return found
+
+
+def _over_seeds(values: FloatArray, confidence: float, alone: float) -> Interval:
+    """Mean and Student interval; `alone` to either side with one seed."""
+    mean, half = float(values.mean()), alone
+    if len(values) > 1:
+        quantile = float(stats.t.ppf(0.5 + confidence / 2, len(values) - 1))
+        half = quantile * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return Interval(median=mean, low=mean - half, high=mean + half)
+
+
+def _in_logs(logs: FloatArray, confidence: float) -> Interval:
+    """As `_over_seeds` for a quantity fitted as its logarithm; with one seed no interval."""
+    found = _over_seeds(logs, confidence, 0.0)
+    median, low, high = (math.exp(value) for value in (found.median, found.low, found.high))
+    return Interval(median=median, low=low, high=high)
+
+
+def _size_law(entries: Sequence[Entry], confidence: float) -> SizeLaw | None:
+    sized = [
+        entry
+        for entry in entries
+        if entry.parameters and entry.findings.surface and len(entry.findings.frontier.budgets) > 1
+    ]
+    sizes = np.array([entry.parameters for entry in sized], dtype=np.float64)
+    if len(np.unique(sizes)) < 3:
+        return None
+    slopes = np.array([_slopes(entry.findings) for entry in sized])  # (entries, draws)
+    # 1 / k = 1 / K_max + (N0 / K_max) / N: a line in 1 / N.
+    mean = slopes.mean(axis=1)
+    if (mean <= 0).any():
+        return None
+    tilt, level = np.polyfit(1 / sizes, 1 / mean, 1, w=mean**2 / slopes.std(axis=1))
+    if level <= 0 or tilt < 0:
+        return None
+    ends = (0.5, 0.5 - confidence / 2, 0.5 + confidence / 2)
+    intervals = np.quantile(slopes, ends, axis=1).T
+    return SizeLaw(
+        largest=float(1 / level),
+        half_size=float(tilt / level),
+        slopes={
+            entry.name: Interval(median=float(m), low=float(low), high=float(high))
+            for entry, (m, low, high) in zip(sized, intervals, strict=True)
+        },
+    )
+
+
+def _slopes(findings: Findings) -> FloatArray:
+    """-d ln(1 - R) / d ln C of the frontier in every draw: (draws,)."""
+    assert findings.surface is not None
+    wrong = np.log(1 - np.clip(findings.surface.by_n.max(axis=2), 0, 1 - 1e-9))
+    x = np.log(np.array(findings.surface.budgets))
+    x = x - x.mean()
+    return np.asarray(-(wrong @ x) / (x @ x))

@@ -1,0 +1,46 @@
+"""Everything that is computed from a sweep's records, before anything is drawn or written."""
+
+from dataclasses import dataclass
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.statistics.asymptotes import Asymptote, asymptotes
+from isosweep.analysis.statistics.fits import Fit, fit_curves
+from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.mechanism import ProblemChange, problem_changes
+from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.surface import Surface
+from isosweep.analysis.statistics.validation import Validation, leave_last_budget_out
+from isosweep.analysis.statistics.views import View, other_views
+from isosweep.config.analysis import AnalysisConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """`surface`: None without a spread between seeds; `fits`: one a run; `changes`: one an n;
+    `validation`: None with one budget; `views`: () unless asked for."""
+
+    surface: Surface | None
+    frontier: Frontier
+    saturation: Saturation
+    fits: tuple[Fit, ...]
+    asymptotes: tuple[Asymptote, ...]
+    changes: tuple[ProblemChange, ...]
+    validation: Validation | None
+    views: tuple[View, ...] = ()
+
+
+def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Findings:
+    """Analyse the sweep as far as its runs have come; with `views`, by other metrics as well."""
+    surface, frontier, saturation = judge(data, config)
+    fits = fit_curves([curve.until_collapse() for curve in data.curves])
+    return Findings(
+        surface=surface,
+        frontier=frontier,
+        saturation=saturation,
+        fits=fits,
+        asymptotes=asymptotes(data.plan.runs, fits, config.confidence),
+        changes=problem_changes(data, frontier),
+        validation=leave_last_budget_out(data, config.confidence),
+        views=other_views(data, config) if views else (),
+    )

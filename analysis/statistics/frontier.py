@@ -1,0 +1,192 @@
+"""For each budget: the reward of every n, the best n, and what cannot be told from it.
+
+Measured means stand as they are; what is said of the best rests on the reward surface, so that
+neighbours in n, B and compute inform each other and a lucky cell is not taken at its word.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.curves import CellReading
+from isosweep.analysis.statistics.surface import Means, Surface
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellMean:
+    """Mean reward over seeds of one (n, B, T) at one budget; the error is None without seeds."""
+
+    num_generations: int
+    problems_per_batch: int
+    num_steps: int
+    mean: float
+    standard_error: float | None
+    num_seeds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One n at one budget, at its best B (by expected reward, or by mean without a surface).
+
+    `expected`: its reward by the surface, with `interval`; `probability_best`: that no other n
+    measured here is better; `indistinguishable`: that it is as good as the expected best cannot be
+    excluded with the sweep's confidence. `loss`: reward lost against the best, on average;
+    `loss_upper`: its upper bound at the sweep's confidence. Without a surface: None, and every n
+    may be the best.
+    """
+
+    cell: CellMean
+    num_batches_tried: int
+    expected: float | None
+    interval: tuple[float, float] | None
+    probability_best: float | None
+    indistinguishable: bool
+    loss: float
+    loss_upper: float | None
+
+    @property
+    def num_generations(self) -> int:
+        return self.cell.num_generations
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetFrontier:
+    """The frontier at one budget. `choices`: one per measured n, ascending; `best`: one of them.
+
+    `seed_sd`: spread between seeds at this budget, in reward; None with one seed.
+    """
+
+    budget: float
+    cells: tuple[CellMean, ...]
+    choices: tuple[Choice, ...]
+    best: Choice
+    seed_sd: float | None
+
+    @property
+    def measured(self) -> tuple[int, ...]:
+        return tuple(choice.num_generations for choice in self.choices)
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """The n that cannot be told apart from the best, ascending."""
+        return tuple(c.num_generations for c in self.choices if c.indistinguishable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """Budgets at which some cell was read, ascending. `degrees_of_freedom` of the seed spread."""
+
+    budgets: tuple[BudgetFrontier, ...]
+    degrees_of_freedom: int
+    confidence: float
+
+
+def fit_frontier(
+    readings: Iterable[CellReading],
+    means: Means | None,
+    surface: Surface | None,
+    confidence: float,
+) -> Frontier:
+    """The frontier of all readings that are not missing."""
+    groups: dict[float, dict[tuple[int, int], list[CellReading]]] = {}
+    for reading in readings:
+        if reading.reward is not None:
+            cell = reading.cell
+            at_budget = groups.setdefault(cell.budget, {})
+            key = (cell.num_generations, cell.problems_per_batch)
+            at_budget.setdefault(key, []).append(reading)
+    budgets = []
+    for i, budget in enumerate(sorted(groups)):
+        seed_sd = None if means is None else float(means.seed_sd[i])
+        cells = [_cell_mean(group, seed_sd) for _, group in sorted(groups[budget].items())]
+        if surface is None:
+            choices = _measured_choices(cells)
+            best = max(choices, key=lambda choice: choice.cell.mean)
+        else:
+            choices = _drawn_choices(cells, surface, surface.draws[:, i], confidence)
+            best = max(choices, key=lambda choice: choice.expected or 0.0)
+        budgets.append(
+            BudgetFrontier(
+                budget=budget, cells=tuple(cells), choices=choices, best=best, seed_sd=seed_sd
+            )
+        )
+    return Frontier(
+        budgets=tuple(budgets),
+        degrees_of_freedom=0 if means is None else means.degrees_of_freedom,
+        confidence=confidence,
+    )
+
+
+def _cell_mean(group: list[CellReading], seed_sd: float | None) -> CellMean:
+    rewards = [reading.reward for reading in group if reading.reward is not None]
+    cell = group[0].cell
+    return CellMean(
+        num_generations=cell.num_generations,
+        problems_per_batch=cell.problems_per_batch,
+        num_steps=cell.num_steps,
+        mean=math.fsum(rewards) / len(rewards),
+        standard_error=None if seed_sd is None else seed_sd / math.sqrt(len(rewards)),
+        num_seeds=len(rewards),
+    )
+
+
+def _by_n(cells: list[CellMean]) -> dict[int, list[int]]:
+    """Indices of the cells of every n, ascending."""
+    groups: dict[int, list[int]] = {}
+    for i, cell in enumerate(cells):
+        groups.setdefault(cell.num_generations, []).append(i)
+    return dict(sorted(groups.items()))
+
+
+def _measured_choices(cells: list[CellMean]) -> tuple[Choice, ...]:
+    """What can be said without a spread between seeds: the means."""
+    best = max(cell.mean for cell in cells)
+    return tuple(
+        Choice(
+            cell=max((cells[i] for i in mine), key=lambda cell: cell.mean),
+            num_batches_tried=len(mine),
+            expected=None,
+            interval=None,
+            probability_best=None,
+            indistinguishable=True,
+            loss=best - max(cells[i].mean for i in mine),
+            loss_upper=None,
+        )
+        for mine in _by_n(cells).values()
+    )
+
+
+def _drawn_choices(
+    cells: list[CellMean], surface: Surface, draws: FloatArray, confidence: float
+) -> tuple[Choice, ...]:
+    """`draws`: (draws, log2 n, batches) of the surface at this budget."""
+    rows = [surface.column(cell.num_generations) for cell in cells]
+    columns = [surface.batches.index(cell.problems_per_batch) for cell in cells]
+    rewards = draws[:, rows, columns]  # (draws, cells)
+    groups = _by_n(cells)
+    by_n = np.stack([rewards[:, mine].max(axis=1) for mine in groups.values()], axis=1)
+    probability = np.bincount(by_n.argmax(axis=1), minlength=len(groups)) / len(by_n)
+    best = by_n[:, [by_n.mean(axis=0).argmax()]]
+    kept = (by_n >= best).mean(axis=0) >= 1 - confidence
+    losses = by_n.max(axis=1, keepdims=True) - by_n  # (draws, n)
+    ends = (0.5 - confidence / 2, 0.5 + confidence / 2)
+    choices = []
+    for k, mine in enumerate(groups.values()):
+        chosen = max(mine, key=lambda i: float(rewards[:, i].mean()))
+        low, high = np.quantile(rewards[:, chosen], ends)
+        choices.append(
+            Choice(
+                cell=cells[chosen],
+                num_batches_tried=len(mine),
+                expected=float(rewards[:, chosen].mean()),
+                interval=(float(low), float(high)),
+                probability_best=float(probability[k]),
+                indistinguishable=bool(kept[k]),
+                loss=float(losses[:, k].mean()),
+                loss_upper=float(np.quantile(losses[:, k], confidence)),
+            )
+        )
+    return tuple(choices)

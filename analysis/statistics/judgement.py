@@ -1,0 +1,23 @@
+"""The verdict of one set of readings, by the method asked for."""
+
+from threadpoolctl import threadpool_limits
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.statistics.frontier import Frontier, fit_frontier
+from isosweep.analysis.statistics.playbook import fit_playbook, playbook_saturation
+from isosweep.analysis.statistics.saturation import Saturation, find_saturation
+from isosweep.analysis.statistics.surface import Surface, fit_surface, gather_means
+from isosweep.config.analysis import AnalysisConfig
+
+
+def judge(data: SweepData, config: AnalysisConfig) -> tuple[Surface | None, Frontier, Saturation]:
+    """The reward surface (None without a spread between seeds), the frontier, and the verdict."""
+    means = gather_means(data.readings)
+    # Hundreds of small factorisations: on a busy machine threads cost 50 times what they save.
+    with threadpool_limits(limits=1, user_api="blas"):
+        surface = None if means is None else fit_surface(means)
+    frontier = fit_frontier(data.readings, means, surface, config.confidence)
+    if config.method == "playbook":
+        playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])
+        return surface, frontier, playbook_saturation(playbook, frontier)
+    return surface, frontier, find_saturation(frontier, surface, config.margin)

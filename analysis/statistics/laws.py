@@ -1,0 +1,250 @@
+"""Competing laws for the growth of n*(C), weighed by how well they explain its posterior.
+
+With t = log10 C and x* = log2 n*:
+
+    constant    x* = c
+    power       x* = a + g (t - t0) / (t1 - t0)                 n* grows as a power of C
+    sigmoid     x* = b + (p - b) / (1 + exp(-k (t - c)))        n* settles at 2^p
+
+the last as the IsoCompute Playbook fits it (arXiv 2603.12151). The evidence is n*(C) at every
+budget as the reward surface has it: a mean and a covariance over budgets. A law is compared with
+it after being cut off at the smallest and the largest n measured, for beyond them the surface
+sees only the edge: a law may run off the grid and still agree. Laws start equally likely; their
+parameters are averaged over wide uniform priors, so that a law with more of them pays for it, and
+no number comes from an optimiser or its bounds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+from isosweep.analysis.arrays import FloatArray
+
+# A law need not hold more closely than this, in doublings of n.
+_CLOSENESS = 0.125
+# Growth of less than this, in doublings, counts as none; within the other n* has settled.
+LEAST_GROWTH, SETTLED_WITHIN = 1.0, 0.5
+# Prior ends of the steepness k, over the measured range of log10 C.
+_STEEPNESS = (2.0, 40.0)
+# Rounds of importance sampling and points in each; share drawn from the prior in all of them.
+_ROUNDS, _POINTS, _FROM_PRIOR = 4, 10_000, 0.2
+# Computes at which the laws are drawn, and draws of them.
+_CURVE, _CURVE_DRAWS = 60, 2000
+# With a misfit as large as the best law's less likely than this, no law explains n*(C).
+_LEAST_FIT = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A median and the ends of an interval at the analysis's confidence."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laws:
+    """What the laws say together. `probabilities`: of `constant`, `power` and `sigmoid`.
+
+    `settled`: probability that n* grew, and at the last budget has come within half a doubling of
+    a plateau that is nearer to an inner n of the grid than to its largest; `growing`: that it grew
+    and has not; `constant`: of neither. `plateau` (n) and `settles_at` (compute) hold if it
+    settled; `exponent` of n* ~ C^exponent, if a power law holds. `compute` and `curve`: n* by all
+    laws together, for drawing. `fit`: chance of a misfit as large as the best law's.
+    """
+
+    probabilities: dict[str, float]
+    settled: float
+    growing: float
+    constant: float
+    plateau: Interval | None
+    settles_at: Interval | None
+    exponent: Interval | None
+    compute: tuple[float, ...]
+    curve: tuple[Interval, ...]
+    fit: float
+
+    @property
+    def explain(self) -> bool:
+        """Whether any law agrees with n*(C)."""
+        return self.fit >= _LEAST_FIT
+
+
+def weigh_laws(
+    log2_best_n: FloatArray,
+    budgets: tuple[float, ...],
+    log2_grid: FloatArray,
+    confidence: float,
+    *,
+    until: float = 0.0,
+    seed: int = 0,
+) -> Laws:
+    """`log2_best_n`: (draws, budgets), between the ends of `log2_grid`: log2 of every n measured.
+
+    At least two budgets and two n. The curve ends at compute `until`, or at the last budget if
+    that is later.
+    """
+    ends = float(log2_grid[0]), float(log2_grid[-1])
+    inside = float(log2_grid[-2] + log2_grid[-1]) / 2
+    t = np.log10(np.array(budgets))
+    span = float(t[-1] - t[0])
+    rng = np.random.default_rng(seed)
+    mean = log2_best_n.mean(axis=0)
+    root = np.linalg.cholesky(np.cov(log2_best_n.T) + _CLOSENESS**2 * np.eye(len(t)))
+
+    def misfit(points: FloatArray) -> FloatArray:
+        seen = np.clip(_law(points, ends, (t - t[0]) / span), *ends)
+        return np.asarray((np.linalg.solve(root, (seen - mean).T) ** 2).sum(axis=0))
+
+    found = {name: _explore(misfit, size, rng) for name, size in _SIZES.items()}
+    # A common factor keeps the best law's weights above the smallest number there is.
+    top = max(float(logs.max()) for _, logs in found.values())
+    weights = {name: np.exp(logs - top) / len(logs) for name, (_, logs) in found.items()}
+    total = sum(float(weight.sum()) for weight in weights.values())
+    weights = {name: weight / total for name, weight in weights.items()}
+    power, sigmoid = found["power"][0], _Sigmoid.of(found["sigmoid"][0], ends)
+    grew = sigmoid.left(0.0) - sigmoid.left(1.0) >= LEAST_GROWTH
+    arrived = grew & (sigmoid.left(1.0) <= SETTLED_WITHIN) & (sigmoid.plateau < inside)
+    settled = weights["sigmoid"] * arrived
+    growth = _growth(power, ends)
+    growing = float(weights["sigmoid"][grew & ~arrived].sum())
+    growing += float(weights["power"][growth >= LEAST_GROWTH].sum())
+    at = np.linspace(0, max(1.0, (np.log10(max(until, 1e-300)) - t[0]) / span), _CURVE)
+    drawn = []
+    for (points, _), weight in zip(found.values(), weights.values(), strict=True):
+        count = rng.binomial(_CURVE_DRAWS, min(1.0, float(weight.sum())))
+        if count:
+            chosen = rng.choice(len(points), count, p=weight / weight.sum())
+            drawn.append(np.clip(_law(points[chosen], ends, at), *ends))
+    medians, lows, highs = 2.0 ** np.quantile(np.concatenate(drawn), _ends(confidence), axis=0)
+    least = min(float(misfit(points).min()) for points, _ in found.values())
+    return Laws(
+        probabilities={name: float(weight.sum()) for name, weight in weights.items()},
+        settled=float(settled.sum()),
+        growing=growing,
+        constant=max(0.0, 1 - float(settled.sum()) - growing),
+        plateau=interval_of(2.0**sigmoid.plateau, settled, confidence),
+        settles_at=interval_of(10.0 ** (t[0] + span * sigmoid.arrival), settled, confidence),
+        exponent=interval_of(growth * np.log10(2) / span, weights["power"], confidence),
+        compute=tuple((10.0 ** (t[0] + span * at)).tolist()),
+        curve=tuple(
+            Interval(median=float(m), low=float(low), high=float(high))
+            for m, low, high in zip(medians, lows, highs, strict=True)
+        ),
+        fit=float(stats.chi2.sf(least, len(t))),
+    )
+
+
+# Parameters of each law: points of the unit cube with so many sides.
+_SIZES = {"constant": 1, "power": 2, "sigmoid": 4}
+
+
+def _law(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+    """x* at times `at` (0 at the first budget, 1 at the last): (points, times).
+
+    A law that ends inside the grid may have begun half the grid below it, and one that begins
+    inside may end half the grid above it.
+    """
+    match points.shape[1]:
+        case 1:
+            return np.asarray(ends[0] + (ends[1] - ends[0]) * points + 0 * at)
+        case 2:
+            begin = ends[0] + (ends[1] - ends[0]) * (1.5 * points[:, :1] - 0.5)
+            return np.asarray(begin + _growth(points, ends)[:, None] * at)
+        case _:
+            sigmoid = _Sigmoid.of(points[:, :, None], ends)
+            return np.asarray(sigmoid.plateau - sigmoid.left(at))
+
+
+def _growth(points: FloatArray, ends: tuple[float, float]) -> FloatArray:
+    """Doublings by which a power law grows from the first budget to the last."""
+    return np.asarray(1.5 * (ends[1] - ends[0]) * points[:, 1])
+
+
+@dataclass(frozen=True)
+class _Sigmoid:
+    """Arrays that broadcast: levels in log2 n, middle and steepness in shares of the range."""
+
+    plateau: FloatArray
+    rise: FloatArray
+    middle: FloatArray
+    steepness: FloatArray
+
+    @classmethod
+    def of(cls, points: FloatArray, ends: tuple[float, float]) -> "_Sigmoid":
+        reach = ends[1] - ends[0]
+        start = ends[0] + reach * (1.5 * points[:, 0] - 0.5)
+        rise = LEAST_GROWTH + (1.5 * reach - LEAST_GROWTH) * points[:, 1]
+        low, high = np.log(_STEEPNESS)
+        return cls(
+            plateau=start + rise,
+            rise=rise,
+            middle=1.25 * points[:, 2] - 0.25,
+            steepness=np.exp(low + (high - low) * points[:, 3]),
+        )
+
+    def left(self, at: float | FloatArray) -> FloatArray:
+        """Doublings that are still to come."""
+        return np.asarray(self.rise * special.expit(self.steepness * (self.middle - at)))
+
+    @property
+    def arrival(self) -> FloatArray:
+        """When no more than SETTLED_WITHIN is left; the first budget if that was before it."""
+        before = np.log(np.maximum(self.rise / SETTLED_WITHIN - 1, 1e-9)) / self.steepness
+        return np.asarray(np.maximum(self.middle + before, 0.0))
+
+
+def _explore(
+    misfit: Callable[[FloatArray], FloatArray], size: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Points (points, size) of the unit cube, and logs of weights whose mean is the evidence.
+
+    Adaptive importance sampling (population Monte Carlo, Cappé et al. 2004): each round draws
+    from a normal around what the rounds before have found, and in part from the prior.
+    """
+    points, densities = rng.random((_POINTS, size)), np.ones(_POINTS)
+    logs = -0.5 * misfit(points)
+    for _ in range(_ROUNDS):
+        weight = _flattened(logs - np.log(densities))
+        centre = weight @ points
+        spread = np.atleast_2d(np.cov(points.T, aweights=weight)) * 2 + 1e-6 * np.eye(size)
+        normal = stats.multivariate_normal(centre, spread)
+        fresh = np.vstack(
+            [
+                rng.random((round(_POINTS * _FROM_PRIOR), size)),
+                normal.rvs(round(_POINTS * (1 - _FROM_PRIOR)), rng).reshape(-1, size),
+            ]
+        )
+        points = fresh.clip(0, 1)
+        densities = _FROM_PRIOR + (1 - _FROM_PRIOR) * np.atleast_1d(normal.pdf(fresh))
+        # Points that fell outside the cube weigh nothing.
+        outside = ((fresh < 0) | (fresh > 1)).any(axis=1)
+        logs = np.where(outside, -np.inf, -0.5 * misfit(points))
+    return points, logs - np.log(densities)
+
+
+def _flattened(logs: FloatArray) -> FloatArray:
+    """Weights, tempered until at least a tenth of a per cent of the points counts."""
+    for power in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01):
+        weight = np.exp(power * (logs - logs.max()))
+        weight /= weight.sum()
+        if 1 / (weight**2).sum() >= 0.005 * len(weight):
+            break
+    return np.asarray(weight)
+
+
+def _ends(confidence: float) -> tuple[float, float, float]:
+    return 0.5, 0.5 - confidence / 2, 0.5 + confidence / 2
+
+
+def interval_of(values: FloatArray, weight: FloatArray, confidence: float) -> Interval | None:
+    """Weighted quantiles; None where next to nothing has any weight."""
+    if weight.sum() < 1e-6:
+        return None
+    order = np.argsort(values)
+    share = np.cumsum(weight[order]) / weight.sum()
+    median, low, high = np.interp(_ends(confidence), share, values[order])
+    return Interval(median=float(median), low=float(low), high=float(high))

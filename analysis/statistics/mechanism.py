@@ -1,0 +1,193 @@
+"""What training did to single problems: which it solves now, and which it has unlearned.
+
+Easy problems gain by sharpening (answers that were right sometimes become right always), hard
+ones by coverage (some answer becomes right), and problems interfere: a gain on one can be another
+one's loss (IsoCompute Playbook, arXiv 2603.12151).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isosweep.analysis.arrays import IntArray
+from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.statistics.frontier import Choice, Frontier
+from isosweep.heldout import RATE_EDGES, changes, rate_group, score
+
+# One-sided chance of a normal variable beyond `isosweep.metrics.CHANGED` standard errors.
+CHANCE = 0.0228
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemChange:
+    """Problems of one (n, B) at the largest budget against the base model, seeds together.
+
+    All are shares of the held-out problems. `none` and `all`: no sample, or every sample, is
+    right. `better` and `worse`: the success rate differs from the base model's beyond noise
+    (`isosweep.metrics.changes`). `gained` and `lost`: summed increases and decreases of all
+    problems' rates, noise included, so that gained - lost is the change of the reward.
+    """
+
+    num_generations: int
+    problems_per_batch: int
+    num_seeds: int
+    none: float
+    all: float
+    better: float
+    worse: float
+    gained: float
+    lost: float
+
+
+def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange, ...]:
+    """One for each n at its best B at the largest budget that was read; () without records."""
+    if not frontier.budgets:
+        return ()
+    at = frontier.budgets[-1]
+    changes = []
+    for choice in at.choices:
+        curves = [
+            curve for curve in _read_at(data, at.budget, choice) if curve.base_reward is not None
+        ]
+        # Runs whose records were left out may have other problems: they cannot be put together.
+        sizes = {curve.successes.shape[1] for curve in curves}
+        if len(sizes) == 1:
+            changes.append(_change(curves, at.budget))
+    return tuple(changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainByRate:
+    """Mean change of the success rate of one n's problems, by their rate before training.
+
+    All (groups,): mean rate before, mean gain, number of problems; groups without one are absent.
+    """
+
+    num_generations: int
+    before: tuple[float, ...]
+    gain: tuple[float, ...]
+    num_problems: tuple[int, ...]
+
+
+def gains_by_rate(data: SweepData, frontier: Frontier) -> tuple[GainByRate, ...]:
+    """One for each n at its best B at the largest budget; avg@k only."""
+    found = []
+    for choice in frontier.budgets[-1].choices if frontier.budgets else ():
+        curves = [
+            curve
+            for curve in _read_at(data, frontier.budgets[-1].budget, choice)
+            if curve.base_reward is not None
+        ]
+        if len({curve.successes.shape[1] for curve in curves}) != 1:
+            continue
+        samples = sum(curve.samples_per_problem for curve in curves)
+        now = _summed(curves, frontier.budgets[-1].budget) / samples
+        base = curves[0].successes[0] / curves[0].samples_per_problem
+        group = rate_group(base)
+        there = [k for k in range(len(RATE_EDGES) - 1) if (group == k).any()]
+        found.append(
+            GainByRate(
+                num_generations=choice.num_generations,
+                before=tuple(float(base[group == k].mean()) for k in there),
+                gain=tuple(float((now - base)[group == k].mean()) for k in there),
+                num_problems=tuple(int((group == k).sum()) for k in there),
+            )
+        )
+    return tuple(found)
+
+
+def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
+    """The runs behind a choice: those that have come to the budget, and had not collapsed."""
+    read = {
+        r.cell.run_id for r in data.readings if r.cell.budget == budget and r.reward is not None
+    }
+    where = (choice.num_generations, choice.cell.problems_per_batch)
+    return [
+        curve.until_collapse()
+        for curve in data.curves
+        if curve.run.run_id in read
+        and (curve.run.num_generations, curve.run.problems_per_batch) == where
+    ]
+
+
+def _change(curves: list[Curve], budget: float) -> ProblemChange:
+    samples = sum(curve.samples_per_problem for curve in curves)
+    successes = _summed(curves, budget)
+    # The base model's samples are the same in every run: they count once.
+    base_samples = curves[0].samples_per_problem
+    found = changes(successes, samples, curves[0].successes[0], base_samples)
+    return ProblemChange(
+        num_generations=curves[0].run.num_generations,
+        problems_per_batch=curves[0].run.problems_per_batch,
+        num_seeds=len(curves),
+        none=float((successes == 0).mean()),
+        all=float((successes == samples).mean()),
+        better=float(found.better.mean()),
+        worse=float(found.worse.mean()),
+        gained=float(np.maximum(found.gain, 0).mean()),
+        lost=float(np.maximum(-found.gain, 0).mean()),
+    )
+
+
+def _at(curve: Curve, budget: float) -> IntArray:
+    """Successes of every problem at the record nearest to `budget`: (problems,)."""
+    return np.asarray(curve.successes[int(np.argmin(np.abs(curve.compute - budget)))])
+
+
+def _summed(curves: list[Curve], budget: float) -> IntArray:
+    """Successes of every problem, over the runs together: (problems,)."""
+    return np.asarray(np.sum([_at(curve, budget) for curve in curves], axis=0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresOfN:
+    """avg@k, best@k (any sample right) and worst@k (all right), mean over runs of one (n, B)."""
+
+    num_generations: int
+    problems_per_batch: int
+    num_seeds: int
+    samples_per_problem: int
+    avg: float
+    best: float
+    worst: float
+
+
+def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[ScoresOfN, ...]:
+    """One for each n at its best B, at the largest budget, over the runs that were read there."""
+    if not frontier.budgets:
+        return ()
+    at = frontier.budgets[-1]
+    found = []
+    for choice in at.choices:
+        where = (choice.num_generations, choice.cell.problems_per_batch)
+        curves = _read_at(data, at.budget, choice)
+        if len({curve.samples_per_problem for curve in curves}) == 1:
+            rows = [(_at(curve, at.budget), curve.samples_per_problem) for curve in curves]
+            found.append(_scores(where, rows))
+    return tuple(found)
+
+
+def base_scores(data: SweepData) -> ScoresOfN | None:
+    """The base model's, from the first run with a record at step 0; it is the same in all."""
+    for curve in data.curves:
+        if curve.base_reward is not None:
+            where = (curve.run.num_generations, curve.run.problems_per_batch)
+            return _scores(where, [(curve.successes[0], curve.samples_per_problem)])
+    return None
+
+
+def _scores(where: tuple[int, int], rows: list[tuple[IntArray, int]]) -> ScoresOfN:
+    """`rows`: successes (problems,) and samples per problem of each run.
+
+    Scored run by run: best@k over the samples of several runs together would be another k.
+    """
+    found = [score(successes, samples) for successes, samples in rows]
+    return ScoresOfN(
+        num_generations=where[0],
+        problems_per_batch=where[1],
+        num_seeds=len(rows),
+        samples_per_problem=rows[0][1],
+        avg=float(np.mean([each.avg for each in found])),
+        best=float(np.mean([each.best for each in found])),
+        worst=float(np.mean([each.worst for each in found])),
+    )

@@ -1,0 +1,70 @@
+"""Leave the last budget out: what the curves up to the one before it say of it, against what came.
+
+It tells how far a forecast beyond the sweep can be trusted, at the same distance in compute.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.statistics.forecast import forecast
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """Forecasts of the reward at `budget` from records up to `known`, over `num_runs` runs.
+
+    `rmse` of the forecasts and `persistence_rmse` of "it stays where the last record was", in
+    reward; `bias`: mean of forecast - measured; `covered`: share of runs inside the interval of
+    `confidence`; `width`: its mean width.
+    """
+
+    known: float
+    budget: float
+    num_runs: int
+    rmse: float
+    persistence_rmse: float
+    bias: float
+    covered: float
+    width: float
+    confidence: float
+
+
+def leave_last_budget_out(data: SweepData, confidence: float) -> Validation | None:
+    """None with one budget, or without runs that were read at both of the last two."""
+    budgets = sorted(data.plan.budgets)
+    if len(budgets) < 2:
+        return None
+    known, budget = budgets[-2:]
+    found = []
+    for curve in data.curves:
+        milestones = curve.run.milestones
+        if milestones[-1] != budget or known not in milestones:
+            continue
+        past = (curve.compute > 0) & (curve.compute <= known * 1.01)
+        last = int(np.argmin(np.abs(curve.compute - budget))) if curve.compute.size else 0
+        if not past.any() or abs(curve.compute[last] / budget - 1) > 0.05:
+            continue
+        ahead = forecast(
+            curve.compute[past], curve.reward[past], curve.compute[last : last + 1], confidence
+        )
+        if ahead is not None:
+            measured = float(curve.reward[last])
+            stays = float(curve.reward[past][-1])
+            ends = float(ahead.low[0]), float(ahead.high[0])
+            found.append((float(ahead.median[0]), *ends, stays, measured))
+    if not found:
+        return None
+    median, low, high, stays, measured = np.array(found).T
+    return Validation(
+        known=known,
+        budget=budget,
+        num_runs=len(found),
+        rmse=float(np.sqrt(((median - measured) ** 2).mean())),
+        persistence_rmse=float(np.sqrt(((stays - measured) ** 2).mean())),
+        bias=float((median - measured).mean()),
+        covered=float(((low <= measured) & (measured <= high)).mean()),
+        width=float((high - low).mean()),
+        confidence=confidence,
+    )

@@ -1,0 +1,75 @@
+"""The same sweep by other metrics and on problems of other difficulty: does the answer change?
+
+Easy problems gain by sharpening (worst@k), hard ones by coverage (best@k), and the best n with
+them (IsoCompute Playbook, arXiv 2603.12151).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isosweep.analysis.curves import SweepData, rescored
+from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.saturation import Verdict
+from isosweep.config.analysis import AnalysisConfig
+
+# Success rates before training: never right, seldom, often.
+BUCKETS = ((0.0, 0.0), (1e-9, 0.5), (0.5 + 1e-9, 1.0))
+# On fewer problems the noise of evaluation drowns what n does.
+_LEAST_PROBLEMS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """The answer at the largest budget by one metric, on `num_problems` held-out problems.
+
+    `difficulty`: their success rates before training, None for all. `best`: the n that came out
+    best, `candidates`: those that cannot be told apart from it; rewards by this metric.
+    """
+
+    metric: str
+    difficulty: tuple[float, float] | None
+    num_problems: int
+    base_reward: float
+    best_reward: float
+    best: int
+    candidates: tuple[int, ...]
+    verdict: Verdict
+
+
+def other_views(data: SweepData, config: AnalysisConfig) -> tuple[View, ...]:
+    """best@k and worst@k on all problems, avg@k on each difficulty; () unless `data` is avg@k."""
+    if data.metric != "avg":
+        return ()
+    wanted: list[tuple[str, tuple[float, float] | None]] = [("avg", None)]
+    if any(curve.samples_per_problem > 1 for curve in data.curves):
+        wanted += [("best", None), ("worst", None)]
+        wanted += [("avg", bucket) for bucket in BUCKETS]
+    found = (_view(data, config, metric, difficulty) for metric, difficulty in wanted)
+    return tuple(view for view in found if view is not None)
+
+
+def _view(
+    data: SweepData, config: AnalysisConfig, metric: str, difficulty: tuple[float, float] | None
+) -> View | None:
+    """None where nothing was read, or on too few problems."""
+    seen = rescored(data, metric, difficulty)
+    problems = max((curve.successes.shape[1] for curve in seen.curves), default=0)
+    if difficulty is not None and problems < _LEAST_PROBLEMS:
+        return None
+    _, frontier, saturation = judge(seen, config)
+    bases = [curve.base_reward for curve in seen.curves if curve.base_reward is not None]
+    if not frontier.budgets or not bases:
+        return None
+    last = frontier.budgets[-1]
+    expected = last.best.expected
+    return View(
+        metric=metric,
+        difficulty=difficulty,
+        num_problems=problems,
+        base_reward=float(np.mean(bases)),
+        best_reward=last.best.cell.mean if expected is None else expected,
+        best=last.best.num_generations,
+        candidates=last.candidates,
+        verdict=saturation.verdict,
+    )

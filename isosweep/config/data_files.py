@@ -1,0 +1,29 @@
+"""Data files that a task's settings name: where they lie, and the hash of what they hold."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from isosweep.errors import SettingError
+
+UNREADABLE = "task.math.path=FILE that is there and can be read"
+
+
+def find_data(task: dict[str, Any]) -> None:
+    """Make the paths of a task absolute, and take the sha256 of its data file."""
+    source, own = task.get("math"), task.get("custom")
+    if source and source.get("path") is not None:
+        source["path"] = str(Path(source["path"]).absolute())
+        source["data_sha256"] = file_sha256(source["path"])
+    if own and own.get("directory") is not None:
+        own["directory"] = str(Path(own["directory"]).absolute())
+
+
+def file_sha256(path: str) -> str:
+    """Sha256 of the file at `path`. Raises SettingError where it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        rule = f"cannot be read ({error.strerror})"
+        raise SettingError("task.math.path", path, rule, UNREADABLE) from None

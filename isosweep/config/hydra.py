@@ -1,0 +1,56 @@
+"""Where Hydra ends: the composed config becomes frozen, validated dataclasses.
+
+Nothing behind this module imports Hydra or OmegaConf."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
+
+from isosweep.config.architecture import architecture_from_config
+from isosweep.config.build import from_mapping
+from isosweep.config.data_files import find_data
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
+
+
+def from_hydra(composed: DictConfig) -> SweepConfig:
+    """The validated config of a composed Hydra config.
+
+    With `model.path`, the architecture is read from the config.json there. Raises SettingError
+    for an unknown key, a missing one, a value of the wrong type, or a broken rule.
+    """
+    try:
+        plain: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        setting = str(error.full_key)
+        raise SettingError(setting, "???", "has to be given", f"{setting}=VALUE") from None
+    plain["from_sweep"] = plain.pop("from")
+    model = plain["model"]
+    if model["path"] is not None:
+        model["architecture"] = asdict(_architecture_at(Path(model["path"])))
+        model["name"] = model["name"] or Path(model["path"]).absolute().name
+        model["source"] = model["source"] or str(model["path"])
+    find_data(plain["task"])
+    return from_mapping(plain)
+
+
+def _architecture_at(directory: Path) -> Any:
+    file = directory / "config.json"
+    nearest = "model.path=DIRECTORY of a model written by save_pretrained"
+    try:
+        return architecture_from_config(json.loads(file.read_text()))
+    except OSError as error:
+        rule = f"must hold a readable config.json ({error.strerror})"
+        raise SettingError("model.path", directory, rule, nearest) from None
+    except ValueError as error:
+        rule = f"{file} describes no architecture that can be planned: {error}"
+        raise SettingError("model.path", directory, rule, nearest) from None
+
+
+def config_directory() -> Path:
+    """The packaged `conf/` directory."""
+    return Path(__file__).resolve().parent.parent / "conf"

@@ -1,0 +1,178 @@
+"""Model FLOPs of GRPO, phase by phase, from the architecture and token counts alone.
+
+Conventions, those of `torch.utils.flop_counter` but for attention: a multiply-add is 2 FLOPs;
+embedding look-ups, norms, activations, rotary angles and softmax cost nothing; the LM head
+counts, on the last position of a prompt and on completions; an attention pair costs 4 x heads x
+head_dim FLOPs a layer; grouped-query attention changes the projections but not the pairs; of a
+mixture of experts the router and the experts that a token is sent to count; the backward pass is
+twice the forward pass; recomputation under gradient checkpointing is hardware cost and not
+counted. Attention counts the pairs that a causal mask (and a sliding window) leaves; the counter
+sees the whole square, and `pairs="square"` agrees with it. Token counts may be floats (means) or
+arrays; results follow their shape.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isosweep.config.architecture import Architecture
+
+Count = float | NDArray[np.float64]
+Pairs = Literal["attended", "square"]
+
+
+def linear_flops_per_token(arch: Architecture) -> float:
+    """FLOPs of all layers' linear maps (active experts and routers) for one token, forward."""
+    return 2.0 * arch.active_layer_weights
+
+
+def head_flops_per_token(arch: Architecture) -> float:
+    """FLOPs of the LM head for one position, forward; a tied head costs the same."""
+    return 2.0 * arch.hidden_size * arch.vocab_size
+
+
+def attention_flops(arch: Architecture, tokens: Count, pairs: Pairs = "attended") -> Count:
+    """FLOPs of scores and weighted values over a sequence of `tokens`, all layers, forward."""
+    per_pair = 4.0 * arch.num_heads * arch.head_dim
+    if pairs == "square":
+        return per_pair * arch.num_layers * tokens * tokens
+    full = _causal_pairs(tokens)
+    if arch.sliding_window is None:
+        return per_pair * arch.num_layers * full
+    beyond = np.maximum(tokens - arch.sliding_window, 0.0)
+    # Each token past the window leaves out one pair more than the token before it.
+    windowed = full - _causal_pairs(beyond)
+    full_layers = arch.num_layers - arch.num_sliding_layers
+    return per_pair * (full_layers * full + arch.num_sliding_layers * windowed)
+
+
+def _causal_pairs(tokens: Count) -> Count:
+    return tokens * (tokens + 1) / 2
+
+
+def prefill_flops(arch: Architecture, prompt: Count, pairs: Pairs = "attended") -> Count:
+    """FLOPs to read one prompt of `prompt` tokens; the head runs on its last position only."""
+    return (
+        linear_flops_per_token(arch) * prompt
+        + head_flops_per_token(arch)
+        + attention_flops(arch, prompt, pairs)
+    )
+
+
+def decode_flops(arch: Architecture, prompt: Count, completion: Count) -> Count:
+    """FLOPs to sample `completion` tokens after the prefill, which already gave the first one.
+
+    The other completion - 1 tokens each take one forward pass of one token with the KV cache,
+    which attends exactly the cached pairs.
+    """
+    passes = completion - 1
+    per_token = linear_flops_per_token(arch) + head_flops_per_token(arch)
+    attention = attention_flops(arch, prompt + passes) - attention_flops(arch, prompt)
+    return per_token * passes + attention
+
+
+def forward_flops(
+    arch: Architecture, prompt: Count, completion: Count, pairs: Pairs = "attended"
+) -> Count:
+    """FLOPs of one log-probability pass over a rollout; the head runs on the completion only."""
+    tokens = prompt + completion
+    return (
+        linear_flops_per_token(arch) * tokens
+        + head_flops_per_token(arch) * completion
+        + attention_flops(arch, tokens, pairs)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passes:
+    """Which passes a recipe and its generation backend make over each rollout.
+
+    `prompt_sharing`: rollouts that read a prompt once together: n with prefix caching, else 1.
+    `old_policy`: log-probabilities are computed again before the update, because the sampler's
+    are not the learner's (vLLM with importance-sampling correction) or the rollouts are used
+    more than once. `reference`: a KL term needs a frozen model's. `num_iterations`: updates made
+    with each rollout. `draws`: rollouts sampled for each that updates are made with.
+    `adapter_weights`: of LoRA's adapters, beside which the rest is frozen: its linear maps have no
+    gradient of their own to compute. `adapted_sampling`: the sampler runs the adapters as such.
+    """
+
+    prompt_sharing: Count = 1.0
+    old_policy: bool = False
+    reference: bool = False
+    num_iterations: int = 1
+    draws: float = 1.0
+    adapter_weights: int = 0
+    adapted_sampling: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseFlops:
+    """FLOPs by phase; 0 for a pass that is not made."""
+
+    prefill: Count
+    decode: Count
+    old_policy: Count
+    reference: Count
+    training: Count
+
+    @property
+    def total(self) -> Count:
+        return self.prefill + self.decode + self.old_policy + self.reference + self.training
+
+
+def rollout_flops(
+    arch: Architecture, prompt: Count, completion: Count, passes: Passes
+) -> PhaseFlops:
+    """FLOPs of one rollout that is trained on: of sampling it, and of the `passes` over it.
+
+    Not counted: evaluation, the optimiser's update.
+    """
+    tokens = prompt + completion
+    forward = forward_flops(arch, prompt, completion)
+    adapters = 2.0 * passes.adapter_weights * tokens
+    update = 3.0 * (forward + adapters)
+    if passes.adapter_weights:
+        # Attention has no weights: its backward pass is whole. Before the first layer's adapters
+        # nothing learns: no gradient is sent on to the embedding.
+        keys = 2 * arch.num_kv_heads * arch.head_dim
+        first = 2.0 * arch.hidden_size * (arch.num_heads * arch.head_dim + keys) * tokens
+        update = update - (forward - attention_flops(arch, tokens)) - first
+    sampling = 2.0 * passes.adapter_weights * float(passes.adapted_sampling)
+    prefill = prefill_flops(arch, prompt) + sampling * prompt
+    decode = decode_flops(arch, prompt, completion) + sampling * (completion - 1)
+    return PhaseFlops(
+        prefill=passes.draws * prefill / passes.prompt_sharing,
+        decode=passes.draws * decode,
+        old_policy=(forward + adapters) * float(passes.old_policy),
+        reference=forward * float(passes.reference),
+        training=update * passes.num_iterations,
+    )
+
+
+def rollouts_for(
+    arch: Architecture, flops: float, prompt: float, completion: float, passes: Passes
+) -> float:
+    """Rollouts of these lengths that `flops` pays for: the inverse of `rollout_flops`."""
+    return flops / float(rollout_flops(arch, prompt, completion, passes).total)
+
+
+def completion_tokens_for(arch: Architecture, flops: float, prompt: float, passes: Passes) -> float:
+    """Tokens that each completion may have for one rollout to cost `flops`; at least 1.
+
+    The inverse of `rollout_flops` in the completion's length, by bisection down to neighbouring
+    floats: exact, and indifferent to windows. Raises ValueError when one token costs more.
+    """
+
+    def cost(completion: float) -> float:
+        return float(rollout_flops(arch, prompt, completion, passes).total)
+
+    if cost(1.0) > flops:
+        raise ValueError(f"one token after a prompt of {prompt:g} costs {cost(1.0):.4g} FLOPs")
+    low, high = 1.0, 2.0
+    while cost(high) <= flops:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if cost(middle) <= flops else (low, middle)
+    return low

@@ -1,0 +1,213 @@
+"""Device memory of one GRPO run, part by part, from architecture, precision and batch.
+
+All sizes are bytes (1 GB = 1e9) on one device. Counted: weights, gradients and AdamW's two states
+in the precision they are held in, the copies that autocast makes, a frozen reference model,
+activations saved for the backward pass, logits, and what generation holds. Not counted: the
+device context and the allocator's fragmentation, which `HardwareConfig.memory_reserve` leaves
+room for. Arrays of batches broadcast.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isosweep.config.architecture import Architecture, adapter_weights
+from isosweep.config.generation import GenerationConfig
+from isosweep.config.hardware import HardwareConfig
+from isosweep.config.recipe import RecipeConfig
+
+Bytes = float | NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_SIZE = {"float32": 4, "bfloat16": 2}
+# Float32 copies of the logits of a micro-batch alive at once in TRL's loss: the upcast logits,
+# those divided by the temperature, their log-softmax, and its gradient.
+_LOGIT_COPIES = 4
+# What vLLM needs beside weights and KV cache: captured graphs and the largest forward pass.
+_VLLM_WORKSPACE = 2e9
+# vLLM's own default, and the most that it should take in a process that also trains.
+_MAX_VLLM_SHARE = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateBytes:
+    """What is held throughout training, whatever the batch."""
+
+    weights: float
+    autocast: float
+    gradients: float
+    optimizer: float
+    reference: float
+
+    @property
+    def total(self) -> float:
+        return self.weights + self.autocast + self.gradients + self.optimizer + self.reference
+
+
+def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> StateBytes:
+    """Weights, gradients, optimiser states and copies on one device.
+
+    ZeRO stage 1 shards optimiser states over the devices, stage 2 gradients as well, stage 3
+    (FSDP) also weights (arXiv 1910.02054, figure 1).
+    """
+    compute, held = _SIZE[hardware.dtype], _SIZE[hardware.weights_dtype]
+    devices, stage = hardware.devices_per_run, _stage(hardware)
+    parameters = arch.parameters
+    trained = parameters
+    if recipe.lora_rank is not None:
+        # Adapters are trained in the precision of weights; the frozen model stays as computed.
+        trained = adapter_weights(arch, recipe.lora_rank)
+        weights = parameters * compute + trained * held
+    else:
+        weights = parameters * held
+    autocast = parameters * compute if held != compute and recipe.lora_rank is None else 0
+    reference = parameters * compute if recipe.beta > 0 and recipe.lora_rank is None else 0
+    whole = devices if stage >= 3 else 1
+    return StateBytes(
+        weights=weights / whole,
+        autocast=autocast / whole,
+        gradients=trained * held / (devices if stage >= 2 else 1),
+        optimizer=2 * trained * held / (devices if stage >= 1 else 1),
+        reference=reference / whole,
+    )
+
+
+def _stage(hardware: HardwareConfig) -> int:
+    return {"ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}[hardware.sharding]
+
+
+def layer_activation_bytes(arch: Architecture, dtype: str) -> float:
+    """Bytes that one layer saves per token for its backward pass, without checkpointing.
+
+    What transformers' Qwen2, Qwen3 and Llama layers save under SDPA, held to a real model by a
+    test: two RMS norms (float32 input, normalised and scaled output), keys and values repeated
+    to all heads, queries, attention output, and four tensors of the gated MLP.
+    """
+    size = _SIZE[dtype]
+    norms = 2 * arch.hidden_size * (4 + 2 * size)
+    attention = 4 * arch.num_heads * arch.head_dim * size
+    if arch.qk_norm:
+        attention += (arch.num_heads + arch.num_kv_heads) * arch.head_dim * (4 + size)
+    width = arch.intermediate_size
+    if arch.num_experts:
+        # Each expert that a token is sent to saves its own input and its output besides.
+        width = arch.num_experts_per_token * arch.expert_intermediate_size
+        norms += 2 * arch.num_experts_per_token * arch.hidden_size * size
+    return norms + attention + 4.0 * width * size
+
+
+def training_bytes(
+    arch: Architecture, hardware: HardwareConfig, *, prompt: float, completion: float
+) -> float:
+    """Activations and logits of one completion in a micro-batch, padded to these lengths."""
+    tokens = prompt + completion
+    layer = layer_activation_bytes(arch, hardware.dtype)
+    if hardware.gradient_checkpointing:
+        # Every layer keeps its input; one layer at a time is computed again.
+        kept = arch.num_layers * arch.hidden_size * _SIZE[hardware.dtype]
+        activations = tokens * (kept + layer)
+    else:
+        activations = tokens * arch.num_layers * layer
+    return activations + completion * arch.vocab_size * 4.0 * _LOGIT_COPIES
+
+
+def kv_bytes_per_token(arch: Architecture, dtype: str) -> float:
+    """Keys and values of one token in all layers; a sliding window is not credited."""
+    return 2.0 * arch.num_layers * arch.num_kv_heads * arch.head_dim * _SIZE[dtype]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryFit:
+    """How a run fits its device, for each batch. Arrays: (batches,).
+
+    `micro_batch`: completions per forward pass, 0 where none fits. `needed`: bytes with the
+    smallest possible micro-batch; `peak`: bytes with the one chosen. `vllm_share`: vLLM's memory
+    fraction, 0 for transformers. `concurrency`: rollouts that generation holds at once.
+    """
+
+    micro_batch: Counts
+    needed: NDArray[np.float64]
+    peak: NDArray[np.float64]
+    vllm_share: NDArray[np.float64]
+    concurrency: Counts
+
+
+def fit_memory(
+    arch: Architecture,
+    recipe: RecipeConfig,
+    hardware: HardwareConfig,
+    generation: GenerationConfig,
+    *,
+    prompt: float,
+    completion: float,
+    completions: Counts,
+) -> MemoryFit:
+    """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
+
+    `prompt`, `completion`: the longest lengths. A micro-batch divides the completions of one
+    device; `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at
+    once and frees them before training; vLLM keeps its share throughout and queues what does not
+    fit, so training may take at most half of what the state leaves. A vLLM server has memory of
+    its own.
+    """
+    room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
+    state = state_bytes(arch, recipe, hardware).total
+    per_completion = training_bytes(arch, hardware, prompt=prompt, completion=completion)
+    cache = (prompt + completion) * kv_bytes_per_token(arch, hardware.dtype)
+    local = completions // hardware.devices_per_run
+    if generation.name == "transformers":
+        # The logits of one position for every rollout, in float32, and the sampler's copy.
+        generating = local * (cache + arch.vocab_size * 4.0 * 2)
+        limit = np.where(state + generating <= room, room - state, -1.0)
+        micro = _micro_batch(recipe, local, np.floor(limit / per_completion))
+        needed = state + np.maximum(generating, (recipe.micro_batch or 1) * per_completion)
+        return MemoryFit(
+            micro_batch=micro,
+            needed=needed,
+            peak=state + np.maximum(generating, micro * per_completion),
+            vllm_share=np.zeros(local.shape),
+            concurrency=local,
+        )
+    if generation.mode == "server":
+        limit = np.full(local.shape, np.floor((room - state) / per_completion))
+        micro = _micro_batch(recipe, local, limit)
+        return MemoryFit(
+            micro_batch=micro,
+            needed=np.full(local.shape, state + (recipe.micro_batch or 1) * per_completion),
+            peak=state + micro.astype(np.float64) * per_completion,
+            vllm_share=np.zeros(local.shape),
+            concurrency=local,
+        )
+    least = arch.parameters * _SIZE[hardware.dtype] + _VLLM_WORKSPACE + cache
+    left = room - state
+    most = left - least
+    if recipe.micro_batch is None:
+        most = min(most, max(left / 2, per_completion))
+    micro = _micro_batch(recipe, local, np.full(local.shape, np.floor(most / per_completion)))
+    needed = np.full(local.shape, state + least + (recipe.micro_batch or 1) * per_completion)
+    share = left - micro * per_completion
+    fits = micro > 0
+    useful = least + (local - 1) * cache
+    share = np.minimum(np.minimum(share, useful), _MAX_VLLM_SHARE * hardware.memory_gb * 1e9)
+    concurrency = np.minimum(local, 1 + np.floor((share - least) / cache).astype(np.int64))
+    # Rounded down to whole per cents, as it is shown and passed on.
+    fraction = np.floor(100 * share / (hardware.memory_gb * 1e9)) / 100
+    return MemoryFit(
+        micro_batch=np.where(fits, micro, 0),
+        needed=needed,
+        peak=state + micro * per_completion + share,
+        vllm_share=np.where(fits, fraction, 0.0),
+        concurrency=np.where(fits, concurrency, 0),
+    )
+
+
+def _micro_batch(recipe: RecipeConfig, local: Counts, limit: NDArray[np.float64]) -> Counts:
+    """The largest divisor of `local` within `limit` and the recipe's own bound; 0 if none."""
+    if recipe.micro_batch is not None:
+        fits = (local % recipe.micro_batch == 0) & (recipe.micro_batch <= limit)
+        return np.where(fits, recipe.micro_batch, 0)
+    best = np.zeros(local.shape, dtype=np.int64)
+    for size in range(1, recipe.max_micro_batch + 1):
+        best = np.where((local % size == 0) & (size <= limit), size, best)
+    return best

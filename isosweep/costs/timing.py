@@ -1,0 +1,153 @@
+"""Wall time of GRPO steps on given hardware, from FLOPs, bytes moved and fixed overheads.
+
+Prefill, log-probabilities and training run at a share of the device's peak FLOP/s. Decoding one
+position of all concurrent rollouts takes the roofline's larger time: reading the weights (of a
+mixture of experts those that the batch is expected to touch) and the cached keys and values, or
+the FLOPs. Not modelled: stragglers among completion lengths, preemption by a full KV cache, the
+reward function, time lost to requeues. Arrays of batches broadcast; all results are seconds.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isosweep.config.architecture import Architecture
+from isosweep.config.generation import GenerationConfig
+from isosweep.config.hardware import HardwareConfig
+from isosweep.config.recipe import RecipeConfig
+from isosweep.costs.flops import Count, Passes, decode_flops, forward_flops, rollout_flops
+from isosweep.costs.memory import kv_bytes_per_token, state_bytes
+
+Seconds = NDArray[np.float64]
+
+_SIZE = {"float32": 4, "bfloat16": 2}
+# Loading libraries and weights, once an attempt: assumed.
+STARTUP_S = {"cpu": 8.0, "cuda": 120.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSeconds:
+    """Seconds of one generation and the updates made with it, by cause. Arrays: (batches,).
+
+    `training` holds log-probability passes, forward, backward and recomputation, at the hardware's
+    utilization; `generation` prefill and decoding, at its utilization; `positions` is how many
+    positions are decoded one after the other; `update` is moving the optimiser's states, gradient
+    exchange and weight synchronisation.
+    """
+
+    training: Seconds
+    generation: Seconds
+    positions: Seconds
+    update: Seconds
+    total: Seconds
+
+
+def step_seconds(
+    arch: Architecture,
+    recipe: RecipeConfig,
+    hardware: HardwareConfig,
+    generation: GenerationConfig,
+    passes: Passes,
+    *,
+    prompt: float,
+    completion: float,
+    longest: float,
+    completions: NDArray[np.int64],
+    concurrency: NDArray[np.int64],
+) -> StepSeconds:
+    """Seconds of one step with n x B = `completions`, `concurrency` of them decoded at once."""
+    local = completions / hardware.devices_per_run
+    flops = rollout_flops(arch, prompt, completion, passes)
+    again = 1.0 if hardware.gradient_checkpointing else 0.0
+    scored = float(flops.old_policy + flops.reference + flops.training)
+    # Recomputation is one more forward pass of each update.
+    once = float(forward_flops(arch, prompt, completion)) * passes.num_iterations
+    computed = scored + again * once
+    training = local * computed / (hardware.peak_flops * hardware.training_utilization)
+
+    generating, positions = generation_seconds(
+        arch,
+        hardware,
+        prompt=prompt,
+        completion=completion,
+        decoded=longest if generation.name == "transformers" else completion,
+        rollouts=local,
+        concurrency=concurrency,
+        prefill_flops=flops.prefill / passes.draws,
+    )
+    generating, positions = generating * passes.draws, positions * passes.draws
+    update = np.full(local.shape, _update_seconds(arch, recipe, hardware, generation))
+    overhead = hardware.step_overhead_s + positions * hardware.token_overhead_s
+    return StepSeconds(
+        training=training,
+        generation=generating,
+        positions=positions,
+        update=update,
+        total=training + generating + update + overhead,
+    )
+
+
+def generation_seconds(
+    arch: Architecture,
+    hardware: HardwareConfig,
+    *,
+    prompt: float,
+    completion: float,
+    decoded: float,
+    rollouts: Seconds,
+    concurrency: NDArray[np.int64],
+    prefill_flops: Count,
+) -> tuple[Seconds, Seconds]:
+    """Seconds of sampling `rollouts` on one device, and positions decoded one after the other.
+
+    `decoded`: length to which each is decoded. `transformers` goes on until the last rollout has
+    ended, at the longest completion allowed; vLLM refills as rollouts end: the mean length.
+    """
+    together = np.maximum(np.minimum(concurrency, rollouts), 1)
+    positions = np.maximum(rollouts / together, 1.0) * max(decoded - 1, 0.0)
+    flops = together * float(decode_flops(arch, prompt, completion)) / max(completion - 1, 1)
+    moved = _bytes_per_position(arch, hardware, together, prompt + completion / 2)
+    each = np.maximum(moved / hardware.memory_bandwidth, flops / hardware.peak_flops)
+    prefill = rollouts * prefill_flops / hardware.peak_flops
+    return (prefill + positions * each) / hardware.generation_utilization, positions
+
+
+def _bytes_per_position(
+    arch: Architecture, hardware: HardwareConfig, together: Seconds, cached: float
+) -> Seconds:
+    """Bytes read to decode one position of `together` rollouts with `cached` tokens each."""
+    size = _SIZE[hardware.dtype]
+    weights = arch.active_parameters * np.ones_like(together, dtype=float)
+    if arch.num_experts:
+        # Each token takes k of E experts: the share that none of them takes is (1 - k/E)^tokens.
+        share = arch.num_experts_per_token / arch.num_experts
+        touched = 1 - (1 - share) ** together
+        experts = arch.layer_weights - arch.active_layer_weights
+        # At one token the active ones are read, at many tokens all of them.
+        weights = weights + experts * (touched - share) / (1 - share)
+    return weights * size + together * cached * kv_bytes_per_token(arch, hardware.dtype)
+
+
+def _update_seconds(
+    arch: Architecture,
+    recipe: RecipeConfig,
+    hardware: HardwareConfig,
+    generation: GenerationConfig,
+) -> float:
+    """Seconds of the updates of one step: states read and written, exchange, weight sync."""
+    state = state_bytes(arch, recipe, hardware)
+    # AdamW reads weights, gradients and both states and writes all but the gradients.
+    moved = 2 * (state.weights + state.optimizer) + state.gradients
+    seconds = recipe.num_iterations * moved / hardware.memory_bandwidth
+    devices = hardware.devices_per_run
+    if devices > 1 and hardware.interconnect_bandwidth is not None:
+        # A ring all-reduce moves 2 (d - 1) / d of the gradients; ZeRO-3 gathers the weights
+        # twice besides (arXiv 1910.02054, section 7).
+        gradients = arch.parameters * _SIZE[hardware.dtype]
+        moves = 3 if hardware.sharding in ("zero3", "fsdp") else 2
+        volume = moves * gradients * (devices - 1) / devices
+        seconds += recipe.num_iterations * volume / hardware.interconnect_bandwidth
+    if generation.name == "vllm":
+        seconds += 2 * arch.parameters * _SIZE[hardware.dtype] / hardware.memory_bandwidth
+    return seconds

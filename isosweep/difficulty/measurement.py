@@ -1,0 +1,124 @@
+"""Difficulty: problems chosen by how often the base model solves them.
+
+`mode=difficulty` (measure.py) appends what it measures to `<sweeps_dir>/difficulty/<hash>.jsonl`:
+a first line that says of what, then one line a batch with the problems and their successes. A
+complete file is all that choosing takes: no package of the task, no model, no network.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from isosweep.config.difficulty import DifficultyConfig
+from isosweep.config.model import ModelConfig
+from isosweep.config.task import TaskConfig
+from isosweep.errors import RecordError, SettingError
+from isosweep.files import JsonObject, read_json, read_lines
+from isosweep.models.weights import content_identity
+from isosweep.store.paths import RunPaths
+from isosweep.tasks import Problem
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What a file says: `problems` and `successes`: (problems,), of `samples_per_problem` each.
+
+    `total` problems make it complete; 0 means that there is no file yet. `digest` is of them all.
+    """
+
+    path: Path
+    problems: tuple[Problem, ...]
+    successes: tuple[int, ...]
+    samples_per_problem: int
+    total: int
+    digest: str
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return tuple(count / self.samples_per_problem for count in self.successes)
+
+    @property
+    def complete(self) -> bool:
+        return self.total > 0 and len(self.problems) == self.total
+
+
+def measurement_path(
+    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
+) -> Path:
+    """Where the measurement of this model on this task lies: named by all that can change it."""
+    kind = dict(asdict(task)[task.kind])
+    for name in ("path", "directory"):
+        kind.pop(name, None)
+    inputs = {
+        "version": FORMAT_VERSION,
+        "model": content_identity(model),
+        "task": [task.kind, task.template, task.data_seed, task.success_at, kind],
+        "max_completion_tokens": task.completion_limit,
+        "sampling": [config.samples_per_problem, config.temperature, config.seed],
+        "max_problems": config.max_problems,
+    }
+    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
+    return sweeps_dir / "difficulty" / f"{digest}.jsonl"
+
+
+def read_measurement(path: Path) -> Measurement:
+    """What has been measured so far. Raises RecordError for a file that is something else.
+
+    A torn line, which a kill can leave, does not count; what was measured twice counts once.
+    """
+    return _read(path, path.stat().st_size if path.exists() else 0)
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, size: int) -> Measurement:
+    """The file at `path`, which only grows, when it has `size` bytes."""
+    first: JsonObject = {}
+    found: dict[str, tuple[Problem, int]] = {}
+    try:
+        for _, line in read_lines(path):
+            if line is None:
+                continue
+            if not first:
+                if line.get("kind") != "difficulty" or line.get("version") != FORMAT_VERSION:
+                    raise ValueError(f"it begins with {json.dumps(line)[:60]}")
+                first = line
+                continue
+            for entry in line["problems"]:
+                problem = Problem(**entry["problem"])
+                found.setdefault(problem.problem_id, (problem, int(entry["successes"])))
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{path}: not a measurement of difficulty ({error})") from None
+    return Measurement(
+        path=path,
+        problems=tuple(problem for problem, _ in found.values()),
+        successes=tuple(count for _, count in found.values()),
+        samples_per_problem=first.get("samples_per_problem", 1),
+        total=first.get("total", 0),
+        digest=first.get("digest", ""),
+    )
+
+
+def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:
+    """Success rates before training of the run's held-out problems; None if never measured."""
+    document = read_json(run.base_rates)
+    return None if document is None else tuple(document["rates"])
+
+
+def complete_measurement(
+    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
+) -> Measurement:
+    measured = read_measurement(measurement_path(model, task, config, sweeps_dir))
+    if not measured.complete:
+        state = (
+            f"only {len(measured.problems)} of {measured.total} problems are measured"
+            if measured.total
+            else f"{model.name} has not been measured on these problems"
+        )
+        rule = f"{state} ({measured.path})"
+        command = "python -m isosweep mode=difficulty, with the same model, task and difficulty"
+        raise SettingError("task.difficulty", task.difficulty, rule, f"first run {command}")
+    return measured

@@ -1,0 +1,175 @@
+"""Problems chosen by difficulty, and the files that workers read them from."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from isosweep.config.difficulty import DifficultyConfig
+from isosweep.config.model import ModelConfig
+from isosweep.config.task import Share, TaskConfig, difficulty_shares
+from isosweep.difficulty.measurement import (
+    FORMAT_VERSION,
+    Measurement,
+    complete_measurement,
+    measurement_path,
+    read_measurement,
+)
+from isosweep.errors import RecordError, SettingError
+from isosweep.files import JsonObject, read_json, write_json
+from isosweep.store.paths import RunPaths
+from isosweep.tasks import Problem, ProblemSets, use_problems
+from isosweep.tasks.problem import shuffled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Problems chosen by difficulty, and the `document` that a worker reads them from."""
+
+    sets: ProblemSets
+    document: JsonObject
+    sha256: str
+
+
+def select(task: TaskConfig, measured: Measurement) -> Selection:
+    """The task's problems, chosen by `task.difficulty` and the hash of their prompts.
+
+    Raises SettingError where a range has too few, with the numbers that work.
+    """
+    shares = difficulty_shares(task.difficulty)
+    rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
+    ordered = shuffled(measured.problems, task.data_seed)
+    there: list[list[Problem]] = []
+    taken: set[str] = set()
+    for share in shares:
+        held = [p for p in ordered if share.low <= rates[p.problem_id] <= share.high]
+        there.append([p for p in held if p.problem_id not in taken])
+        taken |= {p.problem_id for p in held}
+    sizes = [len(problems) for problems in there]
+    heldout_counts = _counts(task.num_eval_problems, shares)
+    training_counts = _counts(task.num_train_problems, shares)
+    if not _enough(sizes, heldout_counts, training_counts):
+        raise _too_few(task, measured, shares, sizes)
+    heldout, training = [], []
+    for problems, first, more in zip(there, heldout_counts, training_counts, strict=True):
+        heldout += problems[:first]
+        training += problems[first : first + more]
+    sets = ProblemSets(
+        training=tuple(shuffled(training, task.data_seed)),
+        heldout=tuple(shuffled(heldout, task.data_seed)),
+    )
+    document = {
+        "version": FORMAT_VERSION,
+        "training": [_entry(problem, rates) for problem in sets.training],
+        "heldout": [_entry(problem, rates) for problem in sets.heldout],
+    }
+    return Selection(sets=sets, document=document, sha256=_sha256(document))
+
+
+def resolve(
+    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
+) -> TaskConfig:
+    """The task with the hash of its problems, where it chooses them by difficulty.
+
+    Raises SettingError where they have not been measured (all of them), or are too few.
+    """
+    if task.difficulty is None:
+        return task
+    selection = select(task, complete_measurement(model, task, config, sweeps_dir))
+    resolved = replace(task, selection_sha256=selection.sha256)
+    use_problems(resolved, selection.sets)
+    return resolved
+
+
+def store_for_run(
+    run: RunPaths, model: ModelConfig, task: TaskConfig, config: DifficultyConfig
+) -> None:
+    """Write what the run needs of a measurement, if there is one: its problems, where they were
+    chosen by difficulty, and the rates of its held-out problems."""
+    measured = read_measurement(measurement_path(model, task, config, run.root.parent.parent))
+    if task.selection_sha256 is not None:
+        path = run.selection(task.selection_sha256)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, select(task, measured).document)
+    if measured.problems:
+        from isosweep.tasks import heldout_problems
+
+        known = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
+        rates = [known.get(problem.problem_id) for problem in heldout_problems(task)]
+        write_json(run.base_rates, {"version": FORMAT_VERSION, "rates": rates})
+
+
+def load_selection(run: RunPaths, task: TaskConfig) -> None:
+    """Make this process use the problems that were chosen for the run.
+
+    Raises RecordError where their file is missing or has been changed.
+    """
+    if task.selection_sha256 is None:
+        return
+    path = run.selection(task.selection_sha256)
+    document = read_json(path)
+    if document is None or _sha256(document) != task.selection_sha256:
+        what = "is missing" if document is None else "is not what was chosen at launch"
+        raise RecordError(f"{path}: {what}; start the sweep again, which writes it")
+    training, heldout = (
+        tuple(Problem(**entry["problem"]) for entry in document[name])
+        for name in ("training", "heldout")
+    )
+    use_problems(task, ProblemSets(training=training, heldout=heldout))
+
+
+def _counts(number: int, shares: Sequence[Share]) -> list[int]:
+    """`number` problems in these shares: whole numbers, the largest remainders rounded up."""
+    exact = [number * share.share for share in shares]
+    counts = [math.floor(value + 1e-9) for value in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])
+    for i in by_remainder[: number - sum(counts)]:
+        counts[i] += 1
+    return counts
+
+
+def _enough(sizes: Sequence[int], heldout: Sequence[int], training: Sequence[int]) -> bool:
+    return all(a >= b + c for a, b, c in zip(sizes, heldout, training, strict=True))
+
+
+def _too_few(
+    task: TaskConfig, measured: Measurement, shares: Sequence[Share], sizes: Sequence[int]
+) -> SettingError:
+    heldout = _counts(task.num_eval_problems, shares)
+    training = _counts(task.num_train_problems, shares)
+    told = ", ".join(
+        f"{share.name} (success rates {share.low:g} to {share.high:g}) has {size} of the "
+        f"{more + first} asked for"
+        for share, size, first, more in zip(shares, sizes, heldout, training, strict=True)
+    )
+    rule = (
+        f"with task.num_train_problems={task.num_train_problems} and task.num_eval_problems="
+        f"{task.num_eval_problems}, of {len(measured.problems)} measured problems {told}"
+    )
+    nearest = _nearest_numbers(task, shares, sizes)
+    if nearest is None:
+        nearest = "a larger difficulty.max_problems, or task.difficulty=[0,1]"
+    return SettingError("task.difficulty", task.difficulty, rule, nearest)
+
+
+def _nearest_numbers(task: TaskConfig, shares: Sequence[Share], sizes: Sequence[int]) -> str | None:
+    """The largest numbers of problems in the same proportion that there are; None if none."""
+    total = task.num_train_problems + task.num_eval_problems
+    for wanted in range(min(total, sum(sizes)), 1, -1):
+        heldout = max(1, wanted * task.num_eval_problems // total)
+        training = wanted - heldout
+        if _enough(sizes, _counts(heldout, shares), _counts(training, shares)):
+            return f"task.num_train_problems={training} task.num_eval_problems={heldout}"
+    return None
+
+
+def _entry(problem: Problem, rates: dict[str, float]) -> dict[str, Any]:
+    return {"problem": asdict(problem), "success_rate": rates[problem.problem_id]}
+
+
+def _sha256(document: JsonObject) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

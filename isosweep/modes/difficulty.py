@@ -1,0 +1,157 @@
+"""`mode=difficulty`: how often the base model solves each problem, measured on this machine."""
+
+import fcntl
+import hashlib
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from isosweep.config.axes import combinations
+from isosweep.config.difficulty import DIFFICULTIES
+from isosweep.config.evaluation import EvaluationConfig
+from isosweep.config.sweep import SweepConfig
+from isosweep.difficulty.buckets import buckets_of
+from isosweep.difficulty.measurement import (
+    FORMAT_VERSION,
+    Measurement,
+    measurement_path,
+    read_measurement,
+)
+from isosweep.errors import RecordError
+from isosweep.files import append_line, write_json
+from isosweep.models.weights import weights
+from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.tasks import Problem, problem_pool
+
+
+def measured_configs(config: SweepConfig) -> list[SweepConfig]:
+    """What `config` needs measured: every variant of `grid.axes` that has a pool of its own."""
+    found: dict[Path, SweepConfig] = {}
+    for variant in combinations(config):
+        task = replace(variant.config.task, difficulty=None)
+        single = replace(variant.config, task=task, grid=replace(variant.config.grid, axes=None))
+        found.setdefault(_path(single), single)
+    return list(found.values())
+
+
+def measure(config: SweepConfig, console: Console) -> Measurement:
+    """Measure what is not measured yet, and tell the split; every finished batch is kept.
+
+    A second process waits for the first. Raises RecordError if the file is of other problems.
+    """
+    path = _path(config)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        measured = _complete(config, path, console)
+    _tell(measured, console)
+    return measured
+
+
+def _complete(config: SweepConfig, path: Path, console: Console) -> Measurement:
+    settings = config.difficulty
+    pool = problem_pool(config.task, settings.max_problems).problems
+    digest = _digest(pool)
+    measured = read_measurement(path)
+    if not measured.total:
+        first = {
+            "kind": "difficulty",
+            "version": FORMAT_VERSION,
+            "model": config.model.name,
+            "task": config.task.name,
+            "samples_per_problem": settings.samples_per_problem,
+            "total": len(pool),
+            "digest": digest,
+        }
+        append_line(path, first, sync=True)
+    elif measured.digest != digest:
+        raise RecordError(
+            f"{path}: it measures other problems than these settings draw now: the data, or a "
+            "package that draws them, has changed. Remove it to measure anew"
+        )
+    done = {problem.problem_id for problem in measured.problems}
+    if len(done) < len(pool):
+        _measure_rest(config, path, pool, done, console)
+        measured = read_measurement(path)
+    return measured
+
+
+def _measure_rest(
+    config: SweepConfig, path: Path, pool: tuple[Problem, ...], done: set[str], console: Console
+) -> None:
+    import torch
+
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.grpo import load_policy
+
+    spec = _spec(config)
+    if spec.device == "cpu":
+        torch.set_num_threads(1)
+    model, tokenizer = load_policy(spec, weights(config.model))
+    model.to(spec.device)
+    size = max(1, config.difficulty.batch_size // config.difficulty.samples_per_problem)
+    with Progress(console=console) as progress:
+        bar = progress.add_task("difficulty", total=len(pool), completed=len(done))
+        for start in range(0, len(pool), size):
+            batch = [p for p in pool[start : start + size] if p.problem_id not in done]
+            if not batch:
+                continue
+            # Each batch has randomness of its own: it is the same whenever it is measured.
+            seed = config.difficulty.seed + start
+            own = replace(spec, evaluation=replace(spec.evaluation, seed=seed))
+            successes = Evaluator(own, tokenizer, problems=batch)(model).successes
+            entries = [
+                {"problem": asdict(problem), "successes": count}
+                for problem, count in zip(batch, successes, strict=True)
+            ]
+            append_line(path, {"problems": entries}, sync=True)
+            progress.advance(bar, len(batch))
+
+
+def _spec(config: SweepConfig) -> RunSpec:
+    """A run's spec, of which only model, task, sampling and device matter here."""
+    settings = config.difficulty
+    evaluation = EvaluationConfig(
+        samples_per_problem=settings.samples_per_problem,
+        batch_size=settings.batch_size,
+        temperature=settings.temperature,
+        seed=settings.seed,
+    )
+    sizes = {"num_generations": 2, "problems_per_batch": 1, "seed": 0, "micro_batch": 1}
+    spec = run_spec(replace(config, evaluation=evaluation), **sizes)
+    return replace(spec, weights_dtype=spec.dtype)
+
+
+def _tell(measured: Measurement, console: Console) -> None:
+    """Print the split and write it beside the measurement."""
+    rates = measured.rates
+    counts = dict.fromkeys(DIFFICULTIES, 0)
+    for rate in rates:
+        for name in buckets_of(rate):
+            counts[name] += 1
+    split = {name: [*DIFFICULTIES[name], counts[name]] for name in counts}
+    k = measured.samples_per_problem
+    console.print(f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
+    for name, (low, high, count) in split.items():
+        console.print(f"  {name}: {count} with success rates {low:g} to {high:g}", highlight=False)
+    outside = sum(not buckets_of(rate) for rate in rates)
+    console.print(f"  none of these: {outside}")
+    histogram = [measured.successes.count(successes) for successes in range(k + 1)]
+    document: dict[str, Any] = {"version": FORMAT_VERSION, "problems": len(rates)}
+    document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}
+    write_json(measured.path.with_suffix(".json"), document)
+    console.print(f"difficulty: {measured.path}", soft_wrap=True)
+
+
+def _path(config: SweepConfig) -> Path:
+    sweeps = Path(config.sweeps_dir).absolute()
+    return measurement_path(config.model, config.task, config.difficulty, sweeps)
+
+
+def _digest(pool: tuple[Problem, ...]) -> str:
+    document = [[problem.problem_id, problem.prompt, problem.answer] for problem in pool]
+    return hashlib.sha256(json.dumps(document).encode()).hexdigest()

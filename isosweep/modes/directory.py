@@ -1,0 +1,61 @@
+"""A sweep's directory: where it lies, what is stored in it, and what is found there."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from isosweep.config.build import from_mapping
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
+from isosweep.files import read_json, write_json, write_text
+from isosweep.plan.cells import Plan, plan_from_document
+from isosweep.plan.make import make_plan, plan_document
+from isosweep.plan.output import plan_csv, plan_page
+from isosweep.store.paths import SweepPaths
+
+
+def sweep_paths(config: SweepConfig, plan: Plan) -> SweepPaths:
+    """Where the plan's sweep lies: `sweep_dir`, or a name of its own in `sweeps_dir`."""
+    sweeps = Path(config.sweeps_dir).absolute()
+    if config.sweep_dir is not None:
+        return SweepPaths(Path(config.sweep_dir).absolute(), sweeps / "runs")
+    name = f"{config.model.name}-{config.task.name}-{plan.plan_id}"
+    return SweepPaths(sweeps / name, sweeps / "runs")
+
+
+def stored_sweep(config: SweepConfig) -> tuple[SweepConfig, Plan, SweepPaths]:
+    """The sweep at `sweep_dir`, or the one that this very config plans."""
+    if config.sweep_dir is not None:
+        root = Path(config.sweep_dir).absolute()
+    else:
+        root = sweep_paths(config, make_plan(config)).root
+    document, stored = read_json(root / "plan.json"), read_json(root / "config.json")
+    if document is None or stored is None:
+        known = sorted(p.parent for p in Path(config.sweeps_dir).glob("*/plan.json"))
+        nearest = f"sweep_dir={known[-1]}" if known else "mode=run, which makes one"
+        raise SettingError("sweep_dir", root, "holds no plan.json", nearest)
+    paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
+    # The plan first: of a sweep made by another version, its format is the thing to tell.
+    plan = plan_from_document(document)
+    return from_mapping(stored), plan, paths
+
+
+def store_plan(plan: Plan, config: SweepConfig, paths: SweepPaths) -> None:
+    """Write plan.json and config.json. Raises SettingError if the directory is another plan's."""
+    sweeps = paths.runs.parent
+    try:
+        paths.runs.mkdir(parents=True, exist_ok=True)
+        paths.root.mkdir(parents=True, exist_ok=True)
+        existing = read_json(paths.plan)
+        if existing is not None and existing["plan_id"] != plan.plan_id:
+            rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
+            free = f"sweep_dir={paths.root}-{plan.plan_id} (or leave sweep_dir unset)"
+            raise SettingError("sweep_dir", paths.root, rule, free)
+        settings = asdict(config) | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
+        write_json(paths.config, settings)
+        write_text(paths.plan_csv, plan_csv(plan))
+        write_text(paths.plan_page, plan_page(plan, paths.root.name))
+        # Last: whoever finds a plan.json finds the rest.
+        write_json(paths.plan, plan_document(plan, config))
+    except OSError as error:
+        rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
+        raise SettingError("sweep_dir", paths.root, rule, "sweeps_dir=DIRECTORY") from None

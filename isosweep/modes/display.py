@@ -1,0 +1,116 @@
+"""What the terminal shows: the plan as a table, and live progress."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.plan.candidates import RULES
+from isosweep.plan.cells import Plan
+from isosweep.plan.scheduling import makespan, makespan_bound
+from isosweep.plan.standing import Standing
+from isosweep.store.paths import SweepPaths
+from isosweep.store.state import read_state
+
+if TYPE_CHECKING:
+    pass
+from isosweep.modes.display_progress import run_label
+
+
+def show_plan(
+    plan: Plan, config: SweepConfig, standing: Standing, places: int, console: Console
+) -> None:
+    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals."""
+    rules = sorted({rejection.rule for rejection in plan.rejected}, key=RULES.index)
+    letters = dict(zip(rules, "abcdefghi", strict=False))
+    for axes in plan.axes:
+        for budget in plan.budgets:
+            given = "".join(f", {name}={value}" for name, value in axes.items())
+            console.print(f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
+            console.print(_plan_table(plan.of_axes(axes), budget, letters))
+    counts = Counter(rejection.rule for rejection in plan.rejected)
+    for rule in rules:
+        example = next(r for r in plan.rejected if r.rule == rule)
+        console.print(
+            f"{letters[rule]}: {counts[rule]} rejected by {rule}, e.g. n={example.num_generations} "
+            f"B={example.problems_per_batch}: {example.reason}",
+            soft_wrap=True,
+        )
+    if plan.mends:
+        rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
+        told = f"{rule} alone keeps out {count} candidates, most of all; the nearest needs {mend}"
+        console.print(told, soft_wrap=True)
+    console.print(_totals(plan, config, places), soft_wrap=True)
+    console.print(standing.described(), soft_wrap=True)
+
+
+def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
+    cells = [cell for cell in plan.cells if cell.budget == budget]
+    rejected = [rejection for rejection in plan.rejected if rejection.budget == budget]
+    texts = {
+        (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}\n{_hours(c.device_hours)}"
+        for c in cells
+    }
+    texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
+    table = Table()
+    table.add_column("n", justify="right")
+    problems = sorted({B for _, B in texts})
+    for B in problems:
+        table.add_column(f"B={B}", justify="right")
+    for n in sorted({n for n, _ in texts}):
+        table.add_row(str(n), *(texts.get((n, B), "") for B in problems))
+    return table
+
+
+def _hours(hours: float) -> str:
+    """A duration in the unit that reads best."""
+    if hours >= 1:
+        return f"{hours:,.0f}h" if hours >= 10 else f"{hours:.1f}h"
+    return f"{hours * 60:.0f}m" if hours >= 1 / 60 else f"{hours * 3600:.0f}s"
+
+
+def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
+    hardware = config.hardware
+    seconds = [run.seconds for run in plan.runs]
+    hours = sum(seconds) * hardware.devices_per_run / 3600
+    end, bound = makespan(seconds, places) / 3600, makespan_bound(seconds, places) / 3600
+    flops = sum(run.planned_flops for run in plan.runs)
+    measured = hardware.calibrated_from
+    efficiency = f"as measured by {measured}" if measured else "efficiency assumed"
+    return (
+        f"{len(plan.cells)} cells, {len(plan.rejected)} rejected, {len(plan.runs)} runs; "
+        f"{flops:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone\n"
+        f"about {_hours(hours)} on {hardware.name} devices ({efficiency}), evaluation "
+        f"included; {places} runs at once, longest first, end after {_hours(end)} "
+        f"(no schedule before {_hours(bound)})"
+    )
+
+
+def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console) -> None:
+    """Print where every run of a sweep stands; `stop`: health rules that end a run."""
+    table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
+    for run in plan.runs:
+        state = read_state(paths.run(run.run_id))
+        if state is None:
+            table.add_row(run_label(run), "waiting", "", f"0/{run.num_steps}", "", "", "")
+            continue
+        reached = state.has_reached(run.milestones[-1], plan.budget_unit)
+        status: str = state.status
+        if status == "running" and not state.alive():
+            status = "dead"
+        left = not reached and not state.ended_by(stop)
+        if status in ("finished", "diverged") and left:
+            status = "to extend"
+        table.add_row(
+            run_label(run),
+            status,
+            str(state.attempt),
+            f"{state.step}/{run.num_steps}",
+            f"{state.compute.spent(plan.budget_unit):.3g}/{run.milestones[-1]:.3g}",
+            "" if state.reward is None else f"{state.reward:.3f}",
+            state.reason or ", ".join(state.warnings),
+        )
+    console.print(table)

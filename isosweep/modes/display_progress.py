@@ -1,0 +1,98 @@
+"""The progress of a sweep on a terminal."""
+
+import time
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.paths import SweepPaths
+from isosweep.store.state import RunState, read_state
+
+if TYPE_CHECKING:
+    pass
+
+
+class Progress:
+    """One line per running run and a total; silent when the output is not a terminal."""
+
+    def __init__(
+        self, plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console
+    ) -> None:
+        """`stop`: health rules that end a run, which then has nothing left to spend."""
+        self._plan = plan
+        self._stop = stop
+        self._paths = paths
+        self._live = Live(console=console, refresh_per_second=2, transient=True)
+        self._shown = console.is_terminal
+        self._drawn = 0.0
+        self._began = time.monotonic()
+        self._start: float | None = None
+
+    def __enter__(self) -> "Progress":
+        if self._shown:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._live.stop()
+
+    def update(self, active: Iterable[PlannedRun], failed: int) -> None:
+        if self._shown and time.monotonic() - self._drawn > 0.5:
+            self._live.update(self._picture(list(active), failed))
+            self._drawn = time.monotonic()
+
+    def _picture(self, active: list[PlannedRun], failed: int) -> RenderableType:
+        states = {run.run_id: read_state(self._paths.run(run.run_id)) for run in self._plan.runs}
+        unit = self._plan.budget_unit
+        spent = sum(self._counted(run, states[run.run_id]) for run in self._plan.runs)
+        total = sum(run.milestones[-1] for run in self._plan.runs)
+        if self._start is None:
+            self._start = spent
+        elapsed = time.monotonic() - self._began
+        rate = (spent - self._start) / elapsed if elapsed > 0 else 0.0
+        table = Table.grid(padding=(0, 2))
+        for run in active:
+            state = states[run.run_id]
+            done = self._counted(run, state)
+            reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
+            table.add_row(
+                run_label(run),
+                f"step {state.step if state else 0:,}/{run.num_steps:,}",
+                f"reward {reward}",
+                f"{done:.2e}/{run.milestones[-1]:.2e} {unit}",
+                ProgressBar(total=run.milestones[-1], completed=done, width=24),
+                Text(", ".join(state.warnings) if state else "", style="yellow"),
+            )
+        ended = [
+            state
+            for run in self._plan.runs
+            if (state := states[run.run_id]) is not None
+            and state.is_done(run.milestones[-1], unit, self._stop)
+        ]
+        diverged = sum(state.status == "diverged" for state in ended)
+        warned = sum(bool(state.warnings) for state in states.values() if state is not None)
+        eta = f"ETA {(total - spent) / rate / 60:.1f} min" if rate > 0 else "ETA ..."
+        runs = f"{len(ended)}/{len(self._plan.runs)} runs"
+        line = f"{runs}, {spent / total:.0%} of the compute, {eta}"
+        for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
+            line += f", {count} {word}" if count else ""
+        return Group(table, line)
+
+    def _counted(self, run: PlannedRun, state: RunState | None) -> float:
+        """Compute that the run has behind it, all of it where nothing is left to train."""
+        last, unit = run.milestones[-1], self._plan.budget_unit
+        if state is None:
+            return 0.0
+        return last if state.ended_by(self._stop) else min(state.compute.spent(unit), last)
+
+
+def run_label(run: PlannedRun) -> str:
+    axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in run.axes.items())
+    return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"

@@ -1,0 +1,97 @@
+"""What simulations, recommendations and comparisons found, on a terminal."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from isosweep.analysis.simulation.power import Power
+    from isosweep.analysis.statistics.compare import Comparison
+    from isosweep.analysis.statistics.recommend import Recommendation
+
+
+def show_power(power: "Power", console: Console) -> None:
+    """Print what the analysis made of one simulated world."""
+    said = ", ".join(f"{verdict} {share:.0%}" for verdict, share in power.verdicts.items())
+    console.print(
+        f"world {power.world}, {power.sweeps} sweeps: {said} (true: {power.true_verdict})",
+        soft_wrap=True,
+    )
+    if power.plateau is not None and power.plateau_covered is not None:
+        console.print(
+            f"saturation, where claimed: interval holds n = {power.plateau:.3g} in "
+            f"{power.plateau_covered:.0%}, {power.plateau_width:.1f} doublings wide",
+            soft_wrap=True,
+        )
+    if power.asymptote_covered is not None:
+        console.print(
+            f"asymptotes: intervals hold the true A in {power.asymptote_covered:.0%} of "
+            f"{power.num_asymptotes}, {power.asymptote_width:.3f} wide",
+            soft_wrap=True,
+        )
+    table = Table("budget", "best n", "interval holds", "doublings", "set holds", "n in it", "lost")
+    for at in power.budgets:
+        table.add_row(
+            f"{at.budget:.3g}",
+            "any" if at.best_n is None else f"{at.best_n:.3g}",
+            "" if at.covered is None else f"{at.covered:.0%}",
+            "" if at.width is None else f"{at.width:.1f}",
+            f"{at.held:.0%}",
+            f"{at.set_size:.1f}",
+            f"{at.lost:.4f}",
+        )
+    console.print(table)
+
+
+def show_recommendation(
+    split: "Recommendation", unit: str, confidence: float, console: Console
+) -> None:
+    """Print how to split one budget, and what that rests on."""
+    lines = [
+        f"budget {split.budget:g} {unit}: n = {split.num_generations}, "
+        f"B = {split.problems_per_batch}, T = {split.num_steps}, learning rate "
+        f"{split.learning_rate:.3g}, {split.device_hours:.3g} device-hours"
+    ]
+    if split.reward is not None:
+        reward = f"held-out reward: {split.reward:.3f}"
+        if split.interval is not None:
+            low, high = split.interval
+            reward += f" ({confidence:.0%}: {low:.3f} to {high:.3f})"
+        if split.base_reward is not None:
+            reward += f", {split.base_reward:.3f} before training"
+        lines.append(reward)
+    if split.best_n is not None:
+        low, high = split.best_n.low, split.best_n.high
+        lines.append(f"best n ({confidence:.0%}): {low:.3g} to {high:.3g}")
+    if split.alternatives:
+        others = ", ".join(map(str, split.alternatives))
+        lines.append(f"not told apart from it: n = {others}")
+    lines.append(f"rests on: {split.rests_on}")
+    if split.factor > split.supported * 1.01:
+        lines.append(
+            f"warning: {split.factor:.3g} times the largest budget; forecasts were checked to "
+            f"{split.supported:.3g} times"
+        )
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def show_comparison(found: "Comparison", console: Console) -> None:
+    """Print the best of every sweep at every budget, and its verdict."""
+    table = Table("sweep", f"budget ({found.unit})", "best n", "B", "reward", "interval", "better")
+    for at in found.frontiers:
+        interval = "" if at.interval is None else f"{at.interval[0]:.3f} to {at.interval[1]:.3f}"
+        table.add_row(
+            at.entry,
+            f"{at.budget:.3g}",
+            str(at.best_n),
+            str(at.best_batch),
+            f"{at.reward:.3f}",
+            interval,
+            "" if at.better is None else f"{at.better:.0%}",
+        )
+    console.print(table)
+    console.print("better: probability that the best reward lies above the first sweep's")
+    for name, verdict in found.verdicts.items():
+        console.print(f"{name}: {verdict}", markup=False, soft_wrap=True)

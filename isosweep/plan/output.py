@@ -1,0 +1,100 @@
+"""A plan for people and programs: a CSV table, a page with a map, and the schema of plan.json."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from isosweep.files import JsonObject
+from isosweep.plan.candidates import RULES
+from isosweep.plan.cells import Cell, Plan, Rejection
+
+_HERE = Path(__file__).parent
+# Where the page's template takes its data.
+_PLACEHOLDER = "PLAN_DATA"
+_COLUMNS = (
+    "status",
+    "budget",
+    "num_generations",
+    "problems_per_batch",
+    "num_steps",
+    "seed",
+    "planned_compute",
+    "planned_flops",
+    "device_hours",
+    "run_id",
+    "rule",
+    "reason",
+)
+
+
+def plan_csv(plan: Plan) -> str:
+    """One line per candidate, by axes, budget, B, n and seed; write it with `newline=""`.
+
+    `budget` and `planned_compute` are in the plan's budget unit. Every axis has a column of its
+    own name. A column that does not apply is blank: costs and run of a rejected candidate (whose
+    `num_steps` is the nearest to the budget), rule and reason of a planned one.
+    """
+    axes = sorted({name for item in _candidates(plan) for name in item.axes})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, (*_COLUMNS, *axes), extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for item in sorted(_candidates(plan), key=_order):
+        status = "planned" if isinstance(item, Cell) else "rejected"
+        writer.writerow({**asdict(item), "status": status, **_axis_columns(item.axes)})
+    return text.getvalue()
+
+
+def plan_page(plan: Plan, title: str) -> str:
+    """One HTML page that needs nothing but itself: the plan as a map of n and B to look through."""
+    combinations = {json.dumps(item.axes): item.axes for item in _candidates(plan)}
+    broken = {rule for rejection in plan.rejected for rule in rejection.rules}
+    data = {
+        "title": title,
+        **asdict(plan),
+        "combinations": sorted(combinations.values(), key=_axes_order),
+        "rules": sorted(broken, key=RULES.index),
+        "totals": {
+            "flops": math.fsum(run.planned_flops for run in plan.runs),
+            "sharing": plan.sharing if plan.cells else None,
+            "run_hours": math.fsum(run.seconds for run in plan.runs) / 3600,
+        },
+    }
+    # Inside a script element only "<" can end the data or begin a comment.
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    template = (_HERE / "page.html").read_text(encoding="utf-8")
+    return template.replace(_PLACEHOLDER, text, 1)
+
+
+def plan_schema() -> JsonObject:
+    """The JSON Schema (draft 2020-12) that every plan.json holds to."""
+    schema: JsonObject = json.loads((_HERE / "schema.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def _candidates(plan: Plan) -> tuple[Cell | Rejection, ...]:
+    return (*plan.cells, *plan.rejected)
+
+
+def _order(item: Cell | Rejection) -> tuple[Any, ...]:
+    place = (item.budget, item.problems_per_batch, item.num_generations, item.seed)
+    return (_axes_order(item.axes), *place)
+
+
+def _axes_order(axes: Mapping[str, Any]) -> list[tuple[str, float, str]]:
+    """A sort key: by name, numbers by size and before words."""
+    return [
+        (name, value, "") if isinstance(value, int | float) else (name, math.inf, str(value))
+        for name, value in sorted(axes.items())
+    ]
+
+
+def _axis_columns(axes: Mapping[str, Any]) -> dict[str, str]:
+    """Words as they are, everything else as JSON: a null is told from a blank."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in axes.items()
+    }

@@ -1,0 +1,184 @@
+"""Records: one held-out evaluation a line, append-only, readable after any crash.
+
+A run may be executed by several attempts, one after another or (a cluster can do that) at once.
+Each attempt first appends a line that says which earlier attempt's checkpoint it starts from; a
+reader follows that chain back from the newest attempt, so lines of an attempt that was overtaken
+never mix with those that count.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from isosweep.compute import Compute
+from isosweep.files import JsonObject, append_line, read_lines
+from isosweep.store.warnings import HealthWarning
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One held-out evaluation after `step` optimiser updates.
+
+    `successes`: (problems,) how many of `samples_per_problem` completions solved each held-out
+    problem, in the task's order. `completion_tokens` is the evaluation's mean response length.
+    `unix_time` is when it was taken, and `seconds` what that took: no part of the budget.
+    """
+
+    step: int
+    compute: Compute
+    successes: tuple[int, ...]
+    samples_per_problem: int
+    completion_tokens: float
+    unix_time: float
+    seconds: float = 0.0
+
+    @property
+    def reward(self) -> float:
+        """avg@k: mean success over held-out problems and samples."""
+        return math.fsum(self.successes) / (len(self.successes) * self.samples_per_problem)
+
+    def reproducible(self) -> JsonObject:
+        """What a second execution of the run must reproduce: all but the times."""
+        document = asdict(self)
+        del document["unix_time"], document["seconds"]
+        counts = document["compute"].items()
+        document["compute"] = {k: v for k, v in counts if not k.endswith("_seconds")}
+        return document
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptStart:
+    """The first line of an attempt: it goes on from `parent`'s checkpoint at `resumed_step`."""
+
+    attempt: int
+    parent: int | None
+    resumed_step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordFile:
+    """What a records file says: the records that count, by step, and what was wrong with it."""
+
+    records: tuple[Record, ...]
+    problems: tuple[str, ...]
+
+
+def append_attempt(path: Path, start: AttemptStart) -> None:
+    append_line(path, {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}, sync=True)
+
+
+def append_record(path: Path, attempt: int, record: Record) -> None:
+    """Append and force to the disk. Raises OSError on a full disk; earlier records stay."""
+    document = {"kind": "record", "version": FORMAT_VERSION, "attempt": attempt, **asdict(record)}
+    append_line(path, document, sync=True)
+
+
+def read_records(path: Path) -> RecordFile:
+    """Records of the run whose file is `path`, in order of step; an absent file has none."""
+    starts: dict[int, AttemptStart] = {}
+    found: list[tuple[int, Record]] = []
+    seen: set[tuple[int, int]] = set()
+    problems = []
+    for number, line in read_lines(path):
+        try:
+            if line is None:
+                raise ValueError("not a JSON object (a torn line)")
+            if line.get("version") != FORMAT_VERSION:
+                raise ValueError(f"format version {line.get('version')}, not {FORMAT_VERSION}")
+            if line.get("kind") == "attempt":
+                start = _attempt_start(line)
+                starts[start.attempt] = start
+            else:
+                attempt, record = int(line["attempt"]), _record(line)
+                if (attempt, record.step) in seen:
+                    raise ValueError(f"step {record.step} again in attempt {attempt}")
+                seen.add((attempt, record.step))
+                found.append((attempt, record))
+        except (KeyError, TypeError, ValueError) as error:
+            problems.append(f"{path}:{number}: {error}")
+    return RecordFile(records=_follow_chain(starts, found), problems=tuple(problems))
+
+
+def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
+    """Last step up to which each attempt's lines count; attempts off the chain are absent."""
+    limits: dict[int, float] = {}
+    attempt: int | None = max(starts, default=None)
+    limit = math.inf
+    while attempt is not None and attempt in starts:
+        limits[attempt] = limit
+        limit = min(limit, starts[attempt].resumed_step)
+        attempt = starts[attempt].parent
+    return limits
+
+
+def read_metrics(metrics: Path, records: Path) -> list[JsonObject]:
+    """Per-step training metrics that count, by step; the chain is the records file's."""
+    by_step = {int(line["step"]): line for line in _on_chain(metrics, records)}
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
+    """Health warnings that count, in the order they were raised; the chain is the records'."""
+    names = [item.name for item in fields(HealthWarning)]
+    return [
+        HealthWarning(**{name: line[name] for name in names})
+        for line in _on_chain(warnings, records)
+    ]
+
+
+def append_warning(path: Path, attempt: int, warning: HealthWarning) -> None:
+    append_line(path, {"attempt": attempt, **asdict(warning)}, sync=True)
+
+
+def _on_chain(path: Path, records: Path) -> Iterator[JsonObject]:
+    """Lines of `path`, each with `attempt` and `step`, that count by the chain of `records`."""
+    lines = [line for _, line in read_lines(records) if line and line.get("kind") == "attempt"]
+    limits = valid_until({start.attempt: start for start in map(_attempt_start, lines)})
+    for _, line in read_lines(path):
+        if line is not None and line["step"] <= limits.get(line["attempt"], -1):
+            yield line
+
+
+def _follow_chain(
+    starts: dict[int, AttemptStart], found: Iterable[tuple[int, Record]]
+) -> tuple[Record, ...]:
+    limits = valid_until(starts)
+    by_step: dict[int, tuple[int, Record]] = {}
+    for attempt, record in found:
+        if record.step > limits.get(attempt, -1):
+            continue
+        if record.step not in by_step or by_step[record.step][0] <= attempt:
+            by_step[record.step] = (attempt, record)
+    return tuple(by_step[step][1] for step in sorted(by_step))
+
+
+def _attempt_start(line: JsonObject) -> AttemptStart:
+    return AttemptStart(
+        attempt=line["attempt"], parent=line["parent"], resumed_step=line["resumed_step"]
+    )
+
+
+def _record(line: JsonObject) -> Record:
+    record = Record(
+        step=int(line["step"]),
+        compute=Compute(**line["compute"]),
+        successes=_successes(line["successes"], line["samples_per_problem"]),
+        samples_per_problem=line["samples_per_problem"],
+        completion_tokens=line["completion_tokens"],
+        unix_time=line["unix_time"],
+        seconds=line.get("seconds", 0.0),
+    )
+    for name, value in vars(record.compute).items():
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"compute.{name} is {value}")
+    return record
+
+
+def _successes(values: Sequence[Any], samples: int) -> tuple[int, ...]:
+    if not values or not all(isinstance(v, int) and 0 <= v <= samples for v in values):
+        raise ValueError(f"successes must be whole numbers from 0 to {samples}")
+    return tuple(values)

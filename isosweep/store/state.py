@@ -1,0 +1,133 @@
+"""Who owns a run and how far it has come: atomic state, numbered attempts, fencing."""
+
+import os
+import socket
+import time
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from isosweep.compute import BudgetUnit, Compute
+from isosweep.files import read_json, write_json
+from isosweep.store.paths import RunPaths
+
+STATE_VERSION = 1
+# A worker refreshes its state at least this often while it trains.
+HEARTBEAT_S = 5.0
+# Silence after which an owner on another machine counts as dead: a step of a large model can
+# take minutes, and a start that comes too early is fenced, not wrong.
+SILENCE_S = 600.0
+
+RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """Progress of a run as its newest attempt last reported it. `reward` is held-out avg@k.
+
+    `warnings` are the health rules it breaks at the moment; `diverged_by` the one that ended it.
+    """
+
+    status: RunStatus
+    attempt: int
+    host: str
+    pid: int
+    job_id: str | None
+    step: int
+    compute: Compute
+    reward: float | None
+    reason: str | None
+    updated: float
+    warnings: tuple[str, ...] = ()
+    diverged_by: str | None = None
+
+    def alive(self) -> bool:
+        """Whether the owner still works on the run, as far as this machine can tell."""
+        if self.status != "running":
+            return False
+        if self.host == socket.gethostname():
+            return _process_alive(self.pid)
+        return time.time() - self.updated < SILENCE_S
+
+    def has_reached(self, budget: float, unit: BudgetUnit) -> bool:
+        """Whether the run has been trained up to `budget`."""
+        return self.compute.has_reached(budget, unit)
+
+    def ended_by(self, stop: Collection[str]) -> bool:
+        """Whether the run has diverged, by a rule that is still in `stop`."""
+        return self.status == "diverged" and self.diverged_by in stop
+
+    def is_done(self, budget: float, unit: BudgetUnit, stop: Collection[str]) -> bool:
+        """Whether nothing is left to train: `budget` is reached, or the run `ended_by` `stop`."""
+        ended = self.status in ("finished", "diverged")
+        return (ended and self.has_reached(budget, unit)) or self.ended_by(stop)
+
+
+def _process_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        if Path("/proc/self").exists():
+            return False
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return False
+        return True
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def read_state(run: RunPaths) -> RunState | None:
+    """The run's state, or None before its first attempt."""
+    document = read_json(run.state)
+    if document is None:
+        return None
+    del document["version"]
+    document["compute"] = Compute(**document["compute"])
+    document["warnings"] = tuple(document.get("warnings", ()))
+    return RunState(**document)
+
+
+def write_state(run: RunPaths, state: RunState) -> None:
+    write_json(run.state, {"version": STATE_VERSION, **asdict(state)})
+
+
+def mark(run: RunPaths, status: RunStatus, reason: str) -> None:
+    """Record from outside that the run's owner is gone: killed, cancelled or lost."""
+    state = read_state(run)
+    if state is not None:
+        write_state(run, replace(state, status=status, reason=reason, updated=time.time()))
+
+
+class OvertakenError(Exception):
+    """A later attempt owns the run; this one must stop without writing anything."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at executing a run. The highest number owns it."""
+
+    run: RunPaths
+    number: int
+
+    def check(self) -> None:
+        """Raise OvertakenError if a later attempt has claimed the run."""
+        if self.run.attempt(self.number + 1).exists():
+            raise OvertakenError(f"{self.run.run_id}: attempt {self.number + 1} owns the run now")
+
+
+def claim_attempt(run: RunPaths, job_id: str | None) -> Attempt:
+    """Become the owner of `run`: the next attempt, claimed by exclusive creation of its file."""
+    run.attempts.mkdir(parents=True, exist_ok=True)
+    number = max((int(path.stem) for path in run.attempts.glob("*.json")), default=0)
+    while True:
+        number += 1
+        try:
+            descriptor = os.open(run.attempt(number), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        except FileExistsError:
+            continue
+        os.close(descriptor)
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "job_id": job_id}
+        write_json(run.attempt(number), {**owner, "unix_time": time.time()})
+        return Attempt(run, number)

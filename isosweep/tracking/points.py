@@ -1,0 +1,151 @@
+"""What MLflow is sent of a run's files: points, statuses and totals, all pure functions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from isosweep.compute import BudgetUnit
+from isosweep.difficulty.buckets import bucket_rewards
+from isosweep.files import JsonObject
+from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
+from isosweep.plan.cells import PlannedRun
+from isosweep.store.records import Record
+from isosweep.store.state import RunState
+from isosweep.store.warnings import HealthWarning
+
+FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
+
+# Columns of a line of metrics.jsonl that say where it belongs and are not metrics.
+_PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
+
+
+@dataclass(frozen=True)
+class Point:
+    """Metrics of one step; they are sent together, so any of them tells whether all are there."""
+
+    step: int
+    unix_time: float
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """What the records of a run come to, as of the file sizes and times in `signature`."""
+
+    signature: tuple[tuple[int, int] | None, ...]
+    reached: tuple[float, ...] = ()
+    num_records: int = 0
+    best_reward: float | None = None
+    last_time: float = 0.0
+    warnings: str = ""
+
+
+def mlflow_status(state: RunState | None) -> tuple[str, str]:
+    """MLflow's status and our word for it. A dead owner cannot report its own end.
+
+    A run that has diverged is a result: FINISHED, and told apart by our word.
+    """
+    if state is None:
+        return "SCHEDULED", "planned"
+    match state.status:
+        case "running":
+            return ("RUNNING", "running") if state.alive() else ("KILLED", "killed")
+        case "finished" | "diverged":
+            return "FINISHED", state.status
+        case "failed":
+            return "FAILED", "failed"
+        case "interrupted" | "cancelled":
+            return "KILLED", state.status
+
+
+def run_progress(
+    signature: tuple[tuple[int, int] | None, ...],
+    records: tuple[Record, ...],
+    warnings: Sequence[HealthWarning],
+    planned: PlannedRun,
+    unit: BudgetUnit,
+) -> RunProgress:
+    told = ", ".join(f"{warning.rule} (step {warning.step})" for warning in warnings)
+    if not records:
+        return RunProgress(signature, warnings=told)
+    last = records[-1]
+    return RunProgress(
+        signature,
+        tuple(b for b in planned.milestones if last.compute.has_reached(b, unit)),
+        len(records),
+        max(record.reward for record in records),
+        max(record.unix_time for record in records),
+        told,
+    )
+
+
+def held_out_points(
+    records: Sequence[Record], rates: Sequence[float | None] | None = None
+) -> Iterator[Point]:
+    """One point a record; what is said against the base model needs its record, of step 0.
+
+    `rates`: (problems,) success rates before training; with them avg@k of each difficulty.
+    """
+    base = records[0] if records and records[0].step == 0 else None
+    for record in records:
+        yield held_out_point(record, base, rates)
+
+
+def held_out_point(
+    record: Record, base: Record | None, rates: Sequence[float | None] | None = None
+) -> Point:
+    scores = score(record.successes, record.samples_per_problem)
+    values = {
+        "heldout/avg_at_k": record.reward,
+        "heldout/best_at_k": scores.best,
+        "heldout/worst_at_k": scores.worst,
+        **{f"heldout/pass_at_{j}": share for j, share in scores.pass_at.items()},
+        "heldout/share_none_right": 1 - scores.best,
+        "heldout/share_all_right": scores.worst,
+        **(_against(record, base) if base is not None else {}),
+        "compute/flops": record.compute.flops,
+        "compute/rollouts": float(record.compute.rollouts),
+        "compute/tokens": float(record.compute.tokens),
+        "compute/device_seconds": record.compute.device_seconds,
+        "compute/evaluation_seconds": record.seconds,
+    }
+    if rates is not None:
+        rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
+        values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}
+    return Point(record.step, record.unix_time, values)
+
+
+def _against(record: Record, base: Record) -> dict[str, float]:
+    """What training did to the base model's held-out problems; nothing where they are others."""
+    if len(record.successes) != len(base.successes):
+        return {}
+    samples, base_samples = record.samples_per_problem, base.samples_per_problem
+    found = changes(record.successes, samples, base.successes, base_samples)
+    rates = np.asarray(base.successes) / base_samples
+    groups = [RATE_GROUPS[group] for group in rate_group(rates)]
+    scores = score_groups(record.successes, samples, groups)
+    return {
+        "heldout/share_better": float(found.better.mean()),
+        "heldout/share_worse": float(found.worse.mean()),
+        **{f"heldout/avg_at_k_of_{name}": each.avg for name, each in scores.items()},
+    }
+
+
+def training_point(line: JsonObject) -> Point:
+    values = {
+        f"train/{key}": float(value)
+        for key, value in line.items()
+        if key not in _PLACE and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    return Point(line["step"], line["time"] if "time" in line else line["unix_time"], values)
+
+
+def file_signature(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_size, stat.st_mtime_ns

@@ -1,0 +1,100 @@
+"""Compute spent, counted where it is spent: tokens and FLOPs by phase, and seconds."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from isosweep.compute import Compute
+from isosweep.costs.flops import PhaseFlops, rollout_flops
+from isosweep.plan.spec import RunSpec, passes_of
+
+Phase = Literal["generation", "reward", "scoring", "training"]
+
+
+class Ledger:
+    """What training has spent so far; evaluation is never told to it.
+
+    Counts are of all processes together: every process keeps the same ledger. Seconds are this
+    process's wall time times the run's devices.
+    """
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._architecture = spec.model.architecture
+        self._devices = spec.devices
+        passes = passes_of(
+            spec.model.architecture, spec.recipe, spec.generation, float(spec.num_generations)
+        )
+        # What is planned to be thrown away is counted when it is.
+        self._passes = replace(passes, draws=1.0)
+        self.spent = Compute()
+
+    def sampled(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
+        """Rollouts that were sampled; both (rollouts,)."""
+        flops = self._flops(prompt_tokens, completion_tokens)
+        self.spent += Compute(
+            rollouts=len(prompt_tokens),
+            prompt_tokens=sum(prompt_tokens),
+            completion_tokens=sum(completion_tokens),
+            prefill_flops=float(np.sum(flops.prefill)),
+            decode_flops=float(np.sum(flops.decode)),
+        )
+
+    def continued(self, read: Sequence[int], forced: Sequence[int], sampled: Sequence[int]) -> None:
+        """Rollouts that were interrupted and went on; all (rollouts,).
+
+        `read`: tokens of prompt and completion up to there, read again as one prompt whose last
+        `forced` tokens are new; `sampled`: tokens sampled after that.
+        """
+        flops = self._flops(read, sampled, shared=False)
+        self.spent += Compute(
+            completion_tokens=sum(forced) + sum(sampled),
+            prefill_flops=float(np.sum(flops.prefill)),
+            decode_flops=float(np.sum(flops.decode)),
+        )
+
+    def scored(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
+        """Rollouts whose old and reference log-probabilities were computed; both (rollouts,)."""
+        flops = self._flops(prompt_tokens, completion_tokens)
+        self.spent += Compute(
+            old_policy_flops=float(np.sum(flops.old_policy)),
+            reference_flops=float(np.sum(flops.reference)),
+        )
+
+    def trained(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
+        """The rollouts of one generation batch that updates are made with; both (rollouts,)."""
+        flops = self._flops(prompt_tokens, completion_tokens)
+        self.spent += Compute(generations=1, training_flops=float(np.sum(flops.training)))
+
+    def add_seconds(self, seconds: float) -> None:
+        """Wall time of a whole step."""
+        self.spent += Compute(device_seconds=seconds * self._devices)
+
+    @contextmanager
+    def timing(self, phase: Phase) -> Iterator[None]:
+        """Books the wall time of the block under `phase`, less what blocks within it book."""
+        began, booked = time.perf_counter(), _phase_seconds(self.spent)
+        yield
+        inner = _phase_seconds(self.spent) - booked
+        seconds = (time.perf_counter() - began) * self._devices - inner
+        name = f"{phase}_seconds"
+        self.spent = replace(self.spent, **{name: getattr(self.spent, name) + seconds})
+
+    def _flops(
+        self, prompts: Sequence[int], completions: Sequence[int], shared: bool = True
+    ) -> PhaseFlops:
+        passes = self._passes if shared else replace(self._passes, prompt_sharing=1.0)
+        return rollout_flops(
+            self._architecture,
+            np.asarray(prompts, dtype=np.float64),
+            np.asarray(completions, dtype=np.float64),
+            passes,
+        )
+
+
+def _phase_seconds(spent: Compute) -> float:
+    parts = spent.generation_seconds, spent.reward_seconds, spent.scoring_seconds
+    return sum(parts) + spent.training_seconds

@@ -1,0 +1,276 @@
+"""Rollouts and held-out samples through vLLM, driven by TRL, the same at every repetition.
+
+TRL builds the engine in the trainer's process (`generation.mode=colocate`) or speaks to a server
+(`server`). This module says how, and adds what TRL leaves out: the engine's precision, and a seed
+for every request, so that what is sampled depends on the run's seed and the step alone.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from isosweep.plan.spec import RunSpec
+
+# GB (2^30 bytes) of keys and values on a CPU; vLLM's own default there is most of the memory.
+_CPU_CACHE_GB = "1"
+# What training and evaluation draw their noise from: never the same seeds.
+_TRAINING, _EVALUATION = 0, 1
+
+
+def uses_engine(spec: RunSpec) -> bool:
+    """Whether an engine of vLLM lives in the trainer's process."""
+    return spec.generation.name == "vllm" and spec.generation.mode == "colocate"
+
+
+def vllm_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
+    """GRPOConfig settings of `generation=vllm`; none for another backend.
+
+    `context`: tokens of the longest prompt and completion together.
+    """
+    generation = spec.generation
+    if generation.name != "vllm":
+        return {}
+    arguments: dict[str, Any] = {"use_vllm": True, "vllm_mode": generation.mode}
+    if generation.mode == "server":
+        server = {"vllm_server_base_url": generation.server_url, "vllm_group_port": _free_port()}
+        return arguments | server
+    arguments["vllm_max_model_length"] = context
+    arguments["vllm_enable_sleep_mode"] = generation.sleep
+    if spec.device == "cuda":
+        arguments["vllm_gpu_memory_utilization"] = spec.vllm_share
+    return arguments
+
+
+def engine_arguments(spec: RunSpec) -> dict[str, Any]:
+    """Arguments of `vllm.LLM` that TRL does not pass.
+
+    Left alone, vLLM turns a float32 checkpoint into bfloat16 and reads the newest revision.
+    """
+    cpu = spec.device == "cpu"
+    # The head as the trainer computes it (arXiv 2510.13786).
+    head = {"hf_overrides": {"head_dtype": "float32"}} if spec.recipe.cast_lm_head_to_fp32 else {}
+    return {
+        **head,
+        # On a CPU nothing is autocast: training computes in the precision of the weights.
+        "dtype": spec.weights_dtype if cpu else spec.dtype,
+        "revision": spec.model.revision,
+        "tokenizer_revision": spec.model.revision,
+        "enable_prefix_caching": spec.generation.prefix_sharing,
+        # Compiling takes longer than a run of a model that a CPU can train.
+        "enforce_eager": cpu,
+    }
+
+
+def prepare_vllm(spec: RunSpec) -> None:
+    """Set what vLLM reads when it is imported; to be called before the trainer is built."""
+    os.environ["VLLM_NO_USAGE_STATS"] = "1"
+    # TRL reaches into the engine, which has to live in this process.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    if spec.devices == 1:
+        # TRL then takes a free port: a fixed one would be shared by the runs of one machine.
+        os.environ.pop("MASTER_PORT", None)
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if spec.device == "cpu":
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", _CPU_CACHE_GB)
+        import vllm._custom_ops as operations
+
+        # oneDNN packs the weights at load time, and then no new ones can be loaded.
+        operations._supports_onednn = False
+
+
+@contextmanager
+def vllm_engine(spec: RunSpec) -> Iterator[None]:
+    """While a trainer is built: its engine is given `engine_arguments` as well as TRL's.
+
+    The random states are then those of a trainer without an engine, which sets its own.
+    """
+    if spec.generation.name != "vllm":
+        yield
+        return
+    prepare_vllm(spec)
+    from accelerate.utils import set_seed
+    from trl.generation import vllm_generation
+
+    plain = vllm_generation.LLM
+    vllm_generation.LLM = partial(plain, **engine_arguments(spec))
+    try:
+        yield
+    finally:
+        vllm_generation.LLM = plain
+    set_seed(spec.seed, device_specific=True)
+
+
+def request_seeds(entropy: Sequence[int], count: int) -> list[int]:
+    """Seeds of `count` requests, below 2^62: vLLM adds small numbers to them.
+
+    The seeds of two entropies, and those of one, are independent of each other.
+    """
+    words = np.random.SeedSequence(entropy).generate_state(count, np.uint64) >> np.uint64(2)
+    return [int(word) for word in words]
+
+
+class Noise:
+    """Says which noise an engine samples with: training's of this step, or evaluation's."""
+
+    def __init__(self, seed: int, step: Callable[[], int]) -> None:
+        self._seed, self._step = seed, step
+        self._last = (-1, -1)
+        self._evaluation: int | None = None
+
+    def entropy(self) -> tuple[int, ...]:
+        """What the next request's seeds are drawn from.
+
+        Training asks more than once in a step where a recipe samples again: calls are counted.
+        """
+        if self._evaluation is not None:
+            return _EVALUATION, self._evaluation
+        step, call = self._step(), 0
+        if self._last[0] == step:
+            call = self._last[1] + 1
+        self._last = (step, call)
+        return _TRAINING, self._seed, step, call
+
+    @contextmanager
+    def of_evaluation(self, seed: int) -> Iterator[None]:
+        self._evaluation = seed
+        try:
+            yield
+        finally:
+            self._evaluation = None
+
+
+def seed_requests(engine: Any, noise: Noise, rank: int = 0) -> None:
+    """Give every request of `engine` (a `vllm.LLM`) its own seed, drawn from `noise`.
+
+    What is sampled then depends neither on earlier requests nor on how requests are batched.
+    """
+    generate = engine.generate
+
+    def seeded(prompts: Sequence[Any], sampling_params: Any, **options: Any) -> Any:
+        each = []
+        for seed in request_seeds((*noise.entropy(), rank), len(prompts)):
+            parameters = sampling_params.clone()
+            parameters.seed = seed
+            each.append(parameters)
+        return generate(prompts, each, **options)
+
+    engine.generate = seeded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
+
+    texts: tuple[tuple[str, ...], ...]
+    tokens: tuple[tuple[int, ...], ...]
+
+
+class VllmSampler:
+    """Samples held-out completions through the engine that makes a trainer's rollouts."""
+
+    def __init__(self, trainer: Any, noise: Noise, tokenizer: Any) -> None:
+        self._trainer, self._noise, self._tokenizer = trainer, noise, tokenizer
+
+    def sample(
+        self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
+    ) -> Samples:
+        """`k` completions of at most `limit` tokens for each of `prompts` (token ids).
+
+        The engine's weights are brought up to date first. Training is left as it was: its later
+        completions are the same. A server draws its own noise, whatever `seed`.
+        """
+        self._synchronise()
+        generation = self._trainer.vllm_generation
+        rows = [list(prompt) for prompt in prompts for _ in range(k)]
+        sampling = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
+        with (
+            self._noise.of_evaluation(seed),
+            _changed(generation, **sampling, max_completion_length=limit),
+        ):
+            _, completions, _, _ = generation.generate(rows, images=None, num_generations=k)
+        if generation.mode == "colocate":
+            # Training's prompts are read from scratch, as they would be without an evaluation.
+            generation.llm.reset_prefix_cache()
+        texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
+        return Samples(
+            texts=tuple(tuple(texts[i : i + k]) for i in range(0, len(rows), k)),
+            tokens=tuple(
+                tuple(len(ids) for ids in completions[i : i + k]) for i in range(0, len(rows), k)
+            ),
+        )
+
+    def _synchronise(self) -> None:
+        """Send the weights once a step: TRL keeps the step of its last transfer."""
+        trainer = self._trainer
+        if trainer._last_loaded_step != trainer.state.global_step:
+            trainer.vllm_generation.sync_weights()
+            trainer._last_loaded_step = trainer.state.global_step
+
+
+def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:
+    """`synchronise`, after which the frozen weights beneath LoRA's adapters are what they were.
+
+    Sending weights merges the adapters into them and takes them out again, which rounds: a run
+    would drift away from its base, and from what a resumed one starts with. The copy lies in the
+    memory of the host.
+    """
+    layers = [layer.base_layer for layer in model.modules() if hasattr(layer, "base_layer")]
+    kept = [(layer.weight, layer.weight.detach().to("cpu", copy=True)) for layer in layers]
+
+    def exactly() -> None:
+        synchronise()
+        for weight, before in kept:
+            weight.data.copy_(before)
+
+    return exactly
+
+
+def _require_float32_head(spec: RunSpec, engine: Any) -> None:
+    """Raises RuntimeError where this release of vLLM passes over the head's precision."""
+    found = engine.llm_engine.model_config.head_dtype
+    if spec.recipe.cast_lm_head_to_fp32 and str(found) != "torch.float32":
+        raise RuntimeError(
+            f"recipe.cast_lm_head_to_fp32=true: this vLLM computes the head in {found}, and the "
+            "trainer in float32. Use a newer vLLM, or recipe.cast_lm_head_to_fp32=false"
+        )
+
+
+def make_sampler(spec: RunSpec, trainer: Any, tokenizer: Any) -> VllmSampler | None:
+    """The sampler of a trainer that generates through vLLM, whose noise it fixes; else None."""
+    if spec.generation.name != "vllm":
+        return None
+    if spec.recipe.lora_rank is not None:
+        generation = trainer.vllm_generation
+        generation.sync_weights = keep_base(trainer.model, generation.sync_weights)
+    noise = Noise(spec.seed, lambda: int(trainer.state.global_step))
+    if uses_engine(spec):
+        _require_float32_head(spec, trainer.vllm_generation.llm)
+        rank = trainer.accelerator.process_index
+        seed_requests(trainer.vllm_generation.llm, noise, rank)
+    return VllmSampler(trainer, noise, tokenizer)
+
+
+@contextmanager
+def _changed(target: Any, **values: Any) -> Iterator[None]:
+    """`target` with other attribute values, put back afterwards."""
+    before = {name: getattr(target, name) for name in values}
+    for name, value in values.items():
+        setattr(target, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(target, name, value)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
+        return port

@@ -1,0 +1,242 @@
+"""The report and the plan's map in a real browser that reaches no network."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from isosweep.analysis.report import analyse
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.plan.cells import Plan
+from isosweep.plan.make import make_plan
+from isosweep.plan.output import plan_page
+from tests.analysis.sweeps import BUDGETS, paths_in, peaked, write_plan, write_sweep
+from tests.analysis.sweeps import make_plan as make_small_plan
+from tests.conftest import make_config, missing
+
+pytestmark = pytest.mark.browser
+
+MANY = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in programs:
+        missing("browser", "chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(programs[0])
+    arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    # No name resolves: whatever the page asked for from elsewhere would fail and be logged.
+    arguments += ["--window-size=1300,1000", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    arguments.append(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    for argument in arguments:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=str(programs[1]))
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+def load(browser: Any, page: Path) -> None:
+    """Open the page; fail on whatever it complains of."""
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 30).until(
+        lambda b: b.execute_script("return document.readyState") == "complete"
+    )
+
+
+def complaints(browser: Any) -> list[str]:
+    return [str(entry["message"]) for entry in browser.get_log("browser")]
+
+
+def figures(browser: Any) -> list[Any]:
+    found: list[Any] = browser.find_elements(By.CSS_SELECTOR, "figure .js-plotly-plot")
+    return found
+
+
+DRAWN = ".scatterlayer path, .heatmaplayer image"
+# What `analysis/colors.py` calls the ground, as a browser tells it.
+WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
+
+
+def prefer(browser: Any, scheme: str) -> None:
+    """What the reader's system asks of pages: light or dark."""
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+
+
+def grounds(browser: Any) -> set[str]:
+    """Colours that the page and its figures stand on; waits until all figures are drawn."""
+    WebDriverWait(browser, 30).until(
+        lambda b: len(figures(b)) == len(b.find_elements(By.CSS_SELECTOR, "figure"))
+    )
+    script = """
+    const fills = Array.from(document.querySelectorAll("figure .main-svg:first-child"),
+      (svg) => getComputedStyle(svg).backgroundColor);
+    return [getComputedStyle(document.body).backgroundColor, ...fills];
+    """
+    return set(browser.execute_script(script))
+
+
+def all_on(browser: Any, ground: str) -> bool:
+    """Whether page and figures come to stand on this colour."""
+    WebDriverWait(browser, 20).until(lambda b: grounds(b) == {ground})
+    return True
+
+
+@pytest.mark.parametrize("size", ["few", "many"])
+def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: Any) -> None:
+    batches = (4,) if size == "few" else (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+    # Budgets that pay for at least one step of the largest n x B.
+    budgets = [1000 * budget for budget in BUDGETS[:3]]
+    plan = make_small_plan(generations=MANY, batches=batches, seeds=(0, 1, 2), budgets=budgets)
+    paths = write_sweep(tmp_path, peaked(lambda C: 16.0), plan=plan)
+    report = analyse(paths, AnalysisConfig(name="default")).report
+    assert len(plan.runs) == 30 * len(batches)
+    assert report.stat().st_size < 15e6
+    prefer(browser, "light")
+    load(browser, report)
+    assert all_on(browser, WHITE)
+    for scheme in ("light", "dark"):
+        prefer(browser, scheme)
+        assert all_on(browser, WHITE if scheme == "light" else BLACK)
+        drawn = figures(browser)
+        assert len(drawn) == (9 if size == "few" else 11)
+        for figure in drawn:
+            assert figure.find_elements(By.CSS_SELECTOR, DRAWN)
+            assert figure.size["width"] > 400
+            assert figure.size["height"] > 300
+    # Pointing at the middle of the heat map tells of that cell.
+    heat_map = browser.find_element(By.ID, "figure-heat_map")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", heat_map)
+    ActionChains(browser).move_to_element(heat_map).perform()
+    WebDriverWait(browser, 10).until(
+        lambda b: heat_map.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext")
+    )
+    assert complaints(browser) == []
+
+
+@pytest.fixture(scope="module")
+def small_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    plan = make_small_plan(generations=(2, 4, 8), seeds=(0, 1), batches=(4, 8))
+    paths = write_sweep(tmp_path_factory.mktemp("small"), peaked(lambda C: 4.0), plan=plan)
+    return analyse(paths, AnalysisConfig(name="default")).report
+
+
+def strokes(browser: Any) -> list[str]:
+    """Colours of the lines of the first figure."""
+    script = """
+    return Array.from(document.querySelectorAll("#figure-reward .scatterlayer path.js-line"),
+      (line) => line.style.stroke);
+    """
+    found: list[str] = browser.execute_script(script)
+    return found
+
+
+def test_the_button_and_the_system_choose_the_colours(small_report: Path, browser: Any) -> None:
+    prefer(browser, "light")
+    load(browser, small_report)
+    assert all_on(browser, WHITE)
+    light = strokes(browser)
+    # From viridis's purple end, which would not be seen on black.
+    assert "rgb(68, 1, 84)" in light
+    prefer(browser, "dark")
+    assert all_on(browser, BLACK)
+    dark = strokes(browser)
+    assert len(dark) == len(light)
+    assert not set(dark) & set(light)
+    button = browser.find_element(By.ID, "colors")
+    for told, ground in (("light", WHITE), ("dark", BLACK), ("auto", BLACK)):
+        button.click()
+        assert button.text == f"colours: {told}"
+        assert all_on(browser, ground)
+    assert strokes(browser) == dark
+    # Paper is white.
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert strokes(browser) == light
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert all_on(browser, BLACK)
+    prefer(browser, "light")
+    assert all_on(browser, WHITE)
+    for ground in (WHITE, BLACK):
+        button.click()
+        assert all_on(browser, ground)
+    assert complaints(browser) == []
+
+
+def test_pointing_at_a_run_tells_its_name(small_report: Path, browser: Any) -> None:
+    prefer(browser, "light")
+    load(browser, small_report)
+    assert all_on(browser, WHITE)
+    figure = browser.find_element(By.ID, "figure-compute")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)
+    point = figure.find_element(By.CSS_SELECTOR, ".scatterlayer path.point")
+    ActionChains(browser).move_to_element(point).perform()
+    WebDriverWait(browser, 10).until(
+        lambda b: figure.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext")
+    )
+    told = figure.find_element(By.CSS_SELECTOR, ".hoverlayer .hovertext").text
+    assert re.search(r"run run-n2-B\d-s\d", told)
+    assert re.search(r"T=\d+", told)
+    assert "FLOPs" in told
+    assert complaints(browser) == []
+
+
+def test_a_model_called_script_stays_text(tmp_path: Path, browser: Any) -> None:
+    name = "<script>document.title='taken'</script>"
+    plan = make_small_plan(generations=(2, 4, 8), seeds=(0, 1))
+    report = analyse(
+        write_sweep(tmp_path, peaked(lambda C: 4.0), plan=plan, model=name),
+        AnalysisConfig(name="default"),
+    ).report
+    load(browser, report)
+    assert name in browser.find_element(By.TAG_NAME, "h1").text
+    assert "taken" not in browser.title.replace(name, "")
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("plan", [make_small_plan(), make_small_plan(budgets=(1e6,))])
+def test_a_report_without_any_record_says_so(plan: Plan, tmp_path: Path, browser: Any) -> None:
+    paths = paths_in(tmp_path)
+    write_plan(paths, plan)
+    load(browser, analyse(paths, AnalysisConfig(name="default")).report)
+    assert "never started" in browser.find_element(By.TAG_NAME, "body").text
+    assert complaints(browser) == []
+
+
+def test_the_map_of_a_plan_answers_to_choices_and_keys(tmp_path: Path, browser: Any) -> None:
+    plan = make_plan(make_config("model=qwen-1.5b", "budget=[1e19,1e20]"))
+    page = tmp_path / "plan.html"
+    page.write_text(plan_page(plan, "a plan"), encoding="utf-8")
+    load(browser, page)
+
+    def cell(row: int, column: int) -> Any:
+        return browser.find_element(
+            By.CSS_SELECTOR, f"#grid tbody tr:nth-child({row}) td:nth-child({column})"
+        )
+
+    steps = {
+        (c.budget, c.num_generations, c.problems_per_batch): f"{c.num_steps:,}" for c in plan.cells
+    }
+    assert cell(3, 2).text == steps[1e19, 32, 32]
+    radio = browser.find_elements(By.CSS_SELECTOR, "input[name=budget]")[1]
+    browser.execute_script("arguments[0].click()", radio)
+    assert cell(3, 2).text == steps[1e20, 32, 32]
+    rejected = next(r for r in plan.rejected if r.budget == 1e20 and r.num_generations == 8)
+    ActionChains(browser).move_to_element(cell(1, 2)).perform()
+    details = browser.find_element(By.ID, "details").text
+    assert "n = 8, B = 32" in details
+    assert rejected.rule in details
+    assert rejected.reason in details
+    assert complaints(browser) == []

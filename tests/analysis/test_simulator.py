@@ -1,0 +1,135 @@
+"""Simulated worlds: the planted best n, the form of records, and their noise."""
+
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.load import load_sweep, simulated_sweep
+from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
+from isosweep.files import write_json
+from isosweep.plan.cells import Plan
+from isosweep.plan.make import make_plan, plan_document
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
+from tests.conftest import make_config
+
+CONFIG = make_config("budget=logspace:1e10:1e12:5", "grid.tolerance=0.05", "grid.min_steps=1")
+PLAN = make_plan(CONFIG)
+PRESETS = worlds(1e11, smallest_n=8, largest_n=2048)
+
+
+def simulated(world: World, seed: int = 0, plan: Plan = PLAN) -> dict[str, tuple[Record, ...]]:
+    rng = np.random.default_rng(seed)
+    return simulate_records(world, plan, rng, num_problems=200, samples_per_problem=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "rise", "rate"),
+    # L and k of log2 n* = L / (1 + exp(-k (log10 C - log10 C0))) + b as read off the Playbook's
+    # figures (arXiv 2603.12151), the easy rise cut to the grid's six doublings below the plateau.
+    [("easy", 6.0, 4.75), ("hard", 4.47, 7.23)],
+)
+def test_the_presets_follow_the_published_law(name: str, rise: float, rate: float) -> None:
+    world = PRESETS[name]
+    decades = np.linspace(-2.5, 2.5, 41)
+    best = np.array([math.log2(world.best_n(1e11 * 10**d)) for d in decades])
+    assert best[-1] == pytest.approx(math.log2(world.saturation_n), abs=0.1)
+    assert best[0] == pytest.approx(math.log2(world.saturation_n) - rise, abs=0.1)
+    assert (np.diff(best) > -1e-3).all()
+    # The logistic of that rate and rise, its centre free: delays shift it along C.
+    law = np.array(
+        [rise / (1 + np.exp(-rate * (decades - c))) + best[0] for c in np.linspace(-1, 1, 201)]
+    )
+    assert np.abs(law - best).max(axis=1).min() < 0.12 * rise
+
+
+def test_the_planted_best_is_the_best() -> None:
+    for world in PRESETS.values():
+        if math.isinf(world.width_n):
+            continue
+        for compute in (1e10, 1e11, 1e12):
+            n = world.best_n(compute)
+            rewards = world.reward(np.array(compute), n * 2.0 ** np.array([-0.1, 0, 0.1]), 128.0)
+            assert rewards[1] >= rewards[0] or n <= 2.0 + 1e-9
+            assert rewards[1] >= rewards[2] or n >= 65535
+
+
+def test_records_are_the_worlds_mean_plus_noise() -> None:
+    quiet = replace(PRESETS["easy"], seed_gain_sd=0.0, seed_midpoint_sd=0.0, wander_sd=0.0)
+    gaps = []
+    for seed in range(20):
+        for run in PLAN.runs:
+            for record in simulated(quiet, seed)[run.run_id][1:]:
+                compute = np.array(record.compute.flops)
+                mean = quiet.reward(compute, run.num_generations, run.problems_per_batch)
+                gaps.append(record.reward - float(mean))
+        if seed == 2:
+            break
+    # 200 problems x 8 samples: a standard error of at most 0.0125, and no bias.
+    assert abs(float(np.mean(gaps))) < 0.0006
+    assert 0.005 < float(np.std(gaps)) < 0.0125
+
+
+def test_seeds_differ_by_what_the_world_says() -> None:
+    world = replace(
+        PRESETS["flat"], wander_sd=0.0, seed_gain_sd=0.2, seed_midpoint_sd=0.0, midpoint=1e8
+    )
+    gains = []
+    for seed in range(12):
+        for records in simulated(world, seed).values():
+            gains.append(math.log(records[-1].reward - records[0].reward))
+    assert float(np.std(gains)) == pytest.approx(0.2, rel=0.25)
+
+
+def test_a_simulation_is_reproducible_and_every_run_starts_alike() -> None:
+    first, again, other = (simulated(PRESETS["hard"], seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first != other
+    starts = {records[0].successes for records in first.values()}
+    assert len(starts) == 1
+    for run in PLAN.runs:
+        steps = [record.step for record in first[run.run_id]]
+        assert steps == sorted(set(steps))
+        assert steps[0] == 0
+        assert steps[-1] == run.num_steps
+
+
+def test_simulated_records_are_read_like_real_ones(tmp_path: Path) -> None:
+    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
+    paths.root.mkdir()
+    write_json(paths.plan, plan_document(PLAN, CONFIG))
+    records = simulated(PRESETS["easy"])
+    for run in PLAN.runs:
+        files = paths.run(run.run_id)
+        files.root.mkdir(parents=True)
+        append_attempt(files.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+        for record in records[run.run_id]:
+            append_record(files.records, 1, record)
+    read, direct = load_sweep(paths), simulated_sweep(PLAN, records)
+    assert read.problems == ()
+    assert [asdict(r) for r in read.readings] == [asdict(r) for r in direct.readings]
+    assert {reading.reading for reading in read.readings} == {"exact"}
+
+
+@pytest.mark.parametrize("unit", ["rollouts", "tokens", "device_hours"])
+def test_every_budget_unit_is_simulated(unit: str) -> None:
+    budget = {"rollouts": 1e5, "tokens": 1e6, "device_hours": 0.05}[unit]
+    overrides = (f"budget_unit={unit}", f"budget=[{budget},{4 * budget}]")
+    plan = make_plan(make_config(*overrides, "grid.tolerance=0.1", "grid.max_epochs=1e6"))
+    data = simulated_sweep(plan, simulated(PRESETS["easy"], plan=plan))
+    for reading in data.readings:
+        assert reading.measured_compute == pytest.approx(reading.cell.planned_compute, rel=0.01)
+
+
+def test_collapsed_runs_and_overfitting_fall() -> None:
+    doomed = replace(PRESETS["unstable"], collapse_probability=1.0)
+    for records in simulated(doomed).values():
+        assert records[-1].reward < records[0].reward
+    world = PRESETS["overfitting"]
+    late = world.reward(np.array([2e11, 1e12]), 64.0, 128.0)
+    plain = PRESETS["easy"].reward(np.array([2e11, 1e12]), 64.0, 128.0)
+    assert late[0] == plain[0]
+    assert late[1] == pytest.approx(plain[1] - 0.02 * math.log(5))

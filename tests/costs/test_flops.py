@@ -1,0 +1,205 @@
+"""FLOPs against torch's own counter on real models, published anchors, and exact inverses."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isosweep.config.architecture import Architecture, architecture_from_config
+from isosweep.costs.flops import (
+    Passes,
+    attention_flops,
+    completion_tokens_for,
+    decode_flops,
+    forward_flops,
+    prefill_flops,
+    rollout_flops,
+    rollouts_for,
+)
+from tests.conftest import make_config
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 80,
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "attn_implementation": "eager",
+    "eos_token_id": None,
+    "bos_token_id": None,
+    "pad_token_id": 0,
+}
+EXPERTS = {
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 48,
+    "head_dim": 16,
+    "mlp_only_layers": [1],
+    # The counter does not see grouped matrix products.
+    "experts_implementation": "eager",
+}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "Qwen2": {},
+    "Qwen3": {"head_dim": 32},
+    "Llama": {"tie_word_embeddings": True},
+    "Qwen3Moe": EXPERTS,
+}
+DENSE = ["Qwen2", "Qwen3", "Llama"]
+ARCH = make_config().model.architecture
+
+
+def _model(family: str) -> tuple[Any, Architecture]:
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{family}Config")(**SIZES, **FAMILIES[family])
+    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    return model, architecture_from_config(config.to_dict())
+
+
+def _counted(function: Any) -> int:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        function()
+    return int(counter.get_total_flops())
+
+
+def _rotary(arch: Architecture, tokens: int) -> int:
+    """What the counter sees of rotary angles, which we leave out: an outer product of head_dim / 2
+    frequencies with the positions, 2 FLOPs each, once a forward pass."""
+    return arch.head_dim * tokens
+
+
+def _close(ours: float, counted: float, family: str) -> bool:
+    """Equal to the FLOP for dense models, within 0.1% for a mixture of experts."""
+    return ours == counted if family in DENSE else abs(ours / counted - 1) < 1e-3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_forward_and_backward_cost_what_torch_counts(family: str) -> None:
+    import torch
+
+    model, arch = _model(family)
+    prompt, completion = 9, 15
+    ids = torch.randint(0, arch.vocab_size, (1, prompt + completion))
+
+    def forward() -> Any:
+        return model(input_ids=ids, logits_to_keep=completion).logits
+
+    counted = _counted(forward)
+    ours = float(forward_flops(arch, prompt, completion, pairs="square"))
+    rotary = _rotary(arch, prompt + completion)
+    assert _close(ours + rotary, counted, family)
+    both = _counted(lambda: forward().sum().backward())
+    # Backward is twice the forward; rotary angles take no gradient.
+    assert _close(3 * ours + rotary, both, family)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_generation_costs_what_torch_counts(family: str) -> None:
+    import torch
+
+    model, arch = _model(family)
+    prompt, completion = 10, 7
+    ids = torch.randint(0, arch.vocab_size, (1, prompt))
+    mask = torch.ones_like(ids)
+
+    def generate(tokens: int) -> Any:
+        return model.generate(
+            input_ids=ids, attention_mask=mask, max_new_tokens=tokens, do_sample=False
+        )
+
+    first = _counted(lambda: generate(1))
+    prefill = float(prefill_flops(arch, prompt, pairs="square"))
+    assert _close(prefill + _rotary(arch, prompt), first, family)
+    rest = _counted(lambda: generate(completion)) - first
+    decoding = float(decode_flops(arch, prompt, completion)) + _rotary(arch, completion - 1)
+    assert _close(decoding, rest, family)
+
+
+def test_a_sliding_window_counts_the_pairs_that_its_mask_leaves() -> None:
+    window, tokens = 5, 12
+    settings = {**SIZES, "sliding_window": window, "model_type": "mistral"}
+    windowed = architecture_from_config(settings)
+    assert windowed.num_sliding_layers == windowed.num_layers
+    pairs = sum(min(i + 1, window) for i in range(tokens))
+    per_pair = 4 * windowed.num_layers * windowed.num_heads * windowed.head_dim
+    assert attention_flops(windowed, tokens) == per_pair * pairs
+    several = np.asarray(attention_flops(windowed, np.array([2.0, 12.0])))
+    assert several.tolist() == [per_pair * 3, per_pair * pairs]
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    # 2N a token forward and 6N in all (Kaplan et al., arXiv 2001.08361, section 2.1) leave
+    # attention out; N as the model cards give it, embeddings aside.
+    [("qwen-7b", 6.53e9), ("qwen-32b", 31.0e9), ("qwen3-8b", 6.95e9), ("llama-8b", 6.98e9)],
+)
+def test_training_costs_6n_a_token_plus_attention(model: str, parameters: float) -> None:
+    arch = make_config(f"model={model}").model.architecture
+    body = arch.parameters - (1 if arch.tie_word_embeddings else 2) * arch.embedding_weights
+    assert body == pytest.approx(parameters, rel=0.01)
+    tokens = 4096.0
+    training = float(rollout_flops(arch, 0.0, tokens, Passes()).training) / tokens
+    # The head is no embedding: it counts, and the known rest is attention, half the square of
+    # PaLM's 12 L H Q T (arXiv 2204.02311, appendix B).
+    attention = 12 * arch.num_layers * arch.num_heads * arch.head_dim * (tokens + 1) / 2
+    assert training == pytest.approx(6 * arch.active_parameters + attention, rel=1e-9)
+    assert training == pytest.approx(6 * (body + arch.embedding_weights), rel=0.16)
+
+
+def test_of_a_mixture_the_active_experts_count() -> None:
+    arch = make_config("model=qwen3-30b-a3b").model.architecture
+    # The model card: 30.5B parameters, 3.3B active, embeddings included once.
+    assert arch.parameters == pytest.approx(30.5e9, rel=0.01)
+    assert arch.active_parameters == pytest.approx(3.3e9, rel=0.1)
+
+
+def test_each_pass_adds_what_it_costs() -> None:
+    forward = float(forward_flops(ARCH, 8, 7))
+    base = rollout_flops(ARCH, 8, 7, Passes())
+    assert base.training == 3 * forward
+    assert base.old_policy == base.reference == 0
+    more = rollout_flops(
+        ARCH, 8, 7, Passes(prompt_sharing=4, old_policy=True, reference=True, num_iterations=2)
+    )
+    assert more.prefill == float(base.prefill) / 4
+    assert more.old_policy == more.reference == forward
+    assert more.training == 6 * forward
+    assert more.decode == base.decode
+
+
+passes = st.builds(
+    Passes,
+    prompt_sharing=st.sampled_from([1.0, 8.0]),
+    old_policy=st.booleans(),
+    reference=st.booleans(),
+    num_iterations=st.integers(1, 4),
+)
+architectures = st.sampled_from(
+    [
+        ARCH,
+        make_config("model=qwen-7b").model.architecture,
+        make_config("model=qwen3-30b-a3b").model.architecture,
+        architecture_from_config({**SIZES, "sliding_window": 64, "model_type": "mistral"}),
+    ]
+)
+
+
+@given(architectures, st.floats(1, 1e4), st.floats(1, 1e5), passes)
+def test_inverses_round_trip(
+    arch: Architecture, prompt: float, completion: float, passes: Passes
+) -> None:
+    cost = float(rollout_flops(arch, prompt, completion, passes).total)
+    assert rollouts_for(arch, 7 * cost, prompt, completion, passes) == pytest.approx(7)
+    assert completion_tokens_for(arch, cost, prompt, passes) == pytest.approx(completion)
+
+
+def test_a_budget_below_one_token_is_told() -> None:
+    with pytest.raises(ValueError, match="one token after a prompt of 8 costs"):
+        completion_tokens_for(ARCH, 1.0, 8.0, Passes())

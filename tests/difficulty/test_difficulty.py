@@ -1,0 +1,343 @@
+"""Problems chosen by how often the base model solves them: measuring, choosing, reporting."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isosweep.config.difficulty import DIFFICULTIES
+from isosweep.config.sweep import SweepConfig
+from isosweep.difficulty.buckets import bucket_rewards, buckets_of
+from isosweep.difficulty.measurement import (
+    Measurement,
+    measurement_path,
+    read_base_rates,
+    read_measurement,
+)
+from isosweep.difficulty.selection import load_selection, select
+from isosweep.difficulty.variants import variants
+from isosweep.errors import RecordError, SettingError
+from isosweep.files import append_line, read_json
+from isosweep.models.weights import content_identity
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
+from isosweep.tasks import heldout_problems, problem_pool, training_problems
+from isosweep.tasks.stored import hold_problems
+from tests.conftest import SMALL, isosweep, make_config
+from tests.models.checkpoints import save_qwen2
+
+SIZES = ("task.num_train_problems=24", "task.num_eval_problems=8")
+K = 16
+
+
+def config_in(folder: Path, *more: str) -> SweepConfig:
+    return make_config(f"sweeps_dir={folder / 'sweeps'}", "difficulty.max_problems=200", *more)
+
+
+def write_measurement(config: SweepConfig, successes: list[int], total: int = 200) -> Path:
+    """A measurement as `mode=difficulty` writes it, with these successes of 16."""
+    path = measurement_path(
+        config.model, config.task, config.difficulty, Path(config.sweeps_dir).absolute()
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    first = {"kind": "difficulty", "version": 1, "samples_per_problem": K, "digest": "d"}
+    append_line(path, {**first, "total": total}, sync=False)
+    pool = problem_pool(config.task, total).problems
+    entries = [
+        {"problem": vars(problem), "successes": count}
+        for problem, count in zip(pool, successes, strict=False)
+    ]
+    for start in range(0, len(entries), 50):
+        append_line(path, {"problems": entries[start : start + 50]}, sync=False)
+    return path
+
+
+# 200 problems: 40 never solved, 40 once, 60 in the easy range, 60 nearly always.
+SUCCESSES = [(0, 1, 6, 15, 9, 0, 1, 15, 15, 6)[i % 10] for i in range(200)]
+
+
+def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
+    found = read_measurement(write_measurement(config, SUCCESSES))
+    rates = zip((p.problem_id for p in found.problems), found.rates, strict=True)
+    return found, dict(rates)
+
+
+def test_difficulties_are_ranges_that_may_overlap() -> None:
+    assert buckets_of(0.0) == ("hard", "extremely_hard")
+    assert buckets_of(0.0625) == ("hard",)
+    assert buckets_of(0.1) == ()
+    assert buckets_of(0.3) == buckets_of(0.6) == ("easy",)
+
+
+def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
+    found = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
+    assert found == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0}
+
+
+@pytest.mark.parametrize("name", list(DIFFICULTIES))
+def test_a_difficulty_selects_only_problems_of_its_range(name: str, tmp_path: Path) -> None:
+    config = config_in(tmp_path, f"task.difficulty={name}", *SIZES)
+    found, rates = measured(config)
+    sets = select(config.task, found).sets
+    assert (len(sets.training), len(sets.heldout)) == (24, 8)
+    chosen = [problem.problem_id for problem in (*sets.training, *sets.heldout)]
+    assert len(set(chosen)) == 32
+    low, high = DIFFICULTIES[name]
+    assert all(low <= rates[problem_id] <= high for problem_id in chosen)
+
+
+def test_a_mix_has_its_shares_and_no_problem_twice(tmp_path: Path) -> None:
+    mix = "task.difficulty={hard:0.25,extremely_hard:0.25,easy:0.5}"
+    config = config_in(tmp_path, mix, "task.num_train_problems=61", "task.num_eval_problems=8")
+    found, rates = measured(config)
+    sets = select(config.task, found).sets
+    held = Counter(rates[problem.problem_id] for problem in sets.heldout)
+    assert (held[0.0], held[1 / K], held[6 / K] + held[9 / K]) == (2, 2, 4)
+    trained = Counter(rates[problem.problem_id] for problem in sets.training)
+    assert sorted((trained[0.0], trained[1 / K])) == [15, 15]
+    assert trained.total() == 61
+    chosen = [problem.problem_id for problem in (*sets.training, *sets.heldout)]
+    assert len(set(chosen)) == 69
+    # The kinds are mixed: not one after the other.
+    assert len({rates[problem.problem_id] for problem in sets.training[:12]}) > 1
+
+
+def test_a_selection_does_not_depend_on_the_order_of_measuring(tmp_path: Path) -> None:
+    config = config_in(tmp_path, "task.difficulty=[0,0.5]", *SIZES)
+    found, _ = measured(config)
+    turned = replace(found, problems=found.problems[::-1], successes=found.successes[::-1])
+    assert select(config.task, found).sha256 == select(config.task, turned).sha256
+    other = config_in(tmp_path, "task.difficulty=[0,0.5]", *SIZES, "task.data_seed=1").task
+    assert select(config.task, found).sha256 != select(other, found).sha256
+
+
+@pytest.mark.parametrize("difficulty", ["hard", "{hard:0.5,easy:0.5}", "{hard:0.9,easy:0.1}"])
+def test_too_few_problems_name_numbers_that_work(difficulty: str, tmp_path: Path) -> None:
+    asked = (f"task.difficulty={difficulty}", "task.num_train_problems=150")
+    config = config_in(tmp_path, *asked, "task.num_eval_problems=20")
+    found, _ = measured(config)
+    with pytest.raises(SettingError, match=r"of 200 measured problems hard .* has 80 of") as caught:
+        select(config.task, found)
+    nearest = str(caught.value).split()[-2:]
+    assert select(config_in(tmp_path, *asked, *nearest).task, found)
+
+
+def test_without_a_measurement_the_command_is_named(tmp_path: Path) -> None:
+    done = isosweep("mode=plan", "task.difficulty=hard", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "task.difficulty=hard: tiny has not been measured on these problems" in done.stderr
+    assert "first run python -m isosweep mode=difficulty" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
+    config = config_in(tmp_path, "task.difficulty=hard", *SIZES)
+    write_measurement(config, SUCCESSES[:150])
+    with pytest.raises(SettingError, match="only 150 of 200 problems are measured"):
+        variants(config)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("hrd", "must be easy, hard"),
+        ("[0.6,0.3]", "must be easy, hard"),
+        ("{hard:0.5,easy:0.4}", "add up to 0.9"),
+        ("{hard:-1,easy:2}", "gives each its share"),
+        ("{}", "add up to 0"),
+    ],
+)
+def test_a_wrong_difficulty_is_told(value: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message) as caught:
+        make_config(f"task.difficulty={value}")
+    assert caught.value.setting == "task.difficulty"
+
+
+def test_planning_by_difficulty_reads_json_only(tmp_path: Path) -> None:
+    sizes = ("task.num_train_problems=40", "task.num_eval_problems=10")
+    overrides = ("task=reasoning_gym", "task.difficulty=hard", *sizes)
+    plain = ("task=reasoning_gym", "task.reasoning_gym.generator=chain_sum", *sizes)
+    write_measurement(config_in(tmp_path, *plain), SUCCESSES)
+    command = ["isosweep", "mode=plan", "budget=1e12", "difficulty.max_problems=200", *overrides]
+    code = (
+        "import sys; from isosweep.__main__ import main\n"
+        "for name in ('torch', 'trl', 'transformers', 'datasets', 'reasoning_gym'):\n"
+        "    sys.modules[name] = None\n"
+        f"sys.argv = {command!r}\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_measurement_survives_torn_lines_and_repeated_batches(tmp_path: Path) -> None:
+    path = write_measurement(config_in(tmp_path), SUCCESSES)
+    whole = read_measurement(path)
+    assert whole.complete
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0] + lines[1] + lines[2][:90] + "\n" + lines[1] + "".join(lines[2:]))
+    assert read_measurement(path) == whole
+    path.write_text('{"kind": "record"}\n')
+    with pytest.raises(RecordError, match="not a measurement of difficulty"):
+        read_measurement(path)
+
+
+def test_chosen_problems_are_part_of_a_runs_identity(tmp_path: Path) -> None:
+    from isosweep.plan.spec import run_spec
+
+    def run_id(difficulty: str) -> str:
+        config = config_in(tmp_path, f"task.difficulty={difficulty}", *SIZES)
+        sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 4}
+        return run_spec(variants(config)[0].config, **sizes).run_id
+
+    write_measurement(config_in(tmp_path), SUCCESSES)
+    assert run_id("hard") == run_id("[0,0.0625]")
+    assert run_id("hard") != run_id("easy")
+    assert run_id("null") not in (run_id("hard"), run_id("easy"))
+
+
+def test_difficulty_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
+    write_measurement(config_in(tmp_path), SUCCESSES)
+    axes = "grid.axes={task.difficulty:[easy,hard,null]}"
+    easy, hard, plain = (v.config.task for v in variants(config_in(tmp_path, *SIZES, axes)))
+    assert easy.selection_sha256 != hard.selection_sha256
+    assert plain.selection_sha256 is None
+    assert {p.answer for p in training_problems(easy)}.isdisjoint(
+        p.answer for p in heldout_problems(hard)
+    )
+
+
+def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> None:
+    config = config_in(tmp_path, "task.difficulty=hard", *SIZES)
+    write_measurement(config, SUCCESSES)
+    task = variants(config)[0].config.task
+    run = RunPaths(tmp_path / "sweeps" / "runs" / "r")
+    run.root.mkdir(parents=True)
+    with pytest.raises(RecordError, match=r"json: is missing"):
+        load_selection(run, task)
+    assert task.selection_sha256 is not None
+    path = run.selection(task.selection_sha256)
+    path.parent.mkdir()
+    found = read_measurement(
+        measurement_path(config.model, task, config.difficulty, tmp_path / "sweeps")
+    )
+    document = select(task, found).document
+    path.write_text(json.dumps(document))
+    load_selection(run, task)
+    hold_problems(run, task)
+    document["training"][0]["problem"]["answer"] = "0"
+    path.write_text(json.dumps(document))
+    with pytest.raises(RecordError, match="is not what was chosen at launch"):
+        load_selection(run, task)
+
+
+@pytest.mark.train
+def test_a_model_is_known_by_its_content_not_by_its_place(tmp_path: Path) -> None:
+    config = make_config().model
+    saved = save_qwen2(tmp_path / "a")
+    shutil.copytree(saved, tmp_path / "b")
+    first = content_identity(replace(config, path=str(saved)))
+    copy = replace(config, path=str(tmp_path / "b"))
+    assert content_identity(copy) == first
+    weights = tmp_path / "b" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    changed = content_identity(copy)
+    assert changed != first
+    (tmp_path / "b" / "chat_template.jinja").write_text("{{ messages }}")
+    assert content_identity(copy) not in (first, changed)
+
+
+MEASURE = ("mode=difficulty", "difficulty.max_problems=96", "difficulty.batch_size=64")
+
+
+def entries(cwd: Path) -> list[object]:
+    (path,) = (cwd / "sweeps" / "difficulty").glob("*.jsonl")
+    lines = []
+    for line in path.read_text().splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return [entry for line in lines[1:] for entry in line["problems"]]
+
+
+@pytest.mark.train
+def test_a_killed_measurement_goes_on_and_is_the_same(tmp_path: Path) -> None:
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    straight.mkdir()
+    killed.mkdir()
+    done = isosweep(*MEASURE, cwd=straight)
+    assert "96 problems, avg@16" in done.stdout
+    command = [sys.executable, "-m", "isosweep", *MEASURE]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=killed, stdout=log, stderr=log)
+    deadline = time.monotonic() + 120
+    while not list(killed.glob("sweeps/difficulty/*.jsonl")) or len(entries(killed)) < 8:
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = entries(killed)
+    assert 8 <= len(kept) < 96, "it was killed too late"
+    isosweep(*MEASURE, cwd=killed)
+    assert entries(killed)[: len(kept)] == kept
+    assert entries(killed) == entries(straight)
+    # The split is told again without measuring anything.
+    before = next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes()
+    again = isosweep(*MEASURE, cwd=killed)
+    assert "hard: " in again.stdout
+    assert next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes() == before
+    split = json.loads(next(killed.glob("sweeps/difficulty/*.json")).read_text())
+    assert sum(split["by_successes"]) == 96
+
+
+@pytest.mark.train
+def test_a_sweep_trains_on_problems_of_the_difficulty(tmp_path: Path) -> None:
+    isosweep(*MEASURE, "difficulty.max_problems=64", cwd=tmp_path)
+    sizes = ("task.num_train_problems=8", "task.num_eval_problems=4", "grid.max_epochs=1000")
+    mine = ("difficulty.max_problems=64", "task.difficulty=[0.05,0.7]")
+    settings = (*SMALL, "grid.num_generations=[4]", "budget=2e9", "grid.min_steps=1")
+    isosweep(*settings, "tracking=none", "grid.tolerance=0.2", *sizes, *mine, cwd=tmp_path)
+    (run,) = (RunPaths(path) for path in (tmp_path / "sweeps" / "runs").iterdir())
+    assert len(read_records(run.records).records[0].successes) == 4
+    rates = read_base_rates(run)
+    assert rates is not None
+    assert all(rate is not None and 0.05 <= rate <= 0.7 for rate in rates)
+    spec = read_json(run.spec)
+    assert spec is not None
+    chosen = read_json(run.selection(spec["spec"]["task"]["selection_sha256"]))
+    assert chosen is not None
+    assert [entry["success_rate"] for entry in chosen["heldout"]] == list(rates)
+    assert len(chosen["training"]) == 8
+
+
+def test_tracking_shows_the_reward_of_each_difficulty() -> None:
+    from isosweep.compute import Compute
+    from isosweep.store.records import Record
+    from isosweep.tracking.points import held_out_point
+
+    record = Record(
+        step=1,
+        compute=Compute(),
+        successes=(1, 3),
+        samples_per_problem=4,
+        completion_tokens=1.0,
+        unix_time=0.0,
+    )
+    shown = held_out_point(record, None, (0.0625, 0.5)).values
+    assert shown["heldout/reward_hard"] == 0.25
+    assert shown["heldout/reward_easy"] == 0.75
+    assert shown["heldout/avg_at_k"] == 0.5
+    assert not [name for name in held_out_point(record, None).values if "reward_" in name]

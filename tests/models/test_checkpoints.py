@@ -1,0 +1,196 @@
+"""A model on disk: a whole one trains, and of a broken one it is said what is wrong."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.config.architecture import architecture_from_config
+from isosweep.models.checkpoints import broken_parts, safetensors_shapes
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
+from tests.conftest import isosweep
+from tests.models.checkpoints import save_qwen2
+from tests.tasks.files import ROWS, math_overrides, write_rows
+
+pytestmark = pytest.mark.train
+_SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_qwen2(tmp_path_factory.mktemp("qwen2"))
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_qwen2(tmp_path_factory.mktemp("sharded"), shard_bytes=150_000, tied=False)
+
+
+def broken(directory: Path) -> list[str]:
+    document = json.loads((directory / "config.json").read_text())
+    return broken_parts(directory, architecture_from_config(document))
+
+
+def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def _cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def _header(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+
+def test_whole_models_have_nothing_wrong(saved: Path, sharded: Path) -> None:
+    assert broken(saved) == []
+    assert len(list(sharded.glob("*.safetensors"))) > 2
+    assert broken(sharded) == []
+
+
+def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
+    from safetensors import safe_open
+
+    with safe_open(str(saved / _SINGLE), framework="pt") as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    assert safetensors_shapes(saved / _SINGLE) == shapes
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda d: (d / _SINGLE).unlink(), "model.safetensors or model.safetensors.index.json in"),
+        (lambda d: _cut(d / _SINGLE, 0), "it has 0 bytes"),
+        (lambda d: _cut(d / _SINGLE, 100), "it has 100 bytes, and its header alone says"),
+        (lambda d: _cut(d / _SINGLE, 200_000), "it has 200000 bytes, and its header describes"),
+        (lambda d: (d / _SINGLE).write_bytes(b"version https://git-lfs"), "a whole"),
+        (lambda d: (d / _SINGLE).write_bytes(bytes([9]) + bytes(20)), "a readable header"),
+        (
+            lambda d: _header(d / _SINGLE, lambda h: h["model.norm.weight"].update(shape=[65])),
+            "model.norm.weight of shape [65]",
+        ),
+        (
+            lambda d: _header(d / _SINGLE, lambda h: h.pop("model.embed_tokens.weight")),
+            "embed_tokens.weight among the weights",
+        ),
+        (
+            lambda d: _rewrite(d / "config.json", lambda c: c.update(num_hidden_layers=3)),
+            "they have 2 layers, and config.json says 3",
+        ),
+        (
+            lambda d: _rewrite(d / "config.json", lambda c: c.update(hidden_size=32)),
+            "config.json implies",
+        ),
+        (
+            lambda d: _rewrite(d / "config.json", lambda c: c.update(vocab_size=400)),
+            "embed_tokens.weight has shape [336, 64], and config.json implies [400, 64]",
+        ),
+        (lambda d: (d / "tokenizer.json").unlink(), "missing: tokenizer.json (or"),
+        (lambda d: _cut(d / "tokenizer.json", 500), "a readable"),
+        (
+            lambda d: _rewrite(
+                d / "tokenizer.json", lambda t: t["added_tokens"].append({"id": 336})
+            ),
+            "it has token 336, and vocab_size is 336",
+        ),
+        (lambda d: _cut(d / "config.json", 40), "describes no architecture"),
+        (lambda d: (d / "config.json").unlink(), "must hold a readable config.json"),
+    ],
+)
+def test_a_broken_model_is_told_before_anything_starts(
+    damage: Callable[[Path], object], message: str, saved: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(saved, model)
+    damage(model)
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    done = isosweep(*_overrides(model, cwd.parent), cwd=cwd, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(cwd.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda d: next(d.glob("model-00002*")).unlink(),
+            "model-00002-of-0000",
+        ),
+        (lambda d: (d / _INDEX).unlink(), "model.safetensors or model.safetensors.index.json in"),
+        (lambda d: _cut(d / _INDEX, 50), "a readable"),
+        (
+            lambda d: _rewrite(
+                d / _INDEX,
+                lambda i: i["weight_map"].update({"ghost": min(i["weight_map"].values())}),
+            ),
+            "ghost in",
+        ),
+        (
+            lambda d: _rewrite(d / _INDEX, lambda i: i["weight_map"].pop("lm_head.weight")),
+            "lm_head.weight among the weights",
+        ),
+    ],
+)
+def test_every_shard_must_be_there(
+    damage: Callable[[Path], object], message: str, sharded: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(sharded, model)
+    damage(model)
+    (found,) = broken(model)
+    assert message in found
+
+
+def _overrides(model: Path, folder: Path) -> tuple[str, ...]:
+    data = write_rows(folder / "problems.jsonl", ROWS)
+    return (
+        "model=local",
+        f"model.path={model}",
+        *math_overrides(data, "task.prompt_tokens=90", "task.completion_tokens=16"),
+        "task.max_completion_tokens=16",
+        *("recipe=tiny", "hardware=cpu", "generation=transformers", "tracking=none"),
+        *("grid=tiny", "grid.num_generations=[2]", "grid.problems_per_batch=[2]"),
+        *("grid.seeds=[0]", "grid.min_steps=1", "grid.max_epochs=100"),
+        *("evaluation.samples_per_problem=2", "budget_unit=rollouts", "budget=[8,12]"),
+    )
+
+
+def test_a_model_with_its_own_tokenizer_and_chat_template_trains_from_disk(
+    saved: Path, tmp_path: Path
+) -> None:
+    isosweep(*_overrides(saved, tmp_path), cwd=tmp_path)
+    (run,) = (RunPaths(path) for path in (tmp_path / "sweeps" / "runs").iterdir())
+    records = read_records(run.records).records
+    assert [record.step for record in records][-1] == 3
+    assert all(len(record.successes) == 4 for record in records)
+    # Prompts went through the chat template: more tokens than the problem alone has characters.
+    from transformers import AutoTokenizer
+
+    from isosweep.plan.spec import RunSpec
+    from isosweep.tasks import training_problems
+    from isosweep.training.grpo import prompt_tokens
+
+    spec = RunSpec.from_json(json.loads(run.spec.read_text())["spec"])
+    tokenizer = AutoTokenizer.from_pretrained(saved)
+    counts = [len(prompt_tokens(tokenizer, problem)) for problem in training_problems(spec.task)]
+    spent = records[-1].compute
+    assert spent.rollouts == 12
+    assert min(counts) * 12 <= spent.prompt_tokens <= max(counts) * 12
+    shown = tokenizer.decode(prompt_tokens(tokenizer, training_problems(spec.task)[0]))
+    assert "<|im_start|>assistant" in shown
+    assert json.loads(run.problems.read_text())["training"] == 8

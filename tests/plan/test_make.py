@@ -1,0 +1,340 @@
+"""The plan: every candidate is a cell or a rejection with its numbers."""
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.flops import forward_flops
+from isosweep.errors import RecordError, SettingError
+from isosweep.plan.candidates import enumerate_candidates
+from isosweep.plan.cells import Plan, plan_from_document
+from isosweep.plan.make import make_plan, run_specs
+from isosweep.plan.spec import run_spec
+from tests.conftest import make_config
+
+TINY = make_config()
+QWEN = make_config("model=qwen-1.5b", "launcher=slurm")
+
+grids = st.fixed_dictionaries(
+    {
+        "num_generations": st.lists(st.integers(2, 64), min_size=1, max_size=4, unique=True),
+        "problems_per_batch": st.lists(st.integers(1, 64), min_size=1, max_size=4, unique=True),
+        "seeds": st.lists(st.integers(0, 9), min_size=1, max_size=2, unique=True),
+        "tolerance": st.sampled_from([0.001, 0.01, 0.1]),
+        "min_steps": st.sampled_from([1, 10]),
+        "max_epochs": st.sampled_from([1.0, 100.0]),
+    }
+)
+units = st.sampled_from(["flops", "rollouts", "tokens", "device_hours"])
+# Budgets in steps of the whole grid's smallest cell, whatever the unit.
+multiples = st.lists(st.floats(5, 5000), min_size=1, max_size=3, unique=True)
+
+
+def drawn(base: SweepConfig, grid: dict[str, Any], unit: str, steps: list[float]) -> SweepConfig:
+    """`base` with this grid, and budgets of so many steps of its smallest cell."""
+    config = replace(base, grid=replace(base.grid, **grid), budget_unit=unit, budget=[1.0])
+    smallest = float(enumerate_candidates(config)[0].cost.min())
+    return replace(config, budget=[smallest * count for count in steps])
+
+
+def planned(config: SweepConfig) -> Plan | None:
+    try:
+        return make_plan(config)
+    except SettingError:
+        return None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([TINY, QWEN]), grids, units, multiples)
+def test_cells_and_rejections_partition_the_candidates(
+    base: SweepConfig, grid: dict[str, Any], unit: str, steps: list[float]
+) -> None:
+    config = drawn(base, grid, unit, steps)
+    plan = planned(config)
+    if plan is None:
+        return
+    candidates = {
+        (n, B, seed, budget)
+        for n in config.grid.num_generations
+        for B in config.grid.problems_per_batch
+        for seed in config.grid.seeds
+        for budget in config.budgets
+    }
+    entries = [(c.num_generations, c.problems_per_batch, c.seed, c.budget) for c in plan.cells]
+    entries += [(r.num_generations, r.problems_per_batch, r.seed, r.budget) for r in plan.rejected]
+    assert len(entries) == len(candidates)
+    assert set(entries) == candidates
+    for cell in plan.cells:
+        assert abs(cell.planned_compute / cell.budget - 1) <= config.grid.tolerance * (1 + 1e-9)
+        assert cell.num_steps >= config.grid.min_steps
+    for rejection in plan.rejected:
+        assert rejection.rule == rejection.rules[0]
+        assert any(character.isdigit() for character in rejection.reason)
+
+
+@settings(max_examples=30, deadline=None)
+@given(grids, units, multiples, st.randoms())
+def test_the_order_of_lists_changes_nothing(
+    grid: dict[str, Any], unit: str, steps: list[float], order: Any
+) -> None:
+    config = drawn(TINY, grid, unit, steps)
+    lists = {"num_generations", "problems_per_batch", "seeds"}
+    mixed = {k: order.sample(v, len(v)) if k in lists else v for k, v in grid.items()}
+    shuffled = replace(
+        config,
+        grid=replace(config.grid, **mixed),
+        budget=order.sample(list(config.budgets), len(config.budgets)),
+    )
+    assert planned(shuffled) == planned(config)
+
+
+@settings(max_examples=30, deadline=None)
+@given(grids, multiples, st.floats(1.01, 10))
+def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
+    grid: dict[str, Any], steps: list[float], factor: float
+) -> None:
+    config = drawn(QWEN, grid, "flops", steps)
+    more = replace(config, budget=[budget * factor for budget in config.budgets])
+    less, after = enumerate_candidates(config)[0], enumerate_candidates(more)[0]
+    assert (after.steps >= less.steps).all()
+    lost = less.feasible & ~after.feasible
+    # Bits of the rules that bound steps, epochs, hours, and how well whole steps spend a budget.
+    growing = ("max_steps", "max_epochs", "tolerance", "timeout_min")
+    from isosweep.plan.candidates import RULES
+
+    allowed = sum(1 << bit for bit, rule in enumerate(RULES) if rule.endswith(growing))
+    assert not (after.broken[lost] & ~allowed).any()
+
+
+def test_the_playbooks_grid_is_enumerated_exactly() -> None:
+    config = make_config(
+        "model=qwen-7b",
+        "budget_unit=rollouts",
+        "budget=5242880",
+        "hardware=b200",
+        "hardware.devices_per_run=8",
+        "hardware.sharding=zero3",
+        "task.num_train_problems=1000000",
+        "task.sort.levels=[12]",
+    )
+    plan = make_plan(config)
+    # IsoCompute Playbook (arXiv 2603.12151): B 2^5..2^10, n 2^3..2^11, n x B <= 65,536.
+    expected = {
+        (2**i, 2**j, 5242880 // 2 ** (i + j))
+        for i in range(3, 12)
+        for j in range(5, 11)
+        if i + j <= 16
+    }
+    cells = {(c.num_generations, c.problems_per_batch, c.num_steps) for c in plan.cells}
+    assert len(expected) == 39
+    assert cells == expected
+    assert {r.rule for r in plan.rejected} == {"grid.max_completions_per_step"}
+
+
+def test_a_fixed_batch_trades_n_against_b() -> None:
+    plan = make_plan(make_config("model=qwen-1.5b", "grid=fix_batch", "budget=1e20"))
+    found = {(c.num_generations, c.problems_per_batch) for c in plan.cells}
+    found |= {(r.num_generations, r.problems_per_batch) for r in plan.rejected}
+    assert {n * B for n, B in found} == {8192}
+    assert len(found) == 8
+
+
+def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
+    config = make_config(
+        "grid.seeds=[0]",
+        "grid.tolerance=0.1",
+        "grid.axes={recipe.num_iterations:[1,2],model:[tiny,smollm2-135m]}",
+        "budget=[1e12]",
+        "grid.min_steps=1",
+        "grid.max_epochs=1e9",
+    )
+    tables = enumerate_candidates(config)
+    assert [table.variant.axes for table in tables] == [
+        {"recipe.num_iterations": k, "model": model}
+        for k in (1, 2)
+        for model in ("tiny", "smollm2-135m")
+    ]
+    once, large, twice, _ = tables
+    assert large.flops[0, 0] > 100 * once.flops[0, 0]
+    # Two updates share one generation and one more log-probability pass.
+    arch, task = config.model.architecture, config.task
+    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
+    generation = once.flops[0, 0] / once.completions[0, 0] - 3 * forward_flops(
+        arch, prompt, completion
+    )
+    shared = (generation + 7 * forward_flops(arch, prompt, completion)) / 2
+    assert twice.flops[0, 0] == pytest.approx(shared * twice.completions[0, 0])
+    assert (twice.steps % 2 == 0).all()
+    plan = make_plan(config)
+    ids = {json.dumps(run.axes): run.run_id for run in plan.runs}
+    assert len(set(ids.values())) == len(ids)
+    assert {run.run_id for run in plan.runs} == set(run_specs(config))
+
+
+def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
+    overrides = ["budget=1e12", "grid.tolerance=0.05", "grid.seeds=[0]", "grid.max_steps=100000"]
+    once = make_plan(make_config(*overrides, "grid.max_epochs=10"))
+    twice = make_plan(make_config(*overrides, "grid.max_epochs=10", "recipe.num_iterations=2"))
+    for plan, updates in ((once, 1), (twice, 2)):
+        epochs = {c.num_steps / updates * c.problems_per_batch / 1024 for c in plan.cells}
+        refused = [r for r in plan.rejected if "grid.max_epochs" in r.rules]
+        assert max(epochs) <= 10
+        assert refused
+        assert all(r.num_steps / updates * r.problems_per_batch / 1024 > 10 for r in refused)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ("{recipe.num_iteration:[1,2]}", "recipe.num_iterations"),
+        ("{hardware.name:[a]}", "an axis is `model` or a setting of"),
+        ("{recipe.num_iterations:[0]}", "must be a finite number above 0"),
+        ("{model:[qwen-1b]}", "qwen-"),
+    ],
+)
+def test_an_axis_that_is_none_is_told(axes: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        make_plan(make_config(f"grid.axes={axes}"))
+
+
+def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
+    overrides = ["model=qwen-1.5b", "budget=1e20", "grid.num_generations=[8,16,32,64]"]
+    plan = make_plan(make_config(*overrides))
+    count, mend = plan.mends["grid.max_epochs"]
+    alone = [r for r in plan.rejected if r.rules == ("grid.max_epochs",)]
+    assert count == len(alone)
+    setting = mend.split(", or ")[-1]
+    more = make_plan(make_config(*overrides, setting))
+    assert len(plan.cells) < len(more.cells)
+
+
+def test_a_model_that_does_not_fit_says_by_how_much_and_what_would() -> None:
+    overrides = ("model=qwen-7b", "budget=1e21", "hardware=h100")
+    with pytest.raises(SettingError, match="GB more than 90% of 80 GB") as caught:
+        make_plan(make_config(*overrides))
+    mend = str(caught.value).partition("Nearest choice that works: ")[2].split()
+    assert mend == ["hardware.devices_per_run=4", "hardware.sharding=fsdp"]
+    assert make_plan(make_config(*overrides, *mend)).cells
+
+
+def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
+    slurm = ["model=qwen-1.5b", "budget=1e20", "launcher=slurm"]
+    with pytest.raises(SettingError, match=r"4 jobs of 240 min give 16.0 h") as caught:
+        make_plan(make_config(*slurm))
+    mend = str(caught.value).rpartition("Nearest choice that works: ")[2]
+    assert make_plan(make_config(*slurm, mend)).cells
+
+
+QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "setting", "numbers"),
+    [
+        (("hardware.devices_per_run=8",), "hardware.devices_per_run", "=8: cpu has no"),
+        (("hardware.sharding=zero2",), "hardware.sharding", "hardware.devices_per_run=1"),
+        (("grid.completions_per_step=[100]",), "grid.completions_per_step", "8, 16, 32, 64"),
+        (("grid.min_steps=9000", "grid.max_steps=900"), "grid.min_steps", "max_steps=900"),
+        (("grid.max_steps=10",), "grid.max_steps", "T = 37 exceeds 10"),
+        ((*QWEN_1E20, "model.architecture.num_kv_heads=5"), "num_kv_heads", "num_heads=12"),
+        (("recipe.micro_batch=7",), "recipe.micro_batch", "2 x 4 = 8 is not a multiple of 7"),
+        (("generation.prefix_sharing=true",), "generation.prefix_sharing", "=True: only"),
+        (("grid.max_completions_per_step=4",), "max_completions_per_step", "8 exceeds 4"),
+        (("task.num_train_problems=2",), "task.num_train_problems", "B = 4 exceeds the 2"),
+        (("budget=1e6",), "grid.min_steps", "T = 1 is below 10"),
+        (("grid.max_epochs=0.01",), "grid.max_epochs", "allowed 0.01"),
+        ((*QWEN_1E20, "hardware=rtx4090"), "hardware.memory_gb", "GB more than 90% of 24 GB"),
+        ((*QWEN_1E20, "launcher=slurm"), "launcher.slurm.timeout_min", "give 16.0 h"),
+        ((*QWEN_1E20, "hardware.devices_per_run=3"), "recipe.micro_batch", "devices_per_run=3"),
+        (("budget=logspace:1e11:1e10:3",), "budget", "0 < first < last"),
+    ],
+)
+def test_a_contradiction_is_told_with_the_nearest_setting_that_works(
+    overrides: tuple[str, ...], setting: str, numbers: str
+) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_plan(make_config(*overrides))
+    message, _, nearest = str(caught.value).partition(". Nearest choice that works: ")
+    assert setting in message
+    assert numbers in message
+    assert make_plan(make_config(*overrides, *nearest.split())).cells
+
+
+def test_log_spaced_budgets() -> None:
+    spaced = (1e18, 3.16e18, 1e19, 3.16e19, 1e20)
+    assert make_config("budget=logspace:1e18:1e20:5").budgets == pytest.approx(spaced)
+    assert make_config("budget='logspace(1e18, 1e20, 5)'").budgets == pytest.approx(spaced)
+    with pytest.raises(SettingError, match="how many budgets, 2 or more"):
+        make_config("budget=logspace:1e18:1e20:1")
+
+
+def test_a_budget_in_device_hours_follows_the_time_model() -> None:
+    plan = make_plan(make_config("budget_unit=device_hours", "budget=0.05", "grid.tolerance=0.1"))
+    for cell in plan.cells:
+        assert cell.planned_compute == pytest.approx(0.05, rel=0.1)
+        # Evaluation and start-up come on top: they stand outside the budget.
+        assert cell.device_hours > cell.planned_compute
+
+
+def test_cells_that_differ_only_in_budget_share_one_run() -> None:
+    plan = make_plan(make_config())
+    assert len(plan.runs) == len(
+        {(c.num_generations, c.problems_per_batch, c.seed) for c in plan.cells}
+    )
+    for run in plan.runs:
+        budgets = tuple(c.budget for c in plan.cells if c.run_id == run.run_id)
+        assert run.milestones == tuple(sorted(budgets))
+        # A run is its longest cell.
+        last = next(c for c in plan.cells if (c.run_id, c.budget) == (run.run_id, budgets[-1]))
+        assert (run.num_steps, run.planned_flops) == (last.num_steps, last.planned_flops)
+        assert run.seconds == pytest.approx(3600 * last.device_hours)
+    assert plan.sharing < 1
+
+
+def test_a_micro_batch_that_does_not_divide_is_a_reason() -> None:
+    plan = make_plan(make_config("recipe.micro_batch=16"))
+    broken = [r for r in plan.rejected if r.rule == "recipe.micro_batch"]
+    assert {r.num_generations * r.problems_per_batch for r in broken} == {8}
+    assert all("not a multiple of 16" in r.reason for r in broken)
+
+
+def test_a_grid_with_no_feasible_cell_says_which_rule_and_what_works() -> None:
+    with pytest.raises(SettingError, match=r"micro_batch.*not a multiple of 3"):
+        make_plan(make_config("recipe.micro_batch=3", "grid.num_generations=[4]"))
+    with pytest.raises(SettingError, match=r"grid.min_steps.*budget=") as caught:
+        make_plan(make_config("budget=1e6"))
+    assert make_plan(make_config(str(caught.value).split()[-1])).cells
+
+
+def test_a_run_is_identified_by_what_changes_its_numbers_and_nothing_else() -> None:
+    config = make_config()
+
+    def run_id(changed: SweepConfig) -> str:
+        return run_spec(
+            changed, num_generations=4, problems_per_batch=4, seed=0, micro_batch=4
+        ).run_id
+
+    base = run_id(config)
+    assert run_id(replace(config, budget=[1e9])) == base
+    assert run_id(replace(config, tracking=replace(config.tracking, max_points=3))) == base
+    assert run_id(replace(config, recipe=replace(config.recipe, name="mine"))) == base
+    assert run_id(replace(config, recipe=replace(config.recipe, learning_rate=1e-3))) != base
+    assert run_id(make_config("task.sort.levels=[7]")) != base
+    assert run_id(replace(config, hardware=replace(config.hardware, dtype="bfloat16"))) != base
+
+
+def test_a_plan_of_another_format_is_refused_in_words() -> None:
+    with pytest.raises(RecordError, match="has format 1, and this isosweep reads format 2"):
+        plan_from_document({"version": 1})
+
+
+def test_the_stored_plan_is_the_plan() -> None:
+    plan = make_plan(make_config())
+    restored = plan_from_document(json.loads(json.dumps({"version": 2, **asdict(plan)})))
+    assert restored == plan
+    assert restored.plan_id == plan.plan_id

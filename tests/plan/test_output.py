@@ -1,0 +1,203 @@
+"""The plan as CSV, as a page, and as a document that holds to its schema."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from isosweep.compute import BUDGET_UNITS
+from isosweep.plan.candidates import RULES
+from isosweep.plan.cells import Cell, Plan, plan_from_document
+from isosweep.plan.make import make_plan, plan_document
+from isosweep.plan.output import plan_csv, plan_page, plan_schema
+from tests.conftest import make_config
+
+AXES = "grid.axes={recipe.num_iterations:[1,2]}"
+SWEEPS = {
+    "tiny": (),
+    "qwen": ("model=qwen-1.5b", "budget=[1e19,1e20]"),
+    "axes": (AXES,),
+    "models": ("model=qwen-1.5b", "budget=1e20", "grid.axes={model:[qwen-0.5b,qwen-1.5b]}"),
+    "vllm": ("model=qwen-1.5b", "budget=1e20", "generation=vllm"),
+    "slurm": ("model=qwen-1.5b", "budget=[1e19,1e20]", "launcher=slurm"),
+    "rollouts": ("budget_unit=rollouts", "budget=[20000,40000]"),
+    "tokens": ("budget_unit=tokens", "budget=[1e6,2e6]"),
+    "device_hours": ("budget_unit=device_hours", "budget=[0.02,0.04]"),
+}
+EVERY_SWEEP = pytest.mark.parametrize("overrides", SWEEPS.values(), ids=SWEEPS)
+
+
+def written(*overrides: str) -> Any:
+    """The plan document as it is read back from a file of plain JSON."""
+    config = make_config(*overrides)
+    return json.loads(json.dumps(plan_document(make_plan(config), config), allow_nan=False))
+
+
+def rows_of(plan: Plan) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(plan_csv(plan), newline="")))
+
+
+def embedded(page: str) -> Any:
+    """The data of a page, found as a browser finds it: up to the first closing tag."""
+    found = re.search(r'<script type="application/json" id="plan">(.*?)</script', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+@EVERY_SWEEP
+def test_csv_has_a_row_for_every_candidate_with_its_numbers(overrides: tuple[str, ...]) -> None:
+    plan = make_plan(make_config(*overrides))
+    rows = rows_of(plan)
+    assert len(rows) == len(plan.cells) + len(plan.rejected)
+    axes = sorted({name for cell in plan.cells for name in cell.axes})
+    whole = ("num_generations", "problems_per_batch", "num_steps", "seed")
+    real = ("budget", "planned_compute", "planned_flops", "device_hours")
+    cells = {
+        (*(getattr(c, name) for name in (*whole, *real)), c.run_id, *(str(c.axes[a]) for a in axes))
+        for c in plan.cells
+    }
+    planned = [row for row in rows if row["status"] == "planned"]
+    assert cells == {
+        (
+            *(int(row[name]) for name in whole),
+            *(float(row[name]) for name in real),
+            row["run_id"],
+            *(row[axis] for axis in axes),
+        )
+        for row in planned
+    }
+    assert {row["rule"] + row["reason"] for row in planned} <= {""}
+    rejected = [row for row in rows if row["status"] == "rejected"]
+    assert sorted((r.rule, r.reason) for r in plan.rejected) == sorted(
+        (row["rule"], row["reason"]) for row in rejected
+    )
+    assert {row["planned_compute"] + row["run_id"] for row in rejected} <= {""}
+
+
+def test_csv_is_sorted_by_axes_budget_batch_generations_and_seed() -> None:
+    plan = make_plan(make_config("grid.axes={recipe.num_iterations:[10,2],recipe.beta:[0.1,0]}"))
+    axes = ("recipe.beta", "recipe.num_iterations")
+    names = (*axes, "budget", "problems_per_batch", "num_generations", "seed")
+    places = [[float(row[name]) for name in names] for row in rows_of(plan)]
+    assert places == sorted(places)
+
+
+def test_csv_keeps_commas_quotes_and_line_breaks_of_a_name() -> None:
+    plan = make_plan(make_config(AXES))
+    name = 'a "b",\nc'
+    cells = tuple(replace(cell, axes={"model": name}) for cell in plan.cells)
+    rows = rows_of(replace(plan, cells=cells, rejected=()))
+    assert [row["model"] for row in rows] == [name] * len(cells)
+
+
+@EVERY_SWEEP
+def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
+    plan = make_plan(make_config(*overrides))
+    page = plan_page(plan, "a plan")
+    data = embedded(page)
+    assert plan_from_document({"version": 2, **data}) == plan
+    assert data["title"] == "a plan"
+    assert data["totals"]["sharing"] == plan.sharing
+    assert data["totals"]["run_hours"] == pytest.approx(sum(r.seconds for r in plan.runs) / 3600)
+    views = [(axes, budget) for axes in data["combinations"] for budget in data["budgets"]]
+    assert all((cell.axes, cell.budget) in views for cell in plan.cells)
+    assert all((rejection.axes, rejection.budget) in views for rejection in plan.rejected)
+
+
+def test_page_needs_no_network_and_little_space() -> None:
+    plan = make_plan(make_config())
+    template = plan_page(replace(plan, cells=(), runs=(), rejected=()), "")
+    assert len(template.encode()) < 40_000
+    assert not re.search(r"https?:|\bsrc=|<link|@import|\bfetch\(|\bimport\b", template)
+
+
+def test_page_holds_names_that_look_like_markup_as_data() -> None:
+    plan = make_plan(make_config())
+    nasty = "</script><!--<script>&amp; PLAN_DATA \u2028 ü"
+    cells = tuple(replace(cell, run_id=nasty, axes={"model": nasty}) for cell in plan.cells)
+    page = plan_page(replace(plan, cells=cells), nasty)
+    data = embedded(page)
+    assert data["title"] == nasty
+    assert tuple(Cell(**cell) for cell in data["cells"]) == cells
+    ordinary = plan_page(plan, "plan")
+    for mark in ("<script", "</script", "<!--"):
+        assert page.count(mark) == ordinary.count(mark)
+
+
+def resolved(schema: Any, root: Any) -> Any:
+    """The schema itself, its reference followed."""
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    return root["$defs"][name] | schema if name else schema
+
+
+def check_names(schema: Any, value: Any, root: Any) -> None:
+    """Every fixed object in `value` has just the properties that the schema requires there."""
+    schema = resolved(schema, root)
+    if "properties" in schema:
+        assert set(value) == set(schema["properties"]) == set(schema["required"])
+        assert schema["additionalProperties"] is False
+        for name, inner in schema["properties"].items():
+            assert resolved(inner, root)["description"], name
+            check_names(inner, value[name], root)
+    elif isinstance(schema.get("items"), dict):
+        for item in value:
+            check_names(schema["items"], item, root)
+
+
+@EVERY_SWEEP
+def test_schema_describes_every_property_of_a_plan(overrides: tuple[str, ...]) -> None:
+    schema = plan_schema()
+    document = written(*overrides)
+    check_names(schema, document, schema)
+    assert schema["properties"]["version"]["const"] == document["version"]
+    assert schema["$id"].endswith(f":{document['version']}")
+
+
+def test_schema_knows_the_units_and_the_rules() -> None:
+    schema = plan_schema()
+    assert tuple(schema["properties"]["budget_unit"]["enum"]) == tuple(BUDGET_UNITS)
+    assert tuple(rule["const"] for rule in schema["$defs"]["rule"]["oneOf"]) == RULES
+
+
+def validator() -> Any:
+    """A validator of plans by the `jsonschema` library."""
+    jsonschema.Draft202012Validator.check_schema(plan_schema())
+    return jsonschema.Draft202012Validator(plan_schema())
+
+
+@EVERY_SWEEP
+def test_plans_validate(overrides: tuple[str, ...]) -> None:
+    assert [error.message for error in validator().iter_errors(written(*overrides))] == []
+
+
+def rename(part: Any, old: str, new: str) -> None:
+    part[new] = part.pop(old)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda plan: plan.pop("mends"),
+        lambda plan: plan.update(version=1),
+        lambda plan: plan.update(budget_unit="dollars"),
+        lambda plan: plan.update(extra=1),
+        lambda plan: plan["cells"][0].pop("device_hours"),
+        lambda plan: rename(plan["cells"][0], "num_steps", "steps"),
+        lambda plan: plan["cells"][0].update(num_generations=2.5),
+        lambda plan: plan["runs"][0].update(milestones=[]),
+        lambda plan: rename(plan["runs"][0], "seconds", "hours"),
+        lambda plan: rename(plan["rejected"][0], "rules", "broken"),
+        lambda plan: plan["rejected"][0].update(rule="grid.patience"),
+        lambda plan: plan["cost_models"][0]["flops_per_rollout"].pop("decode"),
+        lambda plan: plan["mends"].update({"grid.tolerance": [1]}),
+    ],
+)
+def test_a_spoilt_plan_does_not_validate(spoil: Any) -> None:
+    plan = written(*SWEEPS["qwen"])
+    spoil(plan)
+    assert not validator().is_valid(plan)

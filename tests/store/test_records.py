@@ -1,0 +1,128 @@
+"""Records survive kills, zombies and torn lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.compute import Compute, has_reached, sits_at
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import (
+    AttemptStart,
+    Record,
+    append_attempt,
+    append_record,
+    append_warning,
+    read_records,
+    read_warnings,
+)
+from isosweep.store.state import OvertakenError, claim_attempt
+from isosweep.store.warnings import HealthWarning
+
+
+def _record(step: int, success: int = 1) -> Record:
+    return Record(
+        step=step,
+        compute=Compute(generations=step, rollouts=8 * step, training_flops=1e6 * step),
+        successes=(success, 0),
+        samples_per_problem=2,
+        completion_tokens=7.0,
+        unix_time=1.0,
+    )
+
+
+def _start(path: Path, attempt: int, parent: int | None, step: int) -> None:
+    append_attempt(path, AttemptStart(attempt=attempt, parent=parent, resumed_step=step))
+
+
+def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    _start(path, 1, None, 0)
+    append_record(path, 1, _record(0))
+    with path.open("ab") as file:
+        file.write(b'{"kind": "record", "step": 4')
+    append_record(path, 1, _record(8))
+    read = read_records(path)
+    assert [r.step for r in read.records] == [0, 8]
+    assert len(read.problems) == 1
+    assert f"{path}:3:" in read.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": 99}, "format version 99, not 1"),
+        ({"compute": {"training_flops": float("nan")}}, "compute.training_flops is nan"),
+        ({"compute": {"device_seconds": -1.0}}, "compute.device_seconds is -1.0"),
+        ({"successes": [3, 0]}, "whole numbers from 0 to 2"),
+        ({"successes": []}, "whole numbers from 0 to 2"),
+        ({"step": 0}, "step 0 again in attempt 1"),
+        ({"compute": {"unknown": 1}}, "unknown"),
+    ],
+)
+def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
+    change: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "records.jsonl"
+    _start(path, 1, None, 0)
+    for step in (0, 4, 8):
+        append_record(path, 1, _record(step))
+    lines = path.read_text().splitlines()
+    lines[2] = json.dumps(json.loads(lines[2]) | change)
+    path.write_text("\n".join(lines) + "\n")
+    read = read_records(path)
+    assert [record.step for record in read.records] == [0, 8]
+    (problem,) = read.problems
+    assert problem.startswith(f"{path}:3: ")
+    assert told in problem
+
+
+def test_lines_of_an_overtaken_attempt_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    _start(path, 1, None, 0)
+    for step in (0, 10, 20):
+        append_record(path, 1, _record(step, success=1))
+    _start(path, 2, 1, 10)
+    append_record(path, 1, _record(30, success=1))
+    append_record(path, 2, _record(20, success=2))
+    records = read_records(path).records
+    assert [(r.step, r.successes[0]) for r in records] == [(0, 1), (10, 1), (20, 2)]
+
+
+def test_warnings_of_an_overtaken_attempt_do_not_count(tmp_path: Path) -> None:
+    records, warnings = tmp_path / "records.jsonl", tmp_path / "warnings.jsonl"
+    assert read_warnings(warnings, records) == []
+    early, late = (
+        HealthWarning(step=step, rule="truncation", value=0.5, threshold=0.1, message="above")
+        for step in (5, 15)
+    )
+    broken = HealthWarning(step=15, rule="non_finite", value=None, threshold=None, message="nan")
+    _start(records, 1, None, 0)
+    append_warning(warnings, 1, early)
+    append_warning(warnings, 1, late)
+    assert read_warnings(warnings, records) == [early, late]
+    _start(records, 2, 1, 10)
+    append_warning(warnings, 2, late)
+    append_warning(warnings, 2, broken)
+    assert read_warnings(warnings, records) == [early, late, broken]
+
+
+def test_the_later_attempt_owns_the_run(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "run")
+    first = claim_attempt(run, None)
+    first.check()
+    second = claim_attempt(run, None)
+    assert (first.number, second.number) == (1, 2)
+    second.check()
+    with pytest.raises(OvertakenError, match="attempt 2 owns the run"):
+        first.check()
+
+
+def test_a_budget_is_reached_at_the_nearest_step() -> None:
+    cost = 3.0
+    for budget, step in ((30.0, 10), (31.0, 10), (31.6, 11), (29.0, 10)):
+        reached = [s for s in range(1, 20) if has_reached(budget, s * cost, s)]
+        assert reached[0] == step
+        assert sits_at(budget, step * cost, step)
+        assert not sits_at(budget, (step + 2) * cost, step + 2)

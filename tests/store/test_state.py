@@ -1,0 +1,128 @@
+"""Ownership of a run: who is alive, and that only the newest attempt writes."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isosweep.compute import Compute
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import (
+    SILENCE_S,
+    OvertakenError,
+    RunState,
+    RunStatus,
+    claim_attempt,
+    mark,
+    read_state,
+    write_state,
+)
+
+RUNNING = RunState(
+    status="running",
+    attempt=1,
+    host=socket.gethostname(),
+    pid=os.getpid(),
+    job_id=None,
+    step=3,
+    compute=Compute(generations=3, rollouts=24),
+    reward=0.5,
+    reason=None,
+    updated=time.time(),
+)
+
+
+def test_a_state_is_read_as_written(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    assert read_state(run) is None
+    write_state(run, RUNNING)
+    assert read_state(run) == RUNNING
+    warned = replace(RUNNING, status="diverged", warnings=("collapse",), diverged_by="collapse")
+    write_state(run, warned)
+    assert read_state(run) == warned
+
+
+def test_a_state_from_before_there_were_warnings_is_read(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    write_state(run, RUNNING)
+    document = json.loads(run.state.read_text())
+    del document["warnings"], document["diverged_by"]
+    run.state.write_text(json.dumps(document))
+    assert read_state(run) == RUNNING
+
+
+@pytest.mark.parametrize(
+    ("status", "rollouts", "stop", "done"),
+    [
+        ("finished", 100, ["collapse"], True),
+        ("finished", 50, ["collapse"], False),
+        ("diverged", 50, ["non_finite", "collapse"], True),
+        ("diverged", 50, ["non_finite"], False),
+        ("diverged", 50, [], False),
+        # It had come far enough before it diverged.
+        ("diverged", 100, [], True),
+        ("interrupted", 100, ["collapse"], False),
+    ],
+)
+def test_a_run_is_done_by_its_budget_or_by_a_rule_that_ends_runs(
+    status: RunStatus, rollouts: int, stop: list[str], done: bool
+) -> None:
+    state = replace(
+        RUNNING,
+        status=status,
+        compute=Compute(generations=rollouts // 10, rollouts=rollouts),
+        diverged_by="collapse" if status == "diverged" else None,
+    )
+    assert state.is_done(100, "rollouts", stop) is done
+
+
+def test_an_owner_on_this_machine_is_alive_as_long_as_its_process() -> None:
+    assert RUNNING.alive()
+    # However long it has been silent.
+    assert replace(RUNNING, updated=0.0).alive()
+    assert not replace(RUNNING, status="finished").alive()
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    deadline = time.monotonic() + 30
+    # Unreaped, the process stays in the table as a zombie.
+    while replace(RUNNING, pid=process.pid).alive():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.wait()
+    assert not replace(RUNNING, pid=process.pid).alive()
+
+
+def test_an_owner_elsewhere_is_alive_until_it_falls_silent() -> None:
+    elsewhere = replace(RUNNING, host="another-machine", pid=1)
+    assert replace(elsewhere, updated=time.time() - SILENCE_S / 2).alive()
+    assert not replace(elsewhere, updated=time.time() - SILENCE_S - 1).alive()
+
+
+def test_attempts_claimed_at_once_get_different_numbers(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        attempts = list(pool.map(lambda _: claim_attempt(run, None), range(32)))
+    assert sorted(attempt.number for attempt in attempts) == list(range(1, 33))
+
+
+def test_an_overtaken_attempt_must_stop(tmp_path: Path) -> None:
+    first = claim_attempt(RunPaths(tmp_path), None)
+    first.check()
+    claim_attempt(RunPaths(tmp_path), None).check()
+    with pytest.raises(OvertakenError, match="attempt 2 owns the run"):
+        first.check()
+
+
+def test_a_run_is_marked_from_outside_without_losing_its_progress(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    write_state(run, RUNNING)
+    mark(run, "failed", "lost")
+    marked = read_state(run)
+    assert marked is not None
+    assert marked == replace(RUNNING, status="failed", reason="lost", updated=marked.updated)

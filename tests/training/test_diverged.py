@@ -1,0 +1,195 @@
+"""Runs that diverge: a result with its reason, in every mode and view, and never a failure."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.load import load_sweep
+from isosweep.files import read_json
+from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
+from isosweep.store.records import read_metrics, read_records, read_warnings
+from isosweep.store.state import RunState, read_state
+from tests.conftest import SMALL, isosweep
+
+pytestmark = pytest.mark.train
+# A learning rate at which the built-in model unlearns everything within ten steps.
+COLLAPSING = (
+    *SMALL,
+    "recipe.learning_rate=5e-3",
+    "grid.num_generations=[4]",
+    "grid.problems_per_batch=[8]",
+)
+BUDGETS = "budget=[1e10,4e10]"
+
+
+def the_run(cwd: Path) -> RunPaths:
+    (root,) = (cwd / "sweeps" / "runs").iterdir()
+    return RunPaths(root)
+
+
+def state_of(run: RunPaths) -> RunState:
+    state = read_state(run)
+    assert state is not None
+    return state
+
+
+def load(cwd: Path) -> SweepData:
+    (plan,) = (cwd / "sweeps").glob("*/plan.json")
+    return load_sweep(SweepPaths(plan.parent, cwd / "sweeps" / "runs"))
+
+
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep of one run that collapses between its budgets; MLflow follows it."""
+    cwd = tmp_path_factory.mktemp("diverged")
+    done = isosweep(BUDGETS, *COLLAPSING, cwd=cwd)
+    assert "failed" not in done.stdout
+    return cwd
+
+
+@pytest.fixture
+def copy(diverged: Path, tmp_path: Path) -> Path:
+    """The same sweep where a test may change it."""
+    cwd = tmp_path / "copy"
+    shutil.copytree(diverged, cwd)
+    (config,) = (cwd / "sweeps").glob("*/config.json")
+    moved = json.loads(config.read_text()) | {"sweeps_dir": str(cwd / "sweeps")}
+    config.write_text(json.dumps(moved))
+    return cwd
+
+
+def test_a_collapsed_run_ends_as_diverged_with_rule_and_a_last_record(diverged: Path) -> None:
+    run = the_run(diverged)
+    state = state_of(run)
+    assert (state.status, state.diverged_by, state.attempt) == ("diverged", "collapse", 1)
+    assert state.reason is not None
+    assert state.reason.startswith(f"collapse at step {state.step}: reward 0")
+    assert "collapse" in state.warnings
+    lines = [json.loads(line) for line in run.warnings.read_text().splitlines()]
+    (line,) = [line for line in lines if line["rule"] == "collapse"]
+    assert line.keys() == {"attempt", "step", "rule", "value", "threshold", "message"}
+    assert (line["attempt"], line["step"]) == (1, state.step)
+    assert line["value"] < line["threshold"]
+    last = read_records(run.records).records[-1]
+    assert last.step == state.step
+    assert last.compute == state.compute
+    assert 1e10 < last.compute.flops < 4e10
+    assert read_metrics(run.metrics, run.records)[-1]["step"] == state.step
+    assert max(complete_checkpoints(run.attempt_checkpoints(1))) == state.step
+
+
+def test_metrics_hold_what_the_rules_look_at(diverged: Path) -> None:
+    run = the_run(diverged)
+    for line in read_metrics(run.metrics, run.records):
+        wanted = {"reward", "reward_std", "loss", "grad_norm", "entropy", "learning_rate"}
+        assert line.keys() >= wanted | {"completion_tokens", "truncated_share"}
+
+
+def test_it_is_neither_retried_nor_resumed_and_plans_count_it_out(copy: Path) -> None:
+    before = state_of(the_run(copy))
+    (plan,) = (copy / "sweeps").glob("*/plan.json")
+    isosweep("mode=resume", f"sweep_dir={plan.parent}", cwd=copy)
+    assert state_of(the_run(copy)) == before
+    told = isosweep("mode=status", f"sweep_dir={plan.parent}", cwd=copy).stdout
+    assert "diver" in told
+    told = isosweep("mode=plan", BUDGETS, *COLLAPSING, cwd=copy).stdout
+    assert "runs: 0 new, 0 to extend, 0 done, 1 diverged; 0% of their compute" in told
+    # Neither does a larger budget train it on.
+    larger = ("budget=[1e10,4e10,8e10]", *COLLAPSING, "tracking=none")
+    assert isosweep(*larger, cwd=copy).returncode == 0
+    assert state_of(the_run(copy)) == before
+
+
+def test_it_goes_on_once_its_rule_no_longer_ends_runs(copy: Path) -> None:
+    before = state_of(the_run(copy))
+    others = (BUDGETS, *COLLAPSING, "tracking=none", "health.stop=[non_finite]")
+    assert "1 to extend" in isosweep("mode=plan", *others, cwd=copy).stdout
+    isosweep(*others, cwd=copy)
+    run, after = the_run(copy), state_of(the_run(copy))
+    assert (after.status, after.diverged_by, after.attempt) == ("finished", None, 2)
+    assert after.compute.flops > 3.9e10
+    steps = [line["step"] for line in read_metrics(run.metrics, run.records)]
+    assert steps == list(range(1, after.step + 1))
+    # The monitor went on where it was: what it had warned of, it does not say again.
+    assert [w.rule for w in read_warnings(run.warnings, run.records)].count("collapse") == 1
+    assert before.step in {record.step for record in read_records(run.records).records}
+
+
+def test_an_interrupted_run_diverges_as_an_uninterrupted_one(
+    diverged: Path, tmp_path: Path
+) -> None:
+    # Finished for a budget that lies before the end of the fall, then extended.
+    isosweep("budget=6e9", *COLLAPSING, "tracking=none", cwd=tmp_path)
+    assert state_of(the_run(tmp_path)).status == "finished"
+    isosweep("budget=[6e9,1e10,4e10]", *COLLAPSING, "tracking=none", cwd=tmp_path)
+    run, straight = the_run(tmp_path), the_run(diverged)
+    after, before = state_of(run), state_of(straight)
+    assert (after.status, after.step, after.reason) == ("diverged", before.step, before.reason)
+    assert after.attempt == 2
+    told = [read_warnings(each.warnings, each.records) for each in (run, straight)]
+    assert told[0] == told[1]
+    ends = [read_records(each.records).records[-1].reproducible() for each in (run, straight)]
+    assert ends[0] == ends[1]
+
+
+def test_the_analysis_reads_it_as_far_as_it_came(diverged: Path) -> None:
+    data = load(diverged)
+    (curve,) = data.curves
+    assert (curve.status, curve.diverged_by) == ("diverged", "collapse")
+    assert curve.collapsed_at is not None
+    assert curve.reward[-1] < 0.1
+    assert "collapse" in {warning.rule for warning in curve.warnings}
+    late = {reading.cell.budget: reading for reading in data.readings}[4e10]
+    assert (late.reading, late.reward) == ("diverged", None)
+    (report,) = diverged.glob("sweeps/*/analysis/report.html")
+    page = report.read_text()
+    assert f"diverged, collapsed at step {curve.steps[curve.collapsed_at]}" in page
+    assert f"collapse (step {curve.steps[-1]})" in page
+
+
+@pytest.mark.mlflow
+def test_mlflow_shows_a_finished_run_with_its_rule_and_scores(diverged: Path) -> None:
+    import mlflow
+
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{diverged / 'sweeps' / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("isosweep")
+    assert experiment is not None
+    stored = client.search_runs([experiment.experiment_id])
+    (run,) = [run for run in stored if "isosweep.run_id" in run.data.tags]
+    state = state_of(the_run(diverged))
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["status"] == "diverged"
+    assert run.data.tags["diverged_by"] == "collapse"
+    assert run.data.tags["reason"] == state.reason
+    assert f"collapse (step {state.step})" in run.data.tags["warnings"]
+    assert run.data.metrics["heldout/best_at_k"] < 0.2
+
+
+def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_path: Path) -> None:
+    settings = ("budget=1e10", *COLLAPSING, "tracking=none", "recipe.learning_rate=1e12")
+    isosweep(*settings, cwd=tmp_path)
+    run = the_run(tmp_path)
+    state = state_of(run)
+    assert (state.status, state.diverged_by, state.attempt) == ("diverged", "non_finite", 1)
+    (line,) = [json.loads(line) for line in run.warnings.read_text().splitlines()]
+    assert (line["rule"], line["value"], line["threshold"]) == ("non_finite", None, None)
+    # The rate of the first step is 0, after the second nothing can be sampled.
+    assert state.step == 2
+    assert [record.step for record in read_records(run.records).records] == [0, 1]
+    # Where no rule may end it, it fails as anything would that cannot be trained.
+    done = isosweep(
+        *settings, "health.stop=[]", "launcher.max_retries=0", cwd=tmp_path, check=False
+    )
+    assert done.returncode == 1
+    assert state_of(run).status == "failed"
+
+
+def test_the_health_of_a_run_is_no_part_of_its_identity(diverged: Path, tmp_path: Path) -> None:
+    isosweep("mode=plan", BUDGETS, *COLLAPSING, "health=default", "health.stop=[]", cwd=tmp_path)
+    (plan,) = (tmp_path / "sweeps").glob("*/plan.json")
+    (other,) = (diverged / "sweeps").glob("*/plan.json")
+    ids = [(read_json(path) or {})["plan_id"] for path in (plan, other)]
+    assert ids[0] == ids[1]

@@ -1,0 +1,137 @@
+"""A run killed again and again gives the records of one that never was."""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.files import write_json
+from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.records import read_metrics, read_records
+from isosweep.store.state import read_state
+from tests.conftest import make_config
+
+pytestmark = pytest.mark.train
+
+KILLS = 20
+# What a recipe can have of state beside weights and optimiser: retired problems, draws thrown
+# away, several updates a generation.
+SETTINGS = (
+    *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
+    *("recipe.num_iterations=2", "task.num_train_problems=64", "task.num_eval_problems=16"),
+    *("evaluation.samples_per_problem=2", "evaluation.records_per_decade=20"),
+)
+MILESTONES = (1e10, 2e10)
+
+
+def small_run() -> RunSpec:
+    config = make_config(*SETTINGS)
+    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
+
+
+def prepared(root: Path) -> RunPaths:
+    run = RunPaths(root)
+    root.mkdir()
+    write_json(run.spec, {"spec": small_run().to_json()})
+    return run
+
+
+def attempt(run: RunPaths, milestones: tuple[float, ...], interval_s: float = 0.0) -> None:
+    from isosweep.training import worker
+
+    worker.CHECKPOINT_INTERVAL_S = interval_s
+    worker.run_attempt(run, milestones, "flops", make_config().health)
+
+
+def in_a_process(work: Callable[[], None]) -> int:
+    """Start `work` in a fork of this process, so that torch is imported once; its number."""
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, sys.stderr.fileno())
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def finish(run: RunPaths, milestones: tuple[float, ...]) -> None:
+    _, status = os.waitpid(in_a_process(lambda: attempt(run, milestones, 30.0)), 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def trained(run: RunPaths) -> int:
+    """Lines of training metrics, of all attempts."""
+    return run.metrics.read_bytes().count(b"\n") if run.metrics.exists() else 0
+
+
+def reproducible(run: RunPaths) -> list[dict[str, Any]]:
+    return [record.reproducible() for record in read_records(run.records).records]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """The same run to both budgets, never interrupted."""
+    import isosweep.training.grpo  # noqa: F401  # forks find it imported
+
+    run = prepared(tmp_path_factory.mktemp("straight") / small_run().run_id)
+    finish(run, MILESTONES)
+    return run
+
+
+def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> None:
+    run = prepared(tmp_path / small_run().run_id)
+    chance = random.Random(5)
+    survived = 0
+    last = read_records(straight.records).records[-1].step
+    for _ in range(KILLS):
+        # All kills together fall short of the run's end, however fast the machine is.
+        steps = chance.randint(0, last // (KILLS + 2))
+        until = trained(run) + steps
+        process = in_a_process(lambda: attempt(run, MILESTONES))
+        deadline = time.monotonic() + 60
+        while trained(run) < until and time.monotonic() < deadline:
+            time.sleep(0.005)
+        # Somewhere within a step, a checkpoint, a record, or (without steps) the start.
+        time.sleep(chance.uniform(0.0, 0.1 if steps else 1.0))
+        os.kill(process, signal.SIGKILL)
+        _, status = os.waitpid(process, 0)
+        survived += os.waitstatus_to_exitcode(status) != -signal.SIGKILL
+    finish(run, MILESTONES)
+    assert survived == 0, "the run ended before all kills: they prove less"
+    state = read_state(run)
+    assert state is not None
+    assert state.status == "finished"
+    assert reproducible(run) == reproducible(straight)
+    # Some attempts went on from checkpoints of others, and no step counts twice.
+    counted = [line["step"] for line in read_metrics(run.metrics, run.records)]
+    assert counted == list(range(1, state.step + 1))
+    resumed = {line["attempt"] for line in read_metrics(run.metrics, run.records)}
+    assert len(resumed) > 3
+    # The last two checkpoints are kept, and none of earlier attempts.
+    kept = [path for path in run.checkpoints.iterdir() if complete_checkpoints(path)]
+    assert [path.name for path in kept] == [str(state.attempt)]
+    assert len(complete_checkpoints(kept[0])) <= 2
+    assert all((c / "model.safetensors").exists() for c in complete_checkpoints(kept[0]).values())
+
+
+def test_a_run_extended_to_twice_its_budget_is_one_planned_for_it(
+    straight: RunPaths, tmp_path: Path
+) -> None:
+    run = prepared(tmp_path / small_run().run_id)
+    finish(run, MILESTONES[:1])
+    half = reproducible(run)
+    assert half == reproducible(straight)[: len(half)]
+    assert len(half) < len(reproducible(straight))
+    finish(run, MILESTONES)
+    assert reproducible(run) == reproducible(straight)

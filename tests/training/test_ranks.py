@@ -1,0 +1,116 @@
+"""A run of two processes (gloo, CPU): one book, one policy, one who decides."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.files import write_json
+from isosweep.plan.candidates import enumerate_candidates
+from isosweep.plan.spec import run_spec
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
+from isosweep.store.state import read_state
+from isosweep.training.ranks import run_ranks
+from tests.conftest import SMALL, isosweep, make_config
+from tests.modes.test_sweep import _wait_until_some_run_trains, reproducible, runs
+from tests.training.two_ranks import STEPS
+
+pytestmark = pytest.mark.train
+TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
+RUN = (
+    *(*SMALL, *TWO, "grid.num_generations=[4]", "budget=[5e9,1e10]", "tracking=none"),
+    *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
+    *("task.num_train_problems=128", "task.difficulty=[0,0.9]"),
+    *("difficulty.max_problems=300", "difficulty.samples_per_problem=4"),
+)
+
+
+def test_a_process_that_fails_ends_the_others() -> None:
+    code = "import os, sys, time; sys.exit(3) if os.environ['RANK'] == '1' else time.sleep(600)"
+    statuses = run_ranks(2, ["-c", code], lambda: False)
+    assert statuses == [-signal.SIGKILL, 3]
+
+
+def test_the_first_process_is_asked_to_stop() -> None:
+    code = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "time.sleep(600 if os.environ['RANK'] == '0' else 3)"
+    )
+    asked = iter([False] * 10)
+    assert run_ranks(2, ["-c", code], lambda: next(asked, True)) == [0, 0]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two processes tells of a run with n = 4, B = 8."""
+    out = tmp_path_factory.mktemp("ranks")
+    config = make_config(*TWO, "recipe.learning_rate_rule=constant")
+    spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=16)
+    write_json(out / "spec.json", spec.to_json())
+    statuses = run_ranks(
+        2, ["-m", "tests.training.two_ranks", str(out / "spec.json"), str(out)], lambda: False
+    )
+    assert statuses == [0, 0]
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_counts_are_sums_over_processes(ranks: list[dict[str, Any]]) -> None:
+    names = ("rollouts", "prompt_tokens", "tokens")
+    sums = [sum(rank[name] for rank in ranks) for name in names]
+    assert ranks[0]["spent"] == ranks[1]["spent"] == sums
+    assert sums[0] == STEPS * 4 * 8
+    assert ranks[0]["flops"] == ranks[1]["flops"]
+
+
+def test_each_process_samples_its_share_of_the_same_batch(ranks: list[dict[str, Any]]) -> None:
+    for first, second in zip(ranks[0]["problems"], ranks[1]["problems"], strict=True):
+        batch = [*first, *second]
+        assert batch == [problem for problem in batch[::4] for _ in range(4)]
+        assert len(set(batch)) == 8
+
+
+def test_two_processes_train_one_policy_that_learns(ranks: list[dict[str, Any]]) -> None:
+    assert ranks[0]["weights"] == ranks[1]["weights"]
+    assert ranks[0]["rewards"] == ranks[1]["rewards"]
+    rewards = ranks[0]["rewards"]
+    assert len(rewards) == STEPS
+    assert sum(rewards[-30:]) / 30 > sum(rewards[:30]) / 30 + 0.05
+
+
+def test_the_plan_is_the_same_arithmetic() -> None:
+    one, two = make_config(), make_config(*TWO)
+    ((alone,), (shared,)) = enumerate_candidates(one), enumerate_candidates(two)
+    assert (alone.steps == shared.steps).all()
+    assert (alone.cost == shared.cost).all()
+
+
+def test_a_sweep_of_two_processes_a_run_survives_a_kill(tmp_path: Path) -> None:
+    (tmp_path / "straight").mkdir()
+    isosweep("mode=difficulty", *RUN, cwd=tmp_path / "straight")
+    shutil.copytree(tmp_path / "straight", tmp_path / "killed")
+    isosweep(*RUN, cwd=tmp_path / "straight")
+    (straight,) = runs(tmp_path / "straight")
+    records = read_records(straight.records).records
+    assert records[-1].compute.flops == pytest.approx(1e10, rel=0.1)
+    assert all(len(record.successes) == 32 for record in records)
+    killed = tmp_path / "killed"
+    process = subprocess.Popen([sys.executable, "-m", "isosweep", *RUN], cwd=killed)
+    run: RunPaths = _wait_until_some_run_trains(killed)
+    state = read_state(run)
+    assert state is not None
+    children = Path(f"/proc/{state.pid}/task/{state.pid}/children").read_text().split()
+    assert len(children) == 2
+    os.kill(int(children[1]), signal.SIGKILL)
+    assert process.wait(timeout=300) == 0
+    after = read_state(run)
+    assert after is not None
+    assert (after.status, after.attempt) == ("finished", 2)
+    assert reproducible(run) == reproducible(straight)

@@ -1,0 +1,231 @@
+"""Every recipe's loss against its paper's formula written out, and that a short run learns.
+
+Sequences are B groups of n rollouts. `A` are advantages (B x n,), `logp`, `old`, `reference` and
+`entropy` are (B x n, tokens), `mask` says which tokens are the rollout's.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.plan.spec import RunSpec, run_spec
+from tests.conftest import make_config
+
+pytestmark = pytest.mark.train
+
+N, B = 4, 4
+LIMIT = 7
+# Right answers of each problem's rollouts; the last two groups teach nothing.
+SCORES = ((1, 0, 0, 1), (0, 0, 0, 1), (1, 1, 1, 1), (0, 0, 0, 0))
+RECIPES = (
+    *("isocompute_easy", "isocompute_hard", "grpo", "dr_grpo", "dapo"),
+    *("gspo", "cispo", "tis", "scalerl"),
+)
+
+
+def spec_of(recipe: str, *more: str, n: int = N, problems: int = B) -> RunSpec:
+    # The built-in model has no words to be interrupted with, and its answers no room.
+    plain = ("recipe.interruption=null", "recipe.micro_batch=null", *more)
+    config = make_config(f"recipe={recipe}", *plain)
+    return run_spec(
+        config, num_generations=n, problems_per_batch=problems, seed=0, micro_batch=n * problems
+    )
+
+
+def trainer_of(spec: RunSpec, directory: Path) -> Any:
+    from isosweep.models.weights import weights
+    from isosweep.training.grpo import load_policy, make_stream, make_trainer
+    from isosweep.training.ledger import Ledger
+
+    model, tokenizer = load_policy(spec, weights(spec.model))
+    return make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
+
+
+@pytest.fixture(params=RECIPES)
+def recipe(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def rollouts(trainer: Any) -> dict[str, Any]:
+    """A real generation of the trainer's, with given scores in place of the verifier's."""
+    import torch
+
+    flat = [float(score) for group in SCORES for score in group]
+    trainer.reward_funcs[0] = lambda completions, **_: flat
+    trainer.model.train()
+    torch.manual_seed(1)
+    batch: dict[str, Any] = trainer._generate_and_score_completions([None] * (N * B))
+    # An older policy, and a sampler, that differ from the learner.
+    logp, _ = policy(trainer, trainer.model, batch)
+    noise = torch.randn(logp.shape, generator=torch.Generator().manual_seed(2))
+    batch["old_per_token_logps"] = logp.detach() + 0.3 * noise
+    return batch
+
+
+def policy(trainer: Any, model: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+    """Log-probabilities of the tokens and entropies, by a plain forward pass."""
+    import torch
+
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
+    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+    logits = model(input_ids=ids, attention_mask=mask).logits.float() / trainer.temperature
+    start = batch["prompt_ids"].shape[1]
+    logs = torch.log_softmax(logits[:, start - 1 : -1], dim=-1)
+    taken = logs.gather(2, batch["completion_ids"][:, :, None])[:, :, 0]
+    return taken, -(logs.exp() * logs).sum(-1)
+
+
+def advantages(rewards: Any, scale: str) -> Any:
+    import torch
+
+    groups = rewards.view(B, N)
+    A = groups - groups.mean(1, keepdim=True)
+    if scale == "group":
+        A = A / (groups.std(1, keepdim=True) + 1e-4)
+    if scale == "batch":
+        A = A / (torch.std(rewards) + 1e-4)
+    return A.flatten()
+
+
+def formula(recipe: str, trainer: Any, batch: dict[str, Any]) -> Any:
+    """The loss of the recipe's paper."""
+    import torch
+
+    mask = batch["completion_mask"].float()
+    logp, entropy = policy(trainer, trainer.model, batch)
+    ratio = torch.exp(logp - batch["old_per_token_logps"])
+    rewards = torch.tensor([float(s) for group in SCORES for s in group])
+
+    def clipped(A: Any, ratio: Any, low: float, high: float) -> Any:
+        return -torch.min(ratio * A, ratio.clamp(1 - low, 1 + high) * A)
+
+    def rollout_mean(losses: Any) -> Any:
+        return ((losses * mask).sum(1) / mask.sum(1)).mean()
+
+    def token_mean(losses: Any) -> Any:
+        return (losses * mask).sum() / mask.sum()
+
+    match recipe:
+        case "isocompute_easy" | "isocompute_hard" | "grpo":
+            loss = rollout_mean(clipped(advantages(rewards, "group")[:, None], ratio, 0.2, 0.2))
+            kl = {"isocompute_easy": 1e-3, "grpo": 0.04}.get(recipe, 0.0)
+            if kl:
+                with torch.no_grad():
+                    reference, _ = policy(trainer, trainer.ref_model, batch)
+                difference = reference - logp
+                loss = loss + kl * rollout_mean(torch.exp(difference) - difference - 1)
+            if recipe == "isocompute_easy":
+                loss = loss - 1e-3 * token_mean(entropy)
+            return loss
+        case "dr_grpo":
+            losses = clipped(advantages(rewards, "none")[:, None], ratio, 0.2, 0.2)
+            return (losses * mask).sum() / (N * B * LIMIT)
+        case "dapo":
+            # The last fifth of 7 tokens is 1: answers of 7 are punished by -1.
+            rewards = rewards - (mask.sum(1) == LIMIT).float()
+            informative = torch.tensor([1.0, 1.0, 0.0, 0.0]).repeat_interleave(N)[:, None]
+            A = advantages(rewards, "group")[:, None]
+            losses = clipped(A, ratio, 0.2, 0.28) * informative
+            return (losses * mask).sum() / (informative * mask).sum()
+        case "gspo":
+            by_rollout = torch.exp(
+                ((logp - batch["old_per_token_logps"]) * mask).sum(1) / mask.sum(1)
+            )
+            return clipped(advantages(rewards, "group"), by_rollout, 3e-4, 4e-4).mean()
+        case "cispo":
+            A = advantages(rewards, "group")[:, None]
+            return token_mean(-ratio.clamp(max=5.0).detach() * A * logp)
+        case "tis":
+            A = advantages(rewards, "group")[:, None]
+            truncated = batch["importance_sampling_ratio"].clamp(max=2.0)
+            return token_mean(truncated * clipped(A, ratio, 0.2, 0.2))
+        case "scalerl":
+            A = advantages(rewards, "batch")[:, None]
+            losses = -ratio.clamp(max=5.0).detach() * A * logp * mask
+            groups, tokens = losses.view(B, -1), mask.view(B, -1)
+            kept = [0, 1]
+            return (groups.sum(1) / tokens.sum(1))[kept].mean()
+    raise AssertionError(recipe)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path: Path) -> None:
+    import torch
+
+    more = ("recipe.zero_variance=drop", "recipe.max_draws=1", "recipe.planned_draws=1")
+    spec = spec_of(recipe, *(more if recipe == "dapo" else ()))
+    spec = replace(spec, micro_batch=N * B // micro_batches)
+    trainer = trainer_of(spec, tmp_path)
+    assert trainer.args.steps_per_generation == micro_batches
+    trainer.current_gradient_accumulation_steps = micro_batches
+    batch = rollouts(trainer)
+    if recipe == "tis":
+        # A sampler that is not the learner, as vLLM is one.
+        assert trainer.vllm_importance_sampling_mode == "token_truncate"
+        assert trainer.vllm_importance_sampling_clip_max == 2.0
+        trainer.use_vllm = trainer.vllm_importance_sampling_correction = True
+        sampled = torch.rand(batch["completion_mask"].shape) * 3
+        batch["importance_sampling_ratio"] = sampled.clamp(max=2.0)
+        batch["importance_sampling_ratio"][0, 0] = 2.0
+    if trainer.beta:
+        # The policy has moved away from its reference.
+        torch.manual_seed(3)
+        batch["ref_per_token_logps"] = policy(trainer, trainer.ref_model, batch)[0].detach()
+        with torch.no_grad():
+            for parameter in trainer.model.parameters():
+                parameter.add_(0.02 * torch.randn_like(parameter))
+    size = spec.micro_batch
+    parts = [
+        {
+            name: value if value.dim() == 0 else value[at : at + size]
+            for name, value in batch.items()
+        }
+        for at in range(0, N * B, size)
+    ]
+    told = sum(trainer.compute_loss(trainer.model, part) for part in parts)
+    expected = formula(recipe, trainer, batch)
+    assert told.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
+    parameters = list(trainer.model.parameters())
+    theirs = torch.autograd.grad(told, parameters, retain_graph=True)
+    ours = torch.autograd.grad(expected, parameters)
+    norm = torch.stack([g.norm() for g in ours]).norm()
+    apart = torch.stack([(a - b).norm() for a, b in zip(theirs, ours, strict=True)]).norm()
+    assert norm > 1e-3
+    assert apart < 1e-3 * norm
+
+
+def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.grpo import Follower
+
+    settings = ("recipe.learning_rate=2e-4", "recipe.learning_rate_rule=constant")
+    evaluation = ("task.num_eval_problems=256", "evaluation.samples_per_problem=4")
+    clip = ("recipe.overlong_share=null", "recipe.warmup_steps=5")
+    spec = spec_of(recipe, *settings, *evaluation, *clip, n=4, problems=8)
+    trainer = trainer_of(spec, tmp_path)
+    evaluate = Evaluator(spec, trainer.processing_class)
+    seen: list[dict[str, float]] = []
+    follower = Follower(
+        trainer._ledger,
+        trainer._stream,
+        lambda step: (False, step == 150),
+        lambda step, values: seen.append(values),
+        lambda checkpoint: None,
+    )
+    trainer.add_callback(follower)
+    before = sum(evaluate(trainer.model).successes) / 1024
+    trainer.train()
+    after = sum(evaluate(trainer.model).successes) / 1024
+    assert len(seen) == 150
+    # Three standard errors of a difference of two means of 1,024 answers.
+    assert after > before + 0.06, (before, after)
+    spent = trainer._ledger.spent
+    assert spent.generations == 150
+    if recipe == "dapo":
+        # What dynamic sampling threw away is in the books.
+        assert spent.rollouts > 150 * 32
+    else:
+        assert spent.rollouts == 150 * 32

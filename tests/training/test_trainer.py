@@ -1,0 +1,291 @@
+"""The trainer: what it counts, which problems it meets, and what it throws away."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.plan.spec import RunSpec, run_spec
+from tests.conftest import make_config
+
+pytestmark = pytest.mark.train
+
+
+def spec_of(*overrides: str, n: int = 4, B: int = 4) -> RunSpec:
+    config = make_config(
+        "task.num_eval_problems=32", "evaluation.samples_per_problem=2", *overrides
+    )
+    return run_spec(config, num_generations=n, problems_per_batch=B, seed=0, micro_batch=n * B)
+
+
+def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
+    from isosweep.models.weights import weights
+    from isosweep.training.grpo import load_policy, make_stream, make_trainer
+    from isosweep.training.ledger import Ledger
+
+    builtin, tokenizer = load_policy(spec_of(), weights(spec_of().model))
+    model = builtin if model is None else model
+    return make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
+
+
+def train(trainer: Any, steps: int, on_step: Any = None) -> None:
+    from isosweep.training.grpo import Follower
+
+    def follow(step: int) -> tuple[bool, bool]:
+        if on_step is not None:
+            on_step(step)
+        return False, step == steps
+
+    trainer.add_callback(
+        Follower(
+            trainer._ledger, trainer._stream, follow, lambda step, values: None, lambda path: None
+        )
+    )
+    trainer.train()
+
+
+def listen(trainer: Any) -> list[dict[str, list[Any]]]:
+    """What TRL hands to reward functions, a dict a generation."""
+    heard: list[dict[str, list[Any]]] = []
+    right = trainer.reward_funcs[0]
+
+    def correctness(**given: Any) -> list[float]:
+        scores: list[float] = right(**given)
+        ids = [list(tokens) for tokens in given["completion_ids"]]
+        heard.append({"problem": given["problem"], "ids": ids, "scores": scores})
+        return scores
+
+    trainer.reward_funcs[0] = correctness
+    return heard
+
+
+def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -> None:
+    trainer = trainer_of(spec_of(), tmp_path)
+    heard = listen(trainer)
+    train(trainer, 5)
+    spent = trainer._ledger.spent
+    assert spent.generations == len(heard) == 5
+    assert spent.rollouts == 5 * 16
+    assert spent.completion_tokens == sum(len(ids) for step in heard for ids in step["ids"])
+    prompts = [len(trainer._questions[i].tokens) for step in heard for i in step["problem"]]
+    assert spent.prompt_tokens == sum(prompts)
+    # Where an answer ends, its end is counted and nothing after it.
+    end = trainer._tokenizer.eos_token_id
+    assert all(end not in ids[:-1] for step in heard for ids in step["ids"])
+    phases = spent.generation_seconds + spent.training_seconds + spent.reward_seconds
+    assert 0.5 * spent.device_seconds < phases + spent.scoring_seconds < spent.device_seconds
+
+
+# What a step does beside sampling and learning: a reference model, frozen weights, answers that
+# bear no loss, an interruption by four tokens.
+STEPS = {
+    "plain": (),
+    "reference": ("recipe=grpo",),
+    "lora": ("recipe.lora_rank=4",),
+    "masked": ("recipe.mask_truncated_completions=true",),
+    "interrupted": (
+        *("recipe.interruption='===='", "recipe.interruption_tokens=2"),
+        "task.max_completion_tokens=9",
+    ),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_counted_flops_are_what_torch_counts_around_a_step(step: str, tmp_path: Path) -> None:
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    # Wide enough that the square of attention, of which a causal mask leaves half, is little.
+    sizes = {"hidden_size": 256, "intermediate_size": 1024, "head_dim": 128}
+    wide = [f"model.architecture.{name}={value}" for name, value in sizes.items()]
+    # Answers that never end, cut off at 3 tokens, are all of one length: nothing is padded.
+    spec = spec_of(*wide, "task.max_completion_tokens=3", *STEPS[step])
+    torch.manual_seed(0)
+    shape = Qwen2Config(
+        **sizes,
+        vocab_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+        # The eager attention is the one that the counter sees.
+        attn_implementation="eager",
+        eos_token_id=1,
+    )
+    network = Qwen2ForCausalLM(shape)
+    if step == "reference":
+        # A reference model is loaded again from where the policy came from.
+        network.save_pretrained(tmp_path / "model")
+        network = Qwen2ForCausalLM.from_pretrained(tmp_path / "model", attn_implementation="eager")
+    trainer = trainer_of(spec, tmp_path, network)
+    trainer.generation_config.suppress_tokens = trainer.eos_token_ids
+    counter = FlopCounterMode(display=False)
+    with counter:
+        train(trainer, 1)
+    spent = trainer._ledger.spent
+    assert spent.completion_tokens == 16 * spec.task.completion_limit
+    assert spent.flops == pytest.approx(counter.get_total_flops(), rel=0.01)
+    assert (spent.reference_flops > 0) == (step == "reference")
+
+
+def test_runs_that_differ_in_n_meet_the_same_problems(tmp_path: Path) -> None:
+    order = {}
+    for n in (2, 8):
+        trainer = trainer_of(spec_of("task.num_train_problems=10", n=n), tmp_path / str(n))
+        heard = listen(trainer)
+        train(trainer, 6)
+        order[n] = [step["problem"][::n] for step in heard]
+        assert all(len(set(step["problem"])) == 4 for step in heard[:2])
+    # Six steps of 4 are more than two epochs of 10.
+    assert order[2] == order[8]
+    flat = [problem for step in order[2] for problem in step]
+    assert sorted(flat[:10]) == sorted(flat[10:20]) == list(range(10))
+
+
+def test_evaluation_changes_no_number_of_training(tmp_path: Path) -> None:
+    import torch
+
+    from isosweep.training.evaluate import Evaluator
+
+    spec = spec_of()
+    plain, evaluated = trainer_of(spec, tmp_path / "a"), trainer_of(spec, tmp_path / "b")
+    evaluator = Evaluator(spec, evaluated.processing_class)
+    torch.manual_seed(7)
+    train(plain, 4)
+    torch.manual_seed(7)
+    train(evaluated, 4, lambda step: evaluator(evaluated.model))
+    pairs = zip(plain.model.parameters(), evaluated.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert plain._ledger.spent.flops == evaluated._ledger.spent.flops
+
+
+def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> None:
+    draws = ("recipe.zero_variance=resample", "recipe.max_draws=8", "recipe.planned_draws=2")
+    trainer = trainer_of(spec_of(*draws, n=2), tmp_path)
+    heard = listen(trainer)
+    batches: list[Any] = []
+
+    def listening(batch: Any) -> Any:
+        batches.append(batch)
+        return batch
+
+    trainer._due = listening
+    train(trainer, 4)
+    spent = trainer._ledger.spent
+    assert spent.generations == 4
+    # What was chosen is not scored again.
+    draws_made = len(heard)
+    assert draws_made > 4
+    assert spent.rollouts == 8 * draws_made
+    # Only what was kept was trained on.
+    assert spent.training_flops < 0.75 * 3 * spent.decode_flops * draws_made
+    for batch in batches:
+        assert (batch["advantages"].view(4, 2).abs() > 0).all()
+
+
+def test_dynamic_sampling_gives_up_after_max_draws(tmp_path: Path) -> None:
+    draws = ("recipe.zero_variance=resample", "recipe.max_draws=3")
+    trainer = trainer_of(spec_of(*draws), tmp_path)
+    trainer.reward_funcs[0] = lambda completions, **_: [0.0] * len(completions)
+    train(trainer, 1)
+    assert trainer._ledger.spent.rollouts == 3 * 16
+    assert trainer._ledger.spent.generations == 1
+
+
+def test_solved_problems_are_not_drawn_again(tmp_path: Path) -> None:
+    settings = ("recipe.retire_at=0.9", "task.num_train_problems=16", "recipe.learning_rate=1e-9")
+    trainer = trainer_of(spec_of(*settings), tmp_path)
+    right = trainer.reward_funcs[0]
+
+    def even(**given: Any) -> list[float]:
+        assert len(right(**given)) == 16
+        return [float(problem % 2 == 0) for problem in given["problem"]]
+
+    trainer.reward_funcs[0] = even
+    heard = listen(trainer)
+    train(trainer, 8)
+    assert trainer._stream.retired == list(range(0, 16, 2))
+    assert all(problem % 2 for step in heard[4:] for problem in step["problem"])
+
+
+def test_problems_solved_before_they_are_thrown_away_are_retired(tmp_path: Path) -> None:
+    draws = ("recipe.zero_variance=resample", "recipe.max_draws=4", "recipe.retire_at=0.9")
+    trainer = trainer_of(spec_of(*draws, "task.num_train_problems=32", n=2), tmp_path)
+
+    def half(problem: list[int], **_: Any) -> list[float]:
+        # Even problems are always right, odd ones once in two.
+        return [float(index % 2 == 0 or i % 2) for i, index in enumerate(problem)]
+
+    trainer.reward_funcs[0] = half
+    train(trainer, 8)
+    assert trainer._stream.retired == list(range(0, 32, 2))
+
+
+def test_adapters_learn_and_nothing_else_does(tmp_path: Path) -> None:
+    import torch
+
+    lora = ("recipe.lora_rank=4", "recipe.learning_rate=1e-2", "recipe.warmup_steps=1")
+    trainer = trainer_of(spec_of(*lora), tmp_path)
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    train(trainer, 3)
+    changed = {
+        name
+        for name, value in trainer.model.state_dict().items()
+        if not torch.equal(value, before[name])
+    }
+    assert changed
+    assert all("lora_" in name for name in changed)
+    # Merged and taken out again, the base is what it was, to the last bit.
+    from isosweep.training.vllm import keep_base
+
+    def synchronise() -> None:
+        trainer.model.merge_adapter()
+        trainer.model.unmerge_adapter()
+
+    def base() -> dict[str, Any]:
+        state = trainer.model.state_dict()
+        return {name: state[name].clone() for name in before if "lora_" not in name}
+
+    exactly = keep_base(trainer.model, synchronise)
+    for _ in range(20):
+        exactly()
+    assert all(torch.equal(value, before[name]) for name, value in base().items())
+    for _ in range(20):
+        synchronise()
+    assert any(not torch.equal(value, before[name]) for name, value in base().items())
+
+
+def test_a_long_answer_is_told_to_finish(tmp_path: Path) -> None:
+    import torch
+
+    # Three tokens, then the phrase `==`, then two more.
+    phrase = ("recipe.interruption='=='", "recipe.interruption_tokens=2")
+    spec = spec_of(*phrase, "task.max_completion_tokens=7")
+    trainer = trainer_of(spec, tmp_path)
+    trainer.model.train()
+    output = trainer._generate_and_score_completions([None] * 16)
+    equals = trainer._tokenizer("==")["input_ids"]
+    ids, mask = output["completion_ids"], output["completion_mask"]
+    assert ids.shape[1] <= 7
+    assert (ids[:, 3:5] == torch.tensor(equals)).all()
+    # The phrase bears no loss; what the policy wrote does.
+    assert output["tool_mask"][:, 3:5].sum() == 0
+    assert output["tool_mask"][:, :3].all()
+    spent = trainer._ledger.spent
+    assert spent.completion_tokens == mask.sum()
+    # What the phrase's probabilities were changes nothing; what the answer's were does.
+    trainer.current_gradient_accumulation_steps = 1
+    output["advantages"] = torch.linspace(-1, 1, 16)
+    output["old_per_token_logps"] = -torch.ones(ids.shape)
+    loss = trainer.compute_loss(trainer.model, output).item()
+    output["old_per_token_logps"][:, 3:5] = -3
+    assert trainer.compute_loss(trainer.model, output).item() == loss
+    output["old_per_token_logps"][:, 5:] = -3
+    assert trainer.compute_loss(trainer.model, output).item() != loss
+
+
+def test_an_interruption_without_room_is_told(tmp_path: Path) -> None:
+    phrase = ("recipe.interruption='===='", "recipe.interruption_tokens=4")
+    with pytest.raises(ValueError, match=r"recipe\.interruption takes 4 tokens"):
+        trainer_of(spec_of(*phrase), tmp_path)

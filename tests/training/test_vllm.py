@@ -1,0 +1,301 @@
+"""vLLM on a CPU: real runs through the command line, and one engine looked at from inside.
+
+Everything here is float32, where vLLM and transformers must agree to rounding.
+"""
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.models.weights import weights
+from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.preflight.vllm import missing_server
+from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.records import read_metrics, read_records
+from tests.conftest import SMALL, isosweep, make_config, missing
+
+pytestmark = [
+    pytest.mark.vllm,
+    # vLLM's own.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated"),
+]
+RUN = (
+    *SMALL,
+    "generation=vllm",
+    "grid.num_generations=[8]",
+    "grid.problems_per_batch=[8]",
+    "task.num_eval_problems=64",
+    "evaluation.samples_per_problem=4",
+    "tracking=none",
+)
+# Rounding of float32 log-probabilities; a sync that is missed is off by more than a thousandth.
+SAME = 1e-5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _vllm() -> None:
+    if importlib.util.find_spec("vllm") is None:
+        missing("vllm", "vLLM is not installed in this environment: make test-vllm has one")
+
+
+def only_run(cwd: Path) -> RunPaths:
+    (path,) = (cwd / "sweeps" / "runs").iterdir()
+    return RunPaths(path)
+
+
+def metrics(run: RunPaths) -> list[dict[str, Any]]:
+    """What each step logged, but for when and by which attempt."""
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in ("time", "attempt")} for line in lines]
+
+
+def final_parameters(run: RunPaths, attempt: int) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    found = complete_checkpoints(run.attempt_checkpoints(attempt))
+    parameters: dict[str, Any] = load_file(found[max(found)] / "model.safetensors")
+    return parameters
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """A run to 8e10 FLOPs that never stopped."""
+    cwd = tmp_path_factory.mktemp("straight")
+    isosweep("budget=[3e10,8e10]", *RUN, cwd=cwd)
+    return only_run(cwd)
+
+
+def test_a_run_learns_and_leaves_complete_records(straight: RunPaths) -> None:
+    records = read_records(straight.records).records
+    assert records[0].step == 0
+    assert records[-1].compute.flops == pytest.approx(8e10, rel=0.02)
+    assert records[-1].reward > records[0].reward + 0.05
+    for record in records:
+        assert len(record.successes) == 64
+        assert all(0 <= count <= 4 for count in record.successes)
+        assert 1 <= record.completion_tokens <= 9
+    assert [line["step"] for line in metrics(straight)] == list(range(1, records[-1].step + 1))
+
+
+def test_the_sampler_and_the_learner_agree_at_every_step(straight: RunPaths) -> None:
+    steps = metrics(straight)
+    assert len(steps) == len(read_metrics(straight.metrics, straight.records))
+    assert 0 < max(line["logp_difference"] for line in steps) < SAME
+    # Of some 30,000 tokens a few are very unlikely, and their logarithms coarser.
+    assert max(line["logp_difference_max"] for line in steps) < 10 * SAME
+
+
+def test_a_run_that_stopped_and_went_on_is_the_one_that_never_stopped(
+    straight: RunPaths, tmp_path: Path
+) -> None:
+    import torch
+
+    isosweep("budget=3e10", *RUN, cwd=tmp_path)
+    isosweep("budget=[3e10,8e10]", *RUN, cwd=tmp_path)
+    run = only_run(tmp_path)
+    assert run.run_id == straight.run_id
+    attempts = {json.loads(line)["attempt"] for line in run.metrics.read_text().splitlines()}
+    assert attempts == {1, 2}
+    assert metrics(run) == metrics(straight)
+    records, expected = read_records(run.records).records, read_records(straight.records).records
+    assert [r.reproducible() for r in records] == [r.reproducible() for r in expected]
+    resumed, whole = final_parameters(run, 2), final_parameters(straight, 1)
+    assert resumed.keys() == whole.keys()
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+def test_evaluations_change_nothing_of_training(straight: RunPaths, tmp_path: Path) -> None:
+    rarely = ("evaluation.records_per_decade=1", "evaluation.samples_per_problem=3")
+    isosweep("budget=[3e10,8e10]", *RUN, *rarely, cwd=tmp_path)
+    run = only_run(tmp_path)
+    fewer = read_records(run.records).records
+    assert len(fewer) < len(read_records(straight.records).records)
+    assert metrics(run) == metrics(straight)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """URL of a real vLLM server on this machine's CPU."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    model = weights(spec().model)
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", f"--model={model}"]
+    command += [f"--port={port}", "--host=127.0.0.1", "--dtype=float32", "--enforce-eager"]
+    command += ["--logprobs-mode=processed_logprobs"]
+    settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    environment = {**os.environ, **settings, "VLLM_NO_USAGE_STATS": "1"}
+    environment.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
+    url = f"http://127.0.0.1:{port}"
+    with (tmp_path / "server.log").open("w") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 300
+        while "refused" in str(missing_server(url)):
+            assert process.poll() is None, (tmp_path / "server.log").read_text()[-3000:]
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.5)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def test_a_real_server_is_asked_whether_weights_can_be_sent_to_it(server: str) -> None:
+    # What vLLM's CPU build lacks, and only that: the rest of its answer is as TRL needs it.
+    ((what, remedy),) = missing_server(server)
+    assert what == f"a weight-transfer engine of the vLLM server at {server}"
+    assert "--weight-transfer-config" in remedy
+
+
+def spec() -> RunSpec:
+    config = make_config("generation=vllm", "task.num_eval_problems=8", "task.sort.levels=[4,6]")
+    return run_spec(config, num_generations=4, problems_per_batch=4, seed=3, micro_batch=16)
+
+
+class Bench:
+    """A trainer with its engine and sampler, and two ways to score what the engine samples."""
+
+    def __init__(self, checkpoints: Path) -> None:
+        import torch
+
+        from isosweep.training.grpo import load_policy, make_stream, make_trainer
+        from isosweep.training.ledger import Ledger
+        from isosweep.training.vllm import make_sampler
+
+        model, self.tokenizer = load_policy(spec(), weights(spec().model))
+        self.trainer = make_trainer(
+            spec(), model, self.tokenizer, Ledger(spec()), make_stream(spec()), checkpoints
+        )
+        self.noise = torch.random.get_rng_state()
+        sampler = make_sampler(spec(), self.trainer, self.tokenizer)
+        assert sampler is not None
+        self.sampler = sampler
+        self.engine = self.trainer.vllm_generation
+        self.prompts = self.tokenizer(["s4071=", "s918273="])["input_ids"]
+
+    def largest_difference(self) -> float:
+        """Between vLLM's and transformers' log-probabilities of tokens that vLLM samples."""
+        import torch
+
+        prompts = [prompt for prompt in self.prompts for _ in range(8)]
+        _, completions, scored, _ = self.engine.generate(prompts, None, num_generations=8)
+        worst = 0.0
+        for prompt, completion, scores in zip(prompts, completions, scored, strict=True):
+            with torch.no_grad():
+                logits = self.trainer.model(torch.tensor([[*prompt, *completion]])).logits[0]
+            own = torch.log_softmax(logits / self.engine.temperature, dim=-1)
+            place = range(len(prompt) - 1, len(prompt) + len(completion) - 1)
+            for at, token, (score,) in zip(place, completion, scores, strict=True):
+                worst = max(worst, abs(float(own[at, token]) - score))
+        return worst
+
+    def samples(self, **changed: Any) -> Any:
+        asked = {"k": 6, "temperature": 1.0, "limit": 9, "seed": 0, **changed}
+        return self.sampler.sample(self.prompts, **asked)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture
+def moved(bench: Bench) -> Iterator[Bench]:
+    """The bench with one matrix of the policy changed and not sent; put back afterwards."""
+    import torch
+
+    layer = bench.trainer.model.model.layers[0].mlp.down_proj
+    before = layer.weight.detach().clone()
+    with torch.no_grad():
+        layer.weight.mul_(1.5)
+    yield bench
+    with torch.no_grad():
+        layer.weight.copy_(before)
+    bench.engine.sync_weights()
+
+
+def test_an_engine_leaves_training_its_random_states(bench: Bench) -> None:
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec().seed)
+        assert bench.noise.equal(torch.random.get_rng_state())
+
+
+def test_log_probabilities_agree_at_the_start(bench: Bench) -> None:
+    assert bench.largest_difference() < SAME
+
+
+def test_weights_that_were_not_sent_show_and_sending_them_mends_it(moved: Bench) -> None:
+    assert moved.largest_difference() > 100 * SAME
+    moved.engine.sync_weights()
+    assert moved.largest_difference() < SAME
+
+
+def test_a_head_that_was_not_sent_shows(bench: Bench) -> None:
+    import torch
+
+    head = bench.trainer.model.lm_head.weight
+    with torch.no_grad():
+        head.mul_(1.1)
+    try:
+        assert bench.largest_difference() > 100 * SAME
+    finally:
+        with torch.no_grad():
+            head.div_(1.1)
+        bench.engine.sync_weights()
+
+
+def test_steps_of_training_are_sent_before_the_next_rollouts(bench: Bench) -> None:
+    before = {name: value.clone() for name, value in bench.trainer.model.state_dict().items()}
+    bench.trainer.args.max_steps = 2
+    bench.trainer.train()
+    after = bench.trainer.model.state_dict()
+    assert any(not before[name].equal(value) for name, value in after.items())
+    # The second step's update has not been sent: nothing was sampled since.
+    assert bench.largest_difference() > 10 * SAME
+    bench.samples()
+    assert bench.largest_difference() < SAME
+
+
+def test_samples_depend_on_the_seed_and_on_nothing_before_them(bench: Bench) -> None:
+    first = bench.samples()
+    assert bench.samples(seed=1) != first
+    assert bench.samples(seed=0) == first
+    assert [len(texts) for texts in first.texts] == [6, 6]
+    # At this temperature a model that spells digits does not say the same six times.
+    assert all(len(set(texts)) > 1 for texts in bench.samples(temperature=2.0).texts)
+    shortest = bench.samples(limit=2)
+    assert {length for lengths in shortest.tokens for length in lengths} <= {1, 2}
+
+
+def test_sampling_held_out_problems_leaves_the_engine_and_rollouts_as_they_were(
+    bench: Bench,
+) -> None:
+    settings = {name: getattr(bench.engine, name) for name in ("temperature", "top_p", "top_k")}
+    limit = bench.engine.max_completion_length
+
+    def rollouts(step: int) -> Any:
+        bench.trainer.state.global_step = step
+        prompts = [prompt for prompt in bench.prompts for _ in range(4)]
+        return bench.engine.generate(prompts, None, num_generations=4)[1]
+
+    expected = [rollouts(11), rollouts(12)]
+    assert expected[0] != expected[1]
+    again = [rollouts(11)]
+    bench.samples(temperature=2.0, limit=5)
+    again.append(rollouts(12))
+    assert again == expected
+    assert {name: getattr(bench.engine, name) for name in settings} == settings
+    assert bench.engine.max_completion_length == limit

@@ -1,0 +1,229 @@
+"""vLLM's settings and what it needs, as far as they can be told without vLLM."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.memory import MemoryFit, fit_memory
+from isosweep.errors import SettingError
+from isosweep.plan.make import make_plan, run_specs
+from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.preflight.vllm import missing_for_vllm, missing_server
+from isosweep.training.vllm import Noise, engine_arguments, request_seeds, vllm_arguments
+from tests.conftest import make_config
+
+GPU = ("model=qwen-0.5b", "budget=1e18")
+SERVER = ("generation.mode=server", "generation.server_url=http://gpu7:8000")
+
+
+def spec_of(config: SweepConfig) -> RunSpec:
+    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=4)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "setting", "nearest"),
+    [
+        (("generation.mode=servr",), "generation.mode", "generation.mode=server"),
+        (("generation.mode=server",), "generation.server_url", "=http://localhost:8000"),
+        ((*SERVER[:1], "generation.server_url=gpu7:8000"), "generation.server_url", "http://"),
+        (SERVER[1:], "generation.server_url", "generation.server_url=null"),
+        (SERVER, "launcher.max_parallel", "launcher.max_parallel=1"),
+        ((*SERVER, "generation.sleep=true"), "generation.sleep", "generation.sleep=false"),
+        ((*SERVER, "hardware=cpu"), "generation.mode", "generation.mode=colocate"),
+        (("generation.sleep=true", "hardware=cpu"), "generation.sleep", "=false"),
+        (("recipe.temperature=2.5",), "recipe.temperature", "recipe.temperature=2"),
+        (("evaluation.temperature=3",), "evaluation.temperature", "evaluation.temperature=2"),
+    ],
+)
+def test_what_vllm_cannot_do_is_refused(
+    overrides: tuple[str, ...], setting: str, nearest: str
+) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_config(*GPU, *overrides)
+    assert caught.value.setting == setting
+    assert nearest in str(caught.value)
+
+
+def test_temperatures_that_only_vllm_refuses_are_kept_for_transformers() -> None:
+    assert make_config("recipe.temperature=2.5").recipe.temperature == 2.5
+
+
+def test_only_what_changes_a_runs_numbers_names_it() -> None:
+    config = make_config(*GPU, "launcher.max_parallel=1")
+
+    def run_id(**changed: Any) -> str:
+        return spec_of(replace(config, generation=replace(config.generation, **changed))).run_id
+
+    base = run_id()
+    assert run_id(sleep=True) == base
+    assert replace(spec_of(config), vllm_share=0.4).run_id == base
+    assert run_id(prefix_sharing=False) != base
+    at_server = run_id(mode="server", server_url="http://gpu7:8000")
+    assert at_server != base
+    assert at_server == run_id(mode="server", server_url="http://gpu8:8000")
+
+
+def test_a_run_is_given_the_share_of_memory_that_was_planned() -> None:
+    config = make_config(*GPU)
+    specs = run_specs(config)
+    for run in make_plan(config).runs:
+        arguments = vllm_arguments(specs[run.run_id], 1024)
+        assert 0 < run.vllm_share == arguments["vllm_gpu_memory_utilization"]
+        assert arguments["vllm_max_model_length"] == 1024
+        assert not arguments["vllm_enable_sleep_mode"]
+
+
+def test_settings_of_transformers_name_no_engine() -> None:
+    assert vllm_arguments(spec_of(make_config()), 64) == {}
+
+
+def test_a_server_is_told_apart_from_an_engine_of_ones_own() -> None:
+    config = make_config(*GPU, *SERVER, "launcher.max_parallel=1")
+    arguments = vllm_arguments(spec_of(config), 64)
+    assert arguments["vllm_mode"] == "server"
+    assert arguments["vllm_server_base_url"] == "http://gpu7:8000"
+    assert "vllm_gpu_memory_utilization" not in arguments
+    ports = {vllm_arguments(spec_of(config), 64)["vllm_group_port"] for _ in range(8)}
+    assert 51216 not in ports
+
+
+def test_an_engine_computes_as_training_does() -> None:
+    cpu = engine_arguments(spec_of(make_config("generation=vllm")))
+    assert (cpu["dtype"], cpu["enforce_eager"]) == ("float32", True)
+    gpu = engine_arguments(spec_of(make_config(*GPU, "model.revision=abc")))
+    assert (gpu["dtype"], gpu["enforce_eager"]) == ("bfloat16", False)
+    assert gpu["revision"] == gpu["tokenizer_revision"] == "abc"
+    assert gpu["enable_prefix_caching"]
+
+
+def test_a_server_leaves_training_all_of_its_device() -> None:
+    import numpy as np
+
+    config = make_config(*GPU, "recipe.max_micro_batch=512")
+
+    def fit(**changed: Any) -> MemoryFit:
+        return fit_memory(
+            config.model.architecture,
+            config.recipe,
+            config.hardware,
+            replace(config.generation, **changed),
+            prompt=72.0,
+            completion=8192.0,
+            completions=np.array([512]),
+        )
+
+    apart, together = fit(mode="server", server_url="http://gpu7:8000"), fit()
+    assert apart.micro_batch[0] > together.micro_batch[0] > 0
+    assert apart.vllm_share[0] == 0
+    assert apart.peak[0] <= 0.9 * config.hardware.memory_gb * 1e9
+    assert apart.needed[0] < together.needed[0]
+
+
+def test_seeds_are_distinct_and_do_not_depend_on_how_many_are_drawn() -> None:
+    many = request_seeds((0, 1, 2, 3), 1000)
+    assert len(set(many)) == 1000
+    assert all(0 <= seed < 2**62 for seed in many)
+    assert request_seeds((0, 1, 2, 3), 7) == many[:7]
+    assert not set(many) & set(request_seeds((0, 1, 3, 3), 1000))
+
+
+def test_noise_follows_the_step_and_counts_calls_within_it() -> None:
+    step = 5
+    noise = Noise(1, lambda: step)
+    first, second = noise.entropy(), noise.entropy()
+    with noise.of_evaluation(9):
+        evaluated = noise.entropy()
+        assert noise.entropy() == evaluated
+    third = noise.entropy()
+    assert len({first, second, third, evaluated}) == 4
+    step = 6
+    later = noise.entropy()
+    assert later not in {first, second, third}
+    # A process that starts at that step asks for the same.
+    assert Noise(1, lambda: 6).entropy() == later
+    assert Noise(2, lambda: 6).entropy() != later
+
+
+@pytest.mark.parametrize(
+    ("overrides", "what"),
+    [
+        ((), "the package vllm"),
+        (("hardware=cpu", "model.architecture.head_dim=16"), "for heads of 16"),
+        (
+            (*SERVER[:1], "generation.server_url=http://127.0.0.1:1", "launcher.max_parallel=1"),
+            "a vLLM server at http://127.0.0.1:1",
+        ),
+    ],
+)
+def test_what_vllm_lacks_here_is_named(overrides: tuple[str, ...], what: str) -> None:
+    assert any(what in missing for missing, _ in missing_for_vllm(make_config(*GPU, *overrides)))
+
+
+def test_transformers_lacks_nothing_of_vllm() -> None:
+    assert missing_for_vllm(make_config()) == []
+
+
+@contextmanager
+def answering(document: Any, status: int = 200) -> Iterator[str]:
+    """A server that is healthy and answers `document` to everything else; yields its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            healthy = self.path == "/health"
+            self.send_response(200 if healthy else status)
+            self.end_headers()
+            self.wfile.write(b"" if healthy else json.dumps(document).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def described(engine: Any, mode: str) -> dict[str, Any]:
+    model = {"logprobs_mode": mode}
+    return {"vllm_config": {"weight_transfer_config": engine, "model_config": model}}
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "expected"),
+    [
+        (described({"backend": "nccl"}, "processed_logprobs"), 200, []),
+        (described(None, "processed_logprobs"), 200, ["a weight-transfer engine"]),
+        (described({"backend": "nccl"}, "raw_logprobs"), 200, ["it has raw_logprobs"]),
+        (described(None, "raw_logprobs"), 200, ["a weight-transfer", "it has raw_logprobs"]),
+        ({}, 404, ["the development endpoints"]),
+        ({}, 500, ["it answers 500"]),
+        ({"something": "else"}, 200, ["a vLLM server at"]),
+    ],
+)
+def test_a_server_that_cannot_take_weights_is_named(
+    document: Any, status: int, expected: list[str]
+) -> None:
+    with answering(document, status) as url:
+        found = missing_server(url)
+    assert len(found) == len(expected)
+    for (what, remedy), part in zip(found, expected, strict=True):
+        assert part in what
+        assert url in what
+        assert "vllm serve" in remedy
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with answering({}) as url:
+        pass
+    ((what, _),) = missing_server(url)
+    assert "refused" in what

@@ -1,0 +1,127 @@
+"""The worker's parts on the built-in model: first use, and evaluation that disturbs nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isosweep.models.weights import weights
+from isosweep.plan.spec import RunSpec, run_spec
+from tests.conftest import make_config
+
+pytestmark = pytest.mark.train
+
+
+def spec() -> RunSpec:
+    config = make_config("task.num_eval_problems=32", "evaluation.samples_per_problem=4")
+    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
+
+
+def test_two_first_uses_at_once_make_the_model_once(tmp_path: Path) -> None:
+    code = (
+        "from tests.conftest import make_config; from isosweep.tiny import tiny_model\n"
+        "print(tiny_model(make_config().model))"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=300)[0].strip() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert told[0] == told[1]
+    directory = Path(told[0])
+    assert (directory / "model.safetensors").exists()
+    # One finished model and its lock: nothing half-made is left.
+    assert {path.name for path in directory.parent.iterdir()} == {
+        directory.name,
+        f"{directory.name}.lock",
+    }
+
+
+def test_the_built_in_model_has_room_to_learn_and_something_to_start_from() -> None:
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.grpo import load_policy
+
+    model, tokenizer = load_policy(spec(), weights(spec().model))
+    assert sum(parameter.numel() for parameter in model.parameters()) == 133_824
+    evaluation = Evaluator(spec(), tokenizer)(model)
+    reward = sum(evaluation.successes) / (4 * len(evaluation.successes))
+    assert 0.1 < reward < 0.6
+
+
+def test_evaluation_leaves_randomness_mode_and_parameters_alone() -> None:
+    import torch
+
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.grpo import load_policy
+
+    model, tokenizer = load_policy(spec(), weights(spec().model))
+    evaluator = Evaluator(spec(), tokenizer)
+    model.train()
+    torch.manual_seed(11)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    first = evaluator(model)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert model.training
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    # Its own randomness is the same every time, whatever training has drawn since.
+    torch.rand(5)
+    assert evaluator(model) == first
+    assert len(first.successes) == 32
+    assert all(0 <= count <= 4 for count in first.successes)
+
+
+def test_each_process_samples_its_share_with_noise_of_its_own() -> None:
+    from isosweep.tasks import heldout_problems
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.grpo import load_policy
+
+    model, tokenizer = load_policy(spec(), weights(spec().model))
+    problems = heldout_problems(spec().task)
+    # The same problems for both: what differs is the noise.
+    shares = [
+        Evaluator(spec(), tokenizer, problems=[*problems, *problems], rank=rank, ranks=2)(model)
+        for rank in range(2)
+    ]
+    whole = Evaluator(spec(), tokenizer)(model)
+    assert shares[0].successes == whole.successes
+    assert len(shares[1].successes) == len(whole.successes)
+    assert shares[1].successes != whole.successes
+
+
+def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
+    from transformers import TrainerControl, TrainerState
+
+    from isosweep.training.grpo import Follower, make_stream
+    from isosweep.training.ledger import Ledger
+
+    seen: list[dict[str, float]] = []
+
+    def on_metrics(step: int, values: dict[str, float]) -> tuple[bool, bool] | None:
+        seen.append(values)
+        return (False, True) if step == 3 else None
+
+    run = spec()
+    follower = Follower(
+        Ledger(run),
+        make_stream(run),
+        lambda step: (True, False),
+        on_metrics,
+        lambda path: None,
+    )
+    control = TrainerControl()
+    for step in (2, 3):
+        state = TrainerState(global_step=step)
+        follower.on_step_end(None, state, control)
+        assert (control.should_save, control.should_training_stop) == (True, False)
+        logs = {"loss": 0.5, "sampling/sampling_logp_difference/mean": 0.01, "other": 1.0}
+        follower.on_log(None, state, control, logs=logs)
+        assert control.should_save is (step == 2)
+        assert control.should_training_stop is (step == 3)
+    assert seen == [{"loss": 0.5, "logp_difference": 0.01}] * 2
