@@ -23,7 +23,7 @@ from isosweep.analysis.simulation.worlds import worlds
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.simulation import WORLDS
-from isosweep.plan.make import make_plan
+from isosweep.plan.study import resolve
 
 DESIGNS = {"strong": ("1e18:1e21:10", 16, 1024), "modest": ("1e18:1e20:5", 4, 256)}
 
@@ -42,7 +42,7 @@ def measure(design: str, world: str, method: str, sweeps: int) -> Power:
         "grid.max_steps=1e9",
     ]
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        plan = make_plan(from_hydra(compose("config", overrides=overrides)))
+        plan = resolve(from_hydra(compose("config", overrides=overrides))).plan
     middle = math.sqrt(plan.budgets[0] * plan.budgets[-1])
     presets = worlds(middle, smallest_n=8, largest_n=2048)
     return measure_power(

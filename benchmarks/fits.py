@@ -23,7 +23,7 @@ from scipy.optimize import OptimizeWarning, curve_fit
 from isosweep.analysis.simulation.worlds import simulate_records, worlds
 from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
 from isosweep.config.hydra import config_directory, from_hydra
-from isosweep.plan.make import make_plan
+from isosweep.plan.study import resolve
 
 RUNS, SAMPLES, PROBLEMS, K = 200, 1000, 256, 8
 LOOPED, GRIDDED = 1000, 6
@@ -45,7 +45,7 @@ def simulated() -> tuple[Any, Any, Any, Any]:
         "hardware.memory_gb=1000",
     ]
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        plan = make_plan(from_hydra(compose("config", overrides=overrides)))
+        plan = resolve(from_hydra(compose("config", overrides=overrides))).plan
     rng = np.random.default_rng(0)
     # Half the runs have passed C_mid by far, half have hardly reached it.
     records = {}

@@ -32,9 +32,8 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.timing import generation_seconds
 from isosweep.models.builtin import character_tokenizer
-from isosweep.plan.candidates import enumerate_candidates
-from isosweep.plan.make import run_specs
 from isosweep.plan.spec import RunSpec, passes_of
+from isosweep.plan.study import resolve
 
 N, B = 8, 8
 BACKENDS = ("transformers", "vllm")
@@ -180,8 +179,8 @@ def report(model: str, backend: str, options: argparse.Namespace) -> None:
     import torch
 
     config = config_of(model, options.hardware, backend, options.completion, options.prompt)
-    (table,) = enumerate_candidates(config)
-    (spec,) = run_specs(config).values()
+    study = resolve(config)
+    (table,), (spec,) = study.candidates, study.specs.values()
     found = measure(spec, options.steps)
     assert found.tokens == options.completion, f"{found.tokens} tokens a completion"
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"

@@ -35,8 +35,8 @@ from isosweep.config.health import HealthConfig
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.files import write_json
 from isosweep.models.weights import weights
-from isosweep.plan.make import run_specs
 from isosweep.plan.spec import RunSpec
+from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import scores, training_problems
 from isosweep.training.worker import run_attempt
@@ -147,7 +147,8 @@ def prepare(
         *changes,
     ]
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        ((run_id, spec),) = run_specs(from_hydra(compose("config", overrides=overrides))).items()
+        study = resolve(from_hydra(compose("config", overrides=overrides)))
+        ((run_id, spec),) = study.specs.items()
     run = RunPaths(directory / run_id)
     run.root.mkdir(parents=True)
     write_json(run.spec, {"version": 1, "run_id": run_id, "spec": spec.to_json()})

@@ -10,14 +10,15 @@ from rich.console import Console
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
-from isosweep.modes.run import INTERRUPTED, check, execute
+from isosweep.modes.dispatch import prepare
+from isosweep.modes.run import INTERRUPTED
 
 _jobs: list[SweepConfig] = []
 
 
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
 def _collect(composed: DictConfig) -> None:
-    """Hydra only composes: a bad last job of a multirun is told before the first one starts."""
+    """Hydra only composes: a bad last job of a multirun is refused before the first one starts."""
     try:
         _jobs.append(from_hydra(composed))
     except IsosweepError as error:
@@ -33,10 +34,8 @@ def main() -> None:
     console = Console(highlight=False)
     worst = 0
     try:
-        for job in _jobs[1:]:
-            check(job)
-        for job in _jobs:
-            worst = max(worst, execute(job, console))
+        for action in [prepare(job) for job in _jobs]:
+            worst = max(worst, action(console))
             if worst == INTERRUPTED:
                 break
     except IsosweepError as error:

@@ -13,8 +13,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hydra import compose, initialize_config_dir
 
+from isosweep.config.axes import combinations
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.sweep import SweepConfig
+from isosweep.plan.candidates import Candidates
+from isosweep.plan.cells import Plan
+from isosweep.plan.enumerate import enumerate_candidates
+from isosweep.plan.study import resolve
 
 # A sweep small enough for a test: a second or two of training a run.
 SMALL = (
@@ -51,6 +56,16 @@ def make_config(*overrides: str) -> SweepConfig:
     """The validated config of `overrides`, as the command line composes it."""
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
         return from_hydra(compose("config", overrides=list(overrides)))
+
+
+def plan_of(config: SweepConfig) -> Plan:
+    """The plan that `config` comes to."""
+    return resolve(config).plan
+
+
+def candidates_of(config: SweepConfig) -> tuple[Candidates, ...]:
+    """All candidates of `config`, feasible or not, one entry a variant."""
+    return enumerate_candidates(combinations(config))
 
 
 def isosweep(

@@ -2,7 +2,7 @@
 
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from isosweep.config.rules import closest
 from isosweep.config.sweep import SweepConfig
@@ -51,6 +51,8 @@ def _typed(kind: Any, value: Any, setting: str) -> Any:
         (element,) = get_args(kind)
         values = value if isinstance(value, list) else [value]
         return [_typed(element, item, setting) for item in values]
+    if get_origin(kind) is Literal:
+        kind = str
     if kind is Any or (get_origin(kind) is dict and isinstance(value, dict)):
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

@@ -4,7 +4,7 @@ Nothing behind this module imports Hydra or OmegaConf.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from isosweep.compute import BUDGET_UNITS, BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
@@ -23,11 +23,21 @@ from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
 
-MODES = (
-    *("run", "plan", "launch", "status", "resume", "cancel"),
-    *("analyse", "recommend", "compare", "calibrate", "simulate"),
+Mode = Literal[
+    "run",
+    "plan",
+    "launch",
+    "status",
+    "resume",
+    "cancel",
+    "analyse",
+    "recommend",
+    "compare",
+    "calibrate",
+    "simulate",
     "difficulty",
-)
+]
+MODES: tuple[Mode, ...] = get_args(Mode)
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
 
@@ -40,7 +50,7 @@ class SweepConfig:
     that `mode=recommend` learns from (one) and `mode=compare` sets side by side (two or more).
     """
 
-    mode: str
+    mode: Mode
     budget: Any
     budget_unit: str
     sweeps_dir: str

@@ -7,15 +7,15 @@ complete file is all that choosing takes: no package of the task, no model, no n
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from isosweep.config.difficulty import DifficultyConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import RecordError, SettingError
-from isosweep.files import JsonObject, read_json, read_lines
+from isosweep.files import JsonObject, read_json, read_lines, write_json
 from isosweep.models.weights import content_identity
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem
@@ -70,14 +70,8 @@ def read_measurement(path: Path) -> Measurement:
 
     A torn line, which a kill can leave, does not count; what was measured twice counts once.
     """
-    return _read(path, path.stat().st_size if path.exists() else 0)
-
-
-@lru_cache(maxsize=8)
-def _read(path: Path, size: int) -> Measurement:
-    """The file at `path`, which only grows, when it has `size` bytes."""
     first: JsonObject = {}
-    found: dict[str, tuple[Problem, int]] = {}
+    measured: dict[str, tuple[Problem, int]] = {}
     try:
         for _, line in read_lines(path):
             if line is None:
@@ -89,17 +83,22 @@ def _read(path: Path, size: int) -> Measurement:
                 continue
             for entry in line["problems"]:
                 problem = Problem(**entry["problem"])
-                found.setdefault(problem.problem_id, (problem, int(entry["successes"])))
+                measured.setdefault(problem.problem_id, (problem, int(entry["successes"])))
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path}: not a measurement of difficulty ({error})") from None
     return Measurement(
         path=path,
-        problems=tuple(problem for problem, _ in found.values()),
-        successes=tuple(count for _, count in found.values()),
+        problems=tuple(problem for problem, _ in measured.values()),
+        successes=tuple(count for _, count in measured.values()),
         samples_per_problem=first.get("samples_per_problem", 1),
         total=first.get("total", 0),
         digest=first.get("digest", ""),
     )
+
+
+def store_base_rates(run: RunPaths, rates: Sequence[float | None]) -> None:
+    """Write the success rates before training of the run's held-out problems, in their order."""
+    write_json(run.base_rates, {"version": FORMAT_VERSION, "rates": list(rates)})
 
 
 def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:

@@ -4,20 +4,11 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from isosweep.config.difficulty import DifficultyConfig
-from isosweep.config.model import ModelConfig
 from isosweep.config.task import Share, TaskConfig, difficulty_shares
-from isosweep.difficulty.measurement import (
-    FORMAT_VERSION,
-    Measurement,
-    complete_measurement,
-    measurement_path,
-    read_measurement,
-)
+from isosweep.difficulty.measurement import FORMAT_VERSION, Measurement
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json
 from isosweep.store.paths import RunPaths
@@ -42,19 +33,19 @@ def select(task: TaskConfig, measured: Measurement) -> Selection:
     shares = difficulty_shares(task.difficulty)
     rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
     ordered = shuffled(measured.problems, task.data_seed)
-    there: list[list[Problem]] = []
+    available: list[list[Problem]] = []
     taken: set[str] = set()
     for share in shares:
-        held = [p for p in ordered if share.low <= rates[p.problem_id] <= share.high]
-        there.append([p for p in held if p.problem_id not in taken])
-        taken |= {p.problem_id for p in held}
-    sizes = [len(problems) for problems in there]
+        in_range = [p for p in ordered if share.low <= rates[p.problem_id] <= share.high]
+        available.append([p for p in in_range if p.problem_id not in taken])
+        taken |= {p.problem_id for p in in_range}
+    sizes = [len(problems) for problems in available]
     heldout_counts = _counts(task.num_eval_problems, shares)
     training_counts = _counts(task.num_train_problems, shares)
     if not _enough(sizes, heldout_counts, training_counts):
         raise _too_few(task, measured, shares, sizes)
     heldout, training = [], []
-    for problems, first, more in zip(there, heldout_counts, training_counts, strict=True):
+    for problems, first, more in zip(available, heldout_counts, training_counts, strict=True):
         heldout += problems[:first]
         training += problems[first : first + more]
     sets = ProblemSets(
@@ -69,38 +60,12 @@ def select(task: TaskConfig, measured: Measurement) -> Selection:
     return Selection(sets=sets, document=document, sha256=_sha256(document))
 
 
-def resolve(
-    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
-) -> TaskConfig:
-    """The task with the hash of its problems, where it chooses them by difficulty.
-
-    Raises SettingError where they have not been measured (all of them), or are too few.
-    """
-    if task.difficulty is None:
-        return task
-    selection = select(task, complete_measurement(model, task, config, sweeps_dir))
-    resolved = replace(task, selection_sha256=selection.sha256)
-    use_problems(resolved, selection.sets)
-    return resolved
-
-
-def store_for_run(
-    run: RunPaths, model: ModelConfig, task: TaskConfig, config: DifficultyConfig
-) -> None:
-    """Write what the run needs of a measurement, if there is one: its problems, where they were
-    chosen by difficulty, and the rates of its held-out problems."""
-    measured = read_measurement(measurement_path(model, task, config, run.root.parent.parent))
-    if task.selection_sha256 is not None:
-        path = run.selection(task.selection_sha256)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, select(task, measured).document)
-    if measured.problems:
-        from isosweep.tasks import heldout_problems
-
-        known = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
-        rates = [known.get(problem.problem_id) for problem in heldout_problems(task)]
-        write_json(run.base_rates, {"version": FORMAT_VERSION, "rates": rates})
+def store_selection(run: RunPaths, selection: Selection) -> None:
+    """Write the problems that were chosen, for this run and all that share them."""
+    path = run.selection(selection.sha256)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, selection.document)
 
 
 def load_selection(run: RunPaths, task: TaskConfig) -> None:
@@ -141,14 +106,14 @@ def _too_few(
 ) -> SettingError:
     heldout = _counts(task.num_eval_problems, shares)
     training = _counts(task.num_train_problems, shares)
-    told = ", ".join(
+    shortages = ", ".join(
         f"{share.name} (success rates {share.low:g} to {share.high:g}) has {size} of the "
         f"{more + first} asked for"
         for share, size, first, more in zip(shares, sizes, heldout, training, strict=True)
     )
     rule = (
         f"with task.num_train_problems={task.num_train_problems} and task.num_eval_problems="
-        f"{task.num_eval_problems}, of {len(measured.problems)} measured problems {told}"
+        f"{task.num_eval_problems}, of {len(measured.problems)} measured problems {shortages}"
     )
     nearest = _nearest_numbers(task, shares, sizes)
     if nearest is None:

@@ -1,12 +1,12 @@
 """`mode=difficulty`: how often the base model solves each problem, measured on this machine."""
 
-import fcntl
 import hashlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from rich.console import Console
 from rich.progress import Progress
 
@@ -21,34 +21,53 @@ from isosweep.difficulty.measurement import (
     measurement_path,
     read_measurement,
 )
+from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
 from isosweep.files import append_line, write_json
 from isosweep.models.weights import weights
+from isosweep.modes.run import INTERRUPTED
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.preflight.machine import preflight
 from isosweep.tasks import Problem, problem_pool
+
+
+def measure_difficulty(config: SweepConfig, console: Console) -> int:
+    """Measure all that the config chooses problems from; returns 0, or INTERRUPTED.
+
+    Raises PreflightError for what this machine lacks, and as `measure` does.
+    """
+    configs = measured_configs(config)
+    for single in configs:
+        preflight(single, [ChosenVariant(axes={}, config=single)])
+    try:
+        for single in configs:
+            measure(single, console)
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        return INTERRUPTED
+    return 0
 
 
 def measured_configs(config: SweepConfig) -> list[SweepConfig]:
     """What `config` needs measured: every variant of `grid.axes` that has a pool of its own."""
-    found: dict[Path, SweepConfig] = {}
+    configs: dict[Path, SweepConfig] = {}
     for variant in combinations(config):
         task = replace(variant.config.task, difficulty=None)
         single = replace(variant.config, task=task, grid=replace(variant.config.grid, axes=None))
-        found.setdefault(_path(single), single)
-    return list(found.values())
+        configs.setdefault(_path(single), single)
+    return list(configs.values())
 
 
 def measure(config: SweepConfig, console: Console) -> Measurement:
-    """Measure what is not measured yet, and tell the split; every finished batch is kept.
+    """Measure what is not measured yet, and show the split; every finished batch is kept.
 
     A second process waits for the first. Raises RecordError if the file is of other problems.
     """
     path = _path(config)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(path.with_suffix(".lock")):
         measured = _complete(config, path, console)
-    _tell(measured, console)
+    _show(measured, console)
     return measured
 
 
@@ -126,7 +145,7 @@ def _spec(config: SweepConfig) -> RunSpec:
     return replace(spec, weights_dtype=spec.dtype)
 
 
-def _tell(measured: Measurement, console: Console) -> None:
+def _show(measured: Measurement, console: Console) -> None:
     """Print the split and write it beside the measurement."""
     rates = measured.rates
     counts = dict.fromkeys(DIFFICULTIES, 0)

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.plan.candidates import RULES
 from isosweep.plan.cells import Plan
+from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
 from isosweep.plan.standing import Standing
 from isosweep.store.paths import SweepPaths
@@ -24,7 +24,8 @@ def show_plan(
     plan: Plan, config: SweepConfig, standing: Standing, places: int, console: Console
 ) -> None:
     """Print T and device-hours by n (down) and B (across), what was rejected, and the totals."""
-    rules = sorted({rejection.rule for rejection in plan.rejected}, key=RULES.index)
+    first = {rejection.rule for rejection in plan.rejected}
+    rules = [rule.setting for rule in RULES if rule.setting in first]
     letters = dict(zip(rules, "abcdefghi", strict=False))
     for axes in plan.axes:
         for budget in plan.budgets:

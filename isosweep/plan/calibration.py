@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError
 from isosweep.files import read_json, write_json
-from isosweep.plan.candidates import enumerate_candidates
 from isosweep.plan.cells import Plan
+from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
 
@@ -74,12 +75,12 @@ def fit_efficiency(steps: Sequence[StepTime]) -> Efficiency:
     least = np.array([s.training + s.generation + s.update for s in steps])
     scale = np.linalg.norm(causes / measured[:, None], axis=0)
     relative, wanted = causes / measured[:, None] / scale, 1 - least / measured
-    found, _ = nnls(relative, wanted)
+    shares, _ = nnls(relative, wanted)
     # Least squares with weights 1 / |error| come to least absolute errors.
     for _ in range(_REWEIGHTINGS):
-        root = np.abs(relative @ found - wanted).clip(_EXACT) ** -0.5
-        found, _ = nnls(relative * root[:, None], wanted * root)
-    training, generation, step, token = (found / scale).tolist()
+        root = np.abs(relative @ shares - wanted).clip(_EXACT) ** -0.5
+        shares, _ = nnls(relative * root[:, None], wanted * root)
+    training, generation, step, token = (shares / scale).tolist()
     return Efficiency(
         training_utilization=1 / (1 + training),
         generation_utilization=1 / (1 + generation),
@@ -97,8 +98,8 @@ def step_times(config: SweepConfig, plan: Plan, paths: SweepPaths) -> list[StepT
         step_overhead_s=0.0,
         token_overhead_s=0.0,
     )
-    found = []
-    for table in enumerate_candidates(replace(config, hardware=ideal)):
+    times = []
+    for table in enumerate_candidates(combinations(replace(config, hardware=ideal))):
         n, B = table.num_generations.tolist(), table.problems_per_batch.tolist()
         for run in plan.runs:
             if run.axes != table.variant.axes:
@@ -108,7 +109,7 @@ def step_times(config: SweepConfig, plan: Plan, paths: SweepPaths) -> list[StepT
             if spent is None or spent.generations == 0:
                 continue
             at = n.index(run.num_generations), B.index(run.problems_per_batch)
-            found.append(
+            times.append(
                 StepTime(
                     measured=spent.device_seconds / spent.generations / ideal.devices_per_run,
                     training=float(table.phases.training[at]),
@@ -117,7 +118,7 @@ def step_times(config: SweepConfig, plan: Plan, paths: SweepPaths) -> list[StepT
                     update=float(table.phases.update[at]),
                 )
             )
-    return found
+    return times
 
 
 def median_error(efficiency: Efficiency, steps: Sequence[StepTime]) -> float:

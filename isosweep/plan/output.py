@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.files import JsonObject
-from isosweep.plan.candidates import RULES
 from isosweep.plan.cells import Cell, Plan, Rejection
+from isosweep.plan.rules import RULES
 
 _HERE = Path(__file__).parent
 # Where the page's template takes its data.
@@ -57,7 +57,7 @@ def plan_page(plan: Plan, title: str) -> str:
         "title": title,
         **asdict(plan),
         "combinations": sorted(combinations.values(), key=_axes_order),
-        "rules": sorted(broken, key=RULES.index),
+        "rules": [rule.setting for rule in RULES if rule.setting in broken],
         "totals": {
             "flops": math.fsum(run.planned_flops for run in plan.runs),
             "sharing": plan.sharing if plan.cells else None,
@@ -94,7 +94,7 @@ def _axes_order(axes: Mapping[str, Any]) -> list[tuple[str, float, str]]:
 
 
 def _axis_columns(axes: Mapping[str, Any]) -> dict[str, str]:
-    """Words as they are, everything else as JSON: a null is told from a blank."""
+    """Words as they are, everything else as JSON: a null and a blank differ."""
     return {
         name: value if isinstance(value, str) else json.dumps(value) for name, value in axes.items()
     }

@@ -1,22 +1,25 @@
-"""What this machine lacks for a plan, found out before anything is launched."""
+"""What this machine lacks for a plan, reported before anything is launched."""
 
 import importlib.util
+from collections.abc import Sequence
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
-from isosweep.difficulty.variants import variants
+from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.machine import visible_gpus
 from isosweep.models.weights import missing_weights
 from isosweep.preflight.vllm import missing_for_vllm
-from isosweep.tasks import problem_sets
 
 # A planning install (`pip install isosweep`) has none of these.
 ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl")
 
 
-def preflight(config: SweepConfig) -> None:
-    """Raise PreflightError with all that this machine lacks, before anything is launched."""
+def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
+    """Raise PreflightError with all that this machine lacks, before anything is launched.
+
+    SettingError for problems that cannot be drawn. `variants`: those of `config`, resolved.
+    """
     missing = _missing_packages("torch", "trl", "transformers", "datasets", *ANALYSIS_PACKAGES)
     if config.tracking.name == "mlflow":
         missing += _missing_packages("mlflow")
@@ -27,17 +30,19 @@ def preflight(config: SweepConfig) -> None:
         )
         missing.append((f"a GPU ({config.hardware.name}) on this machine", remedy))
     if importlib.util.find_spec("huggingface_hub") is not None:
-        for variant in variants(config):
+        for variant in variants:
             missing += missing_weights(variant.config.model)
-    missing += missing_for_vllm(config)
-    tasks = [variant.config.task for variant in variants(config)]
+    missing += missing_for_vllm(config, variants)
+    tasks = [variant.config.task for variant in variants]
     missing += _missing_packages(*sorted({name for task in tasks for name in _packages(task)}))
+    if any(variant.config.recipe.lora_rank is not None for variant in variants):
+        missing += _missing_packages("peft")
     missing += _not_trainable(config)
     if missing:
         raise PreflightError(missing)
-    for task in tasks:
-        # What is wrong with the problems is told here, not by every worker.
-        problem_sets(task)
+    for variant in variants:
+        # What is wrong with the problems is reported once, not by every worker.
+        _ = variant.problems
     if not local:
         from isosweep.launchers.slurm import require_slurm
 
@@ -72,24 +77,22 @@ def require_analysis() -> None:
 
 def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
     """What can be planned and not trained as configured."""
-    found = []
+    missing = []
     devices = config.hardware.devices_per_run
     slurm = config.launcher.slurm
     short = config.launcher.name == "slurm" and 0 < slurm.gpus_per_node < devices
     if config.hardware.device == "cuda" and short:
         what = f"{devices} GPUs in what each job asks for, which is {slurm.gpus_per_node}"
-        found.append((what, f"set launcher.slurm.gpus_per_node={devices}"))
+        missing.append((what, f"set launcher.slurm.gpus_per_node={devices}"))
     local = config.launcher.name == "local" and config.hardware.device == "cuda"
     if local and 0 < visible_gpus() < devices:
         what = f"{devices} GPUs on this machine, which shows {visible_gpus()}"
-        found.append((what, f"set hardware.devices_per_run={visible_gpus()}"))
+        missing.append((what, f"set hardware.devices_per_run={visible_gpus()}"))
     if config.hardware.sharding.startswith("zero") and not importlib.util.find_spec("deepspeed"):
         remedy = "pip install deepspeed, or set hardware.sharding=fsdp"
-        found.append(("the package deepspeed", remedy))
+        missing.append(("the package deepspeed", remedy))
     asked = slurm.gpus_per_node or {"gres", "gpus", "gpus_per_task"} & set(slurm.additional)
     if config.launcher.name == "slurm" and config.hardware.device == "cuda" and not asked:
         remedy = f"set launcher.slurm.gpus_per_node={devices}"
-        found.append(("GPUs in what each job asks for", remedy))
-    if any(variant.config.recipe.lora_rank is not None for variant in variants(config)):
-        found += _missing_packages("peft")
-    return found
+        missing.append(("GPUs in what each job asks for", remedy))
+    return missing

@@ -1,4 +1,4 @@
-"""What `generation=vllm` needs of this machine, found out before anything is launched."""
+"""What `generation=vllm` needs of this machine, reported before anything is launched."""
 
 import importlib.metadata
 import importlib.util
@@ -6,12 +6,13 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
 
 from packaging.version import Version
 
+from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
-from isosweep.difficulty.variants import variants
 
 Missing = list[tuple[str, str]]
 
@@ -29,14 +30,14 @@ _SERVER_COMMAND = (
 )
 
 
-def missing_for_vllm(config: SweepConfig) -> Missing:
-    """What is not there for `generation=vllm`, each with what to do about it; [] if nothing."""
+def missing_for_vllm(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
+    """What is missing for `generation=vllm`, each with what to do about it; [] if nothing."""
     if config.generation.name != "vllm":
         return []
     cpu = config.hardware.device == "cpu"
     missing = _missing_package(cpu) + _missing_sleep(config)
     if cpu:
-        missing += _missing_heads(config)
+        missing += _missing_heads(variants)
     if config.generation.server_url is not None:
         missing += missing_server(config.generation.server_url)
     return missing
@@ -63,10 +64,10 @@ def _missing_sleep(config: SweepConfig) -> Missing:
     return [(what, "pip install 'isosweep[train]', or set generation.sleep=false")]
 
 
-def _missing_heads(config: SweepConfig) -> Missing:
+def _missing_heads(variants: Sequence[Variant]) -> Missing:
     """vLLM's attention on a CPU is compiled for some sizes of heads."""
     missing = []
-    for variant in variants(config):
+    for variant in variants:
         model = variant.config.model
         if (size := model.architecture.head_dim) not in _CPU_HEAD_SIZES:
             sizes = ", ".join(map(str, _CPU_HEAD_SIZES))

@@ -15,11 +15,10 @@ from selenium.webdriver.support.ui import WebDriverWait
 from isosweep.analysis.report import analyse
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
-from isosweep.plan.make import make_plan
 from isosweep.plan.output import plan_page
 from tests.analysis.sweeps import BUDGETS, paths_in, peaked, write_plan, write_sweep
 from tests.analysis.sweeps import make_plan as make_small_plan
-from tests.conftest import make_config, missing
+from tests.conftest import make_config, missing, plan_of
 
 pytestmark = pytest.mark.browser
 
@@ -216,7 +215,7 @@ def test_a_report_without_any_record_says_so(plan: Plan, tmp_path: Path, browser
 
 
 def test_the_map_of_a_plan_answers_to_choices_and_keys(tmp_path: Path, browser: Any) -> None:
-    plan = make_plan(make_config("model=qwen-1.5b", "budget=[1e19,1e20]"))
+    plan = plan_of(make_config("model=qwen-1.5b", "budget=[1e19,1e20]"))
     page = tmp_path / "plan.html"
     page.write_text(plan_page(plan, "a plan"), encoding="utf-8")
     load(browser, page)

@@ -16,16 +16,15 @@ from isosweep.analysis.statistics.findings import find
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
-from isosweep.plan.make import make_plan
 from tests.analysis.sweeps import peaked, write_sweep
-from tests.conftest import isosweep, make_config
+from tests.conftest import isosweep, make_config, plan_of
 
 CONFIG = AnalysisConfig(name="default")
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return make_plan(
+    return plan_of(
         make_config(
             "model=qwen-0.5b",
             "budget=logspace:1e18:1e21:7",

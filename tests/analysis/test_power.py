@@ -9,10 +9,9 @@ import pytest
 from isosweep.analysis.simulation.power import Power, measure_power
 from isosweep.analysis.simulation.worlds import worlds
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.plan.make import make_plan
-from tests.conftest import isosweep, make_config
+from tests.conftest import isosweep, make_config, plan_of
 
-PLAN = make_plan(
+PLAN = plan_of(
     make_config(
         "model=qwen-0.5b",
         "budget=logspace:1e18:1e20:5",
@@ -56,7 +55,7 @@ def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> N
 
 
 def test_a_planted_plateau_is_found_where_the_design_has_power() -> None:
-    plan = make_plan(
+    plan = plan_of(
         make_config(
             "model=qwen-0.5b",
             "budget=logspace:1e18:1e21:10",

@@ -11,13 +11,13 @@ from isosweep.analysis.load import load_sweep, simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
-from isosweep.plan.make import make_plan, plan_document
+from isosweep.plan.study import plan_document, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
-from tests.conftest import make_config
+from tests.conftest import make_config, plan_of
 
 CONFIG = make_config("budget=logspace:1e10:1e12:5", "grid.tolerance=0.05", "grid.min_steps=1")
-PLAN = make_plan(CONFIG)
+PLAN = plan_of(CONFIG)
 PRESETS = worlds(1e11, smallest_n=8, largest_n=2048)
 
 
@@ -100,7 +100,7 @@ def test_a_simulation_is_reproducible_and_every_run_starts_alike() -> None:
 def test_simulated_records_are_read_like_real_ones(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
     paths.root.mkdir()
-    write_json(paths.plan, plan_document(PLAN, CONFIG))
+    write_json(paths.plan, plan_document(resolve(CONFIG)))
     records = simulated(PRESETS["easy"])
     for run in PLAN.runs:
         files = paths.run(run.run_id)
@@ -118,7 +118,7 @@ def test_simulated_records_are_read_like_real_ones(tmp_path: Path) -> None:
 def test_every_budget_unit_is_simulated(unit: str) -> None:
     budget = {"rollouts": 1e5, "tokens": 1e6, "device_hours": 0.05}[unit]
     overrides = (f"budget_unit={unit}", f"budget=[{budget},{4 * budget}]")
-    plan = make_plan(make_config(*overrides, "grid.tolerance=0.1", "grid.max_epochs=1e6"))
+    plan = plan_of(make_config(*overrides, "grid.tolerance=0.1", "grid.max_epochs=1e6"))
     data = simulated_sweep(plan, simulated(PRESETS["easy"], plan=plan))
     for reading in data.readings:
         assert reading.measured_compute == pytest.approx(reading.cell.planned_compute, rel=0.01)

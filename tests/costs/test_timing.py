@@ -24,13 +24,11 @@ from isosweep.plan.calibration import (
     median_error,
     step_times,
 )
-from isosweep.plan.candidates import enumerate_candidates
 from isosweep.plan.cells import Plan
-from isosweep.plan.make import make_plan
 from isosweep.plan.scheduling import makespan, makespan_bound
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
-from tests.conftest import make_config
+from tests.conftest import candidates_of, make_config, plan_of
 
 QWEN = make_config("model=qwen-7b", "hardware.generation_utilization=1")
 
@@ -83,7 +81,7 @@ def test_a_mixture_reads_more_experts_the_more_rollouts_ask() -> None:
 def test_twice_the_completions_train_twice_as_long_on_one_device_and_as_long_on_two() -> None:
     spread = ("hardware.devices_per_run=2", "hardware.sharding=zero2")
     one, two = (
-        enumerate_candidates(make_config("model=qwen-1.5b", "budget=1e20", *more))[0]
+        candidates_of(make_config("model=qwen-1.5b", "budget=1e20", *more))[0]
         for more in ((), spread)
     )
     assert one.phases.training[1, 0] == pytest.approx(2 * one.phases.training[0, 0])
@@ -95,7 +93,7 @@ def test_twice_the_completions_train_twice_as_long_on_one_device_and_as_long_on_
 
 def test_checkpointing_recomputes_one_forward_pass_in_four() -> None:
     with_it, without = (
-        enumerate_candidates(
+        candidates_of(
             make_config("model=qwen-0.5b", f"hardware.gradient_checkpointing={on}", "budget=1e20")
         )[0].phases.training[0, 0]
         for on in ("true", "false")
@@ -145,10 +143,10 @@ def test_planted_efficiencies_are_recovered() -> None:
 
 def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths]:
     """A sweep whose first `runs` runs took the time that PLANTED efficiencies predict."""
-    plan = make_plan(config)
+    plan = plan_of(config)
     paths = SweepPaths(root / "sweep", root / "runs")
     ideal = replace(config.hardware, **vars(PLANTED))
-    (table,) = enumerate_candidates(replace(config, hardware=ideal))
+    (table,) = candidates_of(replace(config, hardware=ideal))
     n, B = table.num_generations.tolist(), table.problems_per_batch.tolist()
     for run in plan.runs[:runs]:
         files = paths.run(run.run_id)
@@ -176,7 +174,7 @@ def test_a_calibrated_plan_predicts_what_was_measured(tmp_path: Path) -> None:
     assert "0% after" in told
     after = calibrated(config)
     assert after.hardware.calibrated_from == "sweep"
-    (table,) = enumerate_candidates(after)
+    (table,) = candidates_of(after)
     measured = step_times(config, plan, paths)
     predicted = {round(float(seconds), 9) for seconds in table.seconds.ravel()}
     assert all(
@@ -190,7 +188,7 @@ def test_a_calibrated_plan_predicts_what_was_measured(tmp_path: Path) -> None:
     )
     kept = make_config(f"sweeps_dir={tmp_path}", "hardware.calibrated=false")
     assert calibrated(kept) == kept
-    assert make_plan(after).plan_id == plan.plan_id
+    assert plan_of(after).plan_id == plan.plan_id
     assert json.loads((tmp_path / "calibration.json").read_text())["version"] == 1
 
 

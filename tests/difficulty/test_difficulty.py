@@ -23,7 +23,7 @@ from isosweep.difficulty.measurement import (
     read_measurement,
 )
 from isosweep.difficulty.selection import load_selection, select
-from isosweep.difficulty.variants import variants
+from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import append_line, read_json
 from isosweep.models.weights import content_identity
@@ -142,7 +142,7 @@ def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
     config = config_in(tmp_path, "task.difficulty=hard", *SIZES)
     write_measurement(config, SUCCESSES[:150])
     with pytest.raises(SettingError, match="only 150 of 200 problems are measured"):
-        variants(config)
+        choose_variants(config)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_chosen_problems_are_part_of_a_runs_identity(tmp_path: Path) -> None:
     def run_id(difficulty: str) -> str:
         config = config_in(tmp_path, f"task.difficulty={difficulty}", *SIZES)
         sizes = {"num_generations": 4, "problems_per_batch": 4, "seed": 0, "micro_batch": 4}
-        return run_spec(variants(config)[0].config, **sizes).run_id
+        return run_spec(choose_variants(config)[0].config, **sizes).run_id
 
     write_measurement(config_in(tmp_path), SUCCESSES)
     assert run_id("hard") == run_id("[0,0.0625]")
@@ -209,7 +209,7 @@ def test_chosen_problems_are_part_of_a_runs_identity(tmp_path: Path) -> None:
 def test_difficulty_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
     write_measurement(config_in(tmp_path), SUCCESSES)
     axes = "grid.axes={task.difficulty:[easy,hard,null]}"
-    easy, hard, plain = (v.config.task for v in variants(config_in(tmp_path, *SIZES, axes)))
+    easy, hard, plain = (v.config.task for v in choose_variants(config_in(tmp_path, *SIZES, axes)))
     assert easy.selection_sha256 != hard.selection_sha256
     assert plain.selection_sha256 is None
     assert {p.answer for p in training_problems(easy)}.isdisjoint(
@@ -220,7 +220,7 @@ def test_difficulty_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
 def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> None:
     config = config_in(tmp_path, "task.difficulty=hard", *SIZES)
     write_measurement(config, SUCCESSES)
-    task = variants(config)[0].config.task
+    task = choose_variants(config)[0].config.task
     run = RunPaths(tmp_path / "sweeps" / "runs" / "r")
     run.root.mkdir(parents=True)
     with pytest.raises(RecordError, match=r"json: is missing"):

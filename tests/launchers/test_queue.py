@@ -13,12 +13,11 @@ from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
 from isosweep.launchers.queue import RunQueue
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.make import make_plan
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, claim_attempt, mark, read_state, write_state
-from tests.conftest import make_config
+from tests.conftest import make_config, plan_of
 
-PLAN = make_plan(make_config("budget=1e10", "grid.seeds=[0]", "grid.tolerance=0.1"))
+PLAN = plan_of(make_config("budget=1e10", "grid.seeds=[0]", "grid.tolerance=0.1"))
 Worker = Callable[[RunPaths], None]
 
 

@@ -12,12 +12,11 @@ from isosweep.compute import Compute
 from isosweep.modes.display import show_status
 from isosweep.modes.display_progress import Progress
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.make import make_plan
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunState, RunStatus, write_state
-from tests.conftest import make_config
+from tests.conftest import make_config, plan_of
 
-PLAN = make_plan(make_config("budget=1e11", "grid.num_generations=[2,4]", "grid.seeds=[0]"))
+PLAN = plan_of(make_config("budget=1e11", "grid.num_generations=[2,4]", "grid.seeds=[0]"))
 
 
 def report(paths: SweepPaths, run: PlannedRun, status: RunStatus, flops: float) -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import forward_flops
 from isosweep.errors import RecordError, SettingError
-from isosweep.plan.candidates import enumerate_candidates
 from isosweep.plan.cells import Plan, plan_from_document
-from isosweep.plan.make import make_plan, run_specs
+from isosweep.plan.rules import RULES
 from isosweep.plan.spec import run_spec
-from tests.conftest import make_config
+from isosweep.plan.study import resolve
+from tests.conftest import candidates_of, make_config, plan_of
 
 TINY = make_config()
 QWEN = make_config("model=qwen-1.5b", "launcher=slurm")
@@ -38,13 +38,13 @@ multiples = st.lists(st.floats(5, 5000), min_size=1, max_size=3, unique=True)
 def drawn(base: SweepConfig, grid: dict[str, Any], unit: str, steps: list[float]) -> SweepConfig:
     """`base` with this grid, and budgets of so many steps of its smallest cell."""
     config = replace(base, grid=replace(base.grid, **grid), budget_unit=unit, budget=[1.0])
-    smallest = float(enumerate_candidates(config)[0].cost.min())
+    smallest = float(candidates_of(config)[0].cost.min())
     return replace(config, budget=[smallest * count for count in steps])
 
 
 def planned(config: SweepConfig) -> Plan | None:
     try:
-        return make_plan(config)
+        return plan_of(config)
     except SettingError:
         return None
 
@@ -100,14 +100,12 @@ def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
 ) -> None:
     config = drawn(QWEN, grid, "flops", steps)
     more = replace(config, budget=[budget * factor for budget in config.budgets])
-    less, after = enumerate_candidates(config)[0], enumerate_candidates(more)[0]
+    less, after = candidates_of(config)[0], candidates_of(more)[0]
     assert (after.steps >= less.steps).all()
     lost = less.feasible & ~after.feasible
     # Bits of the rules that bound steps, epochs, hours, and how well whole steps spend a budget.
     growing = ("max_steps", "max_epochs", "tolerance", "timeout_min")
-    from isosweep.plan.candidates import RULES
-
-    allowed = sum(1 << bit for bit, rule in enumerate(RULES) if rule.endswith(growing))
+    allowed = sum(1 << bit for bit, rule in enumerate(RULES) if rule.setting.endswith(growing))
     assert not (after.broken[lost] & ~allowed).any()
 
 
@@ -122,7 +120,7 @@ def test_the_playbooks_grid_is_enumerated_exactly() -> None:
         "task.num_train_problems=1000000",
         "task.sort.levels=[12]",
     )
-    plan = make_plan(config)
+    plan = plan_of(config)
     # IsoCompute Playbook (arXiv 2603.12151): B 2^5..2^10, n 2^3..2^11, n x B <= 65,536.
     expected = {
         (2**i, 2**j, 5242880 // 2 ** (i + j))
@@ -137,7 +135,7 @@ def test_the_playbooks_grid_is_enumerated_exactly() -> None:
 
 
 def test_a_fixed_batch_trades_n_against_b() -> None:
-    plan = make_plan(make_config("model=qwen-1.5b", "grid=fix_batch", "budget=1e20"))
+    plan = plan_of(make_config("model=qwen-1.5b", "grid=fix_batch", "budget=1e20"))
     found = {(c.num_generations, c.problems_per_batch) for c in plan.cells}
     found |= {(r.num_generations, r.problems_per_batch) for r in plan.rejected}
     assert {n * B for n, B in found} == {8192}
@@ -153,7 +151,7 @@ def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
         "grid.min_steps=1",
         "grid.max_epochs=1e9",
     )
-    tables = enumerate_candidates(config)
+    tables = candidates_of(config)
     assert [table.variant.axes for table in tables] == [
         {"recipe.num_iterations": k, "model": model}
         for k in (1, 2)
@@ -170,16 +168,16 @@ def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
     shared = (generation + 7 * forward_flops(arch, prompt, completion)) / 2
     assert twice.flops[0, 0] == pytest.approx(shared * twice.completions[0, 0])
     assert (twice.steps % 2 == 0).all()
-    plan = make_plan(config)
+    plan = plan_of(config)
     ids = {json.dumps(run.axes): run.run_id for run in plan.runs}
     assert len(set(ids.values())) == len(ids)
-    assert {run.run_id for run in plan.runs} == set(run_specs(config))
+    assert {run.run_id for run in plan.runs} == set(resolve(config).specs)
 
 
 def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
     overrides = ["budget=1e12", "grid.tolerance=0.05", "grid.seeds=[0]", "grid.max_steps=100000"]
-    once = make_plan(make_config(*overrides, "grid.max_epochs=10"))
-    twice = make_plan(make_config(*overrides, "grid.max_epochs=10", "recipe.num_iterations=2"))
+    once = plan_of(make_config(*overrides, "grid.max_epochs=10"))
+    twice = plan_of(make_config(*overrides, "grid.max_epochs=10", "recipe.num_iterations=2"))
     for plan, updates in ((once, 1), (twice, 2)):
         epochs = {c.num_steps / updates * c.problems_per_batch / 1024 for c in plan.cells}
         refused = [r for r in plan.rejected if "grid.max_epochs" in r.rules]
@@ -199,35 +197,35 @@ def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
 )
 def test_an_axis_that_is_none_is_told(axes: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        make_plan(make_config(f"grid.axes={axes}"))
+        plan_of(make_config(f"grid.axes={axes}"))
 
 
 def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
     overrides = ["model=qwen-1.5b", "budget=1e20", "grid.num_generations=[8,16,32,64]"]
-    plan = make_plan(make_config(*overrides))
+    plan = plan_of(make_config(*overrides))
     count, mend = plan.mends["grid.max_epochs"]
     alone = [r for r in plan.rejected if r.rules == ("grid.max_epochs",)]
     assert count == len(alone)
     setting = mend.split(", or ")[-1]
-    more = make_plan(make_config(*overrides, setting))
+    more = plan_of(make_config(*overrides, setting))
     assert len(plan.cells) < len(more.cells)
 
 
 def test_a_model_that_does_not_fit_says_by_how_much_and_what_would() -> None:
     overrides = ("model=qwen-7b", "budget=1e21", "hardware=h100")
     with pytest.raises(SettingError, match="GB more than 90% of 80 GB") as caught:
-        make_plan(make_config(*overrides))
+        plan_of(make_config(*overrides))
     mend = str(caught.value).partition("Nearest choice that works: ")[2].split()
     assert mend == ["hardware.devices_per_run=4", "hardware.sharding=fsdp"]
-    assert make_plan(make_config(*overrides, *mend)).cells
+    assert plan_of(make_config(*overrides, *mend)).cells
 
 
 def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
     slurm = ["model=qwen-1.5b", "budget=1e20", "launcher=slurm"]
     with pytest.raises(SettingError, match=r"4 jobs of 240 min give 16.0 h") as caught:
-        make_plan(make_config(*slurm))
+        plan_of(make_config(*slurm))
     mend = str(caught.value).rpartition("Nearest choice that works: ")[2]
-    assert make_plan(make_config(*slurm, mend)).cells
+    assert plan_of(make_config(*slurm, mend)).cells
 
 
 QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
@@ -258,11 +256,11 @@ def test_a_contradiction_is_told_with_the_nearest_setting_that_works(
     overrides: tuple[str, ...], setting: str, numbers: str
 ) -> None:
     with pytest.raises(SettingError) as caught:
-        make_plan(make_config(*overrides))
+        plan_of(make_config(*overrides))
     message, _, nearest = str(caught.value).partition(". Nearest choice that works: ")
     assert setting in message
     assert numbers in message
-    assert make_plan(make_config(*overrides, *nearest.split())).cells
+    assert plan_of(make_config(*overrides, *nearest.split())).cells
 
 
 def test_log_spaced_budgets() -> None:
@@ -274,7 +272,7 @@ def test_log_spaced_budgets() -> None:
 
 
 def test_a_budget_in_device_hours_follows_the_time_model() -> None:
-    plan = make_plan(make_config("budget_unit=device_hours", "budget=0.05", "grid.tolerance=0.1"))
+    plan = plan_of(make_config("budget_unit=device_hours", "budget=0.05", "grid.tolerance=0.1"))
     for cell in plan.cells:
         assert cell.planned_compute == pytest.approx(0.05, rel=0.1)
         # Evaluation and start-up come on top: they stand outside the budget.
@@ -282,7 +280,7 @@ def test_a_budget_in_device_hours_follows_the_time_model() -> None:
 
 
 def test_cells_that_differ_only_in_budget_share_one_run() -> None:
-    plan = make_plan(make_config())
+    plan = plan_of(make_config())
     assert len(plan.runs) == len(
         {(c.num_generations, c.problems_per_batch, c.seed) for c in plan.cells}
     )
@@ -297,7 +295,7 @@ def test_cells_that_differ_only_in_budget_share_one_run() -> None:
 
 
 def test_a_micro_batch_that_does_not_divide_is_a_reason() -> None:
-    plan = make_plan(make_config("recipe.micro_batch=16"))
+    plan = plan_of(make_config("recipe.micro_batch=16"))
     broken = [r for r in plan.rejected if r.rule == "recipe.micro_batch"]
     assert {r.num_generations * r.problems_per_batch for r in broken} == {8}
     assert all("not a multiple of 16" in r.reason for r in broken)
@@ -305,10 +303,10 @@ def test_a_micro_batch_that_does_not_divide_is_a_reason() -> None:
 
 def test_a_grid_with_no_feasible_cell_says_which_rule_and_what_works() -> None:
     with pytest.raises(SettingError, match=r"micro_batch.*not a multiple of 3"):
-        make_plan(make_config("recipe.micro_batch=3", "grid.num_generations=[4]"))
+        plan_of(make_config("recipe.micro_batch=3", "grid.num_generations=[4]"))
     with pytest.raises(SettingError, match=r"grid.min_steps.*budget=") as caught:
-        make_plan(make_config("budget=1e6"))
-    assert make_plan(make_config(str(caught.value).split()[-1])).cells
+        plan_of(make_config("budget=1e6"))
+    assert plan_of(make_config(str(caught.value).split()[-1])).cells
 
 
 def test_a_run_is_identified_by_what_changes_its_numbers_and_nothing_else() -> None:
@@ -334,7 +332,7 @@ def test_a_plan_of_another_format_is_refused_in_words() -> None:
 
 
 def test_the_stored_plan_is_the_plan() -> None:
-    plan = make_plan(make_config())
+    plan = plan_of(make_config())
     restored = plan_from_document(json.loads(json.dumps({"version": 2, **asdict(plan)})))
     assert restored == plan
     assert restored.plan_id == plan.plan_id

@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 
 from isosweep.compute import BUDGET_UNITS
-from isosweep.plan.candidates import RULES
 from isosweep.plan.cells import Cell, Plan, plan_from_document
-from isosweep.plan.make import make_plan, plan_document
 from isosweep.plan.output import plan_csv, plan_page, plan_schema
-from tests.conftest import make_config
+from isosweep.plan.rules import RULES
+from isosweep.plan.study import plan_document, resolve
+from tests.conftest import make_config, plan_of
 
 AXES = "grid.axes={recipe.num_iterations:[1,2]}"
 SWEEPS = {
@@ -35,7 +35,7 @@ EVERY_SWEEP = pytest.mark.parametrize("overrides", SWEEPS.values(), ids=SWEEPS)
 def written(*overrides: str) -> Any:
     """The plan document as it is read back from a file of plain JSON."""
     config = make_config(*overrides)
-    return json.loads(json.dumps(plan_document(make_plan(config), config), allow_nan=False))
+    return json.loads(json.dumps(plan_document(resolve(config)), allow_nan=False))
 
 
 def rows_of(plan: Plan) -> list[dict[str, str]]:
@@ -51,7 +51,7 @@ def embedded(page: str) -> Any:
 
 @EVERY_SWEEP
 def test_csv_has_a_row_for_every_candidate_with_its_numbers(overrides: tuple[str, ...]) -> None:
-    plan = make_plan(make_config(*overrides))
+    plan = plan_of(make_config(*overrides))
     rows = rows_of(plan)
     assert len(rows) == len(plan.cells) + len(plan.rejected)
     axes = sorted({name for cell in plan.cells for name in cell.axes})
@@ -80,7 +80,7 @@ def test_csv_has_a_row_for_every_candidate_with_its_numbers(overrides: tuple[str
 
 
 def test_csv_is_sorted_by_axes_budget_batch_generations_and_seed() -> None:
-    plan = make_plan(make_config("grid.axes={recipe.num_iterations:[10,2],recipe.beta:[0.1,0]}"))
+    plan = plan_of(make_config("grid.axes={recipe.num_iterations:[10,2],recipe.beta:[0.1,0]}"))
     axes = ("recipe.beta", "recipe.num_iterations")
     names = (*axes, "budget", "problems_per_batch", "num_generations", "seed")
     places = [[float(row[name]) for name in names] for row in rows_of(plan)]
@@ -88,7 +88,7 @@ def test_csv_is_sorted_by_axes_budget_batch_generations_and_seed() -> None:
 
 
 def test_csv_keeps_commas_quotes_and_line_breaks_of_a_name() -> None:
-    plan = make_plan(make_config(AXES))
+    plan = plan_of(make_config(AXES))
     name = 'a "b",\nc'
     cells = tuple(replace(cell, axes={"model": name}) for cell in plan.cells)
     rows = rows_of(replace(plan, cells=cells, rejected=()))
@@ -97,7 +97,7 @@ def test_csv_keeps_commas_quotes_and_line_breaks_of_a_name() -> None:
 
 @EVERY_SWEEP
 def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
-    plan = make_plan(make_config(*overrides))
+    plan = plan_of(make_config(*overrides))
     page = plan_page(plan, "a plan")
     data = embedded(page)
     assert plan_from_document({"version": 2, **data}) == plan
@@ -110,14 +110,14 @@ def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
 
 
 def test_page_needs_no_network_and_little_space() -> None:
-    plan = make_plan(make_config())
+    plan = plan_of(make_config())
     template = plan_page(replace(plan, cells=(), runs=(), rejected=()), "")
     assert len(template.encode()) < 40_000
     assert not re.search(r"https?:|\bsrc=|<link|@import|\bfetch\(|\bimport\b", template)
 
 
 def test_page_holds_names_that_look_like_markup_as_data() -> None:
-    plan = make_plan(make_config())
+    plan = plan_of(make_config())
     nasty = "</script><!--<script>&amp; PLAN_DATA \u2028 ü"
     cells = tuple(replace(cell, run_id=nasty, axes={"model": nasty}) for cell in plan.cells)
     page = plan_page(replace(plan, cells=cells), nasty)
@@ -161,7 +161,9 @@ def test_schema_describes_every_property_of_a_plan(overrides: tuple[str, ...]) -
 def test_schema_knows_the_units_and_the_rules() -> None:
     schema = plan_schema()
     assert tuple(schema["properties"]["budget_unit"]["enum"]) == tuple(BUDGET_UNITS)
-    assert tuple(rule["const"] for rule in schema["$defs"]["rule"]["oneOf"]) == RULES
+    assert tuple(rule["const"] for rule in schema["$defs"]["rule"]["oneOf"]) == tuple(
+        rule.setting for rule in RULES
+    )
 
 
 def validator() -> Any:

@@ -9,15 +9,14 @@ import pytest
 
 from isosweep.compute import Compute
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.make import make_plan
 from isosweep.plan.standing import standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, write_state
-from tests.conftest import make_config
+from tests.conftest import make_config, plan_of
 
 
 def test_runs_are_told_apart_by_how_far_they_are(tmp_path: Path) -> None:
-    plan = make_plan(make_config("budget=[1e11,2e11]", "grid.num_generations=[2,4]"))
+    plan = plan_of(make_config("budget=[1e11,2e11]", "grid.num_generations=[2,4]"))
     runs = [run for run in plan.runs if run.milestones[-1] == 2e11][:5]
     untouched, claimed, half, full, collapsed = runs
 

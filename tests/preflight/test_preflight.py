@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import PreflightError, SettingError
 from isosweep.preflight.machine import preflight
 from tests.conftest import make_config
 from tests.tasks.files import ROWS, math_overrides, write_rows
+
+
+def checked(*overrides: str) -> None:
+    config = make_config(*overrides)
+    preflight(config, choose_variants(config))
 
 
 @pytest.mark.parametrize(
@@ -20,15 +26,15 @@ def test_a_tasks_missing_package_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(PreflightError) as caught:
-        preflight(make_config(f"task={task}"))
+        checked(f"task={task}")
     assert f"missing: the package {package}" in str(caught.value)
     assert "pip install 'isosweep[train]'" in str(caught.value)
-    preflight(make_config())
+    checked()
 
 
 def test_problems_are_drawn_before_anything_is_launched(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", ROWS)
-    preflight(make_config(*math_overrides(path)))
+    checked(*math_overrides(path))
     axes = "grid.axes={task.num_eval_problems:[4,100]}"
     with pytest.raises(SettingError, match=r"asks for 108 distinct problems"):
-        preflight(make_config(*math_overrides(path, axes)))
+        checked(*math_overrides(path, axes))

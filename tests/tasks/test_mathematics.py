@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isosweep.config.task import TaskConfig
-from isosweep.difficulty.variants import variants
+from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import RecordError, SettingError
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import (
@@ -210,7 +210,7 @@ def test_a_data_file_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
     a = write_rows(tmp_path / "a.jsonl", ROWS)
     b = write_rows(tmp_path / "b.jsonl", ROWS[1:])
     axes = f"grid.axes={{task.math.path:[{a},{b}]}}"
-    found = variants(make_config(*math_overrides(a, axes)))
+    found = choose_variants(make_config(*math_overrides(a, axes)))
     hashes = [variant.config.task.math.data_sha256 for variant in found if variant.config.task.math]
     assert len(set(hashes)) == 2
 

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from isosweep.files import write_json
-from isosweep.plan.candidates import enumerate_candidates
 from isosweep.plan.spec import run_spec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.ranks import run_ranks
-from tests.conftest import SMALL, isosweep, make_config
+from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.test_sweep import _wait_until_some_run_trains, reproducible, runs
 from tests.training.two_ranks import STEPS
 
@@ -87,7 +86,7 @@ def test_two_processes_train_one_policy_that_learns(ranks: list[dict[str, Any]])
 
 def test_the_plan_is_the_same_arithmetic() -> None:
     one, two = make_config(), make_config(*TWO)
-    ((alone,), (shared,)) = enumerate_candidates(one), enumerate_candidates(two)
+    ((alone,), (shared,)) = candidates_of(one), candidates_of(two)
     assert (alone.steps == shared.steps).all()
     assert (alone.cost == shared.cost).all()
 

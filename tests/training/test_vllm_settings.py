@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.memory import MemoryFit, fit_memory
 from isosweep.errors import SettingError
-from isosweep.plan.make import make_plan, run_specs
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.study import resolve
 from isosweep.preflight.vllm import missing_for_vllm, missing_server
 from isosweep.training.vllm import Noise, engine_arguments, request_seeds, vllm_arguments
-from tests.conftest import make_config
+from tests.conftest import make_config, plan_of
 
 GPU = ("model=qwen-0.5b", "budget=1e18")
 SERVER = ("generation.mode=server", "generation.server_url=http://gpu7:8000")
@@ -72,8 +73,8 @@ def test_only_what_changes_a_runs_numbers_names_it() -> None:
 
 def test_a_run_is_given_the_share_of_memory_that_was_planned() -> None:
     config = make_config(*GPU)
-    specs = run_specs(config)
-    for run in make_plan(config).runs:
+    specs = resolve(config).specs
+    for run in plan_of(config).runs:
         arguments = vllm_arguments(specs[run.run_id], 1024)
         assert 0 < run.vllm_share == arguments["vllm_gpu_memory_utilization"]
         assert arguments["vllm_max_model_length"] == 1024
@@ -163,11 +164,13 @@ def test_noise_follows_the_step_and_counts_calls_within_it() -> None:
     ],
 )
 def test_what_vllm_lacks_here_is_named(overrides: tuple[str, ...], what: str) -> None:
-    assert any(what in missing for missing, _ in missing_for_vllm(make_config(*GPU, *overrides)))
+    config = make_config(*GPU, *overrides)
+    missing = missing_for_vllm(config, combinations(config))
+    assert any(what in part for part, _ in missing)
 
 
 def test_transformers_lacks_nothing_of_vllm() -> None:
-    assert missing_for_vllm(make_config()) == []
+    assert missing_for_vllm(make_config(), combinations(make_config())) == []
 
 
 @contextmanager

@@ -1,0 +1,24 @@
+"""The sweeps that `from` names."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.modes.directory import StoredSweep, stored_sweep
+
+
+def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
+    """The sweeps of `from`, or the one of `sweep_dir`, each with the name to show it by."""
+    if config.from_sweep is None:
+        sweep = stored_sweep(config)
+        return [(sweep.name, sweep)]
+    roots = [
+        Path(name) if (Path(name) / "plan.json").exists() else Path(config.sweeps_dir) / name
+        for name in config.from_sweep
+    ]
+    # Directories of one name are shown as they were given.
+    alike = len({root.name for root in roots}) < len(roots)
+    return [
+        (given if alike else root.name, stored_sweep(replace(config, sweep_dir=str(root))))
+        for given, root in zip(config.from_sweep, roots, strict=True)
+    ]

@@ -1,0 +1,85 @@
+"""A study: all that a composed config implies, worked out once and handed to every mode."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from isosweep import __version__
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.flops import rollout_flops
+from isosweep.difficulty.variants import ChosenVariant, choose_variants
+from isosweep.plan.calibration import calibrated
+from isosweep.plan.candidates import Candidates
+from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun
+from isosweep.plan.enumerate import enumerate_candidates
+from isosweep.plan.make import make_plan
+from isosweep.plan.spec import RunSpec, passes_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What a config comes to.
+
+    `config` has the efficiencies that were measured on its hardware, where any were; `variants`
+    are the combinations of `grid.axes`, each with its problems chosen; `candidates` has one entry
+    a variant; `specs` has what each run of the plan is trained with, by run id.
+    """
+
+    config: SweepConfig
+    variants: tuple[ChosenVariant, ...]
+    candidates: tuple[Candidates, ...]
+    plan: Plan
+    specs: Mapping[str, RunSpec]
+
+    def variant_of(self, run: PlannedRun) -> ChosenVariant:
+        """The variant that a run of the plan belongs to."""
+        return next(variant for variant in self.variants if variant.axes == run.axes)
+
+
+def resolve(config: SweepConfig) -> Study:
+    """Work out what a composed config implies: measured efficiencies, variants, problems, plan.
+
+    Raises SettingError for an axis that is no setting, problems that are not measured or too few,
+    and a grid of which nothing is feasible; RecordError for a calibration that cannot be read.
+    """
+    return resolve_stored(calibrated(config))
+
+
+def resolve_stored(config: SweepConfig) -> Study:
+    """`resolve` for the config of a stored sweep, which has its efficiencies already."""
+    variants = choose_variants(config)
+    candidates = enumerate_candidates(variants)
+    plan, specs = make_plan(config, candidates)
+    return Study(config=config, variants=variants, candidates=candidates, plan=plan, specs=specs)
+
+
+def plan_document(study: Study) -> dict[str, Any]:
+    """What `plan.json` holds; `isosweep/plan/schema.json` describes it."""
+    return {
+        "version": PLAN_VERSION,
+        "isosweep": __version__,
+        "plan_id": study.plan.plan_id,
+        "cost_models": [_cost_model(variant) for variant in study.variants],
+        **asdict(study.plan),
+    }
+
+
+def _cost_model(variant: ChosenVariant) -> dict[str, Any]:
+    """What one variant's costs were computed from; FLOPs are of one rollout of the smallest n."""
+    config = variant.config
+    prompt = config.task.planned_prompt_tokens
+    completion = config.task.planned_completion_tokens
+    arch, smallest = config.model.architecture, float(min(config.grid.num_generations))
+    passes = passes_of(arch, config.recipe, config.generation, smallest)
+    phases = rollout_flops(arch, prompt, completion, passes)
+    return {
+        "axes": variant.axes,
+        "model": config.model.name,
+        "architecture": asdict(config.model.architecture),
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "passes": asdict(passes),
+        "flops_per_rollout": {name: float(value) for name, value in asdict(phases).items()},
+        "hardware": asdict(config.hardware),
+        "generation": asdict(config.generation),
+    }
