@@ -29,7 +29,7 @@ from isosweep.files import append_line, read_json
 from isosweep.models.weights import content_identity
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from isosweep.tasks import heldout_problems, problem_pool, training_problems
+from isosweep.tasks import problem_pool
 from isosweep.tasks.stored import hold_problems
 from tests.conftest import SMALL, isosweep, make_config
 from tests.models.checkpoints import save_qwen2
@@ -209,12 +209,12 @@ def test_chosen_problems_are_part_of_a_runs_identity(tmp_path: Path) -> None:
 def test_difficulty_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
     write_measurement(config_in(tmp_path), SUCCESSES)
     axes = "grid.axes={task.difficulty:[easy,hard,null]}"
-    easy, hard, plain = (v.config.task for v in choose_variants(config_in(tmp_path, *SIZES, axes)))
-    assert easy.selection_sha256 != hard.selection_sha256
-    assert plain.selection_sha256 is None
-    assert {p.answer for p in training_problems(easy)}.isdisjoint(
-        p.answer for p in heldout_problems(hard)
-    )
+    variants = choose_variants(config_in(tmp_path, *SIZES, axes))
+    easy, hard, plain = (variant.config.task.selection_sha256 for variant in variants)
+    assert easy != hard
+    assert plain is None
+    training = {problem.answer for problem in variants[0].problems.training}
+    assert training.isdisjoint(problem.answer for problem in variants[1].problems.heldout)
 
 
 def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> None:

@@ -1,0 +1,191 @@
+"""What a config implies is worked out once, whatever the mode."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from isosweep.compute import Compute
+from isosweep.config.axes import combinations
+from isosweep.difficulty.variants import choose_variants
+from isosweep.errors import SettingError
+from isosweep.files import write_json
+from isosweep.launchers.queue import RunQueue
+from isosweep.modes.dispatch import prepare
+from isosweep.plan.calibration import calibrated
+from isosweep.plan.cells import Plan
+from isosweep.plan.enumerate import enumerate_candidates
+from isosweep.plan.make import make_plan
+from isosweep.plan.study import resolve
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
+from tests.conftest import SMALL, make_config
+
+ONCE = (calibrated, combinations, choose_variants, enumerate_candidates, make_plan)
+# A sweep in device-hours, so that a measured efficiency changes what is planned.
+SWEEP = (*SMALL, "budget_unit=device_hours", "budget=[0.001,0.002]", "grid.tolerance=0.3")
+EFFICIENCY = {
+    "training_utilization": 0.01,
+    "generation_utilization": 0.01,
+    # Of the two budgets the smaller one buys fewer steps than `grid.min_steps`.
+    "step_overhead_s": 0.5,
+    "token_overhead_s": 0.001,
+    "sweep": "another",
+}
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """How often each of ONCE is executed within the block, whoever calls it."""
+    names: dict[CodeType, str] = {function.__code__: function.__name__ for function in ONCE}
+    counts: Counter[str] = Counter()
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code in names:
+            counts[names[frame.f_code]] += 1
+
+    sys.setprofile(profile)
+    try:
+        yield counts
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Do what a mode does in `tmp_path`, but let no run start."""
+    monkeypatch.setattr(RunQueue, "follow", lambda self, on_poll: None)
+    monkeypatch.setattr(RunQueue, "step", lambda self: None)
+
+    def asked(mode: str, *overrides: str) -> int:
+        sweeps = f"sweeps_dir={tmp_path / 'sweeps'}"
+        config = make_config(f"mode={mode}", "tracking=none", sweeps, *SWEEP, *overrides)
+        return prepare(config)(Console(quiet=True))
+
+    return asked
+
+
+def calibrate_by_hand(sweeps: Path) -> None:
+    """A calibration of the default hardware, model and generation."""
+    config = make_config()
+    key = f"{config.hardware.name}, {config.model.name}, {config.generation.name}"
+    sweeps.mkdir()
+    write_json(sweeps / "calibration.json", {"version": 1, "entries": {key: EFFICIENCY}})
+
+
+def write_records(tmp_path: Path) -> None:
+    """Two records for every run of the sweep in `tmp_path`: enough to analyse and calibrate."""
+    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
+    plan: dict[str, Any] = json.loads(plan_file.read_text())
+    paths = SweepPaths(plan_file.parent, tmp_path / "sweeps" / "runs")
+    for run in plan["runs"]:
+        records = paths.run(run["run_id"]).records
+        records.parent.mkdir(parents=True, exist_ok=True)
+        append_attempt(records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+        for step in (0, run["num_steps"]):
+            spent = Compute(
+                rollouts=step * 8,
+                prompt_tokens=step * 50,
+                completion_tokens=step * 50,
+                training_flops=step * 1e7,
+                device_seconds=3600 * run["milestones"][-1] * step / run["num_steps"],
+                generations=step,
+            )
+            record = Record(
+                step=step,
+                compute=spent,
+                successes=(1, 2) * 16,
+                samples_per_problem=2,
+                completion_tokens=200,
+                unix_time=1.0,
+                seconds=0.1,
+            )
+            append_record(records, 1, record)
+
+
+@pytest.mark.parametrize(
+    "mode", ["plan", "run", "launch", "resume", "status", "cancel", "analyse", "recommend"]
+)
+def test_a_mode_resolves_its_config_once(
+    mode: str, ask: Callable[..., int], tmp_path: Path
+) -> None:
+    calibrate_by_hand(tmp_path / "sweeps")
+    ask("plan")
+    write_records(tmp_path)
+    with counted() as counts:
+        # The smaller budget is in no plan: asking without it names the same sweep.
+        assert ask(mode, "budget=0.002") == 0
+    expected = dict.fromkeys((function.__name__ for function in ONCE), 1)
+    if mode == "resume":
+        # The config that is asked, to find the sweep; and the one that the sweep was stored with.
+        expected = dict.fromkeys(expected, 2) | {"calibrated": 1}
+    assert counts == expected
+
+
+@pytest.mark.parametrize("mode", ["resume", "status", "analyse", "cancel", "compare"])
+def test_a_sweep_that_is_named_is_not_planned_again(
+    mode: str, ask: Callable[..., int], tmp_path: Path
+) -> None:
+    ask("plan", "grid.axes={recipe.num_iterations:[1,2]}")
+    write_records(tmp_path)
+    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
+    with counted() as counts:
+        assert ask(mode, f"sweep_dir={plan_file.parent}") == 0
+    once = {"combinations": 1, "choose_variants": 1, "enumerate_candidates": 1, "make_plan": 1}
+    assert counts == (once if mode == "resume" else {})
+
+
+def test_calibration_enumerates_once_more_than_it_resolves(
+    ask: Callable[..., int], tmp_path: Path
+) -> None:
+    ask("plan", "grid.seeds=[0,1]")
+    write_records(tmp_path)
+    with counted() as counts:
+        assert ask("calibrate", "grid.seeds=[0,1]") == 0
+    assert counts == {
+        "calibrated": 1,
+        "choose_variants": 1,
+        "make_plan": 1,
+        "combinations": 2,
+        "enumerate_candidates": 2,
+    }
+
+
+def test_simulation_resolves_its_config_once(ask: Callable[..., int]) -> None:
+    with counted() as counts:
+        assert ask("simulate", "simulation.sweeps=1", "simulation.worlds=[flat]") == 0
+    assert counts == dict.fromkeys((function.__name__ for function in ONCE), 1)
+
+
+@pytest.mark.parametrize("mode", ["status", "resume", "analyse", "cancel"])
+def test_a_calibrated_sweep_in_device_hours_is_found_again(
+    mode: str, ask: Callable[..., int], tmp_path: Path
+) -> None:
+    plain = plan_of_sweep(tmp_path)
+    calibrate_by_hand(tmp_path / "sweeps")
+    assert plan_of_sweep(tmp_path).plan_id != plain.plan_id
+    ask("plan")
+    assert ask(mode) == 0
+
+
+def plan_of_sweep(tmp_path: Path) -> Plan:
+    return resolve(make_config(f"sweeps_dir={tmp_path / 'sweeps'}", *SWEEP)).plan
+
+
+def test_a_stored_sweep_that_plans_otherwise_today_is_not_resumed(
+    ask: Callable[..., int], tmp_path: Path
+) -> None:
+    ask("plan")
+    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
+    document = json.loads(plan_file.read_text())
+    document["runs"] = document["runs"][1:]
+    write_json(plan_file, document)
+    with pytest.raises(SettingError, match="of which this version of isosweep would make"):
+        ask("resume", f"sweep_dir={plan_file.parent}")
