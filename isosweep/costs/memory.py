@@ -151,51 +151,83 @@ def fit_memory(
     fit, so training may take at most half of what the state leaves. A vLLM server has memory of
     its own.
     """
-    room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
-    state = state_bytes(arch, recipe, hardware).total
-    per_completion = training_bytes(arch, hardware, prompt=prompt, completion=completion)
-    cache = (prompt + completion) * kv_bytes_per_token(arch, hardware.dtype)
-    local = completions // hardware.devices_per_run
+    demand = _Demand(
+        room=hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve),
+        state=state_bytes(arch, recipe, hardware).total,
+        per_completion=training_bytes(arch, hardware, prompt=prompt, completion=completion),
+        cache=(prompt + completion) * kv_bytes_per_token(arch, hardware.dtype),
+        local=completions // hardware.devices_per_run,
+    )
     if generation.name == "transformers":
-        # The logits of one position for every rollout, in float32, and the sampler's copy.
-        generating = local * (cache + arch.vocab_size * 4.0 * 2)
-        limit = np.where(state + generating <= room, room - state, -1.0)
-        micro = _micro_batch(recipe, local, np.floor(limit / per_completion))
-        needed = state + np.maximum(generating, (recipe.micro_batch or 1) * per_completion)
-        return MemoryFit(
-            micro_batch=micro,
-            needed=needed,
-            peak=state + np.maximum(generating, micro * per_completion),
-            vllm_share=np.zeros(local.shape),
-            concurrency=local,
-        )
+        return _beside_transformers(demand, arch, recipe)
     if generation.mode == "server":
-        limit = np.full(local.shape, np.floor((room - state) / per_completion))
-        micro = _micro_batch(recipe, local, limit)
-        return MemoryFit(
-            micro_batch=micro,
-            needed=np.full(local.shape, state + (recipe.micro_batch or 1) * per_completion),
-            peak=state + micro.astype(np.float64) * per_completion,
-            vllm_share=np.zeros(local.shape),
-            concurrency=local,
-        )
+        return _beside_a_server(demand, recipe)
+    return _beside_vllm(demand, arch, recipe, hardware)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Demand:
+    """Bytes of a device: what there is, what the state takes, what a completion takes in training
+    and in the cache; and its completions, `local`: (batches,)."""
+
+    room: float
+    state: float
+    per_completion: float
+    cache: float
+    local: Counts
+
+
+def _beside_transformers(demand: _Demand, arch: Architecture, recipe: RecipeConfig) -> MemoryFit:
+    room, state, local = demand.room, demand.state, demand.local
+    # The logits of one position for every rollout, in float32, and the sampler's copy.
+    generating = local * (demand.cache + arch.vocab_size * 4.0 * 2)
+    limit = np.where(state + generating <= room, room - state, -1.0)
+    micro = _micro_batch(recipe, local, np.floor(limit / demand.per_completion))
+    least = (recipe.micro_batch or 1) * demand.per_completion
+    return MemoryFit(
+        micro_batch=micro,
+        needed=state + np.maximum(generating, least),
+        peak=state + np.maximum(generating, micro * demand.per_completion),
+        vllm_share=np.zeros(local.shape),
+        concurrency=local,
+    )
+
+
+def _beside_a_server(demand: _Demand, recipe: RecipeConfig) -> MemoryFit:
+    state, local = demand.state, demand.local
+    most = np.floor((demand.room - state) / demand.per_completion)
+    micro = _micro_batch(recipe, local, np.full(local.shape, most))
+    least = (recipe.micro_batch or 1) * demand.per_completion
+    return MemoryFit(
+        micro_batch=micro,
+        needed=np.full(local.shape, state + least),
+        peak=state + micro.astype(np.float64) * demand.per_completion,
+        vllm_share=np.zeros(local.shape),
+        concurrency=local,
+    )
+
+
+def _beside_vllm(
+    demand: _Demand, arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig
+) -> MemoryFit:
+    state, local, cache = demand.state, demand.local, demand.cache
+    per_completion, memory = demand.per_completion, hardware.memory_gb * 1e9
     least = arch.parameters * _SIZE[hardware.dtype] + _VLLM_WORKSPACE + cache
-    left = room - state
+    left = demand.room - state
     most = left - least
     if recipe.micro_batch is None:
         most = min(most, max(left / 2, per_completion))
     micro = _micro_batch(recipe, local, np.full(local.shape, np.floor(most / per_completion)))
-    needed = np.full(local.shape, state + least + (recipe.micro_batch or 1) * per_completion)
-    share = left - micro * per_completion
     fits = micro > 0
     useful = least + (local - 1) * cache
-    share = np.minimum(np.minimum(share, useful), _MAX_VLLM_SHARE * hardware.memory_gb * 1e9)
+    share = np.minimum(np.minimum(left - micro * per_completion, useful), _MAX_VLLM_SHARE * memory)
     concurrency = np.minimum(local, 1 + np.floor((share - least) / cache).astype(np.int64))
     # Rounded down to whole per cents, as it is shown and passed on.
-    fraction = np.floor(100 * share / (hardware.memory_gb * 1e9)) / 100
+    fraction = np.floor(100 * share / memory) / 100
+    smallest = state + least + (recipe.micro_batch or 1) * per_completion
     return MemoryFit(
         micro_batch=np.where(fits, micro, 0),
-        needed=needed,
+        needed=np.full(local.shape, smallest),
         peak=state + micro * per_completion + share,
         vllm_share=np.where(fits, fraction, 0.0),
         concurrency=np.where(fits, concurrency, 0),

@@ -14,8 +14,8 @@ def bucket_rewards(
     rates: Sequence[float | None], successes: Sequence[int], samples: int
 ) -> dict[str, float]:
     """avg@k of each difficulty that has problems: `rates`, `successes`: (problems,)."""
-    found: dict[str, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
     for rate, count in zip(rates, successes, strict=True):
         for name in buckets_of(rate) if rate is not None else ():
-            found.setdefault(name, []).append(count)
-    return {name: sum(counts) / (len(counts) * samples) for name, counts in found.items()}
+            by_name.setdefault(name, []).append(count)
+    return {name: sum(counts) / (len(counts) * samples) for name, counts in by_name.items()}

@@ -22,7 +22,7 @@ def weights(model: ModelConfig) -> str:
 
 
 def content_identity(model: ModelConfig) -> list[str]:
-    """What tells this model from any other, without reading all of it.
+    """What distinguishes this model from any other, without reading all of it.
 
     Of a directory: the sha256 of configuration and tokenizer, and of each weights file its size,
     header and `_SAMPLES` pieces: weights that were trained further differ in every piece.
@@ -72,16 +72,16 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
 def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
     config = directory / "config.json"
     try:
-        found = architecture_from_config(json.loads(config.read_text()))
+        stored = architecture_from_config(json.loads(config.read_text()))
     except (OSError, ValueError) as error:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
     remedy = "save model and tokenizer there again with save_pretrained, or copy them anew"
-    problems = [(part, remedy) for part in broken_parts(directory, found)]
+    problems = [(part, remedy) for part in broken_parts(directory, stored)]
     planned = model.architecture
     for field in fields(planned):
-        there, here = getattr(found, field.name), getattr(planned, field.name)
-        if there != here:
-            numbers = f"{field.name} is {there} there, {here} here"
+        own, wanted = getattr(stored, field.name), getattr(planned, field.name)
+        if own != wanted:
+            numbers = f"{field.name} is {own} in the file, {wanted} in the plan"
             what = f"agreement of {config} with the plan: {numbers}"
-            problems.append((what, f"set model.architecture.{field.name}={there}"))
+            problems.append((what, f"set model.architecture.{field.name}={own}"))
     return problems

@@ -29,7 +29,7 @@ def prepare(config: SweepConfig) -> Action:
     """What `config.mode` says, ready to be done.
 
     Raises the IsosweepError of anything that a plan or this machine lacks; what only a stored
-    sweep can tell is raised when it is done, for an earlier job of a multirun may make that sweep.
+    sweep can show is raised when it is done, for an earlier job of a multirun may make that sweep.
     """
     match config.mode:
         case "plan":

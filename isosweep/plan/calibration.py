@@ -127,7 +127,7 @@ def median_error(efficiency: Efficiency, steps: Sequence[StepTime]) -> float:
 
 
 def calibrate(config: SweepConfig, plan: Plan, paths: SweepPaths) -> str:
-    """Fit the sweep's step times and store the result; returns what to tell the user.
+    """Fit the sweep's step times and store the result; returns a report for the user.
 
     Raises RecordError when fewer than four runs have trained.
     """

@@ -201,7 +201,7 @@ def broken_rules(table: Candidates) -> Ints:
 
 
 def rules_broken_by(bits: int) -> tuple[Rule, ...]:
-    """The rules that a candidate's bits stand for, in the order of RULES."""
+    """The rules that a candidate's bits name, in the order of RULES."""
     return tuple(rule for bit, rule in enumerate(RULES) if bits >> bit & 1)
 
 

@@ -81,12 +81,12 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 def complete_checkpoints(directory: Path) -> dict[int, Path]:
     """Step of every complete checkpoint in one attempt's directory, and where it lies."""
-    found = {}
+    checkpoints = {}
     for path in directory.glob("checkpoint-*"):
         match = _CHECKPOINT.fullmatch(path.name)
         if match and (path / CHECKPOINT_PROGRESS).exists():
-            found[int(match[1])] = path
-    return found
+            checkpoints[int(match[1])] = path
+    return checkpoints
 
 
 @dataclass(frozen=True)

@@ -45,14 +45,14 @@ def scores(
     """What the user's function says; SettingError unless it is a number in [0, 1] for each."""
     config = _custom(task)
     _, score = _load(config)
-    found = list(score(problems, completions))
-    if len(found) != len(completions):
-        raise _wrong(config, f"its score returned {len(found)} numbers for {len(completions)}")
-    for value in found:
+    returned = list(score(problems, completions))
+    if len(returned) != len(completions):
+        raise _wrong(config, f"its score returned {len(returned)} numbers for {len(completions)}")
+    for value in returned:
         number = float(value) if isinstance(value, int | float) else math.nan
         if not 0 <= number <= 1:
             raise _wrong(config, f"its score returned {value!r}, which is no number in [0, 1]")
-    return [float(value) for value in found]
+    return [float(value) for value in returned]
 
 
 def _custom(task: TaskConfig) -> CustomConfig:
@@ -82,8 +82,8 @@ def _function(config: CustomConfig) -> Callable[..., Any]:
         defined = [key for key, value in vars(module).items() if callable(value)]
         own = [key for key in defined if not key.startswith("_")]
         raise _wrong(config, f"{module_name} has no function {name}; it has {', '.join(own)}")
-    found: Callable[..., Any] = function
-    return found
+    checked: Callable[..., Any] = function
+    return checked
 
 
 def _call(

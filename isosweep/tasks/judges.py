@@ -30,14 +30,14 @@ def _gold(answer: str) -> list[Any]:
     from math_verify import parse
 
     marked = "$" in answer or "\\boxed" in answer or "\\[" in answer or "\\(" in answer
-    found = [] if marked else parse(f"${answer}$", parsing_timeout=_TIMEOUT_S)
-    return list(found or parse(answer, parsing_timeout=_TIMEOUT_S))
+    parts = [] if marked else parse(f"${answer}$", parsing_timeout=_TIMEOUT_S)
+    return list(parts or parse(answer, parsing_timeout=_TIMEOUT_S))
 
 
 def parse_answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Whether the reference answer can be read: more of it than its text was found."""
-    found = _gold(request["answer"])
-    return {"readable": any(not isinstance(part, str) for part in found)}
+    """Whether the reference answer can be read: more of it than its text was parsed."""
+    parts = _gold(request["answer"])
+    return {"readable": any(not isinstance(part, str) for part in parts)}
 
 
 def score_math(request: dict[str, Any]) -> dict[str, Any]:
@@ -46,8 +46,8 @@ def score_math(request: dict[str, Any]) -> dict[str, Any]:
 
     # Priority 0: a boxed expression goes before any other.
     kinds = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
-    found = parse(request["completion"], extraction_config=kinds, parsing_timeout=_TIMEOUT_S)
-    return {"score": float(verify(_gold(request["answer"]), found, timeout_seconds=_TIMEOUT_S))}
+    answer = parse(request["completion"], extraction_config=kinds, parsing_timeout=_TIMEOUT_S)
+    return {"score": float(verify(_gold(request["answer"]), answer, timeout_seconds=_TIMEOUT_S))}
 
 
 @lru_cache(maxsize=4)
@@ -109,7 +109,7 @@ _JUDGES = {
 
 
 def main() -> None:
-    # math-verify tells every timeout, with the completion.
+    # math-verify logs every timeout, with the completion.
     logging.disable(logging.WARNING)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     # Whatever a verifier prints must not come between the answers.

@@ -38,10 +38,10 @@ def pool(task: TaskConfig, config: MathConfig, wanted: int) -> Pool:
     chosen, unreadable = _readable(shuffled(problems, task.data_seed), wanted)
     if unreadable and not config.skip_unparseable:
         bad = sorted(rows[problem.problem_id] for problem in unreadable)
-        told = ", ".join(map(str, bad[:_NAMED_ROWS])) + (", ..." if len(bad) > _NAMED_ROWS else "")
+        rows = ", ".join(map(str, bad[:_NAMED_ROWS])) + (", ..." if len(bad) > _NAMED_ROWS else "")
         example = next(p for p in unreadable if rows[p.problem_id] == bad[0]).answer
         rule = (
-            f"math-verify cannot read {len(bad)} of {len(chosen) + len(bad)} answers: rows {told} "
+            f"math-verify cannot read {len(bad)} of {len(chosen) + len(bad)} answers: rows {rows} "
             f"of {_source(config)}; row {bad[0]} has {example!r}"
         )
         nearest = "task.math.skip_unparseable=true, which leaves them out"
@@ -118,15 +118,15 @@ def _text(config: MathConfig, number: int, row: dict[str, Any], kind: str, colum
         text = str(value)
         if normalised(text):
             return text
-    rule = f"row {number} of {_source(config)} holds {value!r} there, which is no text"
-    nearest = f"task.math.{kind}=COLUMN that holds text, or a file without that row"
+    rule = f"row {number} of {_source(config)} has {value!r} in that column, which is no text"
+    nearest = f"task.math.{kind}=COLUMN of text, or a file without that row"
     raise SettingError(f"task.math.{kind}", column, rule, nearest)
 
 
 def _number(value: Any) -> float | None:
     """The first number in `value` ("Level 5": 5), if it has any."""
-    found = re.search(r"-?\d+(?:\.\d+)?", str(value))
-    return float(found[0]) if found else None
+    number = re.search(r"-?\d+(?:\.\d+)?", str(value))
+    return float(number[0]) if number else None
 
 
 def _source(config: MathConfig) -> str:

@@ -25,7 +25,7 @@ from isosweep.tasks.problem import (
 _SEED_STRIDE = 2**20
 # Numbers of numpy's generators, which some use, are below this.
 _SEEDS = 2**32
-# What generators are told of the number of entries, which some look at. All but a few
+# What generators are given as the number of entries, which some look at. All but a few
 # give more.
 _SIZE = 2**14
 # A generator that repeats itself more often has too few problems for what is asked.
@@ -48,8 +48,8 @@ def pool(task: TaskConfig, config: ReasoningGymConfig, wanted: int) -> Pool:
                 most = 0
                 break
             if entry is None or "question" not in entry:
-                told = f"took over {_DRAW_LIMIT_S:.0f} s" if entry is None else entry["error"]
-                raise _refused(config, f"entry {i} could not be made: {told}")
+                why = f"took over {_DRAW_LIMIT_S:.0f} s" if entry is None else entry["error"]
+                raise _refused(config, f"entry {i} could not be made: {why}")
             problem = _problem(task, config, i, entry)
             if distinct.take(problem):
                 problems.append(problem)
@@ -70,8 +70,8 @@ def scores(
         {**request, "index": json.loads(problem.metadata)["index"], "completion": completion}
         for problem, completion in zip(problems, completions, strict=True)
     ]
-    found = [answer["score"] if answer is not None else 0.0 for answer in ask_all(requests)]
-    return [min(1.0, max(0.0, score)) if math.isfinite(score) else 0.0 for score in found]
+    given = [answer["score"] if answer is not None else 0.0 for answer in ask_all(requests)]
+    return [min(1.0, max(0.0, score)) if math.isfinite(score) else 0.0 for score in given]
 
 
 def _request(task: TaskConfig, config: ReasoningGymConfig, judge: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ def require_unchanged(config: MathConfig) -> None:
     """Raise SettingError if the file is not the one that `data_sha256` was taken of."""
     if config.path is None or config.data_sha256 is None:
         return
-    found = file_sha256(config.path)
-    if found != config.data_sha256:
+    now = file_sha256(config.path)
+    if now != config.data_sha256:
         rule = (
-            f"has changed: its sha256 is {found[:12]}..., and what was planned is "
+            f"has changed: its sha256 is {now[:12]}..., and what was planned is "
             f"{config.data_sha256[:12]}..."
         )
         nearest = "put the old file back, or plan anew with mode=plan and another sweep_dir"
@@ -68,7 +68,7 @@ def _dataset(config: MathConfig) -> Iterator[dict[str, Any]]:
     import datasets
 
     try:
-        found = datasets.load_dataset(
+        rows = datasets.load_dataset(
             config.dataset, config.subset, split=config.split, revision=config.revision
         )
     # The library raises its own kinds of error and others' (HTTP, file system, values).
@@ -80,4 +80,4 @@ def _dataset(config: MathConfig) -> Iterator[dict[str, Any]]:
             "task.math.path=FILE.jsonl task.math.dataset=null"
         )
         raise SettingError("task.math.dataset", config.dataset, rule, nearest) from None
-    yield from found
+    yield from rows
