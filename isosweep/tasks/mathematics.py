@@ -38,10 +38,12 @@ def pool(task: TaskConfig, config: MathConfig, wanted: int) -> Pool:
     chosen, unreadable = _readable(shuffled(problems, task.data_seed), wanted)
     if unreadable and not config.skip_unparseable:
         bad = sorted(rows[problem.problem_id] for problem in unreadable)
-        rows = ", ".join(map(str, bad[:_NAMED_ROWS])) + (", ..." if len(bad) > _NAMED_ROWS else "")
+        listed = ", ".join(map(str, bad[:_NAMED_ROWS])) + (
+            ", ..." if len(bad) > _NAMED_ROWS else ""
+        )
         example = next(p for p in unreadable if rows[p.problem_id] == bad[0]).answer
         rule = (
-            f"math-verify cannot read {len(bad)} of {len(chosen) + len(bad)} answers: rows {rows} "
+            f"math-verify cannot read {len(bad)} of {len(chosen) + len(bad)} answers: rows {listed} "
             f"of {_source(config)}; row {bad[0]} has {example!r}"
         )
         nearest = "task.math.skip_unparseable=true, which leaves them out"
