@@ -43,8 +43,8 @@ def pool(task: TaskConfig, config: MathConfig, wanted: int) -> Pool:
         )
         example = next(p for p in unreadable if rows[p.problem_id] == bad[0]).answer
         rule = (
-            f"math-verify cannot read {len(bad)} of {len(chosen) + len(bad)} answers: rows {listed} "
-            f"of {_source(config)}; row {bad[0]} has {example!r}"
+            f"math-verify cannot read {len(bad)} of {len(chosen) + len(bad)} answers: rows "
+            f"{listed} of {_source(config)}; row {bad[0]} has {example!r}"
         )
         nearest = "task.math.skip_unparseable=true, which leaves them out"
         raise SettingError("task.math.answer_column", config.answer_column, rule, nearest)

@@ -82,9 +82,9 @@ def test_ids_and_levels_come_from_their_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "more", "setting", "message"),
     [
-        ({"problem": "?", "answer": ""}, (), "task.math.answer_column", "row 17 .* holds ''"),
+        ({"problem": "?", "answer": ""}, (), "task.math.answer_column", "row 17 .* has ''"),
         ({"problem": "?", "answer": "()"}, (), "task.math.answer_column", "1 of 17 .* rows 17 "),
-        ({"problem": None, "answer": "1"}, (), "task.math.problem_column", "row 17 .* holds None"),
+        ({"problem": None, "answer": "1"}, (), "task.math.problem_column", "row 17 .* has None"),
         ({"problem": "?"}, (), "task.math.answer_column", "row 17 of .* has only problem"),
         ({}, ("task.math.answer_after=x",), "task.math.answer_after", "row 1 of"),
         (
