@@ -11,9 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from isosweep.config.architecture import architecture_from_config
-from isosweep.config.build import from_mapping
 from isosweep.config.data_files import find_data
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 
 
@@ -35,7 +34,7 @@ def from_hydra(composed: DictConfig) -> SweepConfig:
         model["name"] = model["name"] or Path(model["path"]).absolute().name
         model["source"] = model["source"] or str(model["path"])
     find_data(plain["task"])
-    return from_mapping(plain)
+    return sweep_config(plain)
 
 
 def _architecture_at(directory: Path) -> Any:

@@ -3,8 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from isosweep.config.build import from_mapping
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 from isosweep.files import read_json, write_json, write_text
 from isosweep.plan.cells import Plan, plan_from_document
@@ -36,7 +35,7 @@ def stored_sweep(config: SweepConfig) -> tuple[SweepConfig, Plan, SweepPaths]:
     paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
     # The plan first: of a sweep made by another version, its format is the thing to tell.
     plan = plan_from_document(document)
-    return from_mapping(stored), plan, paths
+    return sweep_config(stored), plan, paths
 
 
 def store_plan(plan: Plan, config: SweepConfig, paths: SweepPaths) -> None:
