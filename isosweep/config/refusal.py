@@ -62,7 +62,7 @@ def _explained(kind: type, error: ErrorDetails, setting: str) -> tuple[Any, str,
         return value, rule, f"{setting}={closest(str(value), choices)}"
     refused = error.get("ctx", {}).get("error")
     if isinstance(refused, RefusedError):
-        return refused.value, refused.rule, f"{setting}={refused.nearest}"
+        return value, refused.rule, f"{setting}={refused.nearest}"
     own = [mark for mark in marks if isinstance(mark, Says)]
     if own:
         return value, own[-1].rule, f"{setting}={own[-1].nearest}"

@@ -31,11 +31,10 @@ def settings(group: str) -> Callable[[type[T]], type[T]]:
         plain.__get_pydantic_core_schema__ = classmethod(_accept_mappings)  # type: ignore[attr-defined]
         made: Any = dataclass(plain, frozen=True, kw_only=True, config=_CONFIG)
 
-        def __init__(self: Any, /, *values: Any, **named: Any) -> None:  # noqa: N807
+        def __init__(self: Any, /, **values: Any) -> None:  # noqa: N807
             try:
-                made.__pydantic_validator__.validate_python(
-                    ArgsKwargs(values, named), self_instance=self
-                )
+                given = ArgsKwargs((), values)
+                made.__pydantic_validator__.validate_python(given, self_instance=self)
             except ValidationError as error:
                 raise setting_error(made, group, error) from None
 

@@ -52,7 +52,7 @@ class ReasoningGymConfig:
 
 def _data_file(path: str) -> str:
     if not path.endswith((".jsonl", ".parquet")):
-        raise RefusedError("must be a .jsonl or .parquet file", "FILE.jsonl", path)
+        raise RefusedError("must be a .jsonl or .parquet file", "FILE.jsonl")
     return path
 
 
@@ -99,7 +99,7 @@ def _function(name: str) -> str:
     module, _, function = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), function]):
         nearest = "my_package.my_tasks:my_function"
-        raise RefusedError("must read package.module:function", nearest, name)
+        raise RefusedError("must read package.module:function", nearest)
     return name
 
 

@@ -25,13 +25,12 @@ class Says:
 
 
 class RefusedError(ValueError):
-    """A value that a validator of one field refuses; the setting's name is added to it."""
+    """A value that a validator of one field refuses; setting and value are added to it."""
 
-    def __init__(self, rule: str, nearest: str, value: Any) -> None:
+    def __init__(self, rule: str, nearest: str) -> None:
         super().__init__(rule)
         self.rule = rule
         self.nearest = nearest
-        self.value = value
 
 
 def _whole(value: Any) -> Any:
@@ -45,7 +44,7 @@ def _listed(value: Any) -> Any:
 def _distinct(values: list[Any]) -> list[Any]:
     unique = sorted(set(values))
     if len(unique) < len(values):
-        raise RefusedError("lists a value twice", str(unique), values)
+        raise RefusedError("lists a value twice", str(unique))
     return values
 
 
