@@ -32,7 +32,7 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
     axes = config.grid.axes
     if not axes:
         return (Variant(axes={}, config=config),)
-    found = []
+    variants = []
     choices = [value if isinstance(value, list) else [value] for value in axes.values()]
     for combination in itertools.product(*choices):
         chosen = dict(zip(axes, combination, strict=True))
@@ -42,8 +42,8 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
             _set(plain, setting, chosen[setting])
         if "task.math.path" in chosen:
             find_data(plain["task"])
-        found.append(Variant(axes=chosen, config=sweep_config(plain)))
-    return tuple(found)
+        variants.append(Variant(axes=chosen, config=sweep_config(plain)))
+    return tuple(variants)
 
 
 def _set(plain: dict[str, Any], setting: str, value: Any) -> None:

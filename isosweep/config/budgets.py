@@ -22,7 +22,7 @@ def parse_budgets(value: Any) -> tuple[float, ...]:
     values = list(value) if isinstance(value, list | tuple) else [value]
     example = "budget=1e11, budget=[1e11,2e11] or budget=logspace:1e10:1e11:3"
     if not values:
-        raise SettingError("budget", value, "must hold at least one number", example)
+        raise SettingError("budget", value, "must list at least one number", example)
     budgets = []
     for item in values:
         number = _number(item)

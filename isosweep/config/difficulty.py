@@ -29,7 +29,7 @@ DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625), "extremely_hard": (0.
 
 
 def parse_difficulty(setting: str, value: Any) -> tuple[float, float]:
-    """The range of success rates that a name or [low, high] stands for; SettingError if none."""
+    """The range of success rates that a name or [low, high] means; SettingError if none."""
     if isinstance(value, str) and value in DIFFICULTIES:
         return DIFFICULTIES[value]
     if isinstance(value, list | tuple) and len(value) == 2:

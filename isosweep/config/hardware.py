@@ -58,7 +58,7 @@ class HardwareConfig:
     ] = 0.1
     """Share of memory left free."""
     calibrated: bool = True
-    """Use measured efficiencies where there are any."""
+    """Use measured efficiencies where `mode=calibrate` has stored some."""
     calibrated_from: str | None = None
     """The sweep that the efficiencies were measured in, filled in where they are used."""
 

@@ -19,7 +19,7 @@ from isosweep.errors import SettingError
 def from_hydra(composed: DictConfig) -> SweepConfig:
     """The validated config of a composed Hydra config.
 
-    With `model.path`, the architecture is read from the config.json there. Raises SettingError
+    With `model.path`, the architecture is read from its config.json. Raises SettingError
     for an unknown key, a missing one, a value of the wrong type, or a broken rule.
     """
     try:
@@ -43,7 +43,7 @@ def _architecture_at(directory: Path) -> Any:
     try:
         return architecture_from_config(json.loads(file.read_text()))
     except OSError as error:
-        rule = f"must hold a readable config.json ({error.strerror})"
+        rule = f"must contain a readable config.json ({error.strerror})"
         raise SettingError("model.path", directory, rule, nearest) from None
     except ValueError as error:
         rule = f"{file} describes no architecture that can be planned: {error}"

@@ -1,6 +1,6 @@
 """The decorator of every group of settings: a frozen dataclass whose values are validated.
 
-Types, choices, bounds and defaults stand on the fields; `__post_init__` checks only what several
+Types, choices, bounds and defaults are on the fields; `__post_init__` checks only what several
 fields must be together, and raises SettingError itself.
 """
 

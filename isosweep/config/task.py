@@ -61,16 +61,16 @@ class MathConfig:
     """Rows of a Hugging Face dataset or of a file; the `*_column` settings name what a row has."""
 
     dataset: str | None = None
-    """Name of a Hugging Face dataset; null where there is a `path`."""
+    """Name of a Hugging Face dataset; null with a `path`."""
     subset: str | None = None
     """Configuration of the dataset."""
     split: str = "train"
     """Split of the dataset."""
     revision: str | None = None
     """Revision of the dataset; null: the newest."""
-    # What a file holds counts (`data_sha256`), not where it lies.
+    # A file's content counts (`data_sha256`), not where it lies.
     path: Annotated[Annotated[str, AfterValidator(_data_file)] | None, OUTSIDE] = None
-    """JSON lines or Parquet file; null where there is a `dataset`."""
+    """JSON lines or Parquet file; null with a `dataset`."""
     data_sha256: str | None = None
     """Hash of the file, filled in when the settings are read."""
     problem_column: str = "problem"

@@ -1,6 +1,6 @@
 """Types of values that settings share: what is accepted, the bounds, and how a refusal reads.
 
-Besides these, a plain `str`, `bool`, `float`, `Literal` or group stands for itself: text is no
+Besides these, a plain `str`, `bool`, `float`, `Literal` or group is checked as it is: text is no
 number, true is no number, and a whole number is taken for a `float`.
 """
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Says:
-    """How a refusal reads where a bound of the type that it stands beside is broken.
+    """How a refusal reads where a bound of the type that it is given with is broken.
 
     `nearest` is a value that works, as it is typed. Of several the last counts.
     """

@@ -150,11 +150,11 @@ class Plan:
     @property
     def axes(self) -> list[dict[str, Any]]:
         """Every combination of values of `grid.axes` among the candidates; one, empty, without."""
-        found: list[dict[str, Any]] = []
+        combinations: list[dict[str, Any]] = []
         for axes in [c.axes for c in self.cells] + [r.axes for r in self.rejected]:
-            if axes not in found:
-                found.append(axes)
-        return found
+            if axes not in combinations:
+                combinations.append(axes)
+        return combinations
 
     def of_axes(self, axes: dict[str, Any]) -> "Plan":
         """The part of the plan with these values of `grid.axes`."""

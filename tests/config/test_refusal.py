@@ -57,6 +57,7 @@ def message_of(setting: str, value: Any) -> str:
             1,
             "hardware.calibrated=1: must be true or false | hardware.calibrated=true",
         ),
+        ("grid.axes", {1: [2]}, "grid.axes=1: must have names that are text | grid.axes={'1':...}"),
         ("recipe", 3, "recipe=3: must be a group of settings | recipe={}"),
         ("grid.axes", 3, "grid.axes=3: must be a group of settings | grid.axes={}"),
         ("recipe.beta", float("inf"), "must be a finite number, 0 or more | recipe.beta=0"),
@@ -110,7 +111,7 @@ def test_a_replaced_value_is_checked_under_its_full_name() -> None:
         read(GridConfig, {})
 
 
-def test_a_misspelt_name_is_told_before_the_name_it_leaves_missing() -> None:
+def test_a_misspelt_name_comes_before_the_name_it_leaves_missing() -> None:
     plain: Any = asdict(CONFIG)
     plain["grid"]["tolerence"] = plain["grid"].pop("tolerance")
     plain["model"]["architecture"]["hidden_size"] = 0
