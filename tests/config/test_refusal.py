@@ -123,6 +123,44 @@ def test_a_misspelt_name_comes_before_the_name_it_leaves_missing() -> None:
         sweep_config(plain)
 
 
+POSITIVE = {
+    "recipe": "learning_rate reference_completions temperature top_p max_grad_norm micro_batch "
+    "max_micro_batch num_iterations lora_rank max_draws importance_sampling_cap retire_at "
+    "overlong_share",
+    "grid": "min_steps max_steps max_completions_per_step max_epochs tolerance",
+    "hardware": "peak_flops memory_gb memory_bandwidth interconnect_bandwidth devices_per_run "
+    "training_utilization generation_utilization",
+    "evaluation": "samples_per_problem records_per_decade batch_size temperature",
+    "difficulty": "samples_per_problem max_problems batch_size temperature",
+    "task": "num_train_problems num_eval_problems prompt_tokens completion_tokens "
+    "max_completion_tokens success_at",
+    "launcher": "max_parallel stop_grace_s",
+    "tracking": "interval_s max_points",
+    "analysis": "margin",
+    "simulation": "sweeps midpoint",
+}
+NOT_NEGATIVE = {
+    "recipe": "beta entropy_coef warmup_steps weight_decay rollout_lag",
+    "hardware": "step_overhead_s token_overhead_s memory_reserve",
+    "launcher": "max_retries",
+    "simulation": "seed",
+}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [(f"{group}.{name}", 0) for group, names in POSITIVE.items() for name in names.split()]
+    + [(f"{group}.{name}", -1) for group, names in NOT_NEGATIVE.items() for name in names.split()],
+)
+def test_bounds_are_kept(setting: str, value: int) -> None:
+    group, name = setting.split(".")
+    settings = getattr(CONFIG, group)
+    with pytest.raises(SettingError, match=rf"^{group}\.{name}={value}: .*works: {group}\.{name}="):
+        replace(settings, **{name: value})
+    with pytest.raises(SettingError, match=rf"^{group}\.{name}=nan: "):
+        replace(settings, **{name: float("nan")})
+
+
 def test_settings_are_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         CONFIG.grid.tolerance = 0.1  # type: ignore[misc]
