@@ -14,7 +14,7 @@ from isosweep.analysis.curves import (
     on_axis,
     read_cell,
 )
-from isosweep.compute import BUDGET_UNITS, BudgetUnit
+from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
@@ -75,12 +75,11 @@ def load_view(
     paths: SweepPaths, config: AnalysisConfig, axes: dict[str, Any] | None = None
 ) -> SweepData:
     """The sweep as `config` asks to see it."""
-    axis = config.compute_axis
     return load_sweep(
         paths,
         axes,
         config.metric,
-        compute_axis=None if axis is None else BUDGET_UNITS[BUDGET_UNITS.index(axis)],
+        compute_axis=config.compute_axis,
         difficulty=config.difficulty,
     )
 

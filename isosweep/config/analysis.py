@@ -1,47 +1,46 @@
 """What is asked of the records."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from isosweep.compute import BUDGET_UNITS
+from annotated_types import Gt, Lt
+from pydantic import BeforeValidator
+
+from isosweep.compute import BudgetUnit
 from isosweep.config.difficulty import parse_difficulty
-from isosweep.config.rules import one_of, positive, require
+from isosweep.config.settings import settings
+from isosweep.config.values import Positive, Says
+
+Metric = Literal["avg", "best", "worst"]
+Method = Literal["isosweep", "playbook"]
 
 
-@dataclass(frozen=True, kw_only=True)
+def _range(value: Any) -> tuple[float, float] | None:
+    return None if value is None else parse_difficulty("analysis.difficulty", value)
+
+
+@settings("analysis")
 class AnalysisConfig:
-    """`confidence` of all intervals; `margin`: reward difference too small to matter.
-
-    `metric`: what a problem's k samples score, `avg` (their mean, avg@k), `best` (1 if any is
-    right, best@k: coverage) or `worst` (1 if all are, worst@k: sharpness). `method`: `isosweep`
-    (a reward surface over compute, n and B, and competing laws) or `playbook` (the IsoCompute
-    Playbook's own, arXiv 2603.12151). `extrapolate`: let `mode=recommend` go further beyond the
-    largest budget than forecasts have been checked. `compute_axis`: the unit of compute to analyse
-    by; null is the budgets' own. `difficulty`: only held-out problems whose success rate before
-    training lies in this range: a name of `DIFFICULTIES`, [low, high], or null for all.
-    """
+    """Which view of the records is analysed, and what counts as a difference."""
 
     name: str
-    confidence: float = 0.9
-    margin: float = 0.02
-    metric: str = "avg"
-    method: str = "isosweep"
+    """Name of this choice of settings."""
+    confidence: Annotated[float, Gt(0.5), Lt(1), Says("must lie between 0.5 and 1", "0.9")] = 0.9
+    """Probability that every interval is meant to cover, a fraction."""
+    margin: Positive = 0.02
+    """Reward difference too small to matter, in units of `metric`."""
+    metric: Metric = "avg"
+    """What a problem's k samples score: `avg` their mean (avg@k), `best` 1 if any is right (best@k,
+    coverage), `worst` 1 if all are (worst@k, sharpness)."""
+    method: Method = "isosweep"
+    """`isosweep`: a reward surface over compute, n and B, and competing laws; `playbook`: the
+    IsoCompute Playbook's own (arXiv 2603.12151)."""
     extrapolate: bool = False
-    compute_axis: str | None = None
-    difficulty: Any = None
-
-    def __post_init__(self) -> None:
-        if self.compute_axis is not None:
-            one_of("analysis.compute_axis", self.compute_axis, BUDGET_UNITS)
-        if self.difficulty is not None:
-            found = parse_difficulty("analysis.difficulty", self.difficulty)
-            object.__setattr__(self, "difficulty", found)
-        one_of("analysis.metric", self.metric, ("avg", "best", "worst"))
-        one_of("analysis.method", self.method, ("isosweep", "playbook"))
-        rule = "must lie between 0.5 and 1"
-        holds = 0.5 < self.confidence < 1
-        require(holds, "analysis.confidence", self.confidence, rule, "analysis.confidence=0.9")
-        positive("analysis", self, "margin")
+    """Let `mode=recommend` go further beyond the largest budget than forecasts were checked."""
+    compute_axis: BudgetUnit | None = None
+    """Unit of compute to analyse by; null: the budgets' own."""
+    difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
+    """Only held-out problems whose success rate before training lies in this range: a name of
+    `DIFFICULTIES`, [low, high], or null for all."""
 
     def view(self, axes: dict[str, Any]) -> str:
         """Name of this view of one variant's records; empty for the plain one."""

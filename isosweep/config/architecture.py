@@ -1,36 +1,67 @@
 """Transformer architectures: the numbers that parameters, FLOPs, memory and time follow from."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from isosweep.config.settings import settings
+from isosweep.config.values import NonNegativeInt, PositiveInt
+from isosweep.errors import SettingError
 
-@dataclass(frozen=True, kw_only=True)
+
+@settings("model.architecture")
 class Architecture:
-    """A decoder-only transformer with gated MLP and RMS norms: Qwen2, Qwen3, Llama, Mistral.
+    """A decoder-only transformer with gated MLP and RMS norms: Qwen2, Qwen3, Llama, Mistral."""
 
-    `num_experts` > 0 makes it a mixture of experts: all layers but `num_dense_layers` of them
-    send each token to `num_experts_per_token` experts of `expert_intermediate_size`.
-    `num_sliding_layers` layers attend to the last `sliding_window` tokens only. `qkv_bias` and
-    `qk_norm` change parameter counts alone.
-    """
-
-    hidden_size: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    intermediate_size: int
-    vocab_size: int
+    hidden_size: PositiveInt
+    """Width of the residual stream."""
+    num_layers: PositiveInt
+    """Transformer layers."""
+    num_heads: PositiveInt
+    """Attention heads of a layer."""
+    num_kv_heads: PositiveInt
+    """Key and value heads of a layer; they divide `num_heads`."""
+    head_dim: PositiveInt
+    """Width of one head."""
+    intermediate_size: PositiveInt
+    """Width of the gated MLP of a dense layer."""
+    vocab_size: PositiveInt
+    """Tokens of the vocabulary, padding rows included."""
     tie_word_embeddings: bool = False
+    """The head shares the embedding's weights."""
     qkv_bias: bool = False
+    """Biases of q, k and v; they change parameter counts alone."""
     qk_norm: bool = False
-    num_experts: int = 0
-    num_experts_per_token: int = 0
-    expert_intermediate_size: int = 0
-    num_dense_layers: int = 0
-    sliding_window: int | None = None
-    num_sliding_layers: int = 0
+    """RMS norms of q and k; they change parameter counts alone."""
+    num_experts: NonNegativeInt = 0
+    """Experts of a mixture's layer; 0: every layer is dense."""
+    num_experts_per_token: NonNegativeInt = 0
+    """Experts that a token is sent to."""
+    expert_intermediate_size: NonNegativeInt = 0
+    """Width of one expert's gated MLP."""
+    num_dense_layers: NonNegativeInt = 0
+    """Layers of a mixture that have no experts."""
+    sliding_window: PositiveInt | None = None
+    """Tokens that a sliding layer attends to, the last ones."""
+    num_sliding_layers: NonNegativeInt = 0
+    """Layers that attend to the last `sliding_window` tokens only."""
+
+    def __post_init__(self) -> None:
+        group = "model.architecture"
+        if self.num_heads % self.num_kv_heads:
+            nearest = math.gcd(self.num_heads, self.num_kv_heads)
+            rule = f"must divide num_heads={self.num_heads}"
+            name = f"{group}.num_kv_heads"
+            raise SettingError(name, self.num_kv_heads, rule, f"{name}={nearest}")
+        if not self.num_experts:
+            return
+        name, several = f"{group}.num_experts_per_token", self.num_experts_per_token
+        if not 1 <= several <= self.num_experts:
+            rule = f"must lie between 1 and num_experts={self.num_experts}"
+            raise SettingError(name, several, rule, f"{name}=1")
+        name, size = f"{group}.expert_intermediate_size", self.expert_intermediate_size
+        if size < 1:
+            raise SettingError(name, size, "must be a finite number above 0", f"{name}=1")
 
     @property
     def attention_weights(self) -> int:

@@ -6,11 +6,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from isosweep.config.build import from_mapping
+from isosweep.config.choices import closest, one_of
 from isosweep.config.data_files import find_data
 from isosweep.config.hydra import config_directory
-from isosweep.config.rules import closest, one_of
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 
 # Groups whose settings may join the grid.
@@ -33,7 +32,7 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
     axes = config.grid.axes
     if not axes:
         return (Variant(axes={}, config=config),)
-    found = []
+    variants = []
     choices = [value if isinstance(value, list) else [value] for value in axes.values()]
     for combination in itertools.product(*choices):
         chosen = dict(zip(axes, combination, strict=True))
@@ -43,8 +42,8 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
             _set(plain, setting, chosen[setting])
         if "task.math.path" in chosen:
             find_data(plain["task"])
-        found.append(Variant(axes=chosen, config=from_mapping(plain)))
-    return tuple(found)
+        variants.append(Variant(axes=chosen, config=sweep_config(plain)))
+    return tuple(variants)
 
 
 def _set(plain: dict[str, Any], setting: str, value: Any) -> None:

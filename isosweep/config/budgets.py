@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-from isosweep.config.rules import require
+from isosweep.errors import SettingError
 
 _LOGSPACE = re.compile(r"logspace[(:]([^,:]+)[,:]([^,:]+)[,:]([^,:)]+)\)?")
 
@@ -21,32 +21,33 @@ def parse_budgets(value: Any) -> tuple[float, ...]:
         return _logspace(value, *spaced.groups())
     values = list(value) if isinstance(value, list | tuple) else [value]
     example = "budget=1e11, budget=[1e11,2e11] or budget=logspace:1e10:1e11:3"
-    require(bool(values), "budget", value, "must hold at least one number", example)
+    if not values:
+        raise SettingError("budget", value, "must list at least one number", example)
     budgets = []
     for item in values:
         number = _number(item)
-        rule = "must be a finite number above 0, in budget_unit"
-        nearest = f"budget={-number:g}" if -math.inf < number < 0 else example
-        require(math.isfinite(number) and number > 0, "budget", item, rule, nearest)
+        if not (math.isfinite(number) and number > 0):
+            rule = "must be a finite number above 0, in budget_unit"
+            nearest = f"budget={-number:g}" if -math.inf < number < 0 else example
+            raise SettingError("budget", item, rule, nearest)
         budgets.append(number)
     unique = sorted(set(budgets))
-    listed = ",".join(f"{b:g}" for b in unique)
-    require(
-        len(unique) == len(budgets), "budget", value, "lists a value twice", f"budget=[{listed}]"
-    )
+    if len(unique) < len(budgets):
+        listed = ",".join(f"{b:g}" for b in unique)
+        raise SettingError("budget", value, "lists a value twice", f"budget=[{listed}]")
     return tuple(unique)
 
 
 def _logspace(value: str, low: str, high: str, count: str) -> tuple[float, ...]:
     first, last, number = _number(low), _number(high), _number(count)
-    turned = 0 < last < first < math.inf and number >= 2
-    require(
-        0 < first < last < math.inf and number >= 2 and number.is_integer(),
-        "budget",
-        value,
-        "logspace takes two numbers, 0 < first < last, and how many budgets, 2 or more",
-        f"budget=logspace:{high}:{low}:{count}" if turned else "budget=logspace:1e18:1e20:5",
-    )
+    if not (0 < first < last < math.inf and number >= 2 and number.is_integer()):
+        turned = 0 < last < first < math.inf and number >= 2
+        raise SettingError(
+            "budget",
+            value,
+            "logspace takes two numbers, 0 < first < last, and how many budgets, 2 or more",
+            f"budget=logspace:{high}:{low}:{count}" if turned else "budget=logspace:1e18:1e20:5",
+        )
     steps = int(number) - 1
     # Three digits, so that a budget can be typed again; the ends stay as they were given.
     inner = [float(f"{first * (last / first) ** (i / steps):.3g}") for i in range(1, steps)]

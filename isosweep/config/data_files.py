@@ -1,4 +1,4 @@
-"""Data files that a task's settings name: where they lie, and the hash of what they hold."""
+"""Data files that a task's settings name: where they lie, and the hash of their content."""
 
 import hashlib
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from isosweep.errors import SettingError
 
-UNREADABLE = "task.math.path=FILE that is there and can be read"
+UNREADABLE = "task.math.path=FILE that exists and can be read"
 
 
 def find_data(task: dict[str, Any]) -> None:

@@ -1,27 +1,26 @@
 """Difficulty: ranges of the base model's success rate, and how it is measured."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from isosweep.config.rules import positive
+from isosweep.config.settings import settings
+from isosweep.config.values import Positive, PositiveInt, Whole
 from isosweep.errors import SettingError
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("difficulty")
 class DifficultyConfig:
-    """`mode=difficulty`: the base model's avg@k, `samples_per_problem` = k, on up to
-    `max_problems` problems of the task's source. `batch_size` counts completions sampled at
-    once, and changes no result that is stored already."""
+    """How `mode=difficulty` measures the base model on the problems of the task's source."""
 
-    samples_per_problem: int = 16
-    max_problems: int = 4096
-    batch_size: int = 2048
-    temperature: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        positive("difficulty", self, "samples_per_problem", "max_problems", "batch_size")
-        positive("difficulty", self, "temperature")
+    samples_per_problem: PositiveInt = 16
+    """k of avg@k: completions sampled for each problem."""
+    max_problems: PositiveInt = 4096
+    """Problems measured, at most."""
+    batch_size: PositiveInt = 2048
+    """Completions sampled at once; it changes no result that is stored already."""
+    temperature: Positive = 1.0
+    """Sampling temperature."""
+    seed: Whole = 0
+    """Seed of the samples."""
 
 
 # IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
@@ -30,7 +29,7 @@ DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625), "extremely_hard": (0.
 
 
 def parse_difficulty(setting: str, value: Any) -> tuple[float, float]:
-    """The range of success rates that a name or [low, high] stands for; SettingError if none."""
+    """The range of success rates that a name or [low, high] means; SettingError if none."""
     if isinstance(value, str) and value in DIFFICULTIES:
         return DIFFICULTIES[value]
     if isinstance(value, list | tuple) and len(value) == 2:

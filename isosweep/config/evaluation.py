@@ -1,24 +1,20 @@
 """Held-out evaluation."""
 
-from dataclasses import dataclass
+from isosweep.config.settings import settings
+from isosweep.config.values import Positive, PositiveInt, Whole
 
-from isosweep.config.rules import positive
 
-
-@dataclass(frozen=True, kw_only=True)
+@settings("evaluation")
 class EvaluationConfig:
-    """Held-out evaluation: avg@k over all held-out problems, `samples_per_problem` = k.
+    """Held-out evaluation: avg@k over all held-out problems, at step 0, milestones and between."""
 
-    Records are taken at step 0, at milestones, and `records_per_decade` times per factor of ten
-    of training FLOPs. `batch_size` counts completions sampled at once.
-    """
-
-    samples_per_problem: int = 8
-    records_per_decade: int = 5
-    batch_size: int = 2048
-    temperature: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        positive("evaluation", self, "samples_per_problem", "records_per_decade", "batch_size")
-        positive("evaluation", self, "temperature")
+    samples_per_problem: PositiveInt = 8
+    """k of avg@k: completions sampled for each held-out problem."""
+    records_per_decade: PositiveInt = 5
+    """Records besides step 0 and milestones, per factor of ten of training FLOPs."""
+    batch_size: PositiveInt = 2048
+    """Completions sampled at once."""
+    temperature: Positive = 1.0
+    """Sampling temperature."""
+    seed: Whole = 0
+    """Seed of the samples, the same for every run."""

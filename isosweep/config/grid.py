@@ -1,65 +1,92 @@
 """The candidates of a sweep."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from isosweep.config.rules import distinct, positive, require, shortened
+from annotated_types import Ge, Gt, Lt
+
+from isosweep.config.settings import settings
+from isosweep.config.values import Distinct, Listed, Positive, PositiveInt, Says, Whole
+from isosweep.errors import SettingError
+
+_EMPTY = "must list at least one value"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("grid")
 class GridConfig:
     """The candidates: every n x B x seed at every budget, for every value of the `axes`.
 
-    A candidate is planned if its best whole number of steps lies in [`min_steps`, `max_steps`],
-    spends within `tolerance` (a fraction) of the budget, does not exceed
-    `max_completions_per_step` = n x B, and passes over the training problems at most `max_epochs`
-    times. `completions_per_step` keeps only the pairs whose n x B it lists. `axes` maps a setting
-    of the recipe, task or model (`recipe.num_iterations`), or `model` itself, to its values.
+    A candidate is planned if its best whole number of steps breaks none of the bounds below.
     """
 
     name: str
-    num_generations: list[int]
-    problems_per_batch: list[int]
-    seeds: list[int]
-    tolerance: float
-    min_steps: int
-    max_steps: int
-    max_completions_per_step: int
-    max_epochs: float
-    completions_per_step: list[int] | None = None
+    """Name of this choice of settings."""
+    num_generations: Annotated[
+        Distinct[
+            Annotated[
+                Whole,
+                Ge(2),
+                Says(
+                    "GRPO compares the rollouts of one problem with each other and needs n >= 2",
+                    "[2]",
+                ),
+            ]
+        ],
+        Says(_EMPTY, "[2]"),
+    ]
+    """Values of n, rollouts per problem."""
+    problems_per_batch: Annotated[
+        Distinct[Annotated[Whole, Ge(1), Says("B must be 1 or more", "[1]")]],
+        Says(_EMPTY, "[1]"),
+    ]
+    """Values of B, problems per batch."""
+    seeds: Annotated[
+        Distinct[Annotated[Whole, Ge(0), Says("seeds must be 0 or more", "[0]")]],
+        Says(_EMPTY, "[0]"),
+    ]
+    """Seeds; every n x B is trained once with each."""
+    tolerance: Annotated[
+        float,
+        Gt(0),
+        Lt(0.5),
+        Says(
+            "is the fraction of the budget by which a cell may miss it: between 0 and 0.5", "0.01"
+        ),
+    ]
+    """Fraction of the budget by which a cell may miss it."""
+    min_steps: PositiveInt
+    """Update steps T of a cell, at least."""
+    max_steps: PositiveInt
+    """Update steps T of a cell, at most."""
+    max_completions_per_step: PositiveInt
+    """n x B, at most."""
+    max_epochs: Positive
+    """Passes of a run over the training problems, at most."""
+    completions_per_step: Listed[Whole] | None = None
+    """Only pairs whose n x B is listed here; null: all pairs."""
     axes: dict[str, Any] | None = None
+    """Further settings of the recipe, task or model (`recipe.num_iterations`), or `model` itself,
+    each with its values."""
 
     def __post_init__(self) -> None:
-        distinct(
-            "grid.num_generations",
-            self.num_generations,
-            2,
-            "GRPO compares the rollouts of one problem with each other and needs n >= 2",
-        )
-        distinct("grid.problems_per_batch", self.problems_per_batch, 1, "B must be 1 or more")
-        distinct("grid.seeds", self.seeds, 0, "seeds must be 0 or more")
-        positive("grid", self, "min_steps", "max_steps", "max_completions_per_step", "max_epochs")
         if self.completions_per_step is not None:
             products = {n * B for n in self.num_generations for B in self.problems_per_batch}
-            wanted = self.completions_per_step
-            require(
-                bool(products & set(wanted)),
-                "grid.completions_per_step",
-                wanted,
-                f"no n x B of the grid is one of them; the products are {shortened(products)}",
-                f"grid.completions_per_step=[{max(products)}]",
+            if not products & set(self.completions_per_step):
+                raise SettingError(
+                    "grid.completions_per_step",
+                    self.completions_per_step,
+                    f"no n x B of the grid is one of them; the products are {_shortened(products)}",
+                    f"grid.completions_per_step=[{max(products)}]",
+                )
+        if self.min_steps > self.max_steps:
+            raise SettingError(
+                "grid.min_steps",
+                self.min_steps,
+                f"must not exceed grid.max_steps={self.max_steps}",
+                f"grid.min_steps={self.max_steps} grid.max_steps={self.min_steps}",
             )
-        require(
-            0 < self.tolerance < 0.5,
-            "grid.tolerance",
-            self.tolerance,
-            "is the fraction of the budget by which a cell may miss it: between 0 and 0.5",
-            "grid.tolerance=0.01",
-        )
-        require(
-            self.min_steps <= self.max_steps,
-            "grid.min_steps",
-            self.min_steps,
-            f"must not exceed grid.max_steps={self.max_steps}",
-            f"grid.min_steps={self.max_steps} grid.max_steps={self.min_steps}",
-        )
+
+
+def _shortened(values: set[int]) -> str:
+    """Sorted values as text, the middle of a long list left out."""
+    texts = [str(value) for value in sorted(values)]
+    return ", ".join(texts if len(texts) <= 8 else [*texts[:4], "...", *texts[-3:]])

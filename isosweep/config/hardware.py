@@ -1,84 +1,85 @@
-"""The groups of settings of where runs execute: devices, generation backend, launcher."""
+"""The devices that runs are trained on."""
 
-import math
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from isosweep.config.rules import one_of, positive, require
+from annotated_types import Ge, Lt
 
-SHARDINGS = ("ddp", "fsdp", "zero1", "zero2", "zero3")
+from isosweep.config.settings import settings
+from isosweep.config.values import NonNegative, Positive, PositiveInt, Says, Share
+from isosweep.errors import SettingError
+
+Device = Literal["cpu", "cuda"]
+Precision = Literal["float32", "bfloat16"]
+Sharding = Literal["ddp", "fsdp", "zero1", "zero2", "zero3"]
+_PartOfPeak = Annotated[Share, Says("is a share of the peak: above 0, at most 1", "0.3")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("hardware")
 class HardwareConfig:
-    """The devices of one run: `devices_per_run` of `memory_gb` (1e9 bytes) each.
+    """The devices of one run: what the datasheet says, and how near a run comes to it.
 
-    `peak_flops` (dense, at `dtype`, per second), `memory_bandwidth` and `interconnect_bandwidth`
-    (bytes per second) are the datasheet's. The rest says how near a run comes to them, assumed
-    until `mode=calibrate` has measured it: `training_utilization` is a share of the peak,
-    `generation_utilization` a share of the roofline; `step_overhead_s` is spent once a step,
-    `token_overhead_s` for every position that is decoded. `dtype` is computed in, `weights_dtype`
-    held by the optimiser. `sharding`: `ddp` replicates; DeepSpeed's `zero1`, `zero2`, `zero3` shard
-    optimiser states, gradients, weights, and `fsdp` all three. `memory_reserve` is the share of
-    memory left free.
-    `calibrated`: use measured efficiencies where there are any; `calibrated_from`: their sweep.
+    Bandwidths and `peak_flops` are the datasheet's. Utilizations and overheads are assumed until
+    `mode=calibrate` has measured them.
     """
 
     name: str
-    device: str
-    dtype: str
-    weights_dtype: str
+    """Name of the device."""
+    device: Device
+    """What torch calls it."""
+    dtype: Precision
+    """Precision that is computed in."""
+    weights_dtype: Precision
+    """Precision of the weights that the optimiser updates."""
     gradient_checkpointing: bool
-    memory_gb: float
-    peak_flops: float
-    memory_bandwidth: float
-    interconnect_bandwidth: float | None = None
-    training_utilization: float
-    generation_utilization: float
-    step_overhead_s: float
-    token_overhead_s: float
-    devices_per_run: int = 1
-    sharding: str = "ddp"
-    memory_reserve: float = 0.1
+    """Activations are computed again in the backward pass."""
+    memory_gb: Positive
+    """Memory of one device, in 1e9 bytes."""
+    peak_flops: Positive
+    """Peak of one device, dense, at `dtype`, in FLOPs per second."""
+    memory_bandwidth: Positive
+    """Bytes per second between a device and its memory."""
+    interconnect_bandwidth: Positive | None = None
+    """Bytes per second between devices, one way; null: none to use several by."""
+    training_utilization: _PartOfPeak
+    """Share of the peak that training reaches."""
+    generation_utilization: _PartOfPeak
+    """Share of the roofline that sampling reaches."""
+    step_overhead_s: NonNegative
+    """Seconds spent once a step."""
+    token_overhead_s: NonNegative
+    """Seconds spent for every position that is decoded."""
+    devices_per_run: PositiveInt = 1
+    """Devices of one run."""
+    sharding: Sharding = "ddp"
+    """`ddp` replicates; DeepSpeed's `zero1`, `zero2`, `zero3` shard optimiser states, gradients,
+    weights; `fsdp` shards all three."""
+    memory_reserve: Annotated[
+        float, Ge(0), Lt(1), Says("is the share of memory left free: 0 or more, below 1", "0.1")
+    ] = 0.1
+    """Share of memory left free."""
     calibrated: bool = True
+    """Use measured efficiencies where `mode=calibrate` has stored some."""
     calibrated_from: str | None = None
+    """The sweep that the efficiencies were measured in, filled in where they are used."""
 
     def __post_init__(self) -> None:
-        one_of("hardware.device", self.device, ("cpu", "cuda"))
-        for name in ("dtype", "weights_dtype"):
-            one_of(f"hardware.{name}", getattr(self, name), ("float32", "bfloat16"))
-        one_of("hardware.sharding", self.sharding, SHARDINGS)
-        positive("hardware", self, "peak_flops", "memory_gb", "memory_bandwidth")
-        positive("hardware", self, "interconnect_bandwidth", "devices_per_run")
-        for name in ("training_utilization", "generation_utilization"):
-            value, rule = getattr(self, name), "is a share of the peak: above 0, at most 1"
-            require(0 < value <= 1, f"hardware.{name}", value, rule, f"hardware.{name}=0.3")
-        for name in ("step_overhead_s", "token_overhead_s"):
-            value, rule = getattr(self, name), "must be a finite number, 0 or more"
-            holds = math.isfinite(value) and value >= 0
-            require(holds, f"hardware.{name}", value, rule, f"hardware.{name}=0")
-        share = self.memory_reserve
-        rule = "is the share of memory left free: 0 or more, below 1"
-        nearest = "hardware.memory_reserve=0.1"
-        require(0 <= share < 1, "hardware.memory_reserve", share, rule, nearest)
         several = self.devices_per_run > 1
-        require(
-            not several or self.interconnect_bandwidth is not None,
-            "hardware.devices_per_run",
-            self.devices_per_run,
-            f"{self.name} has no hardware.interconnect_bandwidth to synchronise over",
-            "hardware.devices_per_run=1",
-        )
-        require(
-            several or self.sharding == "ddp",
-            "hardware.sharding",
-            self.sharding,
-            f"shards over devices, and hardware.devices_per_run={self.devices_per_run}",
-            "hardware.sharding=ddp",
-        )
-        require(
-            self.device != "cpu" or self.sharding == "ddp",
-            "hardware.sharding",
-            self.sharding,
-            "shards over GPUs; torch cannot read a sharded checkpoint back on hardware.device=cpu",
-            "hardware.sharding=ddp",
-        )
+        if several and self.interconnect_bandwidth is None:
+            raise SettingError(
+                "hardware.devices_per_run",
+                self.devices_per_run,
+                f"{self.name} has no hardware.interconnect_bandwidth to synchronise over",
+                "hardware.devices_per_run=1",
+            )
+        if self.sharding == "ddp":
+            return
+        if not several:
+            rule = f"shards over devices, and hardware.devices_per_run={self.devices_per_run}"
+        elif self.device == "cpu":
+            rule = (
+                "shards over GPUs; torch cannot read a sharded checkpoint back on "
+                "hardware.device=cpu"
+            )
+        else:
+            return
+        raise SettingError("hardware.sharding", self.sharding, rule, "hardware.sharding=ddp")

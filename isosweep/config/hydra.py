@@ -11,16 +11,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from isosweep.config.architecture import architecture_from_config
-from isosweep.config.build import from_mapping
 from isosweep.config.data_files import find_data
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 
 
 def from_hydra(composed: DictConfig) -> SweepConfig:
     """The validated config of a composed Hydra config.
 
-    With `model.path`, the architecture is read from the config.json there. Raises SettingError
+    With `model.path`, the architecture is read from its config.json. Raises SettingError
     for an unknown key, a missing one, a value of the wrong type, or a broken rule.
     """
     try:
@@ -35,7 +34,7 @@ def from_hydra(composed: DictConfig) -> SweepConfig:
         model["name"] = model["name"] or Path(model["path"]).absolute().name
         model["source"] = model["source"] or str(model["path"])
     find_data(plain["task"])
-    return from_mapping(plain)
+    return sweep_config(plain)
 
 
 def _architecture_at(directory: Path) -> Any:
@@ -44,7 +43,7 @@ def _architecture_at(directory: Path) -> Any:
     try:
         return architecture_from_config(json.loads(file.read_text()))
     except OSError as error:
-        rule = f"must hold a readable config.json ({error.strerror})"
+        rule = f"must contain a readable config.json ({error.strerror})"
         raise SettingError("model.path", directory, rule, nearest) from None
     except ValueError as error:
         rule = f"{file} describes no architecture that can be planned: {error}"

@@ -1,61 +1,49 @@
 """Where runs execute."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from typing import Any, Literal
 
-from isosweep.config.rules import one_of, positive, require
+from isosweep.config.settings import settings
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Whole
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("launcher.slurm")
 class SlurmConfig:
-    """What each Slurm job asks for. `additional` is passed to sbatch as it is.
-
-    A run may go on in `max_requeues` further jobs when one reaches `timeout_min`.
-    """
+    """What each Slurm job asks for."""
 
     partition: str | None = None
+    """Partition; null: the cluster's default."""
     account: str | None = None
+    """Account that is charged; null: the user's default."""
     qos: str | None = None
-    timeout_min: int = 240
-    max_requeues: int = 3
-    cpus_per_task: int = 8
-    mem_gb: float | None = None
-    gpus_per_node: int = 0
-    setup: list[str] = field(default_factory=list)
+    """Quality of service; null: the account's default."""
+    timeout_min: PositiveInt = 240
+    """Time limit of one job, in minutes."""
+    max_requeues: Whole = 3
+    """Further jobs that a run may take after one that reached `timeout_min`."""
+    cpus_per_task: PositiveInt = 8
+    """CPU cores of a job."""
+    mem_gb: Positive | None = None
+    """Host memory of a job, in GB; null: the partition's default."""
+    gpus_per_node: NonNegativeInt = 0
+    """GPUs of a job."""
+    setup: Listed[str] = field(default_factory=list)
+    """Shell lines that run before the worker."""
     additional: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        positive("launcher.slurm", self, "timeout_min", "cpus_per_task", "mem_gb")
-        rule = "must be 0 or more"
-        value = self.gpus_per_node
-        require(
-            value >= 0,
-            "launcher.slurm.gpus_per_node",
-            value,
-            rule,
-            "launcher.slurm.gpus_per_node=0",
-        )
+    """Further options of sbatch, passed as they are."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("launcher")
 class LauncherConfig:
-    """Where runs execute. `max_parallel` null: one run per GPU, or per core on a CPU machine
-    (`local`); every run at once (`slurm`). A run that fails is tried `max_retries` more times."""
+    """Where runs execute, and how many at once."""
 
-    name: str
-    max_parallel: int | None = None
-    max_retries: int = 2
-    stop_grace_s: float = 60.0
+    name: Literal["local", "slurm"]
+    """This machine, or jobs of a Slurm cluster."""
+    max_parallel: PositiveInt | None = None
+    """Runs at once; null: one per GPU, or per core on a CPU machine (`local`), or all (`slurm`)."""
+    max_retries: NonNegativeInt = 2
+    """Times that a run which fails is tried again."""
+    stop_grace_s: Positive = 60.0
+    """Seconds that a stopped run is given to write a checkpoint."""
     slurm: SlurmConfig = field(default_factory=SlurmConfig)
-
-    def __post_init__(self) -> None:
-        one_of("launcher.name", self.name, ("local", "slurm"))
-        positive("launcher", self, "max_parallel", "stop_grace_s")
-        rule = "must be 0 or more"
-        require(
-            self.max_retries >= 0,
-            "launcher.max_retries",
-            self.max_retries,
-            rule,
-            "launcher.max_retries=0",
-        )
+    """What each job asks for, with `launcher=slurm`."""

@@ -1,115 +1,130 @@
-"""The groups of settings of what is asked: types, defaults, units and rules of each.
+"""How a GRPO step is taken."""
 
-`conf/*.yaml` only chooses values. Every broken rule is a SettingError with the nearest choice.
-"""
+from typing import Annotated, Literal
 
-import math
-from dataclasses import dataclass
+from isosweep.config.identity import OUTSIDE, Identity
+from isosweep.config.settings import settings
+from isosweep.config.values import (
+    NonNegative,
+    NonNegativeInt,
+    Positive,
+    PositiveInt,
+    Says,
+    Share,
+    Whole,
+)
+from isosweep.errors import SettingError
 
-from isosweep.config.rules import one_of, positive, require
+# TRL's `bnpo` normalises by the local batch, so cells would not be comparable.
+LossType = Literal["grpo", "dr_grpo", "dapo", "cispo"]
+LearningRateRule = Literal["sqrt", "constant", "linear"]
+ImportanceSamplingMode = Literal[
+    "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
+]
+
+_CORRECTED = Identity(when=lambda run: run.generation.importance_sampling_correction)
+_PENALISED = Identity(when=lambda run: run.recipe.beta != 0)
+_RESAMPLED = Identity(when=lambda run: run.recipe.zero_variance == "resample")
+_INTERRUPTED = Identity(when=lambda run: run.recipe.interruption is not None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("recipe")
 class RecipeConfig:
     """How a GRPO step is taken; names are TRL's. The learning rate is constant after warm-up.
 
-    `learning_rate` holds at `reference_completions` completions a step; `learning_rate_rule`
-    scales it to n x B: `sqrt` (IsoCompute Playbook, arXiv 2603.12151), `constant` or `linear`.
-    `micro_batch` is completions per device and forward pass; null takes the most that divides
-    n x B / devices, fits the memory, and does not pass `max_micro_batch`. `num_iterations`
-    updates are made with each batch of rollouts. `rollout_lag`: generations that rollouts wait
-    before they are trained on; 0 is on-policy. `lora_rank` trains adapters on all linear maps.
-
-    `zero_variance` groups, whose rollouts are all right or all wrong, are kept, left out of the
-    loss (`drop`, ScaleRL, arXiv 2510.13786), or replaced by new problems, at most `max_draws`
-    batches a step (`resample`, DAPO's dynamic sampling, arXiv 2503.14476); `planned_draws` is how
-    many the planner counts on. A problem is `retire_at` a success rate and never drawn again.
-    `aggregation`: `loss` is TRL's own of this `loss_type`, `problem` gives every problem the same
-    weight. The last `overlong_share` of the length allowed is penalised (DAPO). Answers that
-    near the limit are sent the text `interruption`, and get `interruption_tokens` more to finish.
-    `importance_sampling_mode` and `importance_sampling_cap` say how the sampler's probabilities
-    are corrected for where `generation.importance_sampling_correction` is on.
-    `use_bias_correction_kl` weighs the KL term by the probability ratio (arXiv 2512.02556).
+    Rules for the learning rate and the micro-batch are outside a run's identity: it has the values
+    that they come to.
     """
 
-    name: str
-    loss_type: str
-    beta: float
-    use_bias_correction_kl: bool = False
-    entropy_coef: float = 0.0
+    name: Annotated[str, OUTSIDE]
+    """Name of the recipe, in tables."""
+    loss_type: LossType
+    """How the losses of tokens are averaged."""
+    beta: NonNegative
+    """Weight of the KL term; 0: no reference model."""
+    use_bias_correction_kl: Annotated[bool, _PENALISED] = False
+    """Weigh the KL term by the probability ratio (arXiv 2512.02556)."""
+    entropy_coef: NonNegative = 0.0
+    """Weight of the entropy bonus."""
     epsilon: float
+    """Clipping of the probability ratio, below 1 - `epsilon`."""
     epsilon_high: float
-    scale_rewards: str
-    importance_sampling_level: str = "token"
-    importance_sampling_mode: str = "token_truncate"
-    importance_sampling_cap: float = 2.0
-    aggregation: str = "loss"
-    zero_variance: str = "keep"
-    max_draws: int = 1
-    planned_draws: float = 1.0
-    retire_at: float | None = None
-    overlong_share: float | None = None
+    """Clipping of the probability ratio, above 1 + `epsilon_high`."""
+    scale_rewards: Literal["group", "batch", "none"]
+    """What the rewards' spread is taken over that advantages are divided by."""
+    importance_sampling_level: Literal["token", "sequence"] = "token"
+    """What has a probability ratio: each token, or the completion (GSPO)."""
+    importance_sampling_mode: Annotated[ImportanceSamplingMode, _CORRECTED] = "token_truncate"
+    """How the sampler's probabilities are corrected for, where
+    `generation.importance_sampling_correction` is on."""
+    importance_sampling_cap: Annotated[Positive, _CORRECTED] = 2.0
+    """Largest ratio of learner's to sampler's probability in that correction."""
+    aggregation: Literal["loss", "problem"] = "loss"
+    """`loss` is TRL's own of this `loss_type`; `problem` gives every problem the same weight."""
+    zero_variance: Literal["keep", "drop", "resample"] = "keep"
+    """Groups whose rollouts are all right or all wrong: kept, left out of the loss (ScaleRL, arXiv
+    2510.13786), or replaced by new problems (DAPO's dynamic sampling, arXiv 2503.14476)."""
+    max_draws: Annotated[PositiveInt, _RESAMPLED] = 1
+    """Batches a step that `zero_variance=resample` samples, at most."""
+    planned_draws: Annotated[float, OUTSIDE] = 1.0
+    """Batches a step that the planner counts on, a mean."""
+    retire_at: Annotated[Share, Says("is a share: above 0, at most 1", "0.9")] | None = None
+    """Success rate at which a problem is never drawn again; null: none is retired."""
+    overlong_share: Annotated[Share, Says("is a share: above 0, at most 1", "0.2")] | None = None
+    """Last share of the length allowed that is penalised (DAPO); null: none."""
     mask_truncated_completions: bool = False
+    """Completions that were cut off are left out of the loss."""
     interruption: str | None = None
-    interruption_tokens: int = 0
+    """Text that answers are sent near the limit; null: they are cut off."""
+    interruption_tokens: Annotated[Whole, _INTERRUPTED] = 0
+    """Tokens that an interrupted answer gets to finish."""
     cast_lm_head_to_fp32: bool = False
-    learning_rate: float
-    learning_rate_rule: str
-    reference_completions: int
-    warmup_steps: int
-    temperature: float
-    top_p: float
-    max_grad_norm: float
-    weight_decay: float
+    """Logits are computed in float32."""
+    learning_rate: Annotated[Positive, OUTSIDE]
+    """Learning rate at `reference_completions` completions a step."""
+    learning_rate_rule: Annotated[LearningRateRule, OUTSIDE]
+    """How it is scaled to n x B: `sqrt` (IsoCompute Playbook, arXiv 2603.12151), `constant` or
+    `linear`."""
+    reference_completions: Annotated[PositiveInt, OUTSIDE]
+    """n x B at which `learning_rate` applies as it is, in completions."""
+    warmup_steps: NonNegativeInt
+    """Steps over which the learning rate rises from 0."""
+    temperature: Positive
+    """Sampling temperature of rollouts."""
+    top_p: Positive
+    """Probability mass that rollouts are sampled from."""
+    max_grad_norm: Positive
+    """Norm that gradients are clipped to."""
+    weight_decay: NonNegative
+    """AdamW's weight decay."""
     adam_beta2: float
-    micro_batch: int | None
-    max_micro_batch: int
-    num_iterations: int = 1
-    rollout_lag: int = 0
-    lora_rank: int | None = None
+    """AdamW's decay of the squared gradients' mean."""
+    micro_batch: Annotated[PositiveInt | None, OUTSIDE]
+    """Completions per device and forward pass; null: the most that divides n x B / devices, fits
+    the memory, and does not pass `max_micro_batch`."""
+    max_micro_batch: Annotated[PositiveInt, OUTSIDE]
+    """Largest micro-batch that is chosen."""
+    num_iterations: PositiveInt = 1
+    """Updates made with each batch of rollouts."""
+    rollout_lag: NonNegativeInt = 0
+    """Generations that rollouts wait before they are trained on; 0 is on-policy."""
+    lora_rank: PositiveInt | None = None
+    """Rank of adapters on all linear maps; null: all weights are trained."""
 
     def __post_init__(self) -> None:
-        # TRL's `bnpo` normalises by the local batch, so cells would not be comparable.
-        one_of("recipe.loss_type", self.loss_type, LOSS_TYPES)
-        one_of("recipe.learning_rate_rule", self.learning_rate_rule, LEARNING_RATE_RULES)
-        one_of("recipe.scale_rewards", self.scale_rewards, ("group", "batch", "none"))
-        level, mode = self.importance_sampling_level, self.importance_sampling_mode
-        one_of("recipe.importance_sampling_level", level, ("token", "sequence"))
-        one_of("recipe.importance_sampling_mode", mode, IMPORTANCE_SAMPLING_MODES)
-        one_of("recipe.aggregation", self.aggregation, ("loss", "problem"))
-        one_of("recipe.zero_variance", self.zero_variance, ("keep", "drop", "resample"))
-        positive("recipe", self, "learning_rate", "reference_completions", "temperature")
-        positive("recipe", self, "top_p", "max_grad_norm", "micro_batch", "max_micro_batch")
-        positive("recipe", self, "num_iterations", "lora_rank", "max_draws")
-        positive("recipe", self, "importance_sampling_cap")
-        rule = "must be a finite number, 0 or more"
-        for name in ("beta", "entropy_coef", "warmup_steps", "weight_decay", "rollout_lag"):
-            value = getattr(self, name)
-            holds = math.isfinite(value) and value >= 0
-            require(holds, f"recipe.{name}", value, rule, f"recipe.{name}=0")
-        self._check_groups()
-
-    def _check_groups(self) -> None:
-        rule = "a problem's mean needs a loss summed over tokens: recipe.loss_type=dapo or cispo"
-        holds = self.aggregation == "loss" or self.loss_type in ("dapo", "cispo")
-        require(holds, "recipe.aggregation", self.aggregation, rule, "recipe.aggregation=loss")
+        if self.aggregation != "loss" and self.loss_type not in ("dapo", "cispo"):
+            rule = (
+                "a problem's mean needs a loss summed over tokens: recipe.loss_type=dapo or cispo"
+            )
+            nearest = "recipe.aggregation=loss"
+            raise SettingError("recipe.aggregation", self.aggregation, rule, nearest)
         draws = self.planned_draws
         most = self.max_draws if self.zero_variance == "resample" else 1
-        rule = f"must lie between 1 and {most} (recipe.max_draws where zero_variance=resample)"
-        name = "recipe.planned_draws"
-        require(1 <= draws <= most, name, draws, rule, f"{name}={min(max(draws, 1), most):g}")
-        for name, example in (("retire_at", 0.9), ("overlong_share", 0.2)):
-            share, rule = getattr(self, name), "is a share: above 0, at most 1"
-            holds = share is None or 0 < share <= 1
-            require(holds, f"recipe.{name}", share, rule, f"recipe.{name}={example}")
-        tokens, rule = (
-            self.interruption_tokens,
-            "must be 1 or more where recipe.interruption is set",
-        )
-        holds = self.interruption is None or tokens >= 1
-        require(holds, "recipe.interruption_tokens", tokens, rule, "recipe.interruption_tokens=256")
-
-
-LOSS_TYPES = ("grpo", "dr_grpo", "dapo", "cispo")
-IMPORTANCE_SAMPLING_MODES = ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
-LEARNING_RATE_RULES = ("sqrt", "constant", "linear")
+        if not 1 <= draws <= most:
+            rule = f"must lie between 1 and {most} (recipe.max_draws where zero_variance=resample)"
+            nearest = f"recipe.planned_draws={min(max(draws, 1), most):g}"
+            raise SettingError("recipe.planned_draws", draws, rule, nearest)
+        if self.interruption is not None and self.interruption_tokens < 1:
+            name = "recipe.interruption_tokens"
+            rule = "must be 1 or more where recipe.interruption is set"
+            raise SettingError(name, self.interruption_tokens, rule, f"{name}=256")

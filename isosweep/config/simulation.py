@@ -1,33 +1,32 @@
 """Simulated sweeps."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import Annotated, Literal, get_args
 
-from isosweep.config.rules import one_of, positive, require
+from annotated_types import MinLen
 
-# Presets of `isosweep.simulator.worlds`.
-WORLDS = ("easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet")
+from isosweep.config.settings import settings
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Says
+
+# Presets of `isosweep.analysis.simulation.worlds`.
+World = Literal["easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet"]
+WORLDS: tuple[World, ...] = get_args(World)
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("simulation")
 class SimulationConfig:
-    """`mode=simulate`: `sweeps` simulated sweeps in each of `worlds`, from `seed`.
-
-    `midpoint`: compute, in the budget's unit, around which the best n grows; null puts it at the
-    geometric middle of the budgets.
-    """
+    """What `mode=simulate` simulates."""
 
     name: str = "default"
-    worlds: list[str] = field(default_factory=lambda: list(WORLDS[:6]))
-    sweeps: int = 50
-    seed: int = 0
-    midpoint: float | None = None
-
-    def __post_init__(self) -> None:
-        require(
-            bool(self.worlds), "simulation.worlds", [], "names no world", "simulation.worlds=[easy]"
-        )
-        for world in self.worlds:
-            one_of("simulation.worlds", world, WORLDS)
-        positive("simulation", self, "sweeps", "midpoint")
-        rule = "must be 0 or more"
-        require(self.seed >= 0, "simulation.seed", self.seed, rule, "simulation.seed=0")
+    """Name of this choice of settings."""
+    worlds: Annotated[Listed[World], MinLen(1), Says("names no world", "[easy]")] = field(
+        default_factory=lambda: list(WORLDS[:6])
+    )
+    """How n*(C) behaves in the simulated worlds."""
+    sweeps: PositiveInt = 50
+    """Sweeps simulated in each world."""
+    seed: NonNegativeInt = 0
+    """Seed of the simulation."""
+    midpoint: Positive | None = None
+    """Compute, in the budget's unit, around which the best n grows; null: the geometric middle of
+    the budgets."""

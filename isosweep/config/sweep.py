@@ -1,12 +1,11 @@
-"""Where Hydra ends: the composed config becomes frozen, validated dataclasses.
+"""All settings of one sweep, and the rules that several groups keep together."""
 
-Nothing behind this module imports Hydra or OmegaConf.
-"""
+from dataclasses import field
+from typing import Annotated, Any, Literal
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from pydantic import BeforeValidator
 
-from isosweep.compute import BUDGET_UNITS, BudgetUnit
+from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.budgets import parse_budgets
 from isosweep.config.difficulty import DifficultyConfig
@@ -18,10 +17,12 @@ from isosweep.config.health import HealthConfig
 from isosweep.config.launcher import LauncherConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
-from isosweep.config.rules import one_of, require
+from isosweep.config.settings import read, settings
 from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
+from isosweep.config.values import Listed
+from isosweep.errors import SettingError
 
 Mode = Literal[
     "run",
@@ -37,51 +38,65 @@ Mode = Literal[
     "simulate",
     "difficulty",
 ]
-MODES: tuple[Mode, ...] = get_args(Mode)
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("")
 class SweepConfig:
-    """One question asked. `budget` is compute per cell in `budget_unit`: a number or a list.
-
-    `from_sweep` (`from` on the command line): the sweeps, by directory or by name in `sweeps_dir`,
-    that `mode=recommend` learns from (one) and `mode=compare` sets side by side (two or more).
-    """
+    """One question asked."""
 
     mode: Mode
-    budget: Any
-    budget_unit: str
+    """What is done."""
+    budget: Annotated[tuple[float, ...], BeforeValidator(parse_budgets)]
+    """Compute of one cell, in `budget_unit`, ascending; given as a number, a list or a range."""
+    budget_unit: BudgetUnit
+    """Unit of the budgets."""
     sweeps_dir: str
+    """Directory of runs/ (shared by all sweeps), the sweeps, and mlflow.db."""
     sweep_dir: str | None
+    """Directory of this sweep; null: `<sweeps_dir>/<model>-<task>-<hash of the plan>`."""
     model: ModelConfig
+    """The policy."""
     task: TaskConfig
+    """The problems."""
     recipe: RecipeConfig
+    """How a step is taken."""
     grid: GridConfig
+    """The candidates."""
     generation: GenerationConfig
+    """What samples the rollouts."""
     evaluation: EvaluationConfig
+    """Held-out evaluation."""
     launcher: LauncherConfig
+    """Where runs execute."""
     hardware: HardwareConfig
+    """The devices of one run."""
     tracking: TrackingConfig
+    """Where runs are tracked."""
     analysis: AnalysisConfig
+    """What is asked of the records."""
     health: HealthConfig = field(default_factory=HealthConfig)
+    """Rules by which a run is judged to go wrong."""
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
+    """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
-    from_sweep: list[str] | None = None
+    """How `mode=difficulty` measures the base model."""
+    from_sweep: Listed[str] | None = None
+    """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
+    `mode=recommend` learns from (one) and `mode=compare` sets side by side (two or more)."""
 
     def __post_init__(self) -> None:
-        one_of("mode", self.mode, MODES)
-        one_of("budget_unit", self.budget_unit, BUDGET_UNITS)
-        object.__setattr__(self, "budget", parse_budgets(self.budget))
         self._check_vllm()
         self._check_interruption()
+        name, cast = "recipe.cast_lm_head_to_fp32", self.recipe.cast_lm_head_to_fp32
         tied = self.model.architecture.tie_word_embeddings
-        rank = self.recipe.lora_rank
-        holds = rank is None or not (self.recipe.cast_lm_head_to_fp32 and tied)
-        rule = "TRL cannot compute a head in float32 that is tied to the embedding, beside adapters"
-        name = "recipe.cast_lm_head_to_fp32"
-        require(holds, name, self.recipe.cast_lm_head_to_fp32, rule, f"{name}=false")
+        if self.recipe.lora_rank is not None and cast and tied:
+            rule = (
+                "TRL cannot compute a head in float32 that is tied to the embedding, beside "
+                "adapters"
+            )
+            raise SettingError(name, cast, rule, f"{name}=false")
 
     def _check_interruption(self) -> None:
         """Whether an interrupted answer has room before and after the interruption."""
@@ -89,41 +104,56 @@ class SweepConfig:
             return
         name, answer = "recipe.interruption_tokens", self.recipe.interruption_tokens
         limit = self.task.completion_limit
-        rule = f"leaves nothing to interrupt of task.max_completion_tokens={limit}"
-        require(answer < limit, name, answer, rule, "recipe.interruption=null")
-        apart = self.generation.mode == "server" or self.hardware.sharding != "ddp"
-        rule = "continues some answers only, which a server or sharded weights cannot wait for"
-        nearest = "hardware.sharding=ddp generation.mode=colocate, or recipe.interruption=null"
-        require(not apart, "recipe.interruption", self.recipe.interruption, rule, nearest)
+        if answer >= limit:
+            rule = f"leaves nothing to interrupt of task.max_completion_tokens={limit}"
+            raise SettingError(name, answer, rule, "recipe.interruption=null")
+        if self.generation.mode == "server" or self.hardware.sharding != "ddp":
+            rule = "continues some answers only, which a server or sharded weights cannot wait for"
+            nearest = "hardware.sharding=ddp generation.mode=colocate, or recipe.interruption=null"
+            raise SettingError("recipe.interruption", self.recipe.interruption, rule, nearest)
 
     def _check_vllm(self) -> None:
-        generation, device = self.generation, self.hardware.device
-        rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
-        holds = not generation.sleep or device == "cuda"
-        require(holds, "generation.sleep", generation.sleep, rule, "generation.sleep=false")
-        for group, temperature in (
-            ("recipe", self.recipe.temperature),
-            ("evaluation", self.evaluation.temperature),
-        ):
-            holds = generation.name != "vllm" or temperature <= VLLM_MAX_TEMPERATURE
-            name, most = f"{group}.temperature", f"{VLLM_MAX_TEMPERATURE:g}"
-            require(holds, name, temperature, f"vLLM takes at most {most}", f"{name}={most}")
-        if generation.mode != "server":
+        if self.generation.name != "vllm":
             return
-        rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"
-        nearest = "generation.mode=colocate generation.server_url=null"
-        require(device == "cuda", "generation.mode", generation.mode, rule, nearest)
-        places = self.launcher.max_parallel
-        rule = "a vLLM server holds one policy: with generation.mode=server runs go one at a time"
-        name = "launcher.max_parallel"
-        require(places == 1, name, places, rule, f"{name}=1")
+        generation, device = self.generation, self.hardware.device
+        if generation.sleep and device != "cuda":
+            rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
+            raise SettingError("generation.sleep", True, rule, "generation.sleep=false")
+        for group in (self.recipe, self.evaluation):
+            if group.temperature > VLLM_MAX_TEMPERATURE:
+                name = "recipe" if group is self.recipe else "evaluation"
+                name, most = f"{name}.temperature", f"{VLLM_MAX_TEMPERATURE:g}"
+                rule = f"vLLM takes at most {most}"
+                raise SettingError(name, group.temperature, rule, f"{name}={most}")
+        if generation.mode == "server":
+            self._check_server()
+
+    def _check_server(self) -> None:
+        device, places = self.hardware.device, self.launcher.max_parallel
+        if device != "cuda":
+            rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"
+            nearest = "generation.mode=colocate generation.server_url=null"
+            raise SettingError("generation.mode", "server", rule, nearest)
+        if places != 1:
+            name = "launcher.max_parallel"
+            rule = "a vLLM server has one policy: with generation.mode=server runs go one at a time"
+            raise SettingError(name, places, rule, f"{name}=1")
 
     @property
     def budgets(self) -> tuple[float, ...]:
         """Budgets in `budget_unit`, ascending."""
-        budgets: tuple[float, ...] = self.budget
-        return budgets
+        return self.budget
 
     @property
     def unit(self) -> BudgetUnit:
-        return BUDGET_UNITS[BUDGET_UNITS.index(self.budget_unit)]
+        """Unit of the budgets."""
+        return self.budget_unit
+
+
+def sweep_config(plain: Any) -> SweepConfig:
+    """The validated config of plain nested dictionaries: as stored in a sweep's `config.json`.
+
+    Raises SettingError for an unknown key, a missing one, a value of the wrong type, or a broken
+    rule.
+    """
+    return read(SweepConfig, plain)

@@ -2,108 +2,118 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
+
+from annotated_types import Ge
+from pydantic import AfterValidator
 
 from isosweep.config.difficulty import parse_difficulty
-from isosweep.config.rules import distinct, one_of, positive, require
+from isosweep.config.identity import OUTSIDE, Identity
+from isosweep.config.settings import settings
+from isosweep.config.values import Distinct, Positive, PositiveInt, RefusedError, Says, Whole
+from isosweep.config.values import Share as ScoreShare
 from isosweep.errors import SettingError
 
 # Each is also the name of its nested group of settings.
-TASK_KINDS = ("sort", "reasoning_gym", "math", "custom")
+Kind = Literal["sort", "reasoning_gym", "math", "custom"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("task.sort")
 class SortConfig:
-    """Digits to sort; `levels`: how many. `answer`: how a completion is read, `exact` (it is the
-    sorted digits and nothing else) or `last_number` (its last run of digits)."""
+    """Digits to sort."""
 
-    levels: list[int]
-    answer: str
+    levels: Annotated[
+        Distinct[Annotated[Whole, Ge(2), Says("sorting needs at least 2 digits", "[2]")]],
+        Says("must list at least one value", "[2]"),
+    ]
+    """How many digits a problem has; every level has as many problems."""
+    answer: Literal["exact", "last_number"]
+    """How a completion is read: `exact` is the sorted digits and nothing else, `last_number` its
+    last run of digits."""
 
-    def __post_init__(self) -> None:
-        one_of("task.sort.answer", self.answer, ("exact", "last_number"))
-        distinct("task.sort.levels", self.levels, 2, "sorting needs at least 2 digits")
 
-
-@dataclass(frozen=True, kw_only=True)
+@settings("task.reasoning_gym")
 class ReasoningGymConfig:
-    """A generator of reasoning_gym by its name, and the parameters of that generator's config."""
+    """A generator of reasoning_gym."""
 
     generator: str
+    """The generator's name."""
     parameters: dict[str, Any] | None = None
+    """Parameters of that generator's config, apart from seed and size."""
 
     def __post_init__(self) -> None:
-        for name in ("seed", "size"):
-            require(
-                name not in (self.parameters or {}),
-                f"task.reasoning_gym.parameters.{name}",
-                (self.parameters or {}).get(name),
-                "is set by isosweep",
-                "task.data_seed=0" if name == "seed" else "task.num_train_problems=1024",
-            )
+        for name, nearest in (("seed", "data_seed=0"), ("size", "num_train_problems=1024")):
+            if name in (self.parameters or {}):
+                setting = f"task.reasoning_gym.parameters.{name}"
+                value = (self.parameters or {})[name]
+                raise SettingError(setting, value, "is set by isosweep", f"task.{nearest}")
 
 
-@dataclass(frozen=True, kw_only=True)
+def _data_file(path: str) -> str:
+    if not path.endswith((".jsonl", ".parquet")):
+        raise RefusedError("must be a .jsonl or .parquet file", "FILE.jsonl")
+    return path
+
+
+@settings("task.math")
 class MathConfig:
-    """Rows of a Hugging Face `dataset` (`subset`, `split`, `revision`), or of a JSON lines or
-    Parquet file at `path`; `data_sha256` is that file's, filled in when the settings are read.
-
-    `*_column` names what a row holds; without an id column a problem's id is a hash of its text.
-    `answer_after`: the answer is what follows the last of these marks (GSM8K: `####`).
-    `skip_unparseable` leaves out rows whose answer math-verify cannot read, else they are an error.
-    """
+    """Rows of a Hugging Face dataset or of a file; the `*_column` settings name what a row has."""
 
     dataset: str | None = None
+    """Name of a Hugging Face dataset; null with a `path`."""
     subset: str | None = None
+    """Configuration of the dataset."""
     split: str = "train"
+    """Split of the dataset."""
     revision: str | None = None
-    path: str | None = None
+    """Revision of the dataset; null: the newest."""
+    # A file's content counts (`data_sha256`), not where it lies.
+    path: Annotated[Annotated[str, AfterValidator(_data_file)] | None, OUTSIDE] = None
+    """JSON lines or Parquet file; null with a `dataset`."""
     data_sha256: str | None = None
+    """Hash of the file, filled in when the settings are read."""
     problem_column: str = "problem"
+    """Column of the problem's text."""
     answer_column: str = "answer"
+    """Column of its answer."""
     id_column: str | None = None
+    """Column of its id; null: a hash of its text."""
     level_column: str | None = None
+    """Column of its level; null: no levels."""
     answer_after: str | None = None
+    """The answer is what follows the last of these marks (GSM8K: `####`); null: all of it."""
     skip_unparseable: bool = False
+    """Leave out rows whose answer math-verify cannot read, which else are an error."""
 
     def __post_init__(self) -> None:
-        require(
-            (self.dataset is None) != (self.path is None),
-            "task.math.path",
-            self.path,
-            f"problems come from either a path or a dataset (task.math.dataset={self.dataset})",
-            "task.math.path=FILE.jsonl task.math.dataset=null",
-        )
-        if self.path is not None:
-            require(
-                self.path.endswith((".jsonl", ".parquet")),
-                "task.math.path",
-                self.path,
-                "must be a .jsonl or .parquet file",
-                "task.math.path=FILE.jsonl",
+        if (self.dataset is None) == (self.path is None):
+            rule = (
+                f"problems come from either a path or a dataset (task.math.dataset={self.dataset})"
             )
+            nearest = "task.math.path=FILE.jsonl task.math.dataset=null"
+            raise SettingError("task.math.path", self.path, rule, nearest)
 
 
-@dataclass(frozen=True, kw_only=True)
+def _function(name: str) -> str:
+    module, _, function = name.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), function]):
+        nearest = "my_package.my_tasks:my_function"
+        raise RefusedError("must read package.module:function", nearest)
+    return name
+
+
+@settings("task.custom")
 class CustomConfig:
-    """A function of your own, `package.module:function`, called with `parameters`.
+    """A function of your own; docs/tasks.md has its signature."""
 
-    `directory` is added to the import path for it. docs/tasks.md has the function's signature.
-    """
-
-    function: str
+    function: Annotated[str, AfterValidator(_function)]
+    """The function, `package.module:function`."""
     parameters: dict[str, Any] | None = None
-    directory: str | None = None
-
-    def __post_init__(self) -> None:
-        module, _, name = self.function.partition(":")
-        require(
-            all(part.isidentifier() for part in [*module.split("."), name]),
-            "task.custom.function",
-            self.function,
-            "must read package.module:function",
-            "task.custom.function=my_package.my_tasks:my_function",
-        )
+    """What it is called with."""
+    # What the function gives counts, not where it lies.
+    directory: Annotated[str | None, OUTSIDE] = None
+    """Directory that is added to the import path for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,71 +140,78 @@ def difficulty_shares(value: Any) -> tuple[Share, ...]:
     shares = []
     for name, share in value.items():
         low, high = parse_difficulty(setting, name)
-        holds = isinstance(share, int | float) and not isinstance(share, bool) and share > 0
-        rule, nearest = "gives each its share, a number above 0", f"{setting}={{hard:0.5,easy:0.5}}"
-        require(holds, setting, value, rule, nearest)
+        if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
+            nearest = f"{setting}={{hard:0.5,easy:0.5}}"
+            raise SettingError(setting, value, "gives each its share, a number above 0", nearest)
         shares.append(Share(name=name, low=low, high=high, share=float(share)))
     total = math.fsum(share.share for share in shares)
-    fixed = ",".join(f"{share.name}:{share.share / (total or 1):g}" for share in shares)
-    rule = f"has shares that add up to {total:g}, not 1"
-    nearest = f"{setting}={{{fixed}}}" if shares else f"{setting}=null"
-    require(abs(total - 1) < 1e-5, setting, value, rule, nearest)
+    if not abs(total - 1) < 1e-5:
+        fixed = ",".join(f"{share.name}:{share.share / (total or 1):g}" for share in shares)
+        rule = f"has shares that add up to {total:g}, not 1"
+        nearest = f"{setting}={{{fixed}}}" if shares else f"{setting}=null"
+        raise SettingError(setting, value, rule, nearest)
     return tuple(sorted(shares, key=lambda share: share.high - share.low))
 
 
-@dataclass(frozen=True, kw_only=True)
+def _difficulty(value: Any) -> Any:
+    if value is not None:
+        difficulty_shares(value)
+    return value
+
+
+@settings("task")
 class TaskConfig:
-    """Problems whose answers can be checked. `kind` says where they come from and how they are
-    checked, the group of that name how exactly.
+    """Problems whose answers can be checked.
 
-    `template` is the prompt: it holds `{digits}` (sort) or `{problem}` (reasoning_gym, math); null
-    is the problem as it stands. A score of `success_at` or more is a success in evaluation.
-    `prompt_tokens` and `completion_tokens` are planned means per rollout, `max_completion_tokens`
-    bounds a completion; `sort` alone may leave them null: one token a character, which is exact
-    for the built-in model, and the longest answer + 1.
-
-    `difficulty` (a name, [low, high], or a mix {name: share}) takes problems of which the base
-    model solves that much, as `mode=difficulty` has measured; `selection_sha256` is the hash of
-    the problems so chosen, filled in when the settings are read.
+    `sort` alone may leave token counts null: one token a character, which is exact for the built-in
+    model, and the longest answer + 1. Planned means are outside a run's identity.
     """
 
-    name: str
-    kind: str
+    name: Annotated[str, OUTSIDE]
+    """Name in the names of runs, and in tables."""
+    kind: Kind
+    """Where problems come from and how they are checked; the group of that name says how."""
     template: str | None = None
-    num_train_problems: int
-    num_eval_problems: int
-    data_seed: int
-    success_at: float = 1.0
-    difficulty: Any = None
+    """The prompt, with `{digits}` (sort) or `{problem}` (the others); null: the problem itself."""
+    num_train_problems: PositiveInt
+    """Distinct problems to train on."""
+    num_eval_problems: PositiveInt
+    """Distinct held-out problems."""
+    data_seed: Whole
+    """Seed by which problems are drawn."""
+    success_at: Annotated[
+        ScoreShare,
+        Says("is the score from which on a completion is a success: above 0, at most 1", "1"),
+    ] = 1.0
+    """Score from which on a completion is a success in evaluation."""
+    # Only the problems that it came to count (`selection_sha256`).
+    difficulty: Annotated[Any, AfterValidator(_difficulty), OUTSIDE] = None
+    """Problems of which the base model solves that much, as `mode=difficulty` has measured: a name,
+    [low, high], or a mix {name: share}; null: all."""
     selection_sha256: str | None = None
-    prompt_tokens: float | None = None
-    completion_tokens: float | None = None
-    max_completion_tokens: int | None = None
+    """Hash of the problems so chosen, filled in when the settings are read."""
+    prompt_tokens: Annotated[Positive | None, OUTSIDE] = None
+    """Mean tokens of a prompt that the planner assumes."""
+    completion_tokens: Annotated[Positive | None, OUTSIDE] = None
+    """Mean tokens of a completion that the planner assumes, end-of-sequence included."""
+    max_completion_tokens: Annotated[PositiveInt | None, Identity(by="completion_limit")] = None
+    """Tokens of a completion, at most."""
     sort: SortConfig | None = None
+    """Of `kind=sort`."""
     reasoning_gym: ReasoningGymConfig | None = None
+    """Of `kind=reasoning_gym`."""
     math: MathConfig | None = None
+    """Of `kind=math`."""
     custom: CustomConfig | None = None
+    """Of `kind=custom`."""
 
     def __post_init__(self) -> None:
-        one_of("task.kind", self.kind, TASK_KINDS)
-        for kind in TASK_KINDS:
+        for kind in KINDS:
             present = getattr(self, kind) is not None
             if present != (kind == self.kind):
                 rule = f"task.kind={self.kind} {'has no' if present else 'needs this'} group"
-                raise SettingError(
-                    f"task.{kind}", "set" if present else "null", rule, f"task={self.kind}"
-                )
-        positive("task", self, "num_train_problems", "num_eval_problems", "prompt_tokens")
-        positive("task", self, "completion_tokens", "max_completion_tokens")
-        require(
-            0 < self.success_at <= 1,
-            "task.success_at",
-            self.success_at,
-            "is the score from which on a completion is a success: above 0, at most 1",
-            "task.success_at=1",
-        )
-        if self.difficulty is not None:
-            difficulty_shares(self.difficulty)
+                value = "set" if present else "null"
+                raise SettingError(f"task.{kind}", value, rule, f"task={self.kind}")
         if self.sort is not None:
             _check_sort(self, self.sort)
         else:
@@ -208,13 +225,10 @@ class TaskConfig:
             "max_completion_tokens": 1024,
         }
         for name, example in examples.items():
-            require(
-                getattr(self, name) is not None,
-                f"task.{name}",
-                "null",
-                f"must be given for task.kind={self.kind}: only `sort` knows its token counts",
-                f"task.{name}={example}",
-            )
+            if getattr(self, name) is None:
+                kind = self.kind
+                rule = f"must be given for task.kind={kind}: only `sort` knows its token counts"
+                raise SettingError(f"task.{name}", "null", rule, f"task.{name}={example}")
 
     @property
     def planned_prompt_tokens(self) -> float:
@@ -252,24 +266,25 @@ def _mean(values: list[int]) -> float:
 
 
 def _check_template(template: str | None, place: str, example: str) -> None:
-    holds = template is None or place in template
-    require(holds, "task.template", template, f"must contain {place}", example)
+    if template is not None and place not in template:
+        raise SettingError("task.template", template, f"must contain {place}", example)
 
 
 def _check_sort(task: TaskConfig, sort: SortConfig) -> None:
     example = "task.template='s{digits}='"
-    require(task.template is not None, "task.template", "null", "must contain {digits}", example)
+    if task.template is None:
+        raise SettingError("task.template", "null", "must contain {digits}", example)
     _check_template(task.template, "{digits}", example)
     total = task.num_train_problems + task.num_eval_problems
     each = math.ceil(total / len(sort.levels))
     # A quarter of all strings belongs to tasks; half of that leaves the drawing quick.
     most = 10 ** min(sort.levels) // 8
-    enough = math.ceil(math.log10(8 * each))
-    require(
-        each <= most,
-        "task.num_train_problems",
-        task.num_train_problems,
-        f"with task.num_eval_problems={task.num_eval_problems} it asks for {each} distinct "
-        f"problems of each level, and level {min(sort.levels)} has room for {most}",
-        f"task.sort.levels=[{','.join(str(max(enough, level)) for level in sort.levels)}]",
-    )
+    if each > most:
+        enough = math.ceil(math.log10(8 * each))
+        raise SettingError(
+            "task.num_train_problems",
+            task.num_train_problems,
+            f"with task.num_eval_problems={task.num_eval_problems} it asks for {each} distinct "
+            f"problems of each level, and level {min(sort.levels)} has room for {most}",
+            f"task.sort.levels=[{','.join(str(max(enough, level)) for level in sort.levels)}]",
+        )

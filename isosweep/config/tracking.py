@@ -1,21 +1,22 @@
 """What is tracked, and where."""
 
-from dataclasses import dataclass
+from typing import Literal
 
-from isosweep.config.rules import one_of, positive
+from isosweep.config.settings import settings
+from isosweep.config.values import Positive, PositiveInt
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("tracking")
 class TrackingConfig:
-    """MLflow. `uri` null: SQLite at `<sweeps_dir>/mlflow.db`. `max_points` bounds how many steps
-    of a run's training metrics are sent (held-out records are always sent, all of them)."""
+    """Where runs are tracked, and how closely."""
 
-    name: str
+    name: Literal["mlflow", "none"]
+    """The tracking store: `mlflow` or `none`."""
     uri: str | None = None
+    """MLflow's tracking URI; null: SQLite at `<sweeps_dir>/mlflow.db`."""
     experiment: str = "isosweep"
-    interval_s: float = 10.0
-    max_points: int = 200
-
-    def __post_init__(self) -> None:
-        one_of("tracking.name", self.name, ("mlflow", "none"))
-        positive("tracking", self, "interval_s", "max_points")
+    """Name of the MLflow experiment."""
+    interval_s: Positive = 10.0
+    """Seconds between two looks at the runs."""
+    max_points: PositiveInt = 200
+    """Steps of a run's training metrics that are sent, at most; held-out records are all sent."""

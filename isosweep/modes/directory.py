@@ -3,8 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from isosweep.config.build import from_mapping
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 from isosweep.files import read_json, write_json, write_text
 from isosweep.plan.cells import Plan, plan_from_document
@@ -67,7 +66,7 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
     # The plan first: of a sweep made by another version, its format is what to report.
     plan = plan_from_document(document)
-    return StoredSweep(config=from_mapping(stored), plan=plan, paths=paths)
+    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
 
 
 def store_plan(study: Study, paths: SweepPaths) -> None:

@@ -4,7 +4,11 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, MinLen
+from pydantic import Field
+from typing_extensions import TypeAliasType
 
 from isosweep.compute import BudgetUnit
 from isosweep.errors import RecordError
@@ -13,80 +17,129 @@ from isosweep.errors import RecordError
 PLAN_VERSION = 2
 
 
+# Types of plan.json's values, with the bounds that its schema states.
+Budget = Annotated[float, Gt(0)]
+Cost = Annotated[float, Gt(0)]
+Generations = Annotated[int, Ge(2)]
+PositiveInt = Annotated[int, Ge(1)]
+Seed = Annotated[int, Ge(0)]
+RunId = Annotated[str, MinLen(1)]
+_UNIQUE = Field(json_schema_extra={"uniqueItems": True})
+Budgets = Annotated[tuple[Budget, ...], MinLen(1), _UNIQUE]
+_AXIS = {"pattern": r"^(model|(model|task|recipe)\..+)$"}
+Axes = Annotated[dict[str, Any], Field(json_schema_extra={"propertyNames": _AXIS})]
+# A setting that can reject a candidate: one of `candidates.RULES`.
+RuleName = TypeAliasType("RuleName", str)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One feasible (n, B, T) at one budget, for one seed: its run read off at that budget.
+    """One feasible (n, B, T) at one budget, for one seed: its run read off at that budget."""
 
-    `device_hours`: what the run has taken by then, evaluation included. `axes`: the values of
-    `grid.axes` that the run was given.
-    """
-
-    num_generations: int
-    problems_per_batch: int
-    num_steps: int
-    seed: int
-    budget: float
-    planned_compute: float
-    planned_flops: float
-    device_hours: float
-    run_id: str
-    axes: dict[str, Any] = field(default_factory=dict)
+    num_generations: Generations
+    """n: rollouts per problem. A count."""
+    problems_per_batch: PositiveInt
+    """B: distinct problems per batch. A count."""
+    num_steps: PositiveInt
+    """T: optimiser updates until the budget is spent. A count."""
+    seed: Seed
+    """Seed of the training run. No unit."""
+    budget: Budget
+    """Compute that one cell may spend, in budget_unit."""
+    planned_compute: Cost
+    """What T steps are planned to spend, in budget_unit; within grid.tolerance of the budget."""
+    planned_flops: Cost
+    """FLOPs of T steps: generation and training, evaluation not counted."""
+    device_hours: Cost
+    """Predicted time from the run's start to this budget times the devices of the run, evaluation
+    included. Device-hours."""
+    run_id: RunId
+    """Name of the training run and of its directory, ending in a hash of all that can change its
+    numbers. No unit."""
+    axes: Axes = field(default_factory=dict)
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """A candidate that is not planned: `rule` names the setting, `reason` gives the numbers.
+    """A candidate that is not planned."""
 
-    `rules`: all settings that it breaks, `rule` the first of them.
-    """
-
-    num_generations: int
-    problems_per_batch: int
-    num_steps: int
-    seed: int
-    budget: float
-    rule: str
-    reason: str
-    rules: tuple[str, ...]
-    axes: dict[str, Any] = field(default_factory=dict)
+    num_generations: Generations
+    """n: rollouts per problem. A count."""
+    problems_per_batch: PositiveInt
+    """B: distinct problems per batch. A count."""
+    num_steps: PositiveInt
+    """T that would come nearest to the budget: optimiser updates. A count."""
+    seed: Seed
+    """Seed of the training run. No unit."""
+    budget: Budget
+    """Compute that one cell may spend, in budget_unit."""
+    rule: RuleName
+    """The first setting of rules: the one that reason is about. No unit."""
+    reason: Annotated[str, MinLen(1)]
+    """How it breaks rule: a sentence with the numbers and their units."""
+    rules: Annotated[tuple[RuleName, ...], MinLen(1), _UNIQUE]
+    """Every setting that the candidate breaks. No unit."""
+    axes: Axes = field(default_factory=dict)
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """One training run and the budgets at which cells read it off, ascending.
+    """One training run and the budgets at which cells read it off."""
 
-    `seconds`: predicted wall time to its last milestone; `micro_batch`: completions per device
-    and forward pass; `vllm_share`: memory fraction given to vLLM, 0 without it.
-    """
-
-    run_id: str
-    num_generations: int
-    problems_per_batch: int
-    seed: int
-    learning_rate: float
-    milestones: tuple[float, ...]
-    num_steps: int
-    planned_flops: float
-    seconds: float
-    micro_batch: int
-    vllm_share: float = 0.0
-    axes: dict[str, Any] = field(default_factory=dict)
+    run_id: RunId
+    """Name of the training run and of its directory, ending in a hash of all that can change its
+    numbers. No unit."""
+    num_generations: Generations
+    """n: rollouts per problem. A count."""
+    problems_per_batch: PositiveInt
+    """B: distinct problems per batch. A count."""
+    seed: Seed
+    """Seed of the training run. No unit."""
+    learning_rate: Annotated[float, Gt(0)]
+    """Learning rate after warm-up, by the recipe's rule for this n x B. No unit."""
+    milestones: Budgets
+    """Budgets at which cells read the run off, ascending, in budget_unit. The run ends at the
+    last."""
+    num_steps: PositiveInt
+    """T at the last milestone: optimiser updates of the whole run. A count."""
+    planned_flops: Cost
+    """FLOPs of the whole run: generation and training, evaluation not counted."""
+    seconds: Cost
+    """Predicted wall time of the whole run, start-up and evaluation included. Seconds."""
+    micro_batch: PositiveInt
+    """Completions per device in one forward pass of training. A count."""
+    vllm_share: Annotated[float, Ge(0), Le(1)] = 0.0
+    """Share of a device's memory given to vLLM, 0 without it. A fraction."""
+    axes: Axes = field(default_factory=dict)
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Cells and rejections partition the candidates: n x B x seed x budget x axes.
-
-    `mends`: for each setting that rejects, how many candidates it alone rejects, and with which
-    value the nearest of them would be planned.
-    """
+    """Cells and rejections partition the candidates: n x B x seed x budget x axes."""
 
     budget_unit: BudgetUnit
-    budgets: tuple[float, ...]
+    """Unit of every budget, milestone and planned_compute: flops (FLOPs of training and
+    generation), rollouts (completions sampled), tokens (prompt and completion tokens), device_hours
+    (hours of one device, evaluation not counted)."""
+    budgets: Budgets
+    """What one cell may spend, ascending, in budget_unit."""
     cells: tuple[Cell, ...]
+    """The feasible candidates."""
     runs: tuple[PlannedRun, ...]
+    """The training runs. Cells that differ only in budget are read off one run."""
     rejected: tuple[Rejection, ...]
-    mends: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """The candidates that are not planned, each with a reason."""
+    mends: dict[RuleName, tuple[PositiveInt, Annotated[str, MinLen(1)]]] = field(
+        default_factory=dict
+    )
+    """For each setting that alone rejects candidates: how many (a count of candidates), and a
+    change with which the nearest of them would be planned."""
 
     @property
     def sharing(self) -> float:

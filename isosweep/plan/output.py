@@ -71,7 +71,8 @@ def plan_page(plan: Plan, title: str) -> str:
 
 
 def plan_schema() -> JsonObject:
-    """The JSON Schema (draft 2020-12) that every plan.json holds to."""
+    """The JSON Schema (draft 2020-12) that every plan.json satisfies; `plan/schema.py`
+    makes the file."""
     schema: JsonObject = json.loads((_HERE / "schema.json").read_text(encoding="utf-8"))
     return schema
 

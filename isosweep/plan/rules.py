@@ -20,7 +20,8 @@ from isosweep.plan.remedies import budget_that_works, memory_that_suffices
 class Rule:
     """What rejects a candidate.
 
-    `setting` names it and is the setting that it is about. `broken` gives a mask, of a shape that
+    `setting` names it and is the setting that it is about; `rejects` says in general what it
+    rejects, for plan.json's schema. `broken` gives a mask, of a shape that
     broadcasts to (N, M, K). `reason` says with numbers why one candidate breaks it, `remedy` with
     which settings that one would keep it. `distance`, of a shape that broadcasts to (N, M, K), is
     smallest for the candidate that comes nearest to keeping it. `of_budget`: it is about how many
@@ -28,6 +29,7 @@ class Rule:
     """
 
     setting: str
+    rejects: str
     broken: Callable[[Candidates], Any]
     reason: Callable[[Candidate], str]
     remedy: Callable[[Candidates, Place], str]
@@ -125,12 +127,14 @@ def _another_budget(table: Candidates, place: Place, otherwise: str) -> str:
 RULES: tuple[Rule, ...] = (
     Rule(
         setting="grid.max_completions_per_step",
+        rejects="n x B is above it (completions).",
         broken=lambda t: (t.completions > t.config.grid.max_completions_per_step)[..., None],
         reason=lambda c: f"{c.product} exceeds {c.config.grid.max_completions_per_step}",
         remedy=lambda t, at: f"grid.max_completions_per_step={t.at(at).completions}",
     ),
     Rule(
         setting="task.num_train_problems",
+        rejects="B is above it (problems).",
         broken=lambda t: t.config.task.num_train_problems < t.problems_per_batch[None, :, None],
         reason=lambda c: (
             f"B = {c.problems_per_batch} exceeds the "
@@ -140,18 +144,21 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="recipe.micro_batch",
+        rejects="n x B is no multiple of devices x micro-batch (completions).",
         broken=lambda t: ~t.divisible[..., None],
         reason=_uneven,
         remedy=_even_share,
     ),
     Rule(
         setting="hardware.memory_gb",
+        rejects="A device has too little memory (1e9 bytes).",
         broken=lambda t: (t.divisible & (t.memory.micro_batch == 0))[..., None],
         reason=_out_of_memory,
         remedy=lambda t, at: memory_that_suffices(t.config, t.at(at).completions),
     ),
     Rule(
         setting="grid.min_steps",
+        rejects="T is below it (update steps).",
         broken=lambda t: t.steps < t.config.grid.min_steps,
         reason=lambda c: f"T = {c.num_steps} is below {c.config.grid.min_steps}",
         remedy=lambda t, at: _another_budget(t, at, f"grid.min_steps={t.at(at).num_steps}"),
@@ -160,6 +167,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="grid.max_steps",
+        rejects="T is above it (update steps).",
         broken=lambda t: t.steps > t.config.grid.max_steps,
         reason=lambda c: f"T = {c.num_steps} exceeds {c.config.grid.max_steps}",
         remedy=lambda t, at: _another_budget(t, at, f"grid.max_steps={t.at(at).num_steps}"),
@@ -168,6 +176,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="grid.tolerance",
+        rejects="No whole number of steps comes as near to the budget (fraction of the budget).",
         broken=lambda t: np.abs(t.spent - t.budgets) > t.config.grid.tolerance * t.budgets,
         reason=_off_budget,
         remedy=lambda t, at: _another_budget(t, at, _tolerance_that_suffices(t.at(at))),
@@ -176,6 +185,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="grid.max_epochs",
+        rejects="The run would see the training problems more often (passes over them).",
         broken=_passes_too_often,
         reason=_too_many_epochs,
         remedy=lambda t, at: _another_budget(t, at, _epochs_that_suffice(t.at(at))),
@@ -184,6 +194,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         setting="launcher.slurm.timeout_min",
+        rejects="The run would take longer than all of its jobs (minutes a job).",
         broken=lambda t: t.run_seconds > _jobs_seconds(t),
         reason=_too_long,
         remedy=_enough_requeues,

@@ -3,50 +3,70 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, assert_never
 
 from isosweep.config.architecture import Architecture, adapter_weights
-from isosweep.config.build import build
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.generation import GenerationConfig
+from isosweep.config.hardware import Device, Precision, Sharding
+from isosweep.config.identity import OUTSIDE, identity
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.config.settings import read, settings
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
+from isosweep.config.values import Positive, PositiveInt, Whole
 from isosweep.costs.flops import Count, Passes
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("spec")
 class RunSpec:
     """One training run, resolved: what a worker needs, and what its identity is made of.
 
-    Budgets are absent on purpose: a larger budget extends the same run. `learning_rate`,
-    `micro_batch` and `vllm_share` (of a device's memory) are resolved for this n x B.
+    Budgets are absent on purpose: a larger budget extends the same run.
     """
 
     model: ModelConfig
+    """The policy."""
     task: TaskConfig
+    """The problems."""
     recipe: RecipeConfig
+    """How a step is taken."""
     evaluation: EvaluationConfig
+    """Held-out evaluation."""
     generation: GenerationConfig
-    device: str
-    devices: int
-    sharding: str = "ddp"
-    dtype: str
-    weights_dtype: str
+    """What samples the rollouts."""
+    device: Device
+    """What torch calls the devices."""
+    devices: PositiveInt
+    """Devices of the run."""
+    sharding: Sharding = "ddp"
+    """What the devices share."""
+    dtype: Precision
+    """Precision that is computed in."""
+    weights_dtype: Precision
+    """Precision of the weights that the optimiser updates."""
     gradient_checkpointing: bool
-    num_generations: int
-    problems_per_batch: int
-    seed: int
-    learning_rate: float
-    micro_batch: int
-    vllm_share: float = 0.0
-    numerics_version: int = NUMERICS_VERSION
+    """Activations are computed again in the backward pass."""
+    num_generations: PositiveInt
+    """n: rollouts per problem."""
+    problems_per_batch: PositiveInt
+    """B: distinct problems in one step."""
+    seed: Whole
+    """Seed of the run."""
+    learning_rate: Positive
+    """Learning rate after warm-up, by the recipe's rule for this n x B."""
+    micro_batch: PositiveInt
+    """Completions per device and forward pass."""
+    vllm_share: Annotated[float, OUTSIDE] = 0.0
+    """Share of a device's memory that vLLM takes, 0 without it."""
+    numerics_version: Whole = NUMERICS_VERSION
+    """Version of the worker's numbers."""
 
     @property
     def completions_per_step(self) -> int:
@@ -54,56 +74,21 @@ class RunSpec:
         return self.num_generations * self.problems_per_batch
 
     def to_json(self) -> dict[str, Any]:
+        """Plain nested dictionaries."""
         return asdict(self)
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> "RunSpec":
-        spec: RunSpec = build(RunSpec, document, "spec")
-        return spec
+        """The spec that `to_json` gave; SettingError where it is none."""
+        return read(RunSpec, document)
 
     @cached_property
     def run_id(self) -> str:
         """Name of the run: readable front, identifying hash. Nothing is ever parsed from it."""
-        document = self.to_json()
-        # Names of recipes and planned token means change no number of the run; a recipe's rate
-        # and micro-batch rules matter only through the resolved values.
-        for key in ("name", "learning_rate", "learning_rate_rule", "reference_completions"):
-            del document["recipe"][key]
-        for key in ("micro_batch", "max_micro_batch", "planned_draws"):
-            del document["recipe"][key]
-        # Of a difficulty only the problems that it came to count (`selection_sha256`).
-        for key in ("name", "prompt_tokens", "completion_tokens", "difficulty"):
-            del document["task"][key]
-        # What a file holds counts (`data_sha256`), not where it lies.
-        for group, name in (("math", "path"), ("custom", "directory")):
-            if document["task"][group] is not None:
-                del document["task"][group][name]
-        for key in _without_effect(self.recipe, self.generation):
-            del document["recipe"][key]
-        document["task"]["max_completion_tokens"] = self.task.completion_limit
-        del document["model"]["name"]
-        # Where vLLM's memory and weights are while nothing is sampled changes nothing sampled.
-        del document["vllm_share"]
-        for key in ("server_url", "sleep"):
-            del document["generation"][key]
-        text = json.dumps(document, sort_keys=True)
+        text = json.dumps(identity(self), sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         shape = f"n{self.num_generations}-B{self.problems_per_batch}-s{self.seed}"
         return f"{self.model.name}-{self.task.name}-{shape}-{digest}"
-
-
-def _without_effect(recipe: RecipeConfig, generation: GenerationConfig) -> list[str]:
-    """Settings of a recipe that say how something is done which it does not do."""
-    idle = []
-    if not generation.importance_sampling_correction:
-        idle += ["importance_sampling_mode", "importance_sampling_cap"]
-    if recipe.zero_variance != "resample":
-        idle.append("max_draws")
-    if recipe.interruption is None:
-        idle.append("interruption_tokens")
-    if recipe.beta == 0:
-        idle.append("use_bias_correction_kl")
-    return idle
 
 
 def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
@@ -114,8 +99,10 @@ def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
             return recipe.learning_rate * math.sqrt(ratio)
         case "linear":
             return recipe.learning_rate * ratio
-        case _:
+        case "constant":
             return recipe.learning_rate
+        case unknown:
+            assert_never(unknown)
 
 
 def passes_of(

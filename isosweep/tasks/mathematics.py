@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from isosweep.config.rules import closest
+from isosweep.config.choices import closest
 from isosweep.config.task import MathConfig, TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import ask_all

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from isosweep.config.rules import one_of
+from isosweep.config.choices import one_of
 from isosweep.config.task import ReasoningGymConfig, TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import ask_all

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import BudgetUnit, Compute
-from isosweep.config.build import build
 from isosweep.config.health import HealthConfig
+from isosweep.config.settings import read
 from isosweep.difficulty.selection import load_selection
 from isosweep.errors import RecordError
 from isosweep.files import append_line, read_json, write_json
@@ -139,7 +139,7 @@ def main(text: str) -> None:
         document["run_dir"],
         tuple(document["milestones"]),
         document["unit"],
-        build(HealthConfig, document["health"], "health"),
+        read(HealthConfig, document["health"]),
     )
     run = RunPaths(Path(job.run_dir))
     rank = own_rank(document["pid"])

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: P
 def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
     data = load_sweep(paths)
-    some = load_view(paths, AnalysisConfig(name="default", difficulty=[0.2, 0.4]))
+    some = load_view(paths, AnalysisConfig(name="default", difficulty=(0.2, 0.4)))
     for whole, part in zip(data.curves, some.curves, strict=True):
         rates = whole.successes[0] / whole.samples_per_problem
         kept = (rates >= 0.2) & (rates <= 0.4)
@@ -103,7 +104,7 @@ def test_a_difficulty_that_no_problem_has_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["esy", [0.5, 0.2], [0, 2], [0.1], 0.3])
-def test_a_wrong_difficulty_is_refused(wrong: object) -> None:
+def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
     with pytest.raises(SettingError, match=r"analysis\.difficulty=hard"):
         AnalysisConfig(name="default", difficulty=wrong)
 

@@ -16,7 +16,7 @@ from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse, fits_document, fits_schema
 from isosweep.analysis.statistics.findings import find
 from isosweep.compute import has_reached
-from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig, Metric
 from isosweep.errors import RecordError
 from isosweep.files import write_json
 from isosweep.plan.cells import Rejection
@@ -175,7 +175,9 @@ def test_analysing_twice_writes_the_same_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("metric", ["best", "worst"])
-def test_another_metric_scores_problems_by_all_their_samples(metric: str, tmp_path: Path) -> None:
+def test_another_metric_scores_problems_by_all_their_samples(
+    metric: Metric, tmp_path: Path
+) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     data = load_sweep(paths, metric=metric)
     for curve in data.curves:

@@ -115,12 +115,12 @@ def test_older_switches_of_sliding_windows_are_read() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (None, "must hold a readable config.json"),
+        (None, "must contain a readable config.json"),
         ({"model_type": "gpt2"}, "model_type 'gpt2' is not one of"),
         ({"model_type": "llama", "hidden_size": 8}, "it lacks num_hidden_layers"),
     ],
 )
-def test_a_directory_that_describes_no_model_is_told(
+def test_a_directory_that_describes_no_model_is_refused(
     document: Any, message: str, tmp_path: Path
 ) -> None:
     if document is not None:

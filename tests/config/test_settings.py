@@ -2,8 +2,8 @@
 
 import pytest
 
-from isosweep.config.build import from_mapping
 from isosweep.config.hydra import config_directory
+from isosweep.config.sweep import sweep_config
 from isosweep.errors import SettingError
 from tests.conftest import make_config
 
@@ -74,7 +74,7 @@ def test_a_wrong_value_names_setting_rule_and_nearest_choice(
 
 def test_a_missing_setting_is_named() -> None:
     with pytest.raises(SettingError, match=r"budget=: has no value"):
-        from_mapping({"mode": "plan"})
+        sweep_config({"mode": "plan"})
 
 
 def _options(group: str) -> list[str]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from isosweep.config.architecture import adapter_weights, architecture_from_config
+from isosweep.config.hardware import Sharding
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.memory import (
     fit_memory,
@@ -110,8 +111,12 @@ def test_stages_shard_what_their_paper_says() -> None:
     one = replace(H200.hardware, devices_per_run=1)
     whole = state_bytes(arch, recipe, one)
     # arXiv 1910.02054, figure 1, with float32 states instead of mixed ones.
-    for stage, sharded in enumerate(((), ("optimizer",), ("optimizer", "gradients"))):
-        sharding = "ddp" if stage == 0 else f"zero{stage}"
+    stages: tuple[tuple[Sharding, tuple[str, ...]], ...] = (
+        ("ddp", ()),
+        ("zero1", ("optimizer",)),
+        ("zero2", ("optimizer", "gradients")),
+    )
+    for sharding, sharded in stages:
         hardware = replace(one, devices_per_run=8, sharding=sharding)
         part = state_bytes(arch, recipe, hardware)
         for name in ("weights", "gradients", "optimizer"):

@@ -106,7 +106,7 @@ def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
             "it has token 336, and vocab_size is 336",
         ),
         (lambda d: _cut(d / "config.json", 40), "describes no architecture"),
-        (lambda d: (d / "config.json").unlink(), "must hold a readable config.json"),
+        (lambda d: (d / "config.json").unlink(), "must contain a readable config.json"),
     ],
 )
 def test_a_broken_model_is_told_before_anything_starts(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isosweep.compute import BudgetUnit
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import forward_flops
 from isosweep.errors import RecordError, SettingError
@@ -35,11 +36,13 @@ units = st.sampled_from(["flops", "rollouts", "tokens", "device_hours"])
 multiples = st.lists(st.floats(5, 5000), min_size=1, max_size=3, unique=True)
 
 
-def drawn(base: SweepConfig, grid: dict[str, Any], unit: str, steps: list[float]) -> SweepConfig:
+def drawn(
+    base: SweepConfig, grid: dict[str, Any], unit: BudgetUnit, steps: list[float]
+) -> SweepConfig:
     """`base` with this grid, and budgets of so many steps of its smallest cell."""
-    config = replace(base, grid=replace(base.grid, **grid), budget_unit=unit, budget=[1.0])
+    config = replace(base, grid=replace(base.grid, **grid), budget_unit=unit, budget=(1.0,))
     smallest = float(candidates_of(config)[0].cost.min())
-    return replace(config, budget=[smallest * count for count in steps])
+    return replace(config, budget=tuple(smallest * count for count in steps))
 
 
 def planned(config: SweepConfig) -> Plan | None:
@@ -52,7 +55,7 @@ def planned(config: SweepConfig) -> Plan | None:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([TINY, QWEN]), grids, units, multiples)
 def test_cells_and_rejections_partition_the_candidates(
-    base: SweepConfig, grid: dict[str, Any], unit: str, steps: list[float]
+    base: SweepConfig, grid: dict[str, Any], unit: BudgetUnit, steps: list[float]
 ) -> None:
     config = drawn(base, grid, unit, steps)
     plan = planned(config)
@@ -80,7 +83,7 @@ def test_cells_and_rejections_partition_the_candidates(
 @settings(max_examples=30, deadline=None)
 @given(grids, units, multiples, st.randoms())
 def test_the_order_of_lists_changes_nothing(
-    grid: dict[str, Any], unit: str, steps: list[float], order: Any
+    grid: dict[str, Any], unit: BudgetUnit, steps: list[float], order: Any
 ) -> None:
     config = drawn(TINY, grid, unit, steps)
     lists = {"num_generations", "problems_per_batch", "seeds"}
@@ -99,7 +102,7 @@ def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
     grid: dict[str, Any], steps: list[float], factor: float
 ) -> None:
     config = drawn(QWEN, grid, "flops", steps)
-    more = replace(config, budget=[budget * factor for budget in config.budgets])
+    more = replace(config, budget=tuple(budget * factor for budget in config.budgets))
     less, after = candidates_of(config)[0], candidates_of(more)[0]
     assert (after.steps >= less.steps).all()
     lost = less.feasible & ~after.feasible
@@ -318,7 +321,7 @@ def test_a_run_is_identified_by_what_changes_its_numbers_and_nothing_else() -> N
         ).run_id
 
     base = run_id(config)
-    assert run_id(replace(config, budget=[1e9])) == base
+    assert run_id(replace(config, budget=(1e9,))) == base
     assert run_id(replace(config, tracking=replace(config.tracking, max_points=3))) == base
     assert run_id(replace(config, recipe=replace(config.recipe, name="mine"))) == base
     assert run_id(replace(config, recipe=replace(config.recipe, learning_rate=1e-3))) != base

@@ -161,7 +161,7 @@ def test_schema_describes_every_property_of_a_plan(overrides: tuple[str, ...]) -
 def test_schema_knows_the_units_and_the_rules() -> None:
     schema = plan_schema()
     assert tuple(schema["properties"]["budget_unit"]["enum"]) == tuple(BUDGET_UNITS)
-    assert tuple(rule["const"] for rule in schema["$defs"]["rule"]["oneOf"]) == tuple(
+    assert tuple(rule["const"] for rule in schema["$defs"]["RuleName"]["oneOf"]) == tuple(
         rule.setting for rule in RULES
     )
 

@@ -1,0 +1,73 @@
+"""What plan.json holds besides the plan itself: its heading, and what the costs came from."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, MinLen
+from pydantic import Field
+
+from isosweep.plan.cells import Axes
+
+Flops = Annotated[float, Ge(0)]
+# Settings by name, of a group that later versions of isosweep may add some to.
+Settings = Annotated[dict[str, float | str | bool | None], MinLen(1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseFlops:
+    """FLOPs of one rollout by phase; 0 for a pass that is not made."""
+
+    prefill: Flops
+    """Reading the prompt before sampling. FLOPs."""
+    decode: Flops
+    """Sampling the completion. FLOPs."""
+    old_policy: Flops
+    """Computing log-probabilities again before the update. FLOPs."""
+    reference: Flops
+    """Log-probabilities of the frozen reference model. FLOPs."""
+    training: Flops
+    """Forward and backward passes of every update. FLOPs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostModel:
+    """What the costs of one combination of values of grid.axes were computed from."""
+
+    axes: Axes
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
+    model: str
+    """Name of the model. No unit."""
+    architecture: Settings
+    """The model's shape: sizes in elements, and counts of layers, heads and experts."""
+    prompt_tokens: Annotated[float, Ge(0)]
+    """Planned mean length of a prompt. Tokens."""
+    completion_tokens: Annotated[float, Gt(0)]
+    """Planned mean length of a completion, end-of-sequence included. Tokens."""
+    passes: Settings
+    """Which passes are made over a rollout; prompt_sharing counts the rollouts that read a prompt
+    once together, num_iterations the updates made with each rollout."""
+    flops_per_rollout: PhaseFlops
+    """FLOPs of one rollout of the grid's smallest n, by phase; 0 for a pass that is not made."""
+    hardware: Settings
+    """The settings of the hardware group: memory_gb in 1e9 bytes, peak_flops in FLOPs per second,
+    bandwidths in bytes per second, names ending in _s in seconds, utilizations and memory_reserve
+    as fractions."""
+    generation: Settings
+    """The settings of the generation group: what samples the rollouts. No units."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanHeading:
+    """What plan.json holds besides the fields of `Plan`."""
+
+    version: Literal[2]
+    """Version of this format. No unit."""
+    isosweep: Annotated[str, MinLen(1)]
+    """Version of isosweep that wrote the plan. No unit."""
+    plan_id: Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
+    """Hash of the runs and the budgets they are read at: equal for equal plans. 8 hexadecimal
+    digits."""
+    cost_models: Annotated[tuple[CostModel, ...], MinLen(1)]
+    """What the costs were computed from: one entry for each combination of values of grid.axes, a
+    single one without axes."""

@@ -1,0 +1,123 @@
+"""A run's identity: what it is made of, and that it never changes by itself."""
+
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.config.identity import OUTSIDE, identity
+from isosweep.errors import SettingError
+from isosweep.plan.spec import RunSpec, run_spec
+from tests.conftest import make_config
+
+# As commit 7d15ed2 named these runs: a change here means that finished runs are trained again.
+RUN_IDS = {
+    "": "tiny-sort-n8-B4-s1-13ef7e5178eb",
+    "model=qwen-1.5b": "qwen-1.5b-sort_instruct-n8-B4-s1-c25a703bb24f",
+    "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
+        "qwen-7b-sort_instruct-n8-B4-s1-8c8ebda748d6"
+    ),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-sort_instruct-n8-B4-s1-d13e850d38a7"),
+    "model=llama-8b recipe=dapo generation=transformers": (
+        "llama-8b-sort_instruct-n8-B4-s1-ec511653337c"
+    ),
+    "model=qwen-0.5b recipe.importance_sampling_cap=3 "
+    "generation.importance_sampling_correction=false": (
+        "qwen-0.5b-sort_instruct-n8-B4-s1-a85b2ee2f7b1"
+    ),
+    "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
+        "qwen-0.5b-sort_instruct-n8-B4-s1-0ea8ba9ee4b4"
+    ),
+    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-4ecdac2e2eda",
+    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-13ef7e5178eb",
+    "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
+        "tiny-sort-n8-B4-s1-8cd76dc94ff0"
+    ),
+    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-13ef7e5178eb",
+    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-13ef7e5178eb",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-0637807d4b12",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-a937e2d9e933",
+    "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
+        "qwen-0.5b-math-n8-B4-s1-32e4f5b6762c"
+    ),
+    "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
+        "qwen-0.5b-custom-n8-B4-s1-44bb23731724"
+    ),
+    "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
+        "tiny-sort-n8-B4-s1-c49733454d3d"
+    ),
+}
+
+
+def spec_of(*overrides: str) -> RunSpec:
+    return run_spec(
+        make_config(*overrides),
+        num_generations=8,
+        problems_per_batch=4,
+        seed=1,
+        micro_batch=2,
+        vllm_share=0.25,
+    )
+
+
+@pytest.mark.parametrize(("overrides", "run_id"), RUN_IDS.items(), ids=range(len(RUN_IDS)))
+def test_run_ids_stay_as_they_are(
+    overrides: str, run_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("problems.jsonl").write_text('{"problem": "1 + 1", "answer": "2"}\n')
+    spec = spec_of(*overrides.split())
+    assert spec.run_id == run_id
+    assert RunSpec.from_json(spec.to_json()).run_id == run_id
+
+
+def marked_outside(group: Any, prefix: str = "") -> set[str]:
+    names = set()
+    for item in fields(group):
+        if OUTSIDE in getattr(item.type, "__metadata__", ()):
+            names.add(prefix + item.name)
+        elif is_dataclass(getattr(group, item.name)):
+            names |= marked_outside(getattr(group, item.name), f"{prefix}{item.name}.")
+    return names
+
+
+def test_fields_that_change_no_number_are_marked() -> None:
+    assert marked_outside(spec_of()) == {
+        *("model.name", "task.name", "recipe.name", "vllm_share"),
+        *("task.prompt_tokens", "task.completion_tokens", "task.difficulty"),
+        *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),
+        *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
+        *("generation.server_url", "generation.sleep"),
+    }
+
+
+def test_every_other_field_takes_part() -> None:
+    spec = spec_of("recipe.beta=0.1", "recipe.zero_variance=resample")
+    corrected = replace(spec.generation, name="vllm", importance_sampling_correction=True)
+    spec = replace(spec, generation=corrected)
+    outside = marked_outside(spec) | {"recipe.interruption_tokens"}
+
+    def check(group: Any, part: Any, prefix: str) -> None:
+        for item in fields(group):
+            name = prefix + item.name
+            assert (item.name in part) == (name not in outside), name
+            if name not in outside and is_dataclass(getattr(group, item.name)):
+                check(getattr(group, item.name), part[item.name], f"{name}.")
+
+    check(spec, identity(spec), "")
+
+
+def test_a_limit_that_is_the_longest_answers_own_is_the_same_run() -> None:
+    plain = spec_of()
+    given = plain.task.completion_limit
+    assert plain.task.max_completion_tokens is None
+    assert spec_of(f"task.max_completion_tokens={given}").run_id == plain.run_id
+    assert spec_of(f"task.max_completion_tokens={given + 1}").run_id != plain.run_id
+
+
+def test_a_broken_spec_file_is_refused_by_name() -> None:
+    document = spec_of().to_json()
+    document["recipe"]["beta"] = -1
+    with pytest.raises(SettingError, match=r"^spec\.recipe\.beta=-1: must be a finite number, 0"):
+        RunSpec.from_json(document)
