@@ -11,7 +11,7 @@ BUILTIN_MODEL = "builtin"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """A policy to train. `source` is `builtin` (made by isosweep and cached) or a hub name.
+    """A policy to train. `source` is `builtin` (shipped with isosweep) or a hub name.
 
     `path` loads weights from a directory instead, and `architecture` is then read from its
     config.json; otherwise it is the model's published one. `revision` pins a hub model.

@@ -1,12 +1,12 @@
 """`mode=difficulty`: how often the base model solves each problem, measured on this machine."""
 
-import fcntl
 import hashlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from rich.console import Console
 from rich.progress import Progress
 
@@ -45,8 +45,7 @@ def measure(config: SweepConfig, console: Console) -> Measurement:
     """
     path = _path(config)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(path.with_suffix(".lock")):
         measured = _complete(config, path, console)
     _tell(measured, console)
     return measured

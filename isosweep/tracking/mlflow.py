@@ -5,7 +5,6 @@ finds what is already there and adds the rest. MLflow itself is imported by the 
 seconds, and planning must not pay them.
 """
 
-import fcntl
 import logging
 import math
 import os
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from isosweep.config.tracking import TrackingConfig
 from isosweep.difficulty.measurement import read_base_rates
@@ -149,8 +150,7 @@ class MlflowTracker:
         database = self.uri.partition(":///")[2].partition("?")[0]
         lock = Path(database or self.sweeps_dir / "mlflow").with_suffix(".lock")
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with FileLock(lock):
             yield
 
     @property
