@@ -174,7 +174,9 @@ def _run(
         "budget_unit": config.budget_unit,
     }
     tracker = BackgroundTracker(
-        make_tracker(paths, plan, parameters, config.tracking, paths.runs.parent),
+        make_tracker(
+            paths, plan, parameters, config.tracking, paths.runs.parent, config.health.stop
+        ),
         config.tracking.interval_s,
         lambda warning: console.print(f"warning: {warning}", style="yellow", markup=False),
     )
