@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class ForkServer:
             )
         self.pid = process.pid
         self._answers = self._socket.makefile("rb")
-        self.close = weakref.finalize(self, _end, process, self._socket)
+        self.close = weakref.finalize(self, _end, process, self._answers, self._socket)
 
     def fork(self, folder: Path, environment: Environment) -> ForkedProcess:
         """Start a process for the job in `folder`; waits until the stack is imported.
@@ -78,7 +79,10 @@ class ForkServer:
         return ForkedProcess(**json.loads(answer))
 
 
-def _end(process: "subprocess.Popen[bytes]", connection: socket.socket) -> None:
+def _end(
+    process: "subprocess.Popen[bytes]", answers: BufferedReader, connection: socket.socket
+) -> None:
+    answers.close()
     connection.close()
     process.kill()
     process.wait()
