@@ -109,7 +109,8 @@ class ForkExecutor(LocalExecutor):
             "SUBMITIT_LOCAL_GLOBALID": "0",
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
         }
-        process = self._fork(Path(self.folder), environment)
+        # Of a Popen, what submitit uses.
+        process: Any = self._fork(Path(self.folder), environment)
         if process is None:
             with interrupts_held():
                 return super()._submit_command(command)

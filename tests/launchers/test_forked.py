@@ -284,7 +284,7 @@ def test_a_forked_run_has_the_records_of_one_that_starts_cold(
 ) -> None:
     config = make_config("budget=1e10", *SMALL)
     planned = make_plan(config).runs[0]
-    records = []
+    records: list[list[dict[str, Any]]] = []
     cold = LocalLauncher(gpus=0)
     cold._warm = False
     for starts in (launcher, cold):
