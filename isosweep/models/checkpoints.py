@@ -155,8 +155,10 @@ def _tokenizer_problems(directory: Path, arch: Architecture) -> Iterator[str]:
     whole = directory / "tokenizer.json"
     if not whole.exists():
         config = (directory / "tokenizer_config.json").exists()
-        found = any(all((directory / name).exists() for name in names) for names in _VOCABULARIES)
-        if not (config and found):
+        vocabulary_files = any(
+            all((directory / name).exists() for name in names) for names in _VOCABULARIES
+        )
+        if not (config and vocabulary_files):
             yield f"tokenizer.json (or tokenizer_config.json and a vocabulary) in {directory}"
         return
     try:

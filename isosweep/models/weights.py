@@ -69,16 +69,16 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
 def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
     config = directory / "config.json"
     try:
-        found = architecture_from_config(json.loads(config.read_text()))
+        saved = architecture_from_config(json.loads(config.read_text()))
     except (OSError, ValueError) as error:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
-    remedy = "save model and tokenizer there again with save_pretrained, or copy them anew"
-    problems = [(part, remedy) for part in broken_parts(directory, found)]
+    remedy = "save model and tokenizer in it again with save_pretrained, or copy them anew"
+    problems = [(part, remedy) for part in broken_parts(directory, saved)]
     planned = model.architecture
     for field in fields(planned):
-        there, here = getattr(found, field.name), getattr(planned, field.name)
-        if there != here:
-            numbers = f"{field.name} is {there} there, {here} here"
+        value, wanted = getattr(saved, field.name), getattr(planned, field.name)
+        if value != wanted:
+            numbers = f"{field.name} is {value} in the file, {wanted} in the plan"
             what = f"agreement of {config} with the plan: {numbers}"
-            problems.append((what, f"set model.architecture.{field.name}={there}"))
+            problems.append((what, f"set model.architecture.{field.name}={value}"))
     return problems

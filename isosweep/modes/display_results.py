@@ -1,4 +1,4 @@
-"""What simulations, recommendations and comparisons found, on a terminal."""
+"""Results of simulations, recommendations and comparisons, on a terminal."""
 
 from typing import TYPE_CHECKING
 
@@ -13,24 +13,26 @@ if TYPE_CHECKING:
 
 def show_power(power: "Power", console: Console) -> None:
     """Print what the analysis made of one simulated world."""
-    said = ", ".join(f"{verdict} {share:.0%}" for verdict, share in power.verdicts.items())
+    verdicts = ", ".join(f"{verdict} {share:.0%}" for verdict, share in power.verdicts.items())
     console.print(
-        f"world {power.world}, {power.sweeps} sweeps: {said} (true: {power.true_verdict})",
+        f"world {power.world}, {power.sweeps} sweeps: {verdicts} (true: {power.true_verdict})",
         soft_wrap=True,
     )
     if power.plateau is not None and power.plateau_covered is not None:
         console.print(
-            f"saturation, where claimed: interval holds n = {power.plateau:.3g} in "
+            f"saturation, where claimed: interval covers n = {power.plateau:.3g} in "
             f"{power.plateau_covered:.0%}, {power.plateau_width:.1f} doublings wide",
             soft_wrap=True,
         )
     if power.asymptote_covered is not None:
         console.print(
-            f"asymptotes: intervals hold the true A in {power.asymptote_covered:.0%} of "
+            f"asymptotes: intervals cover the true A in {power.asymptote_covered:.0%} of "
             f"{power.num_asymptotes}, {power.asymptote_width:.3f} wide",
             soft_wrap=True,
         )
-    table = Table("budget", "best n", "interval holds", "doublings", "set holds", "n in it", "lost")
+    table = Table(
+        "budget", "best n", "interval covers", "doublings", "set contains", "n in it", "lost"
+    )
     for at in power.budgets:
         table.add_row(
             f"{at.budget:.3g}",
@@ -77,10 +79,12 @@ def show_recommendation(
         console.print(line, markup=False, soft_wrap=True)
 
 
-def show_comparison(found: "Comparison", console: Console) -> None:
+def show_comparison(comparison: "Comparison", console: Console) -> None:
     """Print the best of every sweep at every budget, and its verdict."""
-    table = Table("sweep", f"budget ({found.unit})", "best n", "B", "reward", "interval", "better")
-    for at in found.frontiers:
+    table = Table(
+        "sweep", f"budget ({comparison.unit})", "best n", "B", "reward", "interval", "better"
+    )
+    for at in comparison.frontiers:
         interval = "" if at.interval is None else f"{at.interval[0]:.3f} to {at.interval[1]:.3f}"
         table.add_row(
             at.entry,
@@ -93,5 +97,5 @@ def show_comparison(found: "Comparison", console: Console) -> None:
         )
     console.print(table)
     console.print("better: probability that the best reward lies above the first sweep's")
-    for name, verdict in found.verdicts.items():
+    for name, verdict in comparison.verdicts.items():
         console.print(f"{name}: {verdict}", markup=False, soft_wrap=True)

@@ -64,8 +64,8 @@ def result(launcher: LocalLauncher, handle: Any) -> Any:
 def describe() -> dict[str, Any]:
     """What a job sees of its process."""
     server = Path(f"/proc/{os.getppid()}/task")
-    print("said on stdout")
-    print("said on stderr", file=sys.stderr)
+    print("printed on stdout")
+    print("printed on stderr", file=sys.stderr)
     return {
         "modules": {name for name in ("torch", "trl", "mlflow") if name in sys.modules},
         "server": os.getppid(),
@@ -130,8 +130,8 @@ def test_a_job_starts_warm_with_the_environment_and_logs_of_submitit(
     assert "PYTORCH_NVML_BASED_CUDA_CHECK" not in environment
     # Standard input and output, and the one that lists them: none of the server's.
     assert seen["descriptors"] <= 5
-    assert "said on stdout" in handle.paths.stdout.read_text()
-    assert "said on stderr" in handle.paths.stderr.read_text()
+    assert "printed on stdout" in handle.paths.stdout.read_text()
+    assert "printed on stderr" in handle.paths.stderr.read_text()
     assert handle.paths.result_pickle.parent == tmp_path / "logs"
 
 
@@ -267,7 +267,7 @@ import_stack()
 assert not touched and not torch.cuda.is_initialized(), touched
 del os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"]
 torch.cuda.is_available()
-assert touched, "this would have told"
+assert touched, "the fakes record nothing"
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

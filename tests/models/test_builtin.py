@@ -23,7 +23,7 @@ def test_the_shipped_files_are_the_model_of_the_plan_and_name_it() -> None:
 def test_a_built_in_model_of_another_size_is_refused_with_the_size_there_is() -> None:
     model = make_config("model.architecture.hidden_size=128").model
     ((what, remedy),) = missing_weights(model)
-    assert "hidden_size is 64 there, 128 here" in what
+    assert "hidden_size is 64 in the file, 128 in the plan" in what
     assert remedy == "set model.architecture.hidden_size=64"
 
 
