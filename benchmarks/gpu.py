@@ -31,7 +31,7 @@ from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.timing import generation_seconds
-from isosweep.models.builtin import character_tokenizer
+from isosweep.models.make_builtin import character_tokenizer
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.plan.study import resolve
 

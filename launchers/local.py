@@ -1,12 +1,11 @@
 """Runs as processes of this machine, through submitit's local executor."""
 
+import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from submitit import LocalExecutor
+from isosweep.launchers.forked import Environment, ForkedProcess, ForkExecutor, ForkServer
 
 # submitit's local executor ends a job after its timeout; a run here ends by its budget.
 _NO_TIMEOUT_MIN = 60 * 24 * 365
@@ -15,40 +14,56 @@ _NO_TIMEOUT_MIN = 60 * 24 * 365
 class LocalLauncher:
     """Starts each run as a process; `slot` numbers the run's place, and with it its GPUs.
 
-    `gpus` of this machine are shared out, `devices` to a run; 0 leaves runs as they are.
+    `gpus` of this machine are shared out, `devices` to a run; 0 leaves runs as they are. On Linux
+    the processes are forked from one that has imported the training stack; elsewhere, and where
+    that one dies again and again, each imports it for itself.
     """
 
     detaches = False
 
     def __init__(self, *, gpus: int, devices: int = 1) -> None:
         self._gpus, self._devices = gpus, devices
+        self._warm = Path("/proc/self/stat").exists()
+        self._server: ForkServer | None = None
 
     def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
-        executor = LocalExecutor(logs)
+        executor = ForkExecutor(logs, self._fork)
         parameters: dict[str, Any] = {"timeout_min": _NO_TIMEOUT_MIN}
         if self._gpus:
             first = slot * self._devices
             own = tuple((first + i) % self._gpus for i in range(self._devices))
             parameters |= {"gpus_per_node": len(own), "visible_gpus": own}
         executor.update_parameters(**parameters)
-        with _interrupts_held():
-            return executor.submit(job)
+        return executor.submit(job)
 
     def ended(self, handle: Any) -> bool:
         """Whether the process is gone, whatever came of it."""
         return bool(handle.done())
 
     def stop(self, handle: Any) -> None:
-        """Ask the run to checkpoint and leave: submitit's controller passes SIGTERM on."""
+        """Ask the run to checkpoint and leave; submitit's controller, if any, passes SIGTERM on."""
         if handle._process.poll() is None:
             handle._process.send_signal(signal.SIGTERM)
 
+    def _fork(self, folder: Path, environment: Environment) -> ForkedProcess | None:
+        """A process from the server, started again if it has died; None where there is none."""
+        for _ in range(2 if self._warm else 0):
+            if self._server is None:
+                self._server = ForkServer(self._server_environment())
+            try:
+                return self._server.fork(folder, environment)
+            except ConnectionError:
+                self._server.close()
+                self._server = None
+        self._warm = False
+        return None
 
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Children inherit a blocked SIGINT, so that Ctrl-C reaches only the process that decides."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def _server_environment(self) -> Environment:
+        # Asked whether there is a GPU, torch then reads NVML: CUDA itself would be unusable in
+        # what is forked later.
+        environment = {**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        if not self._gpus:
+            # As a worker on a CPU: more threads than cores slow tiny models by an order of
+            # magnitude, and none may run in a process that forks.
+            environment = {"OMP_NUM_THREADS": "1", **environment, "CUDA_VISIBLE_DEVICES": ""}
+        return environment

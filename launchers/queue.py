@@ -1,5 +1,6 @@
 """A queue that keeps at most `max_parallel` runs alive, retries failures, and survives them."""
 
+import heapq
 import time
 from collections import deque
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from typing import Any, Protocol
 from isosweep.compute import BudgetUnit
 from isosweep.config.health import HealthConfig
 from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, mark, read_state
+from isosweep.store.state import mark, read_state
 from isosweep.training.worker import TrainRun
 
 _POLL_S = 0.25
@@ -54,17 +56,18 @@ class RunQueue:
     failed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        unfinished = [run for run in self.runs if not self.is_done(run)]
-        # Longest first, so that the last devices to finish do so together.
-        self._waiting = deque(sorted(unfinished, key=lambda run: -run.num_steps))
-        self._active: list[_Active] = []
+        self._active: dict[str, _Active] = {}
+        unfinished = [run for run in self.runs if not self.standing(run).ended]
+        # Longest first, by the time that `makespan` promises the end of the sweep from.
+        self._waiting = deque(sorted(unfinished, key=lambda run: -run.seconds))
+        # The lowest free slot is taken first: a heap, and in order it is one.
+        self._free = list(range(self.max_parallel))
         self._tries: dict[str, int] = {}
 
-    def is_done(self, run: PlannedRun) -> bool:
-        """Whether the run has been trained to its last milestone, or has diverged before it."""
-        state = read_state(self.paths(run.run_id))
-        last, stop = run.milestones[-1], self.health.stop
-        return state is not None and state.is_done(last, self.unit, stop)
+    def standing(self, run: PlannedRun) -> Standing:
+        """How far the run is; `queued` from its submission until it reports."""
+        state, queued = read_state(self.paths(run.run_id)), run.run_id in self._active
+        return run_standing(run, state, self.unit, self.health.stop, queued=queued)
 
     @property
     def busy(self) -> bool:
@@ -72,26 +75,24 @@ class RunQueue:
 
     @property
     def active(self) -> list[PlannedRun]:
-        return [active.run for active in self._active]
+        return [active.run for active in self._active.values()]
 
     def step(self) -> None:
         """Look at every run once: collect the ended, start the next."""
-        for active in list(self._active):
+        for active in list(self._active.values()):
             if self._over(active):
-                self._active.remove(active)
-        free = [s for s in range(self.max_parallel) if s not in {a.slot for a in self._active}]
+                del self._active[active.run.run_id]
+                heapq.heappush(self._free, active.slot)
         for _ in range(len(self._waiting)):
-            if not free:
+            if not self._free:
                 break
             run = self._waiting.popleft()
-            state = read_state(self.paths(run.run_id))
-            if self.is_done(run):
-                continue
-            if state is not None and state.alive():
+            standing = self.standing(run)
+            if standing is Standing.RUNNING:
                 # Another process trains it: wait for that one, then extend if needed.
                 self._waiting.append(run)
-                continue
-            self._submit(run, free.pop(0), state)
+            elif not standing.ended:
+                self._submit(run)
 
     def follow(self, on_poll: Callable[[], None]) -> None:
         """Run everything; calls `on_poll` between looks."""
@@ -103,36 +104,41 @@ class RunQueue:
     def stop(self, grace_s: float) -> None:
         """Ask every active run to checkpoint and leave, and wait for them."""
         self._waiting.clear()
-        for active in self._active:
+        for active in self._active.values():
             self.launcher.stop(active.handle)
         deadline = time.monotonic() + grace_s
         while self._active and time.monotonic() < deadline:
-            self._active = [a for a in self._active if not self.launcher.ended(a.handle)]
+            for run_id, active in list(self._active.items()):
+                if self.launcher.ended(active.handle):
+                    del self._active[run_id]
             time.sleep(_POLL_S)
 
-    def _submit(self, run: PlannedRun, slot: int, state: RunState | None) -> None:
+    def _submit(self, run: PlannedRun) -> None:
         paths = self.paths(run.run_id)
+        state = read_state(paths)
         logs = paths.next_logs()
         logs.mkdir(parents=True)
         job = TrainRun(str(paths.root), run.milestones, self.unit, self.health)
-        handle = self.launcher.submit(job, logs, run.run_id, slot)
-        self._active.append(_Active(run, handle, slot, state.attempt if state else 0))
+        handle = self.launcher.submit(job, logs, run.run_id, self._free[0])
+        slot = heapq.heappop(self._free)
+        self._active[run.run_id] = _Active(run, handle, slot, state.attempt if state else 0)
 
     def _over(self, active: _Active) -> bool:
         """Collect one run: done, given up, or back in the queue. False while it goes on."""
         run, paths = active.run, self.paths(active.run.run_id)
         ended = self.launcher.ended(active.handle)
-        state = read_state(paths)
-        if self.is_done(run):
-            return ended
         if not ended:
             return False
+        state = read_state(paths)
+        standing = run_standing(run, state, self.unit, self.health.stop)
+        if standing.ended:
+            return True
         if state is not None and state.attempt <= active.submitted_after:
             state = None
         if state is not None and state.status == "running":
             mark(paths, "failed", "the worker died without a word (killed, or out of memory)")
             state = read_state(paths)
-        if state is not None and state.status == "cancelled":
+        elif state is not None and standing is Standing.CANCELLED:
             self.failed[run.run_id] = "cancelled"
             return True
         reason = (state.reason if state else None) or "the worker ended before it had begun"

@@ -46,5 +46,8 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
         assert told.returncode == 2
         assert "missing: the package scipy" in told.stderr
         assert "pip install 'isosweep[train]'" in told.stderr
+    # Raises unless the wheel, which is built from the sdist, holds the weights that were shipped.
+    shipped = "from isosweep.models.builtin import builtin_model; print(builtin_model())"
+    assert str(tmp_path / "clean") in _run(python, "-c", shipped, cwd=elsewhere)
     imports = "import isosweep.launchers.queue, isosweep.analysis as a; print(a.__file__)"
     assert str(tmp_path / "clean") in _run(python, "-c", imports, cwd=elsewhere)

@@ -16,7 +16,7 @@ class ModelConfig:
     name: Annotated[str, OUTSIDE]
     """Name in the names of runs, and in tables."""
     source: str
-    """`builtin` (made by isosweep and cached), or a name on the Hugging Face hub."""
+    """`builtin` (shipped with isosweep), or a name on the Hugging Face hub."""
     path: str | None = None
     """Directory to load weights from instead; the architecture is that of its config.json."""
     revision: str | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from isosweep.config.architecture import architecture_from_config
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
+from isosweep.models.builtin import IDENTITY, builtin_model
 from isosweep.models.checkpoints import broken_parts
 
 
@@ -15,9 +16,7 @@ def weights(model: ModelConfig) -> str:
     if model.path is not None:
         return model.path
     if model.source == BUILTIN_MODEL:
-        from isosweep.models.builtin import tiny_model
-
-        return str(tiny_model(model))
+        return str(builtin_model())
     return model.source
 
 
@@ -29,9 +28,7 @@ def content_identity(model: ModelConfig) -> list[str]:
     """
     if model.path is None:
         if model.source == BUILTIN_MODEL:
-            from isosweep.models.builtin import tiny_name
-
-            return [tiny_name(model)]
+            return [IDENTITY]
         return [model.source, model.revision or ""]
     directory = Path(model.path)
     whole = [directory / name for name in _SMALL_FILES if (directory / name).is_file()]
@@ -59,7 +56,7 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
     if model.path is not None:
         return _missing_in(model, Path(model.path))
     if model.source == BUILTIN_MODEL:
-        return []
+        return _missing_in(model, builtin_model())
     from huggingface_hub import try_to_load_from_cache
 
     cached = try_to_load_from_cache(model.source, "config.json", revision=model.revision)
@@ -72,16 +69,16 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
 def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
     config = directory / "config.json"
     try:
-        stored = architecture_from_config(json.loads(config.read_text()))
+        saved = architecture_from_config(json.loads(config.read_text()))
     except (OSError, ValueError) as error:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
-    remedy = "save model and tokenizer there again with save_pretrained, or copy them anew"
-    problems = [(part, remedy) for part in broken_parts(directory, stored)]
+    remedy = "save model and tokenizer in it again with save_pretrained, or copy them anew"
+    problems = [(part, remedy) for part in broken_parts(directory, saved)]
     planned = model.architecture
     for field in fields(planned):
-        own, wanted = getattr(stored, field.name), getattr(planned, field.name)
-        if own != wanted:
-            numbers = f"{field.name} is {own} in the file, {wanted} in the plan"
+        value, wanted = getattr(saved, field.name), getattr(planned, field.name)
+        if value != wanted:
+            numbers = f"{field.name} is {value} in the file, {wanted} in the plan"
             what = f"agreement of {config} with the plan: {numbers}"
-            problems.append((what, f"set model.architecture.{field.name}={own}"))
+            problems.append((what, f"set model.architecture.{field.name}={value}"))
     return problems

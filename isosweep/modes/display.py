@@ -2,26 +2,22 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.modes.display_progress import run_label
 from isosweep.plan.cells import Plan
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
-from isosweep.plan.standing import Standing
+from isosweep.plan.standing import PlanStanding, run_standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import read_state
 
-if TYPE_CHECKING:
-    pass
-from isosweep.modes.display_progress import run_label
-
 
 def show_plan(
-    plan: Plan, config: SweepConfig, standing: Standing, places: int, console: Console
+    plan: Plan, config: SweepConfig, standing: PlanStanding, places: int, console: Console
 ) -> None:
     """Print T and device-hours by n (down) and B (across), what was rejected, and the totals."""
     first = {rejection.rule for rejection in plan.rejected}
@@ -42,8 +38,8 @@ def show_plan(
         )
     if plan.mends:
         rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
-        told = f"{rule} alone keeps out {count} candidates, most of all; the nearest needs {mend}"
-        console.print(told, soft_wrap=True)
+        line = f"{rule} alone keeps out {count} candidates, most of all; the nearest needs {mend}"
+        console.print(line, soft_wrap=True)
     console.print(_totals(plan, config, places), soft_wrap=True)
     console.print(standing.described(), soft_wrap=True)
 
@@ -95,19 +91,13 @@ def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: C
     table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
         state = read_state(paths.run(run.run_id))
+        standing = run_standing(run, state, plan.budget_unit, stop)
         if state is None:
-            table.add_row(run_label(run), "waiting", "", f"0/{run.num_steps}", "", "", "")
+            table.add_row(run_label(run), standing, "", f"0/{run.num_steps}", "", "", "")
             continue
-        reached = state.has_reached(run.milestones[-1], plan.budget_unit)
-        status: str = state.status
-        if status == "running" and not state.alive():
-            status = "dead"
-        left = not reached and not state.ended_by(stop)
-        if status in ("finished", "diverged") and left:
-            status = "to extend"
         table.add_row(
             run_label(run),
-            status,
+            standing,
             str(state.attempt),
             f"{state.step}/{run.num_steps}",
             f"{state.compute.spent(plan.budget_unit):.3g}/{run.milestones[-1]:.3g}",

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -11,11 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.standing import Standing, compute_behind, run_standing
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import RunState, read_state
-
-if TYPE_CHECKING:
-    pass
+from isosweep.store.state import read_state
 
 
 class Progress:
@@ -51,7 +48,9 @@ class Progress:
     def _picture(self, active: list[PlannedRun], failed: int) -> RenderableType:
         states = {run.run_id: read_state(self._paths.run(run.run_id)) for run in self._plan.runs}
         unit = self._plan.budget_unit
-        spent = sum(self._counted(run, states[run.run_id]) for run in self._plan.runs)
+        spent = sum(
+            compute_behind(run, states[run.run_id], unit, self._stop) for run in self._plan.runs
+        )
         total = sum(run.milestones[-1] for run in self._plan.runs)
         if self._start is None:
             self._start = spent
@@ -60,7 +59,7 @@ class Progress:
         table = Table.grid(padding=(0, 2))
         for run in active:
             state = states[run.run_id]
-            done = self._counted(run, state)
+            done = compute_behind(run, state, unit, self._stop)
             reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
             table.add_row(
                 run_label(run),
@@ -70,27 +69,18 @@ class Progress:
                 ProgressBar(total=run.milestones[-1], completed=done, width=24),
                 Text(", ".join(state.warnings) if state else "", style="yellow"),
             )
-        ended = [
-            state
-            for run in self._plan.runs
-            if (state := states[run.run_id]) is not None
-            and state.is_done(run.milestones[-1], unit, self._stop)
+        standings = [
+            run_standing(run, states[run.run_id], unit, self._stop) for run in self._plan.runs
         ]
-        diverged = sum(state.status == "diverged" for state in ended)
+        ended = sum(standing.ended for standing in standings)
+        diverged = standings.count(Standing.DIVERGED)
         warned = sum(bool(state.warnings) for state in states.values() if state is not None)
         eta = f"ETA {(total - spent) / rate / 60:.1f} min" if rate > 0 else "ETA ..."
-        runs = f"{len(ended)}/{len(self._plan.runs)} runs"
+        runs = f"{ended}/{len(self._plan.runs)} runs"
         line = f"{runs}, {spent / total:.0%} of the compute, {eta}"
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
         return Group(table, line)
-
-    def _counted(self, run: PlannedRun, state: RunState | None) -> float:
-        """Compute that the run has behind it, all of it where nothing is left to train."""
-        last, unit = run.milestones[-1], self._plan.budget_unit
-        if state is None:
-            return 0.0
-        return last if state.ended_by(self._stop) else min(state.compute.spent(unit), last)
 
 
 def run_label(run: PlannedRun) -> str:

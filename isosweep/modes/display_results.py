@@ -1,4 +1,4 @@
-"""What simulations, recommendations and comparisons say, on a terminal."""
+"""Results of simulations, recommendations and comparisons, on a terminal."""
 
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def show_power(power: "Power", console: Console) -> None:
     """Print what the analysis made of one simulated world."""
-    said = ", ".join(f"{verdict} {share:.0%}" for verdict, share in power.verdicts.items())
+    verdicts = ", ".join(f"{verdict} {share:.0%}" for verdict, share in power.verdicts.items())
     console.print(
-        f"world {power.world}, {power.sweeps} sweeps: {said} (true: {power.true_verdict})",
+        f"world {power.world}, {power.sweeps} sweeps: {verdicts} (true: {power.true_verdict})",
         soft_wrap=True,
     )
     if power.plateau is not None and power.plateau_covered is not None:
@@ -26,7 +26,7 @@ def show_power(power: "Power", console: Console) -> None:
         )
     if power.asymptote_covered is not None:
         console.print(
-            f"asymptotes: intervals hold the true A in {power.asymptote_covered:.0%} of "
+            f"asymptotes: intervals cover the true A in {power.asymptote_covered:.0%} of "
             f"{power.num_asymptotes}, {power.asymptote_width:.3f} wide",
             soft_wrap=True,
         )

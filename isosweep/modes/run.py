@@ -157,7 +157,14 @@ def _tracker(study: Study, paths: SweepPaths, console: Console) -> "BackgroundTr
         "budget_unit": config.budget_unit,
     }
     return BackgroundTracker(
-        make_tracker(paths, study.plan, parameters, config.tracking, paths.runs.parent),
+        make_tracker(
+            paths,
+            study.plan,
+            parameters,
+            config.tracking,
+            paths.runs.parent,
+            config.health.stop,
+        ),
         config.tracking.interval_s,
         lambda warning: console.print(f"warning: {warning}", style="yellow", markup=False),
     )

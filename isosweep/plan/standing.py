@@ -1,55 +1,114 @@
-"""What a plan would still have to train, given the runs that exist already."""
+"""How far runs are: the one answer that the queue, the terminal and MLflow all ask for."""
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
 
-from isosweep.plan.cells import Plan
+from isosweep.compute import BudgetUnit
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import read_state
+from isosweep.store.state import RunState, read_state
+
+
+class Standing(StrEnum):
+    """How far a run is, with respect to the last milestone that a plan reads it at.
+
+    INTERRUPTED: it left a checkpoint, or its process ended without a word; it goes on from there.
+    TO_EXTEND: it ended as it should, by a smaller budget or a rule that ends no run any more.
+    """
+
+    NOT_BEGUN = "not begun"
+    QUEUED = "queued"
+    RUNNING = "running"
+    TO_EXTEND = "to extend"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DIVERGED = "diverged"
+    DONE = "done"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to train."""
+        return self in (Standing.DONE, Standing.DIVERGED)
+
+
+def run_standing(
+    run: PlannedRun,
+    state: RunState | None,
+    unit: BudgetUnit,
+    stop: Collection[str],
+    *,
+    queued: bool = False,
+) -> Standing:
+    """Where `run` is, by the state that its newest attempt left.
+
+    `stop`: health rules that end a run; it has diverged for good if one of them ended it, or if it
+    had come far enough before. `queued`: it was submitted, and has not reported since.
+    """
+    if state is None:
+        return Standing.QUEUED if queued else Standing.NOT_BEGUN
+    status = state.status
+    reached = state.compute.has_reached(run.milestones[-1], unit)
+    if status == "running" and state.alive():
+        return Standing.RUNNING
+    if status == "diverged" and (reached or state.diverged_by in stop):
+        return Standing.DIVERGED
+    if status == "finished" and reached:
+        return Standing.DONE
+    if queued:
+        return Standing.QUEUED
+    match status:
+        case "finished" | "diverged":
+            return Standing.TO_EXTEND
+        case "running" | "interrupted":
+            return Standing.INTERRUPTED
+        case "failed":
+            return Standing.FAILED
+        case "cancelled":
+            return Standing.CANCELLED
+        case _:
+            assert_never(status)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """Run ids by how far they are: not begun, to be extended, trained to their last milestone.
+class PlanStanding:
+    """Where every run of a plan is, by run id.
 
-    `diverged`: ended before it by a health rule, and left as they are. `left`: share of the plan's
-    compute, in its budget's unit, that is still to be spent.
+    `left`: share of the plan's compute, in its budget's unit, that is still to be spent.
     """
 
-    new: tuple[str, ...]
-    extended: tuple[str, ...]
-    done: tuple[str, ...]
-    diverged: tuple[str, ...]
+    runs: dict[str, Standing]
     left: float
 
     def described(self) -> str:
-        """One line for the terminal."""
-        diverged = f", {len(self.diverged)} diverged" if self.diverged else ""
-        return (
-            f"runs: {len(self.new)} new, {len(self.extended)} to extend, {len(self.done)} done"
-            f"{diverged}; {self.left:.0%} of their compute is still to be spent"
-        )
+        """One line for the terminal; always with what is not begun, to extend and done."""
+        counts = Counter(self.runs.values())
+        always = (Standing.NOT_BEGUN, Standing.TO_EXTEND, Standing.DONE)
+        shown = [f"{counts[s]} {s}" for s in Standing if counts[s] or s in always]
+        return f"runs: {', '.join(shown)}; {self.left:.0%} of their compute is still to be spent"
 
 
-def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]) -> Standing:
-    """Compare the plan with the runs on disk, whichever sweep made them.
-
-    A run that has diverged by a rule of `stop` has nothing left to spend.
-    """
-    groups: dict[str, list[str]] = {"new": [], "extended": [], "done": [], "diverged": []}
+def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]) -> PlanStanding:
+    """Compare the plan with the runs on disk, whichever sweep made them; `stop` as above."""
+    runs: dict[str, Standing] = {}
     spent = total = 0.0
     for run in plan.runs:
-        last = run.milestones[-1]
-        total += last
         state = read_state(paths(run.run_id))
-        if state is None or state.step == 0:
-            groups["new"].append(run.run_id)
-            continue
-        if state.has_reached(last, plan.budget_unit):
-            group = "done"
-        else:
-            group = "diverged" if state.ended_by(stop) else "extended"
-        groups[group].append(run.run_id)
-        spent += state.compute.spent(plan.budget_unit) if group == "extended" else last
-    found = {name: tuple(ids) for name, ids in groups.items()}
-    return Standing(**found, left=1 - spent / total)
+        runs[run.run_id] = run_standing(run, state, plan.budget_unit, stop)
+        total += run.milestones[-1]
+        spent += compute_behind(run, state, plan.budget_unit, stop)
+    return PlanStanding(runs=runs, left=1 - spent / total)
+
+
+def compute_behind(
+    run: PlannedRun, state: RunState | None, unit: BudgetUnit, stop: Collection[str]
+) -> float:
+    """Compute that the run has behind it, in `unit`: all of it where nothing is left to train."""
+    if state is None:
+        return 0.0
+    last = run.milestones[-1]
+    ended = run_standing(run, state, unit, stop).ended
+    return last if ended else min(state.compute.spent(unit), last)

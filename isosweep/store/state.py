@@ -3,13 +3,12 @@
 import os
 import socket
 import time
-from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Literal
 
-from isosweep.compute import BudgetUnit, Compute
+from isosweep.compute import Compute
 from isosweep.files import read_json, write_json
+from isosweep.machine import process_alive
 from isosweep.store.paths import RunPaths
 
 STATE_VERSION = 1
@@ -47,35 +46,8 @@ class RunState:
         if self.status != "running":
             return False
         if self.host == socket.gethostname():
-            return _process_alive(self.pid)
+            return process_alive(self.pid)
         return time.time() - self.updated < SILENCE_S
-
-    def has_reached(self, budget: float, unit: BudgetUnit) -> bool:
-        """Whether the run has been trained up to `budget`."""
-        return self.compute.has_reached(budget, unit)
-
-    def ended_by(self, stop: Collection[str]) -> bool:
-        """Whether the run has diverged, by a rule that is still in `stop`."""
-        return self.status == "diverged" and self.diverged_by in stop
-
-    def is_done(self, budget: float, unit: BudgetUnit, stop: Collection[str]) -> bool:
-        """Whether nothing is left to train: `budget` is reached, or the run `ended_by` `stop`."""
-        ended = self.status in ("finished", "diverged")
-        return (ended and self.has_reached(budget, unit)) or self.ended_by(stop)
-
-
-def _process_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        if Path("/proc/self").exists():
-            return False
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return False
-        return True
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def read_state(run: RunPaths) -> RunState | None:

@@ -4,7 +4,7 @@ Workers never talk to the store.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -86,13 +86,14 @@ def make_tracker(
     spec_params: Params,
     config: TrackingConfig,
     sweeps_dir: Path,
+    stop: Collection[str],
 ) -> MlflowTracker | NullTracker:
-    """The tracker that `config.name` asks for."""
+    """The tracker that `config.name` asks for; `stop`: health rules that end a run."""
     match config.name:
         case "none":
             return NullTracker()
         case _:
-            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir)
+            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, stop)
 
 
 def _described(error: Exception) -> str:

@@ -5,29 +5,32 @@ finds what is already there and adds the rest. MLflow itself is imported by the 
 seconds, and planning must not pay them.
 """
 
-import fcntl
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from isosweep.config.tracking import TrackingConfig
 from isosweep.difficulty.measurement import read_base_rates
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.standing import run_standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import RunState, read_state
 from isosweep.tracking.points import (
+    MLFLOW_STATUS,
     FinalStatus,
+    MlflowStatus,
     Point,
     RunProgress,
     file_signature,
     held_out_points,
-    mlflow_status,
     run_progress,
     training_point,
 )
@@ -71,13 +74,16 @@ class MlflowTracker:
         spec_params: Params,
         config: TrackingConfig,
         sweeps_dir: Path,
+        stop: Collection[str],
     ) -> None:
+        """`stop`: health rules that end a run."""
         self.sweeps_dir = sweeps_dir.resolve()
         self.uri = config.uri or f"sqlite:///{self.sweeps_dir / 'mlflow.db'}"
         self._paths = paths
         self._plan = plan
         self._spec_params = dict(spec_params)
         self._config = config
+        self._stop = stop
         self._sweep = f"{paths.root.name}@{plan.plan_id}"
         self._client: Any = None
         self._experiment_id = ""
@@ -149,8 +155,7 @@ class MlflowTracker:
         database = self.uri.partition(":///")[2].partition("?")[0]
         lock = Path(database or self.sweeps_dir / "mlflow").with_suffix(".lock")
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with FileLock(lock):
             yield
 
     @property
@@ -200,7 +205,7 @@ class MlflowTracker:
     def _search(self) -> dict[str | None, _StoredRun]:
         # The plan's id alone, because a directory name may hold quotes that the filter cannot.
         query = f"tags.`{SWEEP_TAG}` LIKE '%@{self._plan.plan_id}'"
-        found: dict[str | None, _StoredRun] = {}
+        runs: dict[str | None, _StoredRun] = {}
         token = None
         while True:
             page = self._client.search_runs(
@@ -211,10 +216,10 @@ class MlflowTracker:
             )
             for run in page:
                 if run.data.tags[SWEEP_TAG] == self._sweep:
-                    found.setdefault(run.data.tags.get(RUN_TAG), _stored_run(run))
+                    runs.setdefault(run.data.tags.get(RUN_TAG), _stored_run(run))
             token = page.token
             if not token:
-                return found
+                return runs
 
     def _ensure(
         self,
@@ -269,22 +274,19 @@ class MlflowTracker:
         )
 
     def _sync_status(self, planned: PlannedRun, state: RunState | None, run: _StoredRun) -> None:
-        status, word = mlflow_status(state)
-        if state is not None and word == "finished":
-            # Finished for a smaller sweep, to be extended for this one.
-            unit = self._plan.budget_unit
-            if not state.has_reached(planned.milestones[-1], unit):
-                status, word = "SCHEDULED", "planned"
+        standing = run_standing(planned, state, self._plan.budget_unit, self._stop)
         progress = self._progress[planned.run_id]
         reached = ",".join(f"{b:g}" for b in progress.reached)
-        tags = {"status": word, "budgets_reached": reached}
+        tags = {"status": str(standing), "budgets_reached": reached}
         if state is not None:
-            said = {"reason": state.reason or "", "diverged_by": state.diverged_by or ""}
-            said |= {"warnings": progress.warnings}
+            texts = {"reason": state.reason or "", "diverged_by": state.diverged_by or ""}
+            texts |= {"warnings": progress.warnings}
             # What is no longer so is emptied; what never was is not sent.
-            tags |= {key: text for key, text in said.items() if text or key in run.tags}
+            tags |= {key: text for key, text in texts.items() if text or key in run.tags}
         self._set_tags(run, tags)
-        self._set_status(run, status, _milliseconds(state.updated) if state else None)
+        self._set_status(
+            run, MLFLOW_STATUS[standing], _milliseconds(state.updated) if state else None
+        )
 
     def _sync_parent(self, parent: _StoredRun, last_change: float) -> None:
         self._set_status(parent, "RUNNING", None)
@@ -347,7 +349,7 @@ class MlflowTracker:
             self._client.log_batch(run.mlflow_id, tags=batch)
             run.tags.update(news)
 
-    def _set_status(self, run: _StoredRun, status: str, end_time: int | None) -> None:
+    def _set_status(self, run: _StoredRun, status: MlflowStatus, end_time: int | None) -> None:
         if status in ("RUNNING", "SCHEDULED"):
             if run.status != status:
                 self._client.update_run(run.mlflow_id, status=status)
@@ -381,7 +383,7 @@ def _milliseconds(unix_time: float) -> int:
 
 @contextmanager
 def _quiet(*names: str) -> Iterator[None]:
-    """Only warnings of these loggers: MLflow tells every table that it makes."""
+    """Only warnings of these loggers: MLflow reports every table that it makes."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

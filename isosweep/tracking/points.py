@@ -12,11 +12,12 @@ from isosweep.difficulty.buckets import bucket_rewards
 from isosweep.files import JsonObject
 from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
 from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import Standing
 from isosweep.store.records import Record
-from isosweep.store.state import RunState
 from isosweep.store.warnings import HealthWarning
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
+MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 
 # Columns of a line of metrics.jsonl that say where it belongs and are not metrics.
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
@@ -43,22 +44,18 @@ class RunProgress:
     warnings: str = ""
 
 
-def mlflow_status(state: RunState | None) -> tuple[str, str]:
-    """MLflow's status and our word for it. A dead owner cannot report its own end.
-
-    A run that has diverged is a result: FINISHED, and told apart by our word.
-    """
-    if state is None:
-        return "SCHEDULED", "planned"
-    match state.status:
-        case "running":
-            return ("RUNNING", "running") if state.alive() else ("KILLED", "killed")
-        case "finished" | "diverged":
-            return "FINISHED", state.status
-        case "failed":
-            return "FAILED", "failed"
-        case "interrupted" | "cancelled":
-            return "KILLED", state.status
+# MLflow's word for each standing. A run that has diverged is a result, and keeps its own in a tag.
+MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
+    Standing.NOT_BEGUN: "SCHEDULED",
+    Standing.QUEUED: "SCHEDULED",
+    Standing.RUNNING: "RUNNING",
+    Standing.TO_EXTEND: "SCHEDULED",
+    Standing.INTERRUPTED: "KILLED",
+    Standing.FAILED: "FAILED",
+    Standing.CANCELLED: "KILLED",
+    Standing.DIVERGED: "FINISHED",
+    Standing.DONE: "FINISHED",
+}
 
 
 def run_progress(
@@ -68,9 +65,9 @@ def run_progress(
     planned: PlannedRun,
     unit: BudgetUnit,
 ) -> RunProgress:
-    told = ", ".join(f"{warning.rule} (step {warning.step})" for warning in warnings)
+    described = ", ".join(f"{warning.rule} (step {warning.step})" for warning in warnings)
     if not records:
-        return RunProgress(signature, warnings=told)
+        return RunProgress(signature, warnings=described)
     last = records[-1]
     return RunProgress(
         signature,
@@ -78,7 +75,7 @@ def run_progress(
         len(records),
         max(record.reward for record in records),
         max(record.unix_time for record in records),
-        told,
+        described,
     )
 
 
@@ -123,13 +120,13 @@ def _against(record: Record, base: Record) -> dict[str, float]:
     if len(record.successes) != len(base.successes):
         return {}
     samples, base_samples = record.samples_per_problem, base.samples_per_problem
-    found = changes(record.successes, samples, base.successes, base_samples)
+    changed = changes(record.successes, samples, base.successes, base_samples)
     rates = np.asarray(base.successes) / base_samples
     groups = [RATE_GROUPS[group] for group in rate_group(rates)]
     scores = score_groups(record.successes, samples, groups)
     return {
-        "heldout/share_better": float(found.better.mean()),
-        "heldout/share_worse": float(found.worse.mean()),
+        "heldout/share_better": float(changed.better.mean()),
+        "heldout/share_worse": float(changed.worse.mean()),
         **{f"heldout/avg_at_k_of_{name}": each.avg for name, each in scores.items()},
     }
 

@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
 from isosweep.launchers.queue import RunQueue
 from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, claim_attempt, mark, read_state, write_state
 from tests.conftest import make_config, plan_of
@@ -90,12 +92,17 @@ class ScriptedLauncher:
 
 
 def make_queue(
-    root: Path, worker: Worker, *, retries: int = 1, health: HealthConfig | None = None
+    root: Path,
+    worker: Worker,
+    *,
+    retries: int = 1,
+    health: HealthConfig | None = None,
+    runs: tuple[PlannedRun, ...] = PLAN.runs,
 ) -> RunQueue:
-    for run in PLAN.runs:
+    for run in runs:
         (root / run.run_id).mkdir(exist_ok=True)
     return RunQueue(
-        runs=PLAN.runs,
+        runs=runs,
         unit="flops",
         paths=lambda run_id: RunPaths(root / run_id),
         launcher=ScriptedLauncher(worker),
@@ -115,13 +122,15 @@ def ignore() -> None:
 
 
 def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Path) -> None:
-    queue = make_queue(tmp_path, finishes)
+    # Here the runs of the most steps are the shortest.
+    runs = tuple(replace(run, seconds=60 / run.num_steps) for run in PLAN.runs)
+    queue = make_queue(tmp_path, finishes, runs=runs)
     queue.follow(ignore)
     launcher = queue.launcher
     assert isinstance(launcher, ScriptedLauncher)
-    by_id = {run.run_id: run.num_steps for run in PLAN.runs}
-    steps = [by_id[name] for name in launcher.submitted]
-    assert steps == sorted(by_id.values(), reverse=True)
+    by_id = {run.run_id: run.seconds for run in runs}
+    seconds = [by_id[name] for name in launcher.submitted]
+    assert seconds == sorted(by_id.values(), reverse=True)
     assert launcher.most_alive == 3
     assert set(launcher.slots) == {0, 1, 2}
     assert not queue.failed
@@ -135,7 +144,7 @@ def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Pa
         (never_begins, "ended before it had begun"),
     ],
 )
-def test_a_run_is_retried_so_often_and_then_told(
+def test_a_run_is_retried_so_often_and_then_reported(
     worker: Worker, reason: str, tmp_path: Path
 ) -> None:
     queue = make_queue(tmp_path, worker, retries=2)
@@ -144,9 +153,9 @@ def test_a_run_is_retried_so_often_and_then_told(
     assert isinstance(launcher, ScriptedLauncher)
     assert len(launcher.submitted) == 3 * len(PLAN.runs)
     assert queue.failed.keys() == {run.run_id for run in PLAN.runs}
-    for told in queue.failed.values():
-        assert reason in told
-        assert "tried 3 times" in told
+    for message in queue.failed.values():
+        assert reason in message
+        assert "tried 3 times" in message
 
 
 def test_a_worker_that_died_is_not_left_as_running(tmp_path: Path) -> None:
@@ -175,6 +184,16 @@ def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> Non
     lenient.follow(ignore)
     states = [read_state(RunPaths(tmp_path / run.run_id)) for run in PLAN.runs]
     assert {state.status for state in states if state is not None} == {"finished"}
+
+
+def test_a_submitted_run_is_queued_until_it_reports(tmp_path: Path) -> None:
+    queue = make_queue(tmp_path, dies)
+    assert {queue.standing(run) for run in PLAN.runs} == {Standing.NOT_BEGUN}
+    queue.step()
+    first, *_ = queue.active
+    assert queue.standing(first) is Standing.QUEUED
+    dies(RunPaths(tmp_path / first.run_id))  # This process is alive.
+    assert queue.standing(first) is Standing.RUNNING
 
 
 def test_a_cancelled_run_is_not_retried(tmp_path: Path) -> None:

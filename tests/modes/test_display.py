@@ -1,4 +1,4 @@
-"""What the terminal tells of runs that go wrong."""
+"""What the terminal shows of runs that go wrong."""
 
 import io
 import os
@@ -48,7 +48,7 @@ def drawn(plan: Plan, paths: SweepPaths, stop: list[str]) -> str:
     return text.getvalue()
 
 
-def test_progress_tells_warnings_and_counts_what_has_diverged_as_ended(tmp_path: Path) -> None:
+def test_progress_shows_warnings_and_counts_what_has_diverged_as_ended(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
     going, ended = PLAN.runs[:2]
     report(paths, going, "running", 2e10)
@@ -64,7 +64,7 @@ def test_progress_tells_warnings_and_counts_what_has_diverged_as_ended(tmp_path:
     assert "diverged" not in text
 
 
-def test_status_tells_why_a_run_ended_or_what_it_is_warned_of(tmp_path: Path) -> None:
+def test_status_shows_why_a_run_ended_or_what_it_is_warned_of(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
     report(paths, PLAN.runs[0], "running", 2e10)
     report(paths, PLAN.runs[1], "diverged", 2e10)

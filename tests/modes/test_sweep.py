@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_checkpoints_and_resume_trains_nothing_twice(
     assert "mode=resume" in _output(tmp_path)
     state = read_state(run)
     assert state is not None
-    assert state.status == "interrupted"
+    assert (state.status, state.reason) == ("interrupted", "stopped by SIGTERM")
     assert complete_checkpoints(run.attempt_checkpoints(1)).keys() == {state.step}
     (sweep,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
     isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)

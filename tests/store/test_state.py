@@ -18,7 +18,6 @@ from isosweep.store.state import (
     SILENCE_S,
     OvertakenError,
     RunState,
-    RunStatus,
     claim_attempt,
     mark,
     read_state,
@@ -56,31 +55,6 @@ def test_a_state_from_before_there_were_warnings_is_read(tmp_path: Path) -> None
     del document["warnings"], document["diverged_by"]
     run.state.write_text(json.dumps(document))
     assert read_state(run) == RUNNING
-
-
-@pytest.mark.parametrize(
-    ("status", "rollouts", "stop", "done"),
-    [
-        ("finished", 100, ["collapse"], True),
-        ("finished", 50, ["collapse"], False),
-        ("diverged", 50, ["non_finite", "collapse"], True),
-        ("diverged", 50, ["non_finite"], False),
-        ("diverged", 50, [], False),
-        # It had come far enough before it diverged.
-        ("diverged", 100, [], True),
-        ("interrupted", 100, ["collapse"], False),
-    ],
-)
-def test_a_run_is_done_by_its_budget_or_by_a_rule_that_ends_runs(
-    status: RunStatus, rollouts: int, stop: list[str], done: bool
-) -> None:
-    state = replace(
-        RUNNING,
-        status=status,
-        compute=Compute(generations=rollouts // 10, rollouts=rollouts),
-        diverged_by="collapse" if status == "diverged" else None,
-    )
-    assert state.is_done(100, "rollouts", stop) is done
 
 
 def test_an_owner_on_this_machine_is_alive_as_long_as_its_process() -> None:

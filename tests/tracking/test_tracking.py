@@ -44,6 +44,8 @@ START = 1_700_000_000.0
 NUM_STEPS = 40
 EVAL_STEPS = (0, 10, 20, 30, 40)
 FLOPS_PER_STEP = 1e9
+# Health rules that end a run.
+STOP = ("collapse",)
 SPEC_PARAMS: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.0}
 
 
@@ -87,7 +89,7 @@ class Sweep:
             run.root.mkdir(parents=True, exist_ok=True)
 
     def tracker(self) -> MlflowTracker:
-        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root)
+        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root, STOP)
 
     def client(self) -> Any:
         import mlflow
@@ -178,6 +180,7 @@ def set_state(
         reward=None,
         reason=reason,
         updated=START + 1000 + step,
+        diverged_by=STOP[0] if status == "diverged" else None,
     )
     write_state(run, state)
     return state
@@ -336,23 +339,25 @@ def test_many_metrics_go_in_several_requests(sweep: Sweep, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("status", "step", "in_mlflow"),
+    ("status", "step", "in_mlflow", "word"),
     [
-        ("running", 20, "RUNNING"),
-        ("finished", 40, "FINISHED"),
-        ("diverged", 20, "FINISHED"),
-        ("failed", 20, "FAILED"),
-        ("interrupted", 20, "KILLED"),
-        ("cancelled", 20, "KILLED"),
+        ("running", 20, "RUNNING", "running"),
+        ("finished", 40, "FINISHED", "done"),
+        ("diverged", 20, "FINISHED", "diverged"),
+        ("failed", 20, "FAILED", "failed"),
+        ("interrupted", 20, "KILLED", "interrupted"),
+        ("cancelled", 20, "KILLED", "cancelled"),
     ],
 )
-def test_status_of_a_run(sweep: Sweep, status: RunStatus, step: int, in_mlflow: str) -> None:
+def test_status_of_a_run(
+    sweep: Sweep, status: RunStatus, step: int, in_mlflow: str, word: str
+) -> None:
     tracker = sweep.tracker()
     state = set_state(sweep.runs[0], status, step, reason="out of memory")
     tracker.sync()
     child = sweep.child()
     assert child.info.status == in_mlflow
-    assert (child.data.tags["status"], child.data.tags["reason"]) == (status, "out of memory")
+    assert (child.data.tags["status"], child.data.tags["reason"]) == (word, "out of memory")
     if status != "running":
         assert child.info.end_time == state.updated * 1000
 
@@ -362,7 +367,7 @@ def test_a_dead_owner_is_killed_then_running_again_then_finished(sweep: Sweep) -
     set_state(sweep.runs[0], "running", 20, pid=dead_pid())
     tracker.sync()
     assert sweep.child().info.status == "KILLED"
-    assert sweep.child().data.tags["status"] == "killed"
+    assert sweep.child().data.tags["status"] == "interrupted"
     set_state(sweep.runs[0], "running", 20, attempt=2)
     sweep.tracker().sync()
     tracker.sync()
@@ -377,6 +382,7 @@ def test_a_run_finished_for_a_smaller_budget_is_scheduled(sweep: Sweep) -> None:
     set_state(sweep.runs[0], "finished", 20)
     sweep.tracker().sync()
     assert sweep.child().info.status == "SCHEDULED"
+    assert sweep.child().data.tags["status"] == "to extend"
 
 
 def test_a_reason_that_is_gone_is_emptied(sweep: Sweep) -> None:
@@ -595,11 +601,11 @@ def test_a_store_that_recovers_is_complete_at_the_end(sweep: Sweep) -> None:
 def test_no_tracking_is_a_tracker_that_does_nothing(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     none = TrackingConfig(name="none")
-    tracker = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, none, sweep.root)
+    tracker = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, none, sweep.root, STOP)
     assert isinstance(tracker, NullTracker)
     tracker.sync()
     tracker.finish("FINISHED", [], None)
-    chosen = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, sweep.config, sweep.root)
+    chosen = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, sweep.config, sweep.root, STOP)
     assert isinstance(chosen, MlflowTracker)
 
 

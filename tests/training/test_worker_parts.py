@@ -1,9 +1,4 @@
-"""The worker's parts on the built-in model: first use, and evaluation that disturbs nothing."""
-
-import os
-import subprocess
-import sys
-from pathlib import Path
+"""The worker's parts on the built-in model: what it starts from, evaluation disturbs nothing."""
 
 import pytest
 
@@ -17,30 +12,6 @@ pytestmark = pytest.mark.train
 def spec() -> RunSpec:
     config = make_config("task.num_eval_problems=32", "evaluation.samples_per_problem=4")
     return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
-
-
-def test_two_first_uses_at_once_make_the_model_once(tmp_path: Path) -> None:
-    code = (
-        "from tests.conftest import make_config; from isosweep.tiny import tiny_model\n"
-        "print(tiny_model(make_config().model))"
-    )
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    told = [process.communicate(timeout=300)[0].strip() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert told[0] == told[1]
-    directory = Path(told[0])
-    assert (directory / "model.safetensors").exists()
-    # One finished model and its lock: nothing half-made is left.
-    assert {path.name for path in directory.parent.iterdir()} == {
-        directory.name,
-        f"{directory.name}.lock",
-    }
 
 
 def test_the_built_in_model_has_room_to_learn_and_something_to_start_from() -> None:

@@ -1,0 +1,69 @@
+"""The built-in model: what is shipped is whole, and can be made again."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.errors import PreflightError
+from isosweep.models import builtin
+from isosweep.models.weights import content_identity, missing_weights, weights
+from tests.conftest import make_config
+
+
+def test_the_shipped_files_are_the_model_of_the_plan_and_name_it() -> None:
+    model = make_config().model
+    assert missing_weights(model) == []
+    assert weights(model) == str(builtin.DIRECTORY)
+    assert content_identity(model) == [f"tiny-{builtin.SHA256[:12]}"]
+
+
+def test_a_built_in_model_of_another_size_is_refused_with_the_size_there_is() -> None:
+    model = make_config("model.architecture.hidden_size=128").model
+    ((what, remedy),) = missing_weights(model)
+    assert "hidden_size is 64 in the file, 128 in the plan" in what
+    assert remedy == "set model.architecture.hidden_size=64"
+
+
+def test_weights_that_are_not_the_shipped_ones_are_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "tiny"
+    shutil.copytree(builtin.DIRECTORY, copy)
+    monkeypatch.setattr(builtin, "DIRECTORY", copy)
+    file = copy / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    for damaged in (bytes(content), content[:1000]):
+        file.write_bytes(damaged)
+        with pytest.raises(PreflightError, match="reinstall isosweep"):
+            builtin.builtin_model.__wrapped__()
+    file.unlink()
+    with pytest.raises(PreflightError, match="reinstall isosweep"):
+        builtin.builtin_model.__wrapped__()
+
+
+@pytest.mark.train
+def test_the_script_makes_the_shipped_files(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    from isosweep.models.make_builtin import make_builtin
+
+    # The last digits of the weights depend on the processor, more so with every step.
+    make_builtin(tmp_path, steps=1)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        assert document(tmp_path / name) == document(builtin.DIRECTORY / name)
+    made, shipped = (load_file(d / "model.safetensors") for d in (tmp_path, builtin.DIRECTORY))
+    assert {name: (value.shape, value.dtype) for name, value in made.items()} == {
+        name: (value.shape, value.dtype) for name, value in shipped.items()
+    }
+    assert all(value.dtype == torch.float32 for value in shipped.values())
+
+
+def document(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text())
+    content.pop("transformers_version", None)
+    return content
