@@ -49,7 +49,8 @@ def test_a_bad_last_job_of_a_multirun_keeps_the_first_from_starting(tmp_path: Pa
 
 
 def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: Path) -> None:
-    done = isosweep("budget=1e20", "model=qwen-1.5b", cwd=tmp_path, check=False)
+    # As users start it: what is missing is looked for before anything has imported it.
+    done = isosweep("budget=1e20", "model=qwen-1.5b", cwd=tmp_path, check=False, fresh=True)
     assert done.returncode == 2
     assert "missing: a GPU (h200)" in done.stderr
     assert "missing: weights of Qwen/Qwen2.5-1.5B-Instruct" in done.stderr
