@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 # Before torch is imported by any test: more threads than cores slow tiny models tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,6 +30,26 @@ SMALL = (
     "evaluation.samples_per_problem=2",
     "task.num_eval_problems=32",
 )
+
+
+# What takes longest begins first, so that no worker of pytest-xdist ends long after the others.
+LONGEST = (
+    "tests/modes/test_sweep.py",
+    "tests/training/test_diverged.py",
+    "tests/training/test_ranks.py",
+    "tests/training/test_recipes.py",
+    "tests/analysis/test_report.py",
+    "tests/training/test_interruption.py",
+    "tests/difficulty/test_difficulty.py",
+    "tests/test_benchmarks.py",
+    "tests/tracking/test_tracking.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules of LONGEST in its order, then all others; within a module nothing moves."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -63,9 +83,7 @@ def _composed(overrides: tuple[str, ...]) -> DictConfig:
         return compose("config", overrides=list(overrides))
 
 
-def shared_sweep(
-    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]
-) -> Path:
+def shared_sweep(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """The directory that `make` fills, once in a session: all workers of pytest-xdist share it."""
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

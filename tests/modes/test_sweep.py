@@ -40,7 +40,6 @@ def wait_for(condition: Any, seconds: float = 120) -> None:
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted sweep to 2e10 FLOPs."""
 
-
     def make(cwd: Path) -> None:
         # As users start it.
         isosweep("budget=[1e10,2e10]", *SMALL, *QUIET, cwd=cwd, fresh=True)

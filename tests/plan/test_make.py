@@ -17,8 +17,14 @@ from isosweep.plan.make import make_plan, run_specs
 from isosweep.plan.spec import run_spec
 from tests.conftest import make_config
 
-TINY = make_config()
-QWEN = make_config("model=qwen-1.5b", "launcher=slurm")
+
+def tiny() -> SweepConfig:
+    return make_config()
+
+
+def qwen() -> SweepConfig:
+    return make_config("model=qwen-1.5b", "launcher=slurm")
+
 
 grids = st.fixed_dictionaries(
     {
@@ -50,7 +56,7 @@ def planned(config: SweepConfig) -> Plan | None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from([TINY, QWEN]), grids, units, multiples)
+@given(st.sampled_from([tiny, qwen]).map(lambda config: config()), grids, units, multiples)
 def test_cells_and_rejections_partition_the_candidates(
     base: SweepConfig, grid: dict[str, Any], unit: str, steps: list[float]
 ) -> None:
@@ -82,7 +88,7 @@ def test_cells_and_rejections_partition_the_candidates(
 def test_the_order_of_lists_changes_nothing(
     grid: dict[str, Any], unit: str, steps: list[float], order: Any
 ) -> None:
-    config = drawn(TINY, grid, unit, steps)
+    config = drawn(tiny(), grid, unit, steps)
     lists = {"num_generations", "problems_per_batch", "seeds"}
     mixed = {k: order.sample(v, len(v)) if k in lists else v for k, v in grid.items()}
     shuffled = replace(
@@ -98,7 +104,7 @@ def test_the_order_of_lists_changes_nothing(
 def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
     grid: dict[str, Any], steps: list[float], factor: float
 ) -> None:
-    config = drawn(QWEN, grid, "flops", steps)
+    config = drawn(qwen(), grid, "flops", steps)
     more = replace(config, budget=[budget * factor for budget in config.budgets])
     less, after = enumerate_candidates(config)[0], enumerate_candidates(more)[0]
     assert (after.steps >= less.steps).all()

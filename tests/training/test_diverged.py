@@ -45,7 +45,6 @@ def load(cwd: Path) -> SweepData:
 def diverged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep of one run that collapses between its budgets; MLflow follows it."""
 
-
     def make(cwd: Path) -> None:
         done = isosweep(BUDGETS, *COLLAPSING, cwd=cwd)
         assert "failed" not in done.stdout
