@@ -116,6 +116,7 @@ def allow_for_chance(sweeps: int) -> None:
 
 
 def main() -> None:
+    """Print the table, and judge it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sweeps", type=int, default=20)
     parser.add_argument("--design", choices=sorted(DESIGNS), default="modest")

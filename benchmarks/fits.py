@@ -76,11 +76,13 @@ def simulated(samples: int) -> tuple[Any, Any, Any, Any]:
 
 
 def curve(logs: Any, base: float, asymptote: float, midpoint: float, exponent: float) -> Any:
+    """Reward at log compute `logs`; `midpoint` and `exponent` are logarithms."""
     power = np.clip(-np.exp(exponent) * (logs - midpoint), -700, 700)
     return base + (asymptote - base) / (1 + np.exp(power))
 
 
 def objective(logs: Any, reward: Any, weight: Any, base: float, theta: Any) -> float:
+    """Weighted sum of squares, which all minimise."""
     return float((weight * (curve(logs, base, *theta) - reward) ** 2).sum())
 
 
@@ -154,6 +156,7 @@ def beside(
 
 
 def main() -> None:
+    """Fit all at once and some one by one, and judge the difference."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples of each run")
     parser.add_argument("--looped", type=int, default=1000, help="fits by curve_fit")

@@ -225,6 +225,7 @@ def compare(what: str, against: str, other: float, measured: float, digits: int)
 
 
 def main() -> None:
+    """Train every model through every backend, and judge the worst."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     installed = [name for name in BACKENDS if importlib.util.find_spec(name)]
     parser.add_argument("--model", nargs="+", default=["qwen-0.5b", "qwen-1.5b"])

@@ -124,6 +124,7 @@ def command_line(repeats: int) -> dict[str, float]:
 
 
 def main() -> None:
+    """Time both parts, and judge them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     sizes = [10**4, 10**5, 10**6, 10**7]
     parser.add_argument("--sizes", nargs="+", type=int, default=sizes, help="candidates")

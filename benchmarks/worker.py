@@ -337,6 +337,7 @@ def ratio(over: list[float], under: list[float]) -> tuple[float, str]:
 
 
 def main() -> None:
+    """Time steps and starts, and judge them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--num-generations", nargs="+", type=int, default=[2, 8, 32])
     parser.add_argument("--block", type=int, default=4, help="steps of a turn")

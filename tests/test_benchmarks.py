@@ -10,24 +10,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 BENCHMARKS = ROOT / "benchmarks"
+TINY = ("--model", "tiny", "--backend", "transformers")
 # The least that gives every benchmark a figure, and a goal of each that no machine reaches.
 SMALLEST = {
     "plan": (("--sizes", "10000", "--repeats", "1"), "ratio=0.01"),
     "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "gpu": (
-        (
-            "--model",
-            "tiny",
-            "--hardware",
-            "cpu",
-            "--completion",
-            "8",
-            "--steps",
-            "2",
-            "--backend",
-            "transformers",
-        ),
+        (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
         "rest=0",
     ),
     "worker": (
