@@ -9,7 +9,7 @@ TESTS ?= tests
 JOBS ?= logical
 PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
-# Markers of pyproject.toml. vllm needs an environment of its own, long is run by hand.
+# Markers of pyproject.toml; what is marked vllm needs an environment of its own.
 SYSTEM := slurm or browser or disk or package or statistics or kills
 
 .PHONY: sweep test test-system test-vllm test-all test-long lint bench bench-quick bench-gpu
@@ -23,7 +23,7 @@ help:  ## List the targets.
 	  | while read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 
 test: setup  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
-	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm or long)" $(TESTS)
+	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm)" $(TESTS)
 
 test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, and the slow statistics.
 	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not vllm" $(TESTS)
@@ -31,10 +31,10 @@ test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, and t
 test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.
 	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py
 
-test-all: test test-system test-vllm  ## Run all tests but those of test-long.
+test-all: test test-system test-vllm  ## Run all tests.
 
-test-long: setup  ## Run the statistics and endurance that take longest.
-	$(PYTEST) $(SPREAD) -m long $(TESTS)
+test-long: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
+	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 
 lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .
