@@ -2,34 +2,61 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM := $(VENV)-vllm
 ARGS ?=
 TESTS ?= tests
+# Processes that tests are spread over: a module stays in one, the slow ones come first.
+JOBS ?= logical
+PYTEST := $(BIN)/python -m pytest
+SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+# Markers of pyproject.toml; what is marked vllm needs an environment of its own.
+SYSTEM := slurm or browser or disk or package or statistics or kills
 
-.PHONY: sweep test test-vllm lint bench bench-gpu setup clean
+.PHONY: sweep test test-system test-vllm test-all test-long lint bench bench-quick bench-gpu
+.PHONY: setup setup-vllm clean help
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
 
-test: setup  ## Run the test suite.
-	$(BIN)/python -m pytest $(TESTS)
+help:  ## List the targets.
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1 \2/p' $(MAKEFILE_LIST) \
+	  | while read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 
-test-vllm: $(VENV)-vllm/.done  ## Train through vLLM on a CPU, in an environment of its own.
-	$(VENV)-vllm/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py
+test: setup  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
+	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm)" $(TESTS)
+
+test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, and the slow statistics.
+	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not vllm" $(TESTS)
+
+test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.
+	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py
+
+test-all: test test-system test-vllm  ## Run all tests.
+
+test-long: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
+	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 
 lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## Speed and memory of the planner, of the fits, of a worker beside TRL.
-	$(BIN)/python benchmarks/plan.py
-	$(BIN)/python benchmarks/fits.py
-	$(BIN)/python benchmarks/worker.py
+bench: setup  ## Measure planner, fits and worker, and check them against their goals.
+	$(BIN)/python benchmarks/plan.py --check
+	$(BIN)/python benchmarks/fits.py --check
+	$(BIN)/python benchmarks/worker.py --check
 
-bench-gpu: setup  ## Predicted against measured memory and time of real GRPO steps.
+bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
+	$(BIN)/python benchmarks/plan.py --quick --check
+	$(BIN)/python benchmarks/fits.py --quick --check
+	$(BIN)/python benchmarks/worker.py --quick --check
+	$(BIN)/python benchmarks/coverage.py --quick --check
+	$(BIN)/python benchmarks/gpu.py --quick --check
+
+bench-gpu: setup  ## Compare memory and time of real GRPO steps with what is predicted.
 	$(BIN)/python benchmarks/gpu.py $(ARGS)
 
-setup: $(VENV)/.done
+setup: $(VENV)/.done  ## Make the environment.
 
 # torch first and alone: a range resolved together with the rest could pull another build of it.
 $(VENV)/.done: pyproject.toml constraints.txt
@@ -38,14 +65,17 @@ $(VENV)/.done: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,dev]'
 	touch $@
 
-# vLLM last and without its list of dependencies, which would replace what is there.
-$(VENV)-vllm/.done: pyproject.toml constraints.txt requirements-vllm.txt requirements-vllm-needs.txt
-	$(PYTHON) -m venv $(VENV)-vllm
-	$(VENV)-vllm/bin/python -m pip install --quiet -c constraints.txt torch
-	$(VENV)-vllm/bin/python -m pip install --quiet -c constraints.txt -e '.[train,dev]'
-	$(VENV)-vllm/bin/python -m pip install --quiet -c constraints.txt -r requirements-vllm-needs.txt
-	$(VENV)-vllm/bin/python -m pip install --quiet --no-deps -r requirements-vllm.txt
+setup-vllm: $(VLLM)/.done  ## Make vLLM's environment.
+
+# On top of the first environment, which has torch; what vLLM needs in another version is installed
+# here and comes first. vLLM last and without its list of dependencies, which would replace torch.
+$(VLLM)/.done: $(VENV)/.done requirements-vllm.txt requirements-vllm-needs.txt
+	$(PYTHON) -m venv $(VLLM)
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' \
+	  % sysconfig.get_path('purelib'))" > $$(echo $(VLLM)/lib/python3*/site-packages)/first.pth
+	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -r requirements-vllm-needs.txt
+	$(VLLM)/bin/python -m pip install --quiet --no-deps -r requirements-vllm.txt
 	touch $@
 
-clean:
-	rm -rf $(VENV) $(VENV)-vllm dist build
+clean:  ## Remove the environments and what was built.
+	rm -rf $(VENV) $(VLLM) dist build

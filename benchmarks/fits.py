@@ -1,10 +1,10 @@
 """How fast sigmoids are fitted: `python benchmarks/fits.py`.
 
 200 simulated runs x 1,000 bootstrap samples over held-out problems, on one core: all at once
-(`isosweep.analysis.sigmoids`), by a loop of `scipy.optimize.curve_fit`, and by the procedure of
-ScaleRL (arXiv 2510.13786: a grid over A and C_mid, SciPy for the exponent, the least error wins).
-The loops are timed on a random share of the fits, and scaled. All minimise the same weighted sum
-of squares; how their optima compare is printed too.
+(`isosweep.analysis.statistics.sigmoids`), by a loop of `scipy.optimize.curve_fit`, and by the
+procedure of ScaleRL (arXiv 2510.13786: a grid over A and C_mid, SciPy for the exponent, the least
+error wins). The loops are timed on a random share of the fits, and scaled. All minimise the same
+weighted sum of squares; how their optima compare is printed too.
 """
 
 import os
@@ -12,11 +12,13 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import argparse
 import time
 import warnings
 from typing import Any
 
 import numpy as np
+from goals import Goal, judge, parse
 from hydra import compose, initialize_config_dir
 from scipy.optimize import OptimizeWarning, curve_fit
 
@@ -25,11 +27,16 @@ from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fi
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.plan.study import resolve
 
-RUNS, SAMPLES, PROBLEMS, K = 200, 1000, 256, 8
-LOOPED, GRIDDED = 1000, 6
+GOALS = {
+    "speed": Goal("seconds a fit, curve_fit over ours", "at least", 100.0),
+    "optimum": Goal("share with curve_fit's optimum to 1e-6, or better", "at least", 0.999),
+    "gridded": Goal("share with the optimum of ScaleRL's grid, or better", "at least", 0.999),
+}
+QUICK = {"samples": 300, "looped": 500, "gridded": 1}
+RUNS, PROBLEMS, K = 200, 256, 8
 
 
-def simulated() -> tuple[Any, Any, Any, Any]:
+def simulated(samples: int) -> tuple[Any, Any, Any, Any]:
     """Compute (runs, records); reward and weight (runs, samples, records); base (runs, samples)."""
     generations = [2 * 2**i for i in range(10)]
     overrides = [
@@ -54,26 +61,28 @@ def simulated() -> tuple[Any, Any, Any, Any]:
         made = simulate_records(world, plan, rng, num_problems=PROBLEMS, samples_per_problem=K)
         records.update({run.run_id: made[run.run_id] for run in runs})
     assert len(records) == RUNS, len(records)
-    drawn = rng.multinomial(PROBLEMS, np.full(PROBLEMS, 1 / PROBLEMS), SAMPLES)
+    drawn = rng.multinomial(PROBLEMS, np.full(PROBLEMS, 1 / PROBLEMS), samples)
     width = max(len(r) for r in records.values()) - 1
     compute = np.full((RUNS, width), np.nan)
-    reward = np.full((RUNS, SAMPLES, width), np.nan)
-    base = np.empty((RUNS, SAMPLES))
-    for i, found in enumerate(records.values()):
-        successes = np.array([record.successes for record in found])
+    reward = np.full((RUNS, samples, width), np.nan)
+    base = np.empty((RUNS, samples))
+    for i, held_out in enumerate(records.values()):
+        successes = np.array([record.successes for record in held_out])
         means = drawn @ successes.T / (PROBLEMS * K)  # (samples, records)
-        count = len(found) - 1
-        compute[i, :count] = [record.compute.flops for record in found[1:]]
+        count = len(held_out) - 1
+        compute[i, :count] = [record.compute.flops for record in held_out[1:]]
         base[i], reward[i, :, :count] = means[:, 0], means[:, 1:]
     return compute, reward, PROBLEMS * K / np.maximum(reward * (1 - reward), 1e-3), base
 
 
 def curve(logs: Any, base: float, asymptote: float, midpoint: float, exponent: float) -> Any:
+    """Reward at log compute `logs`; `midpoint` and `exponent` are logarithms."""
     power = np.clip(-np.exp(exponent) * (logs - midpoint), -700, 700)
     return base + (asymptote - base) / (1 + np.exp(power))
 
 
 def objective(logs: Any, reward: Any, weight: Any, base: float, theta: Any) -> float:
+    """Weighted sum of squares, which all minimise."""
     return float((weight * (curve(logs, base, *theta) - reward) ** 2).sum())
 
 
@@ -118,32 +127,55 @@ def by_scalerl(logs: Any, reward: Any, weight: Any, base: float) -> float:
     return best
 
 
-def main() -> None:
-    compute, reward, weight, base = simulated()
+def beside(
+    name: str, fit: Any, number: int, data: tuple[Any, Any, Any, Any], ours: Any, each_us: float
+) -> tuple[float, float]:
+    """Print how `number` fits of `fit` compare with `ours` at `each_us` microseconds a fit.
+
+    Returns how many times as long one takes, and the share where ours is as good to 1e-6 or better.
+    """
+    compute, reward, weight, base = data
+    chosen = np.random.default_rng(1).choice(ours.size, number, replace=False)
+    gaps = []
     began = time.perf_counter()
-    found = fit_sigmoids(compute, reward, weight, base)
-    together = time.perf_counter() - began
-    total = RUNS * SAMPLES
-    print(f"{total:,} fits at once: {together:.2f} s, {together / total * 1e6:.1f} us a fit")
-    rng = np.random.default_rng(1)
-    for name, fit, number in (("curve_fit", by_scipy, LOOPED), ("ScaleRL", by_scalerl, GRIDDED)):
-        chosen = rng.choice(total, number, replace=False)
-        theirs, ours = [], []
-        began = time.perf_counter()
-        for index in chosen:
-            i, j = divmod(int(index), SAMPLES)
-            there = np.isfinite(compute[i])
-            logs = np.log(compute[i, there])
-            theirs.append(fit(logs, reward[i, j, there], weight[i, j, there], base[i, j]))
-            ours.append(found.objective[i, j])
-        each = (time.perf_counter() - began) / number
-        gap = np.array(ours) / np.array(theirs) - 1
-        print(
-            f"{name}: {each * 1e3:.2f} ms a fit ({number} fits), {each * total / together:,.0f} "
-            f"times as long; same optimum to 1e-6 {np.mean(np.abs(gap) <= 1e-6):.2%}, "
-            f"ours better {np.mean(gap < -1e-6):.2%}, theirs better {np.mean(gap > 1e-6):.2%} "
-            f"(by at most {max(gap.max(), 0):.1e})"
-        )
+    for index in chosen:
+        i, j = divmod(int(index), ours.shape[1])
+        given = np.isfinite(compute[i])
+        logs = np.log(compute[i, given])
+        theirs = fit(logs, reward[i, j, given], weight[i, j, given], base[i, j])
+        gaps.append(ours[i, j] / theirs - 1)
+    each = (time.perf_counter() - began) / number
+    gap, times = np.array(gaps), each * 1e6 / each_us
+    print(
+        f"{name}: {each * 1e3:.2f} ms a fit ({number} fits), {times:,.0f} "
+        f"times as long; same optimum to 1e-6 {np.mean(np.abs(gap) <= 1e-6):.2%}, "
+        f"ours better {np.mean(gap < -1e-6):.2%}, theirs better {np.mean(gap > 1e-6):.2%} "
+        f"(by at most {max(gap.max(), 0):.1e})"
+    )
+    return times, float(np.mean(gap <= 1e-6))
+
+
+def main() -> None:
+    """Fit all at once and some one by one, and judge the difference."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples of each run")
+    parser.add_argument("--looped", type=int, default=1000, help="fits by curve_fit")
+    parser.add_argument("--gridded", type=int, default=6, help="fits by ScaleRL's grid")
+    options = parse(parser, GOALS, QUICK)
+    data = simulated(options.samples)
+    began = time.perf_counter()
+    ours = fit_sigmoids(*data).objective
+    seconds = time.perf_counter() - began
+    each_us = seconds / ours.size * 1e6
+    print(f"{ours.size:,} fits at once: {seconds:.2f} s, {each_us:.1f} us a fit")
+    figures = {}
+    if options.looped:
+        times, share = beside("curve_fit", by_scipy, options.looped, data, ours, each_us)
+        figures |= {"speed": times, "optimum": share}
+    if options.gridded:
+        _, share = beside("ScaleRL", by_scalerl, options.gridded, data, ours, each_us)
+        figures["gridded"] = share
+    judge(GOALS, figures, options)
 
 
 if __name__ == "__main__":

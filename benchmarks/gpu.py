@@ -8,7 +8,7 @@ its limit: every completion is as long as allowed, and lengths are known. Nothin
 Every model is trained by the worker's trainer once with each generation backend that is
 installed, in a process of its own. `roofline` is what the device could do: the larger of FLOPs at
 its peak and bytes at its bandwidth, nothing lost, nothing computed twice
-(`isosweep.timing.generation_seconds`; training is bound by FLOPs). Tokens generated are
+(`isosweep.costs.timing.generation_seconds`; training is bound by FLOPs). Tokens generated are
 completion tokens; tokens trained on are prompt and completion tokens.
 """
 
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from goals import Goal, judge, parse
 from hydra import compose, initialize_config_dir
 
 from isosweep.config.hardware import HardwareConfig
@@ -31,10 +32,18 @@ from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.timing import generation_seconds
+from isosweep.machine import visible_gpus
 from isosweep.models.make_builtin import character_tokenizer
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.plan.study import resolve
 
+GOALS = {
+    # What a plan lets through must fit the device.
+    "memory": Goal("peak memory, measured over predicted, the largest", "at most", 1.0),
+    "rest": Goal("share of a step in neither generation nor training, the largest", "at most", 0.3),
+}
+QUICK_GPU = {"model": ["qwen-0.5b"], "steps": 3}
+QUICK_CPU = {"model": ["tiny"], "hardware": "cpu", "completion": 8, "backend": ["transformers"]}
 N, B = 8, 8
 BACKENDS = ("transformers", "vllm")
 
@@ -118,16 +127,16 @@ def measure(spec: RunSpec, steps: int) -> Measured:
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    found = Measured()
+    measured = Measured()
 
     class Clock(TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             ended = now()
             if state.global_step > 1:
-                found.step.append(ended - self.began)
+                measured.step.append(ended - self.began)
                 spent, before = ledger.spent, self.before
-                found.generation.append(spent.generation_seconds - before.generation_seconds)
-                found.training.append(spent.training_seconds - before.training_seconds)
+                measured.generation.append(spent.generation_seconds - before.generation_seconds)
+                measured.training.append(spent.training_seconds - before.training_seconds)
             self.began, self.before = ended, ledger.spent
 
     ledger = Ledger(spec)
@@ -148,9 +157,9 @@ def measure(spec: RunSpec, steps: int) -> Measured:
         if cuda:
             torch.cuda.reset_peak_memory_stats()
         trainer.train()
-    found.peak = float(torch.cuda.max_memory_allocated()) if cuda else None
-    found.tokens = ledger.spent.completion_tokens / ledger.spent.rollouts
-    return found
+    measured.peak = float(torch.cuda.max_memory_allocated()) if cuda else None
+    measured.tokens = ledger.spent.completion_tokens / ledger.spent.rollouts
+    return measured
 
 
 def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float]:
@@ -174,30 +183,37 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float]:
     return float(generating[0]), rollouts * float(flops.training) / hardware.peak_flops
 
 
-def report(model: str, backend: str, options: argparse.Namespace) -> None:
-    """Train `model` with `backend`, and print what was predicted, possible and measured."""
+def report(model: str, backend: str, options: argparse.Namespace, figures: Any) -> None:
+    """Train `model` with `backend`, and print what was predicted, possible and measured.
+
+    Puts the figures that have goals into the queue `figures`.
+    """
     import torch
 
     config = config_of(model, options.hardware, backend, options.completion, options.prompt)
     study = resolve(config)
     (table,), (spec,) = study.candidates, study.specs.values()
-    found = measure(spec, options.steps)
-    assert found.tokens == options.completion, f"{found.tokens} tokens a completion"
+    measured = measure(spec, options.steps)
+    assert measured.tokens == options.completion, f"{measured.tokens} tokens a completion"
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     settings = f"n={N}, B={B}, micro-batch {spec.micro_batch}, {options.steps} steps after a first"
     print(f"{model}, {backend}, {where}, torch {torch.__version__}; {settings}:")
-    mean, predicted = float(np.mean(found.step)), float(table.seconds[0, 0])
+    mean, predicted = float(np.mean(measured.step)), float(table.seconds[0, 0])
     compare("seconds per step", "predicted", predicted, mean, 3)
     generated = N * B * options.completion
     trained = N * B * (options.completion + options.prompt)
-    generating, training = float(np.mean(found.generation)), float(np.mean(found.training))
+    generating, training = float(np.mean(measured.generation)), float(np.mean(measured.training))
     least = roofline(spec, config.hardware)
     compare("generated tokens/s", "roofline", generated / least[0], generated / generating, 0)
     compare("trained tokens/s", "roofline", trained / least[1], trained / training, 0)
     rest = mean - generating - training
     print(f"  seconds of it: generation {generating:.3f}, training {training:.3f}, rest {rest:.3f}")
-    if found.peak is not None:
-        compare("peak memory, GB", "predicted", table.memory.peak[0, 0] / 1e9, found.peak / 1e9, 2)
+    reached = {"rest": rest / mean}
+    if measured.peak is not None:
+        planned = float(table.memory.peak[0, 0])
+        compare("peak memory, GB", "predicted", planned / 1e9, measured.peak / 1e9, 2)
+        reached["memory"] = measured.peak / planned
+    figures.put(reached)
 
 
 def compare(what: str, against: str, other: float, measured: float, digits: int) -> None:
@@ -208,6 +224,7 @@ def compare(what: str, against: str, other: float, measured: float, digits: int)
 
 
 def main() -> None:
+    """Train every model through every backend, and judge the worst."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     installed = [name for name in BACKENDS if importlib.util.find_spec(name)]
     parser.add_argument("--model", nargs="+", default=["qwen-0.5b", "qwen-1.5b"])
@@ -216,17 +233,21 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--completion", type=int, default=256)
     parser.add_argument("--steps", type=int, default=5)
-    options = parser.parse_args()
-    failed = 0
+    options = parse(parser, GOALS, QUICK_GPU if visible_gpus() else QUICK_CPU)
+    context = multiprocessing.get_context("spawn")
+    figures, failed = dict[str, float](), 0
     for model in options.model:
         for backend in options.backend:
             # A process of its own: an engine keeps its share of the device until it ends.
-            process = multiprocessing.get_context("spawn").Process(
-                target=report, args=(model, backend, options)
-            )
+            queue = context.SimpleQueue()
+            process = context.Process(target=report, args=(model, backend, options, queue))
             process.start()
             process.join()
             failed += process.exitcode != 0
+            reached = {} if queue.empty() else queue.get()
+            for name, figure in reached.items():
+                figures[name] = max(figure, figures.get(name, figure))
+    judge(GOALS, figures, options)
     sys.exit(1 if failed else 0)
 
 

@@ -6,6 +6,7 @@
    measured in turn.
 """
 
+import argparse
 import math
 import os
 import statistics
@@ -15,6 +16,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from goals import Goal, judge, parse
+
+GOALS = {
+    "seconds": Goal("seconds for 1e6 candidates", "at most", 1.0),
+    "memory": Goal("peak MB with 1e6 candidates", "at most", 500.0),
+    "ratio": Goal("mode=plan over a bare Hydra app", "at most", 2.2),
+}
+QUICK = {"sizes": [10**4, 10**6], "repeats": 5}
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = 10
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -23,8 +32,9 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 PLAN = """
 import resource, sys, time
 from hydra import compose, initialize_config_dir
-from isosweep.candidates import enumerate_candidates
-from isosweep.config import config_directory, from_hydra
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.axes import combinations
+from isosweep.plan.enumerate import enumerate_candidates
 
 size, budgets = int(sys.argv[1]), int(sys.argv[2])
 side = round((size / budgets) ** 0.5)
@@ -37,7 +47,7 @@ with initialize_config_dir(str(config_directory()), version_base="1.3"):
     ]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 began = time.perf_counter()
-tables = enumerate_candidates(config)
+tables = enumerate_candidates(combinations(config))
 runs = sum(int((table.longest >= 0).sum()) for table in tables)
 cells = sum(int(table.feasible.sum()) for table in tables)
 seconds = time.perf_counter() - began
@@ -57,11 +67,12 @@ main()
 """
 
 
-def growth() -> None:
-    """Print a line for each size, and the slope of log time on log size."""
+def growth(sizes: list[int]) -> dict[str, float]:
+    """Print a line for each size, and the slope of log time on log size; the figures at 1e6."""
+    figures: dict[str, float] = {}
     print(f"{'candidates':>12} {'seconds':>9} {'peak MB':>9} {'of it before':>13}  cells, runs")
     points = []
-    for size in (10**4, 10**5, 10**6, 10**7):
+    for size in sizes:
         best: list[float] = []
         for _ in range(3):
             done = subprocess.run(
@@ -72,20 +83,24 @@ def growth() -> None:
                 text=True,
                 check=True,
             )
-            found = [float(word) for word in done.stdout.split()]
-            best = found if not best or found[1] < best[1] else best
+            figured = [float(word) for word in done.stdout.split()]
+            best = figured if not best or figured[1] < best[1] else best
         count, seconds, peak, before, cells, runs = best
         points.append((math.log(count), math.log(seconds)))
+        if size == 10**6:
+            figures = {"seconds": seconds, "memory": peak}
         print(
             f"{count:12,.0f} {seconds:9.3f} {peak:9,.0f} {before:13,.0f}  {cells:,.0f}, {runs:,.0f}"
         )
-    slope = statistics.linear_regression(*zip(*points, strict=True)).slope
-    last = (points[-1][1] - points[-2][1]) / (points[-1][0] - points[-2][0])
-    print(f"seconds grow as candidates^{slope:.2f} over all, ^{last:.2f} from 1e6 to 1e7")
+    if len(points) > 1:
+        slope = statistics.linear_regression(*zip(*points, strict=True)).slope
+        last = (points[-1][1] - points[-2][1]) / (points[-1][0] - points[-2][0])
+        print(f"seconds grow as candidates^{slope:.2f} over all, ^{last:.2f} in the last step")
+    return figures
 
 
-def command_line(repeats: int = 7) -> None:
-    """Print the wall time of `mode=plan`, of the bare app, and their ratio."""
+def command_line(repeats: int) -> dict[str, float]:
+    """Print the wall time of `mode=plan`, of the bare app, and their ratio, which it returns."""
     with tempfile.TemporaryDirectory() as directory:
         bare = Path(directory) / "bare.py"
         bare.write_text(BARE.format(conf=str(ROOT / "conf")))
@@ -101,13 +116,23 @@ def command_line(repeats: int = 7) -> None:
                 subprocess.run(command, cwd=directory, capture_output=True, check=True)
                 seconds[name].append(time.perf_counter() - began)
     plan, base = statistics.median(seconds["plan"]), statistics.median(seconds["bare"])
-    ratios = [p / b for p, b in zip(seconds["plan"], seconds["bare"], strict=True)]
+    ratio = statistics.median(p / b for p, b in zip(seconds["plan"], seconds["bare"], strict=True))
     print(
         f"mode=plan {plan:.2f} s, bare Hydra app {base:.2f} s, "
-        f"ratio {statistics.median(ratios):.2f} (medians of {repeats}, in turn)"
+        f"ratio {ratio:.2f} (medians of {repeats}, in turn)"
     )
+    return {"ratio": ratio}
+
+
+def main() -> None:
+    """Time both parts, and judge them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sizes = [10**4, 10**5, 10**6, 10**7]
+    parser.add_argument("--sizes", nargs="+", type=int, default=sizes, help="candidates")
+    parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
+    options = parse(parser, GOALS, QUICK)
+    judge(GOALS, growth(options.sizes) | command_line(options.repeats), options)
 
 
 if __name__ == "__main__":
-    growth()
-    command_line()
+    main()

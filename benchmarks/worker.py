@@ -4,7 +4,7 @@
    tiny, B = 8): a worker of isosweep with its run directory, TRL's bare `GRPOTrainer` with the
    worker's own settings, and a plain torch loop written out below. All live in one process and
    take turns, a block of steps each, so that noise of the machine hits them alike: ratios are
-   formed within a round of blocks, and their median and quartiles are told. Evaluation is kept
+   formed within a round of blocks, and their median and quartiles are printed. Evaluation is kept
    small and rare. The ratio of total seconds also holds checkpoints and reports of state; they go
    by the clock, which runs for the worker while the others take their turns.
 2. Seconds from the start of a worker's process to its first optimiser step, by part; and those of
@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from goals import Goal, judge, parse
 from hydra import compose, initialize_config_dir
 
 from isosweep.config.health import HealthConfig
@@ -41,6 +42,11 @@ from isosweep.store.paths import RunPaths
 from isosweep.tasks import scores, training_problems
 from isosweep.training.worker import run_attempt
 
+GOALS = {
+    "step": Goal("a worker's step over TRL's, the largest median", "at most", 1.05),
+    "start": Goal("seconds to a worker's first step, over importing TRL alone", "at most", 1.0),
+}
+QUICK = {"num_generations": [2, 8], "blocks": 12, "starts": 1}
 PROBLEMS_PER_BATCH = 8
 LITTLE_EVALUATION = (
     "evaluation.records_per_decade=1",
@@ -58,9 +64,9 @@ def stamp(part, result=None):
     stamps.append((part, time.time()))
     return result
 from pathlib import Path
-from isosweep.paths import RunPaths
-from isosweep.health import HealthConfig
-from isosweep.worker import lean_imports, run_attempt
+from isosweep.store.paths import RunPaths
+from isosweep.config.health import HealthConfig
+from isosweep.training.worker import lean_imports, run_attempt
 stamps[0] = ("python, numpy, isosweep", time.time())
 with lean_imports():
     import torch
@@ -72,7 +78,7 @@ with lean_imports():
     stamp("transformers")
     from trl import GRPOConfig, GRPOTrainer
     stamp("trl")
-    import isosweep.evaluate, isosweep.grpo as grpo
+    import isosweep.training.evaluate, isosweep.training.grpo as grpo
     stamp("grpo.py, evaluate.py")
 
 class Stamps(TrainerCallback):
@@ -306,50 +312,56 @@ def measure_steps(num_generations: int, block: int, blocks: int) -> dict[str, li
 
 def measure_start(repeats: int) -> tuple[dict[str, float], float]:
     """Seconds by part, medians, of a worker's start; and of importing TRL's trainer alone."""
-    found: dict[str, list[float]] = {}
+    measured: dict[str, list[float]] = {}
     bare = []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as directory:
             run, _, rollouts = prepare(Path(directory), 2, 100)
             words = [sys.executable, "-c", START, str(run.root), str(rollouts), str(time.time())]
-            told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        for line in told.splitlines():
+            printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        for line in printed.splitlines():
             part, seconds = line.split("\t")
-            found.setdefault(part, []).append(float(seconds))
+            measured.setdefault(part, []).append(float(seconds))
         began = time.perf_counter()
         subprocess.run([sys.executable, "-c", BARE], capture_output=True, check=True)
         bare.append(time.perf_counter() - began)
-    return {part: statistics.median(each) for part, each in found.items()}, statistics.median(bare)
+    return {part: statistics.median(each) for part, each in measured.items()}, statistics.median(
+        bare
+    )
 
 
-def ratio(over: list[float], under: list[float]) -> str:
-    """Median and quartiles of the ratios within rounds, and the ratio of total seconds."""
+def ratio(over: list[float], under: list[float]) -> tuple[float, str]:
+    """Median of the ratios within rounds; and it with quartiles and the ratio of total seconds."""
     ratios = [a / b for a, b in zip(over, under, strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return f"{middle:5.2f} ({low:.2f}-{high:.2f}; all {sum(over) / sum(under):.2f})"
+    return middle, f"{middle:5.2f} ({low:.2f}-{high:.2f}; all {sum(over) / sum(under):.2f})"
 
 
 def main() -> None:
+    """Time steps and starts, and judge them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--num-generations", nargs="+", type=int, default=[2, 8, 32])
     parser.add_argument("--block", type=int, default=4, help="steps of a turn")
     parser.add_argument("--blocks", type=int, default=20, help="turns of each side")
     parser.add_argument("--starts", type=int, default=3, help="starts of a process")
-    options = parser.parse_args()
+    options = parse(parser, GOALS, QUICK)
     print(f"ms a step, medians of {options.blocks} blocks of {options.block}; B = 8, one thread")
     titles = "".join(f"{side:>9}" for side in SIDES)
     print(f"{'n':>4}{titles}   worker / trl (quartiles; all)   trl / plain")
+    figures = {"step": 0.0}
     for n in options.num_generations:
         seconds = measure_steps(n, options.block, options.blocks)
         medians = "".join(f"{statistics.median(seconds[side]) * 1e3:9.1f}" for side in SIDES)
-        ours = ratio(seconds["worker"], seconds["trl"])
-        theirs = ratio(seconds["trl"], seconds["plain"])
+        median, ours = ratio(seconds["worker"], seconds["trl"])
+        _, theirs = ratio(seconds["trl"], seconds["plain"])
+        figures["step"] = max(figures["step"], median)
         print(f"{n:4}{medians}   {ours}   {theirs}")
     parts, bare = measure_start(options.starts)
     print(f"seconds from a worker's start to its first step, medians of {options.starts}:")
     for part, each in parts.items():
         print(f"  {part:<24} {each:6.2f}")
     print(f"  {'in all':<24} {sum(parts.values()):6.2f}   importing TRL's trainer alone {bare:.2f}")
+    judge(GOALS, figures | {"start": sum(parts.values()) / bare}, options)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,19 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 # Before torch is imported by any test: more threads than cores slow tiny models tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+from filelock import FileLock
 from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
 
 from isosweep.config.axes import combinations
 from isosweep.config.hydra import config_directory, from_hydra
@@ -20,6 +24,7 @@ from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.study import resolve
+from tests.commands import forked
 
 # A sweep small enough for a test: a second or two of training a run.
 SMALL = (
@@ -30,6 +35,26 @@ SMALL = (
     "evaluation.samples_per_problem=2",
     "task.num_eval_problems=32",
 )
+
+
+# What takes longest begins first, so that no worker of pytest-xdist ends long after the others.
+LONGEST = (
+    "tests/modes/test_sweep.py",
+    "tests/training/test_diverged.py",
+    "tests/training/test_ranks.py",
+    "tests/training/test_recipes.py",
+    "tests/analysis/test_report.py",
+    "tests/training/test_interruption.py",
+    "tests/difficulty/test_difficulty.py",
+    "tests/test_benchmarks.py",
+    "tests/tracking/test_tracking.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules of LONGEST in its order, then all others; within a module nothing moves."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -54,8 +79,28 @@ def missing(part: str, reason: str) -> NoReturn:
 
 def make_config(*overrides: str) -> SweepConfig:
     """The validated config of `overrides`, as the command line composes it."""
+    return from_hydra(_composed(overrides))
+
+
+@cache
+def _composed(overrides: tuple[str, ...]) -> DictConfig:
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        return from_hydra(compose("config", overrides=list(overrides)))
+        return compose("config", overrides=list(overrides))
+
+
+def shared_sweep(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """The directory that `make` fills, once in a session: all workers of pytest-xdist share it."""
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    directory, ready = base / f"shared-{name}", base / f"shared-{name}.ready"
+    with FileLock(f"{directory}.lock"):
+        if not ready.exists():
+            # A second try after a failure would find the first one's files.
+            directory.mkdir()
+            make(directory)
+            ready.touch()
+    return directory
 
 
 def plan_of(config: SweepConfig) -> Plan:
@@ -69,13 +114,21 @@ def candidates_of(config: SweepConfig) -> tuple[Candidates, ...]:
 
 
 def isosweep(
-    *overrides: str, cwd: Path, check: bool = True, **options: Any
+    *overrides: str, cwd: Path, check: bool = True, fresh: bool = False
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the command line in `cwd`."""
-    command = [sys.executable, "-m", "isosweep", *overrides]
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=600, **options
-    )
+    """Run the command line in `cwd`.
+
+    `fresh`: as users do, in an interpreter of its own. Else in a fork that has the libraries
+    imported; the rest is the same.
+    """
+    if fresh:
+        command = [sys.executable, "-m", "isosweep", *overrides]
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, check=False, timeout=600
+        )
+    else:
+        with tempfile.TemporaryDirectory() as output:
+            done = forked(overrides, cwd, Path(output) / "written", timeout_s=600)
     if check:
         assert done.returncode == 0, done.stdout + done.stderr
     return done

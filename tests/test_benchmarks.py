@@ -1,4 +1,4 @@
-"""The benchmarks run; what they measure is for their readers."""
+"""The benchmarks run, and fail where a goal is missed; what they measure is for their readers."""
 
 import subprocess
 import sys
@@ -9,20 +9,72 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+BENCHMARKS = ROOT / "benchmarks"
+TINY = ("--model", "tiny", "--backend", "transformers")
+# The least that gives every benchmark a figure, and a goal of each that no machine reaches.
+SMALLEST = {
+    "plan": (("--sizes", "10000", "--repeats", "1"), "ratio=0.01"),
+    "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
+    "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
+    "gpu": (
+        (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
+        "rest=0",
+    ),
+    "worker": (
+        ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
+        "step=0.01",
+    ),
+}
+
+
+def run(name: str, *options: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *options]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def missed(name: str, cwd: Path) -> list[str]:
+    """What the benchmark prints, asked for a goal that it cannot reach."""
+    options, impossible = SMALLEST[name]
+    done = run(name, *options, "--check", "--goal", impossible, cwd=cwd)
+    goal = impossible.partition("=")[0]
+    lines = done.stdout.splitlines()
+    assert next(line for line in lines if line.startswith(f"goal {goal}:")).endswith("MISSED")
+    assert done.returncode == 1, done.stderr
+    assert list(cwd.iterdir()) == []
+    return [line for line in lines if not line.startswith("goal ")]
+
+
+def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
+    files = {path.stem for path in BENCHMARKS.glob("*.py")} - {"goals"}
+    assert files == SMALLEST.keys()
+    for name in files:
+        text = (BENCHMARKS / f"{name}.py").read_text()
+        assert "GOALS = {" in text
+        assert "parse(parser, GOALS, QUICK" in text, f"{name} takes neither --quick nor --check"
+        assert "judge(GOALS, " in text, f"{name} compares nothing with its goals"
+
+
+@pytest.mark.parametrize("name", ["plan", "fits", "coverage"])
+def test_a_goal_that_is_missed_ends_with_status_1(name: str, tmp_path: Path) -> None:
+    missed(name, tmp_path)
+
+
+def test_a_missed_goal_only_prints_where_no_check_is_asked_for(tmp_path: Path) -> None:
+    options, impossible = SMALLEST["fits"]
+    done = run("fits", *options, "--goal", impossible, "--goal", "optimum=0", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ends = {line.split(":")[0]: line.split()[-1] for line in done.stdout.splitlines()[-2:]}
+    assert ends == {"goal speed": "MISSED", "goal optimum": "met"}
+    wrong = run("fits", "--goal", "sped=3", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "the goals are speed, optimum, gridded" in wrong.stderr
+
+
 @pytest.mark.train
 def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
-    options = ["--model", "tiny", "--hardware", "cpu", "--completion", "8", "--steps", "2"]
-    options += ["--backend", "transformers"]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    first, *lines, last = done.stdout.splitlines()
+    first, *lines, last = missed("gpu", tmp_path)
     assert first.startswith("tiny, transformers, CPU")
     for line, what in zip(lines, ("seconds per step", "generated", "trained"), strict=True):
         assert line.strip().startswith(what)
@@ -31,22 +83,11 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     assert len(phases) == 3
     assert min(phases) > 0
     assert sum(phases) == pytest.approx(step, abs=0.01)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.train
 def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path: Path) -> None:
-    options = ["--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "worker.py"), *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = missed("worker", tmp_path)
     cells = lines[2].split()
     assert cells[0] == "2"
     assert min(map(float, cells[1:4])) > 0
@@ -54,4 +95,3 @@ def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path:
     parts = [float(line.rsplit(maxsplit=1)[1]) for line in lines[4 : lines.index(lines[-1])]]
     assert len(parts) == 10
     assert float(whole[2]) == pytest.approx(sum(parts), abs=0.1)
-    assert list(tmp_path.iterdir()) == []

@@ -36,6 +36,7 @@ def power(name: str, sweeps: int) -> Power:
     )
 
 
+@pytest.mark.statistics
 @pytest.mark.parametrize("name", ["easy", "flat", "growing"])
 def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> None:
     found = power(name, sweeps=20)
@@ -96,6 +97,7 @@ def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     assert found.verdicts.get("saturated", 0.0) >= 0.25
 
 
+@pytest.mark.statistics
 def test_less_noise_narrows_the_intervals() -> None:
     loud = PRESETS["easy"]
     silent = replace(loud, seed_gain_sd=0.001, seed_midpoint_sd=0.001, wander_sd=0.0)

@@ -1,6 +1,7 @@
 """Memory: against tensors that real models save, optimiser states that real steps allocate."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ from isosweep.costs.memory import (
 from tests.conftest import make_config
 from tests.costs.test_flops import FAMILIES, SIZES
 
-H200 = make_config("model=qwen-1.5b")
+
+@cache
+def h200() -> SweepConfig:
+    return make_config("model=qwen-1.5b")
 
 
 def _model(family: str, layers: int) -> Any:
@@ -107,8 +111,8 @@ def test_the_cache_is_what_generation_keeps() -> None:
 
 
 def test_stages_shard_what_their_paper_says() -> None:
-    arch, recipe = H200.model.architecture, H200.recipe
-    one = replace(H200.hardware, devices_per_run=1)
+    arch, recipe = h200().model.architecture, h200().recipe
+    one = replace(h200().hardware, devices_per_run=1)
     whole = state_bytes(arch, recipe, one)
     # arXiv 1910.02054, figure 1, with float32 states instead of mixed ones.
     stages: tuple[tuple[Sharding, tuple[str, ...]], ...] = (
@@ -127,15 +131,15 @@ def test_stages_shard_what_their_paper_says() -> None:
 
 
 def test_mixed_precision_holds_float32_weights_and_states() -> None:
-    arch = H200.model.architecture
-    state = state_bytes(arch, H200.recipe, H200.hardware)
+    arch = h200().model.architecture
+    state = state_bytes(arch, h200().recipe, h200().hardware)
     # 4 weights + 2 autocast copy + 4 gradients + 8 optimiser states.
     assert state.total == 18 * arch.parameters
-    lean = state_bytes(arch, H200.recipe, replace(H200.hardware, weights_dtype="bfloat16"))
+    lean = state_bytes(arch, h200().recipe, replace(h200().hardware, weights_dtype="bfloat16"))
     assert lean.total == 8 * arch.parameters
-    adapters = state_bytes(arch, replace(H200.recipe, lora_rank=16), H200.hardware)
+    adapters = state_bytes(arch, replace(h200().recipe, lora_rank=16), h200().hardware)
     assert adapters.total == 2 * arch.parameters + 16 * adapter_weights(arch, 16)
-    with_reference = state_bytes(arch, replace(H200.recipe, beta=0.01), H200.hardware)
+    with_reference = state_bytes(arch, replace(h200().recipe, beta=0.01), h200().hardware)
     assert with_reference.total == 20 * arch.parameters
 
 
@@ -143,7 +147,7 @@ def test_adapters_have_the_parameters_that_peft_would_make() -> None:
     # Rank r on a map of (in, out) has r (in + out): Qwen2.5-1.5B, r = 16, all linear maps.
     h, q, kv, ff = 1536, 1536, 256, 8960
     per_layer = 16 * ((h + q) + 2 * (h + kv) + (q + h) + 2 * (h + ff) + (ff + h))
-    assert adapter_weights(H200.model.architecture, 16) == 28 * per_layer
+    assert adapter_weights(h200().model.architecture, 16) == 28 * per_layer
 
 
 def _fit(config: SweepConfig, *completions: int, longest: float = 1024.0) -> Any:
@@ -159,29 +163,29 @@ def _fit(config: SweepConfig, *completions: int, longest: float = 1024.0) -> Any
 
 
 def test_what_is_planned_fits_the_device() -> None:
-    capacity = H200.hardware.memory_gb * 1e9 * (1 - H200.hardware.memory_reserve)
-    arch = H200.model.architecture
-    state = state_bytes(arch, H200.recipe, H200.hardware).total
+    capacity = h200().hardware.memory_gb * 1e9 * (1 - h200().hardware.memory_reserve)
+    arch = h200().model.architecture
+    state = state_bytes(arch, h200().recipe, h200().hardware).total
     for length in (256.0, 1024.0, 8192.0, 32768.0):
-        fit = _fit(H200, 256, 4096, 65536, longest=length)
+        fit = _fit(h200(), 256, 4096, 65536, longest=length)
         assert (fit.micro_batch > 0).all()
-        each = training_bytes(arch, H200.hardware, prompt=72.0, completion=length)
-        used = state + fit.micro_batch * each + fit.vllm_share * H200.hardware.memory_gb * 1e9
+        each = training_bytes(arch, h200().hardware, prompt=72.0, completion=length)
+        used = state + fit.micro_batch * each + fit.vllm_share * h200().hardware.memory_gb * 1e9
         assert (used <= capacity).all()
         assert (np.array([256, 4096, 65536]) % fit.micro_batch == 0).all()
         cache = fit.concurrency * (72.0 + length) * kv_bytes_per_token(arch, "bfloat16")
         weights = 2 * arch.parameters
         # Rounded down to whole per cents, the share may hold one per cent less.
-        assert (cache + weights <= (fit.vllm_share + 0.01) * H200.hardware.memory_gb * 1e9).all()
+        assert (cache + weights <= (fit.vllm_share + 0.01) * h200().hardware.memory_gb * 1e9).all()
 
 
 def test_longer_completions_never_fit_more() -> None:
-    fits = [_fit(H200, 4096, longest=2.0**power) for power in range(8, 17)]
+    fits = [_fit(h200(), 4096, longest=2.0**power) for power in range(8, 17)]
     micro = [int(fit.micro_batch[0]) for fit in fits]
     assert micro == sorted(micro, reverse=True)
     needed = [float(fit.needed[0]) for fit in fits]
     assert needed == sorted(needed)
-    room = H200.hardware.memory_gb * 1e9 * (1 - H200.hardware.memory_reserve)
+    room = h200().hardware.memory_gb * 1e9 * (1 - h200().hardware.memory_reserve)
     for size, bytes_needed in zip(micro, needed, strict=True):
         assert (size == 0) == (bytes_needed > room)
 
@@ -192,5 +196,5 @@ def test_transformers_holds_all_rollouts_at_once_where_vllm_queues_them() -> Non
     assert fit.micro_batch.tolist()[0] > 0
     assert fit.micro_batch.tolist()[1] == 0
     assert fit.needed[1] > 1e12
-    assert (_fit(H200, 65536).micro_batch > 0).all()
-    assert 0 < _fit(H200, 65536).concurrency[0] < 65536
+    assert (_fit(h200(), 65536).micro_batch > 0).all()
+    assert 0 < _fit(h200(), 65536).concurrency[0] < 65536

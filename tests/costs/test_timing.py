@@ -30,7 +30,9 @@ from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import candidates_of, make_config, plan_of
 
-QWEN = make_config("model=qwen-7b", "hardware.generation_utilization=1")
+
+def qwen() -> SweepConfig:
+    return make_config("model=qwen-7b", "hardware.generation_utilization=1")
 
 
 def _decode_seconds(config: SweepConfig, together: int, prompt: float = 1.0) -> float:
@@ -50,22 +52,22 @@ def _decode_seconds(config: SweepConfig, together: int, prompt: float = 1.0) -> 
 
 
 def test_one_rollout_decodes_at_the_speed_of_reading_the_weights() -> None:
-    arch, hardware = QWEN.model.architecture, QWEN.hardware
+    arch, hardware = qwen().model.architecture, qwen().hardware
     reading = 2 * arch.active_parameters / hardware.memory_bandwidth
-    assert _decode_seconds(QWEN, 1) == pytest.approx(reading, rel=1e-3)
+    assert _decode_seconds(qwen(), 1) == pytest.approx(reading, rel=1e-3)
     # Ten rollouts read the same weights.
-    assert _decode_seconds(QWEN, 10) == pytest.approx(reading, rel=1e-2)
+    assert _decode_seconds(qwen(), 10) == pytest.approx(reading, rel=1e-2)
 
 
 def test_many_rollouts_decode_at_the_speed_of_arithmetic_and_long_ones_at_that_of_the_cache() -> (
     None
 ):
-    arch, hardware = QWEN.model.architecture, QWEN.hardware
+    arch, hardware = qwen().model.architecture, qwen().hardware
     arithmetic = 4096 * 2 * arch.active_parameters / hardware.peak_flops
-    assert _decode_seconds(QWEN, 4096) == pytest.approx(arithmetic, rel=0.02)
+    assert _decode_seconds(qwen(), 4096) == pytest.approx(arithmetic, rel=0.02)
     cache = 64 * 30_000 * 2 * 2 * 28 * 4 * 128 / hardware.memory_bandwidth
     reading = 2 * arch.active_parameters / hardware.memory_bandwidth
-    assert _decode_seconds(QWEN, 64, prompt=30_000.0) == pytest.approx(cache + reading, rel=0.01)
+    assert _decode_seconds(qwen(), 64, prompt=30_000.0) == pytest.approx(cache + reading, rel=0.01)
 
 
 def test_a_mixture_reads_more_experts_the_more_rollouts_ask() -> None:

@@ -41,6 +41,18 @@ def test_bad_input_is_told_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("override", ["mode=plan", "budget=0", "model=huge"])
+def test_commands_in_forks_say_and_do_what_the_true_ones_do(override: str, tmp_path: Path) -> None:
+    fresh, forked = (
+        isosweep(override, "sweeps_dir=s", cwd=tmp_path, check=False, fresh=fresh)
+        for fresh in (True, False)
+    )
+    assert forked.returncode == fresh.returncode
+    # The first has stored the plan, and says so.
+    assert forked.stdout.splitlines()[-3:] == fresh.stdout.splitlines()[-3:]
+    assert forked.stderr == fresh.stderr
+
+
 def test_a_bad_last_job_of_a_multirun_keeps_the_first_from_starting(tmp_path: Path) -> None:
     done = isosweep("-m", "mode=plan", "budget=1e11,1e3", cwd=tmp_path, check=False)
     assert done.returncode == 2
@@ -49,7 +61,8 @@ def test_a_bad_last_job_of_a_multirun_keeps_the_first_from_starting(tmp_path: Pa
 
 
 def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: Path) -> None:
-    done = isosweep("budget=1e20", "model=qwen-1.5b", cwd=tmp_path, check=False)
+    # As users start it: what is missing is looked for before anything has imported it.
+    done = isosweep("budget=1e20", "model=qwen-1.5b", cwd=tmp_path, check=False, fresh=True)
     assert done.returncode == 2
     assert "missing: a GPU (h200)" in done.stderr
     assert "missing: weights of Qwen/Qwen2.5-1.5B-Instruct" in done.stderr

@@ -4,6 +4,7 @@ import io
 import os
 import socket
 import time
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +17,10 @@ from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunState, RunStatus, write_state
 from tests.conftest import make_config, plan_of
 
-PLAN = plan_of(make_config("budget=1e11", "grid.num_generations=[2,4]", "grid.seeds=[0]"))
+
+@cache
+def small_plan() -> Plan:
+    return plan_of(make_config("budget=1e11", "grid.num_generations=[2,4]", "grid.seeds=[0]"))
 
 
 def report(paths: SweepPaths, run: PlannedRun, status: RunStatus, flops: float) -> None:
@@ -50,28 +54,28 @@ def drawn(plan: Plan, paths: SweepPaths, stop: list[str]) -> str:
 
 def test_progress_shows_warnings_and_counts_what_has_diverged_as_ended(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
-    going, ended = PLAN.runs[:2]
+    going, ended = small_plan().runs[:2]
     report(paths, going, "running", 2e10)
     report(paths, ended, "diverged", 2e10)
-    total = len(PLAN.runs)
-    text = drawn(PLAN, paths, ["collapse"])
+    total = len(small_plan().runs)
+    text = drawn(small_plan(), paths, ["collapse"])
     assert "truncation" in text
     assert f"1/{total} runs, {1.2 / total:.0%} of the compute" in text
     assert ", 1 diverged, 2 with warnings" in text
     # By other rules it has as much left to spend as the other.
-    text = drawn(PLAN, paths, [])
+    text = drawn(small_plan(), paths, [])
     assert f"0/{total} runs, {0.4 / total:.0%} of the compute" in text
     assert "diverged" not in text
 
 
 def test_status_shows_why_a_run_ended_or_what_it_is_warned_of(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
-    report(paths, PLAN.runs[0], "running", 2e10)
-    report(paths, PLAN.runs[1], "diverged", 2e10)
+    report(paths, small_plan().runs[0], "running", 2e10)
+    report(paths, small_plan().runs[1], "diverged", 2e10)
 
     def shown(stop: list[str]) -> list[str]:
         text = io.StringIO()
-        show_status(PLAN, paths, stop, Console(file=text, width=200))
+        show_status(small_plan(), paths, stop, Console(file=text, width=200))
         return text.getvalue().splitlines()
 
     lines = shown(["collapse"])

@@ -15,7 +15,7 @@ import pytest
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records
 from isosweep.store.state import read_state
-from tests.conftest import SMALL, isosweep, missing
+from tests.conftest import SMALL, isosweep, missing, shared_sweep
 
 pytestmark = pytest.mark.train
 QUIET = ("tracking=none",)
@@ -36,12 +36,15 @@ def wait_for(condition: Any, seconds: float = 120) -> None:
         time.sleep(0.05)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted sweep to 2e10 FLOPs."""
-    cwd = tmp_path_factory.mktemp("straight")
-    isosweep("budget=[1e10,2e10]", *SMALL, *QUIET, cwd=cwd)
-    return cwd
+
+    def make(cwd: Path) -> None:
+        # As users start it.
+        isosweep("budget=[1e10,2e10]", *SMALL, *QUIET, cwd=cwd, fresh=True)
+
+    return shared_sweep(tmp_path_factory, "straight", make)
 
 
 def test_a_sweep_leaves_nothing_but_its_directory(straight: Path) -> None:

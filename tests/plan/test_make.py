@@ -18,8 +18,14 @@ from isosweep.plan.spec import run_spec
 from isosweep.plan.study import resolve
 from tests.conftest import candidates_of, make_config, plan_of
 
-TINY = make_config()
-QWEN = make_config("model=qwen-1.5b", "launcher=slurm")
+
+def tiny() -> SweepConfig:
+    return make_config()
+
+
+def qwen() -> SweepConfig:
+    return make_config("model=qwen-1.5b", "launcher=slurm")
+
 
 grids = st.fixed_dictionaries(
     {
@@ -53,7 +59,7 @@ def planned(config: SweepConfig) -> Plan | None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from([TINY, QWEN]), grids, units, multiples)
+@given(st.sampled_from([tiny, qwen]).map(lambda config: config()), grids, units, multiples)
 def test_cells_and_rejections_partition_the_candidates(
     base: SweepConfig, grid: dict[str, Any], unit: BudgetUnit, steps: list[float]
 ) -> None:
@@ -85,7 +91,7 @@ def test_cells_and_rejections_partition_the_candidates(
 def test_the_order_of_lists_changes_nothing(
     grid: dict[str, Any], unit: BudgetUnit, steps: list[float], order: Any
 ) -> None:
-    config = drawn(TINY, grid, unit, steps)
+    config = drawn(tiny(), grid, unit, steps)
     lists = {"num_generations", "problems_per_batch", "seeds"}
     mixed = {k: order.sample(v, len(v)) if k in lists else v for k, v in grid.items()}
     shuffled = replace(
@@ -101,7 +107,7 @@ def test_the_order_of_lists_changes_nothing(
 def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
     grid: dict[str, Any], steps: list[float], factor: float
 ) -> None:
-    config = drawn(QWEN, grid, "flops", steps)
+    config = drawn(qwen(), grid, "flops", steps)
     more = replace(config, budget=tuple(budget * factor for budget in config.budgets))
     less, after = candidates_of(config)[0], candidates_of(more)[0]
     assert (after.steps >= less.steps).all()

@@ -10,6 +10,7 @@ import pytest
 import submitit
 
 from tests.slurm import cluster as cluster_module
+from tests.slurm import configuration
 from tests.slurm.cluster import NODES, SlurmCluster, SlurmStartError
 
 pytestmark = pytest.mark.slurm
@@ -116,7 +117,7 @@ def test_stop_ends_daemons_and_jobs_but_no_other_cluster(
 def test_a_failed_start_shows_the_daemons_words_and_leaves_nothing(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = cluster_module.SLURMDBD_CONF.replace("StorageUser=slurm", "NoSuchOption=1")
+    broken = configuration.SLURMDBD_CONF.replace("StorageUser=slurm", "NoSuchOption=1")
     monkeypatch.setattr(cluster_module, "SLURMDBD_CONF", broken)
     cluster = SlurmCluster(run_dir)
 

@@ -1,205 +1,35 @@
 """The MLflow copy of a sweep: a real store, synthetic runs."""
 
 import logging
-import os
-import socket
-import subprocess
-import sys
-import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isosweep.compute import Compute
-from isosweep.config.tracking import TrackingConfig
-from isosweep.files import JsonObject, append_line
-from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.store.paths import RunPaths, SweepPaths
+from isosweep.files import append_line
 from isosweep.store.records import (
-    AttemptStart,
-    Record,
-    append_attempt,
-    append_record,
     append_warning,
 )
-from isosweep.store.state import RunState, RunStatus, write_state
+from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
-from isosweep.tracking.background import BackgroundTracker, NullTracker, make_tracker
-from isosweep.tracking.mlflow import MAX_BATCH_METRICS, MlflowTracker
+from isosweep.tracking.mlflow import MAX_BATCH_METRICS
 from isosweep.tracking.points import FinalStatus
+from tests.tracking.sweeps import (
+    EVAL_STEPS,
+    FLOPS_PER_STEP,
+    NUM_STEPS,
+    START,
+    Sweep,
+    dead_pid,
+    set_state,
+    start,
+    write_steps,
+)
 
 pytestmark = [
     pytest.mark.mlflow,
     # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
 ]
-
-START = 1_700_000_000.0
-NUM_STEPS = 40
-EVAL_STEPS = (0, 10, 20, 30, 40)
-FLOPS_PER_STEP = 1e9
-# Health rules that end a run.
-STOP = ("collapse",)
-SPEC_PARAMS: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.0}
-
-
-@pytest.fixture(autouse=True)
-def _no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setenv("DO_NOT_TRACK", "true")
-    # Set by the tracker where the user has not; restored after the test.
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-
-
-def make_plan(num_runs: int = 2) -> Plan:
-    runs = tuple(
-        PlannedRun(
-            run_id=f"tiny-sort-n{2**i}-B4-s0-abc{i}",
-            num_generations=2**i,
-            problems_per_batch=4,
-            seed=0,
-            learning_rate=1e-3,
-            milestones=(2e10, 4e10),
-            num_steps=NUM_STEPS,
-            planned_flops=4e10,
-            seconds=60.0,
-            micro_batch=8,
-        )
-        for i in range(1, num_runs + 1)
-    )
-    return Plan(budget_unit="flops", budgets=(2e10, 4e10), cells=(), runs=runs, rejected=())
-
-
-class Sweep:
-    """A sweep directory with a plan, whose runs the tests write themselves."""
-
-    def __init__(self, root: Path, num_runs: int = 2, **config: Any) -> None:
-        self.root = root
-        self.plan = make_plan(num_runs)
-        self.paths = SweepPaths(root / "it's a sweep", root / "runs")
-        self.config = TrackingConfig(name="mlflow", **config)
-        self.runs = [self.paths.run(run.run_id) for run in self.plan.runs]
-        for run in self.runs:
-            run.root.mkdir(parents=True, exist_ok=True)
-
-    def tracker(self) -> MlflowTracker:
-        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root, STOP)
-
-    def client(self) -> Any:
-        import mlflow
-
-        return mlflow.MlflowClient(tracking_uri=self.tracker().uri)
-
-    def stored(self) -> dict[str, Any]:
-        """MLflow runs by isosweep run id; the parent under `parent`."""
-        client = self.client()
-        experiment = client.get_experiment_by_name(self.config.experiment)
-        runs = client.search_runs([experiment.experiment_id])
-        found = {run.data.tags.get("isosweep.run_id", "parent"): run for run in runs}
-        assert len(found) == len(runs), "a run was made twice"
-        return found
-
-    def child(self, number: int = 0) -> Any:
-        return self.stored()[self.runs[number].run_id]
-
-    def histories(self) -> dict[tuple[str, str], list[tuple[int, int, float]]]:
-        """(step, timestamp, value) of every metric of every run."""
-        client = self.client()
-        return {
-            (name, key): [
-                (m.step, m.timestamp, m.value)
-                for m in client.get_metric_history(run.info.run_id, key)
-            ]
-            for name, run in self.stored().items()
-            for key in run.data.metrics
-        }
-
-    def steps(self, key: str, number: int = 0) -> list[int]:
-        return [step for step, _, _ in self.histories()[self.runs[number].run_id, key]]
-
-
-def record(step: int, unix_time: float | None = None) -> Record:
-    compute = Compute(
-        generations=step,
-        rollouts=8 * step,
-        prompt_tokens=40 * step,
-        completion_tokens=24 * step,
-        training_flops=FLOPS_PER_STEP * step,
-        device_seconds=0.1 * step,
-    )
-    return Record(
-        step=step,
-        compute=compute,
-        successes=(step // 10, 0),
-        samples_per_problem=8,
-        completion_tokens=3.0,
-        unix_time=START + step if unix_time is None else unix_time,
-    )
-
-
-def write_steps(run: RunPaths, steps: range, attempt: int = 1, shift: float = 0.0) -> None:
-    """Metrics of `steps` and the records that fall among them, `shift` seconds late."""
-    for step in steps:
-        line: JsonObject = {"step": step, "attempt": attempt, "time": START + step + shift}
-        line |= {"loss": 1 / (step + 1)}
-        if step > 0:
-            line |= {"reward": 0.1, "note": "text", "flag": True, "none": None}
-            append_line(run.metrics, line, sync=False)
-        if step in EVAL_STEPS:
-            append_record(run.records, attempt, record(step, START + step + shift))
-
-
-def start(run: RunPaths, attempt: int = 1, parent: int | None = None, resumed: int = 0) -> None:
-    start = AttemptStart(attempt=attempt, parent=parent, resumed_step=resumed)
-    append_attempt(run.records, start)
-
-
-def set_state(
-    run: RunPaths,
-    status: RunStatus,
-    step: int,
-    *,
-    pid: int | None = None,
-    attempt: int = 1,
-    reason: str | None = None,
-) -> RunState:
-    state = RunState(
-        status=status,
-        attempt=attempt,
-        host=socket.gethostname(),
-        pid=os.getpid() if pid is None else pid,
-        job_id=None,
-        step=step,
-        compute=record(step).compute,
-        reward=None,
-        reason=reason,
-        updated=START + 1000 + step,
-        diverged_by=STOP[0] if status == "diverged" else None,
-    )
-    write_state(run, state)
-    return state
-
-
-def dead_pid() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-@pytest.fixture
-def sweep(tmp_path: Path) -> Sweep:
-    """Two runs, the first of them half done; a path that URIs must quote."""
-    sweep = Sweep(tmp_path / "sweeps of mine", max_points=20)
-    start(sweep.runs[0])
-    write_steps(sweep.runs[0], range(21))
-    set_state(sweep.runs[0], "running", 20)
-    return sweep
 
 
 def test_parent_and_children_carry_params_and_tags(sweep: Sweep) -> None:
@@ -440,27 +270,6 @@ def test_a_figure_that_cannot_be_stored_still_ends_the_parent(sweep: Sweep) -> N
     assert sweep.stored()["parent"].info.status == "FINISHED"
 
 
-SYNC_ONE = """
-import sys
-from pathlib import Path
-from tests.tracking.test_tracking import Sweep
-Sweep(Path(sys.argv[1])).tracker().sync()
-"""
-
-
-def test_two_processes_can_make_the_store_at_once(tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path)
-    command = [sys.executable, "-c", SYNC_ONE, str(tmp_path)]
-    processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for _ in range(2)
-    ]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
-    assert outputs == ["", ""], "MLflow's own INFO lines are kept out of the terminal"
-    assert len(sweep.stored()) == 3
-
-
 def test_the_users_log_levels_come_back(sweep: Sweep) -> None:
     import mlflow  # noqa: F401
 
@@ -468,147 +277,3 @@ def test_the_users_log_levels_come_back(sweep: Sweep) -> None:
     before = [logger.level for logger in loggers]
     sweep.tracker().sync()
     assert [logger.level for logger in loggers] == before
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """The address of an `mlflow server` of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    root = tmp_path / "server"
-    root.mkdir()
-    address = f"http://127.0.0.1:{port}"
-    with (root / "log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
-                *("--host", "127.0.0.1", "--port", str(port)),
-                *("--backend-store-uri", f"sqlite:///{root / 'server.db'}"),
-                *("--artifacts-destination", (root / "artifacts").as_uri()),
-            ],
-            cwd=root,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            _wait_for(f"{address}/health", process, root / "log")
-            yield address
-        finally:
-            # The server's workers are its children, in a group of their own.
-            os.killpg(process.pid, 15)
-            process.wait(timeout=30)
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    pytest.fail(f"no mlflow server: {log.read_text()[-2000:]}")
-
-
-def test_a_server_is_used_over_http(sweep: Sweep, server: str) -> None:
-    sweep.config = replace(sweep.config, uri=server)
-    tracker = sweep.tracker()
-    tracker.sync()
-    before = sweep.histories()
-    sweep.tracker().sync()
-    assert sweep.histories() == before
-    assert sweep.steps("heldout/avg_at_k") == [0, 10, 20]
-    set_state(sweep.runs[0], "failed", 20, reason="out of memory")
-    tracker.sync()
-    set_state(sweep.runs[0], "running", 20, attempt=2)
-    tracker.sync()
-    figure = sweep.root / "frontier.png"
-    figure.write_bytes(b"content")
-    tracker.finish("FINISHED", [figure], None)
-    stored = sweep.stored()
-    assert (stored["parent"].info.status, sweep.child().info.status) == ("FINISHED", "RUNNING")
-    [artifact] = sweep.client().list_artifacts(stored["parent"].info.run_id, "figures")
-    assert artifact.path == "figures/frontier.png"
-    left = {path.name for path in sweep.root.iterdir()}
-    assert not left & {"mlflow.db", "mlflow.lock", "mlartifacts"}
-
-
-class FakeTracker:
-    """Counts calls; fails while told to."""
-
-    def __init__(self, failing: bool = False) -> None:
-        self.failing = failing
-        self.syncs = 0
-        self.finished: list[FinalStatus] = []
-        self.threads: list[str] = []
-        self.called = threading.Event()
-
-    def sync(self) -> None:
-        self.syncs += 1
-        self.threads.append(threading.current_thread().name)
-        if self.syncs >= 3:
-            self.called.set()
-        if self.failing:
-            raise ConnectionError("no store\nand a long tail")
-
-    def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
-        self.finished.append(status)
-
-
-def test_background_syncs_repeat_and_the_last_is_the_callers() -> None:
-    tracker, warnings = FakeTracker(), list[str]()
-    background = BackgroundTracker(tracker, 0.01, warnings.append)
-    assert tracker.called.wait(10)
-    background.close("FINISHED", [], None)
-    assert tracker.threads[0] == "isosweep-tracking"
-    assert tracker.threads[-1] == threading.current_thread().name
-    assert (tracker.finished, warnings, background.errors) == (["FINISHED"], [], [])
-
-
-def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
-    tracker, warnings = FakeTracker(failing=True), list[str]()
-    background = BackgroundTracker(tracker, 0.01, warnings.append)
-    assert tracker.called.wait(10)
-    assert warnings == ["tracking: a sync failed, the sweep goes on: ConnectionError: no store"]
-    background.close("KILLED", [], None)
-    assert warnings[1:] == ["tracking: the store is incomplete: ConnectionError: no store"]
-    assert tracker.finished == ["KILLED"]
-    assert len(background.errors) == tracker.syncs
-
-
-def test_a_store_that_recovers_is_complete_at_the_end(sweep: Sweep) -> None:
-    # A directory where the lock belongs: no sync gets past it.
-    obstacle = sweep.root / "mlflow.lock"
-    obstacle.mkdir()
-    warned = threading.Event()
-    warnings = list[str]()
-
-    def warn(text: str) -> None:
-        warnings.append(text)
-        warned.set()
-
-    background = BackgroundTracker(sweep.tracker(), 60.0, warn)
-    assert warned.wait(60)
-    obstacle.rmdir()
-    background.close("FINISHED", [], None)
-    assert len(warnings) == 1
-    assert sweep.steps("heldout/avg_at_k") == [0, 10, 20]
-    assert sweep.stored()["parent"].info.status == "FINISHED"
-
-
-def test_no_tracking_is_a_tracker_that_does_nothing(tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path)
-    none = TrackingConfig(name="none")
-    tracker = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, none, sweep.root, STOP)
-    assert isinstance(tracker, NullTracker)
-    tracker.sync()
-    tracker.finish("FINISHED", [], None)
-    chosen = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, sweep.config, sweep.root, STOP)
-    assert isinstance(chosen, MlflowTracker)
-
-
-def test_importing_the_module_does_not_import_mlflow() -> None:
-    code = "import sys, isosweep.tracking; sys.exit('mlflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

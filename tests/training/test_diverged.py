@@ -12,7 +12,7 @@ from isosweep.files import read_json
 from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import RunState, read_state
-from tests.conftest import SMALL, isosweep
+from tests.conftest import SMALL, isosweep, shared_sweep
 
 pytestmark = pytest.mark.train
 # A learning rate at which the built-in model unlearns everything within ten steps.
@@ -41,13 +41,15 @@ def load(cwd: Path) -> SweepData:
     return load_sweep(SweepPaths(plan.parent, cwd / "sweeps" / "runs"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def diverged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep of one run that collapses between its budgets; MLflow follows it."""
-    cwd = tmp_path_factory.mktemp("diverged")
-    done = isosweep(BUDGETS, *COLLAPSING, cwd=cwd)
-    assert "failed" not in done.stdout
-    return cwd
+
+    def make(cwd: Path) -> None:
+        done = isosweep(BUDGETS, *COLLAPSING, cwd=cwd)
+        assert "failed" not in done.stdout
+
+    return shared_sweep(tmp_path_factory, "diverged", make)
 
 
 @pytest.fixture

@@ -111,15 +111,12 @@ def formula(recipe: str, trainer: Any, batch: dict[str, Any]) -> Any:
     match recipe:
         case "isocompute_easy" | "isocompute_hard" | "grpo":
             loss = rollout_mean(clipped(advantages(rewards, "group")[:, None], ratio, 0.2, 0.2))
-            kl = {"isocompute_easy": 1e-3, "grpo": 0.04}.get(recipe, 0.0)
-            if kl:
-                with torch.no_grad():
-                    reference, _ = policy(trainer, trainer.ref_model, batch)
-                difference = reference - logp
-                loss = loss + kl * rollout_mean(torch.exp(difference) - difference - 1)
-            if recipe == "isocompute_easy":
-                loss = loss - 1e-3 * token_mean(entropy)
-            return loss
+            kl = {"isocompute_easy": 1e-3, "isocompute_hard": 0.0, "grpo": 0.04}[recipe]
+            with torch.no_grad():
+                reference = policy(trainer, trainer.ref_model, batch)[0] if kl else logp
+            difference = reference - logp
+            bonus = {"isocompute_easy": 1e-3}.get(recipe, 0.0) * token_mean(entropy)
+            return loss + kl * rollout_mean(torch.exp(difference) - difference - 1) - bonus
         case "dr_grpo":
             losses = clipped(advantages(rewards, "none")[:, None], ratio, 0.2, 0.2)
             return (losses * mask).sum() / (N * B * LIMIT)

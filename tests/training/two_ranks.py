@@ -1,4 +1,4 @@
-"""One of the processes that tests/test_ranks.py starts: trains, and tells what it sampled."""
+"""One of the processes that test_ranks.py starts: trains, and reports what it sampled."""
 
 import json
 import os
@@ -6,17 +6,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
-from isosweep.training.grpo import Follower, load_policy, make_stream, make_trainer
-from isosweep.training.ledger import Ledger
 
 STEPS = 150
 
 
 def main(spec_file: str, out: str) -> None:
+    import torch
+
+    from isosweep.training.grpo import Follower, load_policy, make_stream, make_trainer
+    from isosweep.training.ledger import Ledger
+
     torch.set_num_threads(1)
     spec = RunSpec.from_json(json.loads(Path(spec_file).read_text()))
     torch.manual_seed(spec.seed)
@@ -24,15 +25,15 @@ def main(spec_file: str, out: str) -> None:
     model, tokenizer = load_policy(spec, weights(spec.model))
     trainer = make_trainer(spec, model, tokenizer, ledger, stream, Path(out) / "checkpoints")
     right = trainer.reward_funcs[0]
-    told: dict[str, Any] = {"problems": [], "rollouts": 0, "prompt_tokens": 0, "tokens": 0}
+    sampled: dict[str, Any] = {"problems": [], "rollouts": 0, "prompt_tokens": 0, "tokens": 0}
     rewards: list[float] = []
 
     def correctness(**given: Any) -> list[float]:
         ids, problems = given["completion_ids"], given["problem"]
-        told["problems"].append(problems)
-        told["rollouts"] += len(ids)
-        told["tokens"] += sum(len(tokens) for tokens in ids)
-        told["prompt_tokens"] += sum(len(trainer._questions[i].tokens) for i in problems)
+        sampled["problems"].append(problems)
+        sampled["rollouts"] += len(ids)
+        sampled["tokens"] += sum(len(tokens) for tokens in ids)
+        sampled["prompt_tokens"] += sum(len(trainer._questions[i].tokens) for i in problems)
         scores: list[float] = right(**given)
         return scores
 
@@ -45,13 +46,13 @@ def main(spec_file: str, out: str) -> None:
     )
     trainer.train()
     spent = ledger.spent
-    told |= {
+    sampled |= {
         "rewards": rewards,
         "spent": [spent.rollouts, spent.prompt_tokens, spent.completion_tokens],
         "flops": spent.flops,
         "weights": float(sum(p.detach().double().sum() for p in trainer.model.parameters())),
     }
-    (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(told))
+    (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(sampled))
 
 
 if __name__ == "__main__":

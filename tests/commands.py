@@ -1,0 +1,70 @@
+"""Command lines in forks of one process that has imported their libraries, seconds saved in each.
+
+The process is multiprocessing's fork server: a fresh interpreter that has done nothing but import,
+has no threads, and ends with the tests. Each fork runs `isosweep.__main__.main`, as the installed
+command does.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+_LIBRARIES = [
+    "isosweep.__main__",
+    "isosweep.analysis.report",
+    "isosweep.tracking.mlflow",
+    "mlflow",
+    "submitit",
+    "tests.commands",
+]
+
+
+def forked(
+    overrides: tuple[str, ...], cwd: Path, output: Path, timeout_s: float
+) -> "subprocess.CompletedProcess[str]":
+    """The ended command with what it wrote, which is kept as `output`.out and `output`.err.
+
+    Raises subprocess.TimeoutExpired after `timeout_s` seconds, when it has been killed.
+    """
+    files = (f"{output}.out", f"{output}.err")
+    process = _start(overrides, cwd, files)
+    process.join(timeout_s)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        raise subprocess.TimeoutExpired(overrides, timeout_s)
+    status = process.exitcode
+    process.close()
+    out, err = (Path(file).read_text() for file in files)
+    return subprocess.CompletedProcess(overrides, status, out, err)
+
+
+def _start(overrides: tuple[str, ...], cwd: Path, files: tuple[str, str]) -> BaseProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LIBRARIES)
+    arguments = (overrides, str(cwd), files, dict(os.environ))
+    process = context.Process(target=_command, args=arguments)
+    process.start()
+    return process
+
+
+def _command(
+    overrides: tuple[str, ...], cwd: str, files: tuple[str, str], environment: dict[str, str]
+) -> None:
+    """In the fork: become the command line."""
+    for name, stream in zip(files, (sys.stdout, sys.stderr), strict=True):
+        with Path(name).open("wb") as file:
+            os.dup2(file.fileno(), stream.fileno())
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    # A shell that started the tests in the background has switched it off.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = ["isosweep", *overrides]
+    from isosweep.__main__ import main
+
+    main()

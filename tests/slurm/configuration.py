@@ -1,0 +1,88 @@
+"""Configuration files of the test cluster's daemons, with their places left open."""
+
+SLURM_CONF = """\
+ClusterName=lab
+SlurmctldHost={hostname}(127.0.0.1)
+SlurmctldPort={slurmctld_port}
+SlurmUser=root
+SlurmdUser=root
+FirstJobId={first_job_id}
+StateSaveLocation={run_dir}/slurmctld
+SlurmdSpoolDir={run_dir}/slurmd-%n
+SlurmctldPidFile={run_dir}/slurmctld.pid
+SlurmdPidFile={run_dir}/slurmd-%n.pid
+SlurmctldLogFile={run_dir}/slurmctld.log
+SlurmdLogFile={run_dir}/slurmd-%n.log
+AuthType=auth/munge
+# cred_expire is also the delay before a requeued job starts again, 120 s by default.
+AuthInfo=socket={run_dir}/munge.sock,cred_expire=10
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+# No job may send mail.
+MailProg=/bin/true
+# Without config_overrides a node with fewer real CPUs than configured becomes INVAL.
+SlurmdParameters=config_overrides
+ReturnToService=2
+SlurmdTimeout=15
+KillWait=2
+MaxArraySize=101
+EnforcePartLimits=ALL
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min_interval=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=500
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort={slurmdbd_port}
+# Despite its name, the munge socket; without it sacctmgr looks for the system's.
+AccountingStoragePass={run_dir}/munge.sock
+{node_lines}
+PartitionName=main Nodes=ALL Default=YES PriorityTier=1 GraceTime=20
+PartitionName=high Nodes=ALL PriorityTier=10
+"""
+
+SLURMDBD_CONF = """\
+DbdHost=localhost
+DbdPort={slurmdbd_port}
+SlurmUser=root
+PidFile={run_dir}/slurmdbd.pid
+LogFile={run_dir}/slurmdbd.log
+AuthType=auth/munge
+AuthInfo=socket={run_dir}/munge.sock
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={mariadb_port}
+StorageUser=slurm
+StoragePass={password}
+StorageLoc=slurm
+"""
+
+MARIADB_CONF = """\
+[mysqld]
+user=root
+datadir={run_dir}/mariadb
+socket={run_dir}/mariadb.sock
+pid-file={run_dir}/mariadbd.pid
+init-file={run_dir}/mariadb.sql
+bind-address=127.0.0.1
+port={mariadb_port}
+skip-name-resolve
+# slurmdbd complains about less.
+innodb-lock-wait-timeout=900
+# The data live as long as the tests: small files, and no wait for the disk.
+innodb-log-file-size=8M
+innodb-flush-log-at-trx-commit=0
+innodb-doublewrite=0
+"""
+
+MARIADB_SQL = """\
+CREATE DATABASE slurm;
+CREATE USER 'slurm'@'127.0.0.1' IDENTIFIED BY '{password}';
+GRANT ALL ON slurm.* TO 'slurm'@'127.0.0.1';
+"""

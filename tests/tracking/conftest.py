@@ -1,0 +1,43 @@
+"""A sweep half done, and no reports to MLflow."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.tracking.sweeps import Sweep, set_state, start, write_steps
+
+
+@pytest.fixture(autouse=True)
+def _no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("DO_NOT_TRACK", "true")
+    # Set by the tracker where the user has not; restored after the test.
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with MLflow's tables, whose making takes longer than most tests."""
+    import mlflow
+
+    store = tmp_path_factory.mktemp("store") / "mlflow.db"
+    mlflow.MlflowClient(tracking_uri=f"sqlite:///{store}").search_experiments()
+    return store
+
+
+@pytest.fixture
+def untracked(tmp_path: Path) -> Sweep:
+    """Two runs, the first of them half done; a path that URIs must quote."""
+    sweep = Sweep(tmp_path / "sweeps of mine", max_points=20)
+    start(sweep.runs[0])
+    write_steps(sweep.runs[0], range(21))
+    set_state(sweep.runs[0], "running", 20)
+    return sweep
+
+
+@pytest.fixture
+def sweep(untracked: Sweep, empty_store: Path) -> Sweep:
+    """The same, with a store that has tables and nothing in them."""
+    shutil.copy(empty_store, untracked.root / "mlflow.db")
+    return untracked

@@ -1,0 +1,165 @@
+"""Sweeps whose runs the tests write themselves, for the tests of tracking."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from isosweep.compute import Compute
+from isosweep.config.tracking import TrackingConfig
+from isosweep.files import JsonObject, append_line
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.paths import RunPaths, SweepPaths
+from isosweep.store.records import (
+    AttemptStart,
+    Record,
+    append_attempt,
+    append_record,
+)
+from isosweep.store.state import RunState, RunStatus, write_state
+from isosweep.tracking.mlflow import MlflowTracker
+
+START = 1_700_000_000.0
+NUM_STEPS = 40
+EVAL_STEPS = (0, 10, 20, 30, 40)
+FLOPS_PER_STEP = 1e9
+# Health rules that end a run.
+STOP = ("collapse",)
+SPEC_PARAMS: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.0}
+
+
+def make_plan(num_runs: int = 2) -> Plan:
+    runs = tuple(
+        PlannedRun(
+            run_id=f"tiny-sort-n{2**i}-B4-s0-abc{i}",
+            num_generations=2**i,
+            problems_per_batch=4,
+            seed=0,
+            learning_rate=1e-3,
+            milestones=(2e10, 4e10),
+            num_steps=NUM_STEPS,
+            planned_flops=4e10,
+            seconds=60.0,
+            micro_batch=8,
+        )
+        for i in range(1, num_runs + 1)
+    )
+    return Plan(budget_unit="flops", budgets=(2e10, 4e10), cells=(), runs=runs, rejected=())
+
+
+class Sweep:
+    """A sweep directory with a plan, whose runs the tests write themselves."""
+
+    def __init__(self, root: Path, num_runs: int = 2, **config: Any) -> None:
+        self.root = root
+        self.plan = make_plan(num_runs)
+        self.paths = SweepPaths(root / "it's a sweep", root / "runs")
+        self.config = TrackingConfig(name="mlflow", **config)
+        self.runs = [self.paths.run(run.run_id) for run in self.plan.runs]
+        for run in self.runs:
+            run.root.mkdir(parents=True, exist_ok=True)
+
+    def tracker(self) -> MlflowTracker:
+        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root, STOP)
+
+    def client(self) -> Any:
+        import mlflow
+
+        return mlflow.MlflowClient(tracking_uri=self.tracker().uri)
+
+    def stored(self) -> dict[str, Any]:
+        """MLflow runs by isosweep run id; the parent under `parent`."""
+        client = self.client()
+        experiment = client.get_experiment_by_name(self.config.experiment)
+        runs = client.search_runs([experiment.experiment_id])
+        found = {run.data.tags.get("isosweep.run_id", "parent"): run for run in runs}
+        assert len(found) == len(runs), "a run was made twice"
+        return found
+
+    def child(self, number: int = 0) -> Any:
+        return self.stored()[self.runs[number].run_id]
+
+    def histories(self) -> dict[tuple[str, str], list[tuple[int, int, float]]]:
+        """(step, timestamp, value) of every metric of every run."""
+        client = self.client()
+        return {
+            (name, key): [
+                (m.step, m.timestamp, m.value)
+                for m in client.get_metric_history(run.info.run_id, key)
+            ]
+            for name, run in self.stored().items()
+            for key in run.data.metrics
+        }
+
+    def steps(self, key: str, number: int = 0) -> list[int]:
+        return [step for step, _, _ in self.histories()[self.runs[number].run_id, key]]
+
+
+def record(step: int, unix_time: float | None = None) -> Record:
+    compute = Compute(
+        generations=step,
+        rollouts=8 * step,
+        prompt_tokens=40 * step,
+        completion_tokens=24 * step,
+        training_flops=FLOPS_PER_STEP * step,
+        device_seconds=0.1 * step,
+    )
+    return Record(
+        step=step,
+        compute=compute,
+        successes=(step // 10, 0),
+        samples_per_problem=8,
+        completion_tokens=3.0,
+        unix_time=START + step if unix_time is None else unix_time,
+    )
+
+
+def write_steps(run: RunPaths, steps: range, attempt: int = 1, shift: float = 0.0) -> None:
+    """Metrics of `steps` and the records that fall among them, `shift` seconds late."""
+    for step in steps:
+        line: JsonObject = {"step": step, "attempt": attempt, "time": START + step + shift}
+        line |= {"loss": 1 / (step + 1)}
+        if step > 0:
+            line |= {"reward": 0.1, "note": "text", "flag": True, "none": None}
+            append_line(run.metrics, line, sync=False)
+        if step in EVAL_STEPS:
+            append_record(run.records, attempt, record(step, START + step + shift))
+
+
+def start(run: RunPaths, attempt: int = 1, parent: int | None = None, resumed: int = 0) -> None:
+    start = AttemptStart(attempt=attempt, parent=parent, resumed_step=resumed)
+    append_attempt(run.records, start)
+
+
+def set_state(
+    run: RunPaths,
+    status: RunStatus,
+    step: int,
+    *,
+    pid: int | None = None,
+    attempt: int = 1,
+    reason: str | None = None,
+) -> RunState:
+    state = RunState(
+        status=status,
+        attempt=attempt,
+        host=socket.gethostname(),
+        pid=os.getpid() if pid is None else pid,
+        job_id=None,
+        step=step,
+        compute=record(step).compute,
+        reward=None,
+        reason=reason,
+        updated=START + 1000 + step,
+        diverged_by=STOP[0] if status == "diverged" else None,
+    )
+    write_state(run, state)
+    return state
+
+
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
