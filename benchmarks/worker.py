@@ -39,7 +39,7 @@ from isosweep.plan.make import run_specs
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import scores, training_problems
-from isosweep.training.worker import run_attempt
+from isosweep.training.worker import TrainRun
 
 PROBLEMS_PER_BATCH = 8
 LITTLE_EVALUATION = (
@@ -57,10 +57,8 @@ stamps = [("python, numpy, isosweep", time.time())]
 def stamp(part, result=None):
     stamps.append((part, time.time()))
     return result
-from pathlib import Path
-from isosweep.paths import RunPaths
-from isosweep.health import HealthConfig
-from isosweep.worker import lean_imports, run_attempt
+from isosweep.config.health import HealthConfig
+from isosweep.training.worker import TrainRun, lean_imports
 stamps[0] = ("python, numpy, isosweep", time.time())
 with lean_imports():
     import torch
@@ -72,7 +70,8 @@ with lean_imports():
     stamp("transformers")
     from trl import GRPOConfig, GRPOTrainer
     stamp("trl")
-    import isosweep.evaluate, isosweep.grpo as grpo
+    import isosweep.training.evaluate
+    import isosweep.training.grpo as grpo
     stamp("grpo.py, evaluate.py")
 
 class Stamps(TrainerCallback):
@@ -90,7 +89,7 @@ class Stamps(TrainerCallback):
 DEFAULT_CALLBACKS.append(Stamps())
 load = grpo.load_policy
 grpo.load_policy = lambda *given: stamp("model, tokenizer", load(*given))
-run_attempt(RunPaths(Path(sys.argv[1])), (float(sys.argv[2]),), "rollouts", HealthConfig())
+TrainRun(sys.argv[1], (float(sys.argv[2]),), "rollouts", HealthConfig())()
 """
 BARE = "from trl import GRPOConfig, GRPOTrainer"
 
@@ -285,7 +284,8 @@ def measure_steps(num_generations: int, block: int, blocks: int) -> dict[str, li
         def worker() -> None:
             # What the next trainer starts with: the worker makes its own.
             DEFAULT_CALLBACKS.append(Clock("worker"))
-            assert run_attempt(run, (rollouts,), "rollouts", HealthConfig()) == "finished"
+            job = TrainRun(str(run.root), (rollouts,), "rollouts", HealthConfig())
+            assert job() == "finished"
 
         def bare() -> None:
             args = settings[0]

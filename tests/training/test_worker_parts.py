@@ -9,6 +9,7 @@ import pytest
 
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.training.decision import Decision
 from tests.conftest import make_config
 
 pytestmark = pytest.mark.train
@@ -21,7 +22,7 @@ def spec() -> RunSpec:
 
 def test_two_first_uses_at_once_make_the_model_once(tmp_path: Path) -> None:
     code = (
-        "from tests.conftest import make_config; from isosweep.tiny import tiny_model\n"
+        "from tests.conftest import make_config; from isosweep.models.builtin import tiny_model\n"
         "print(tiny_model(make_config().model))"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
@@ -31,10 +32,10 @@ def test_two_first_uses_at_once_make_the_model_once(tmp_path: Path) -> None:
         )
         for _ in range(2)
     ]
-    told = [process.communicate(timeout=300)[0].strip() for process in processes]
+    printed = [process.communicate(timeout=300)[0].strip() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert told[0] == told[1]
-    directory = Path(told[0])
+    assert printed[0] == printed[1]
+    directory = Path(printed[0])
     assert (directory / "model.safetensors").exists()
     # One finished model and its lock: nothing half-made is left.
     assert {path.name for path in directory.parent.iterdir()} == {
@@ -95,33 +96,40 @@ def test_each_process_samples_its_share_with_noise_of_its_own() -> None:
     assert shares[1].successes != whole.successes
 
 
+class Strict:
+    """Checkpoints after every step, and takes that back and ends training at the third."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, float]] = []
+
+    def begin(self, step: int) -> None:
+        raise AssertionError(step)
+
+    def step_ended(self, step: int, seconds: float) -> Decision:
+        return Decision.SAVE
+
+    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
+        self.seen.append(values)
+        return Decision.STOP if step == 3 else None
+
+    def complete(self, checkpoint: Path) -> None:
+        raise AssertionError(checkpoint)
+
+
 def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
     from transformers import TrainerControl, TrainerState
 
-    from isosweep.training.grpo import Follower, make_stream
-    from isosweep.training.ledger import Ledger
+    from isosweep.training.trl_adapter import StepCallback
 
-    seen: list[dict[str, float]] = []
-
-    def on_metrics(step: int, values: dict[str, float]) -> tuple[bool, bool] | None:
-        seen.append(values)
-        return (False, True) if step == 3 else None
-
-    run = spec()
-    follower = Follower(
-        Ledger(run),
-        make_stream(run),
-        lambda step: (True, False),
-        on_metrics,
-        lambda path: None,
-    )
+    observer = Strict()
+    callback = StepCallback(observer)
     control = TrainerControl()
     for step in (2, 3):
         state = TrainerState(global_step=step)
-        follower.on_step_end(None, state, control)
+        callback.on_step_end(None, state, control)
         assert (control.should_save, control.should_training_stop) == (True, False)
         logs = {"loss": 0.5, "sampling/sampling_logp_difference/mean": 0.01, "other": 1.0}
-        follower.on_log(None, state, control, logs=logs)
+        callback.on_log(None, state, control, logs=logs)
         assert control.should_save is (step == 2)
         assert control.should_training_stop is (step == 3)
-    assert seen == [{"loss": 0.5, "logp_difference": 0.01}] * 2
+    assert observer.seen == [{"loss": 0.5, "logp_difference": 0.01}] * 2

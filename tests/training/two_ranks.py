@@ -1,4 +1,4 @@
-"""One of the processes that tests/test_ranks.py starts: trains, and tells what it sampled."""
+"""One of the processes that test_ranks.py starts: trains, and reports what it sampled."""
 
 import json
 import os
@@ -10,8 +10,9 @@ import torch
 
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
-from isosweep.training.grpo import Follower, load_policy, make_stream, make_trainer
+from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
+from tests.training.until import Until
 
 STEPS = 150
 
@@ -24,34 +25,29 @@ def main(spec_file: str, out: str) -> None:
     model, tokenizer = load_policy(spec, weights(spec.model))
     trainer = make_trainer(spec, model, tokenizer, ledger, stream, Path(out) / "checkpoints")
     right = trainer.reward_funcs[0]
-    told: dict[str, Any] = {"problems": [], "rollouts": 0, "prompt_tokens": 0, "tokens": 0}
-    rewards: list[float] = []
+    sampled: dict[str, Any] = {"problems": [], "rollouts": 0, "prompt_tokens": 0, "tokens": 0}
 
     def correctness(**given: Any) -> list[float]:
         ids, problems = given["completion_ids"], given["problem"]
-        told["problems"].append(problems)
-        told["rollouts"] += len(ids)
-        told["tokens"] += sum(len(tokens) for tokens in ids)
-        told["prompt_tokens"] += sum(len(trainer._questions[i].tokens) for i in problems)
+        sampled["problems"].append(problems)
+        sampled["rollouts"] += len(ids)
+        sampled["tokens"] += sum(len(tokens) for tokens in ids)
+        sampled["prompt_tokens"] += sum(len(trainer._questions[i].tokens) for i in problems)
         scores: list[float] = right(**given)
         return scores
 
-    def on_metrics(step: int, values: dict[str, float]) -> None:
-        rewards.append(values["reward"])
-
     trainer.reward_funcs[0] = correctness
-    trainer.add_callback(
-        Follower(ledger, stream, lambda step: (False, step == STEPS), on_metrics, lambda path: None)
-    )
+    until = Until(STEPS, ledger)
+    trainer.follow(until)
     trainer.train()
     spent = ledger.spent
-    told |= {
-        "rewards": rewards,
+    sampled |= {
+        "rewards": [values["reward"] for values in until.metrics],
         "spent": [spent.rollouts, spent.prompt_tokens, spent.completion_tokens],
         "flops": spent.flops,
         "weights": float(sum(p.detach().double().sum() for p in trainer.model.parameters())),
     }
-    (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(told))
+    (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(sampled))
 
 
 if __name__ == "__main__":
