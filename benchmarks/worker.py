@@ -40,7 +40,7 @@ from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.tasks import scores, training_problems
-from isosweep.training.worker import run_attempt
+from isosweep.training.worker import TrainRun
 
 GOALS = {
     "step": Goal("a worker's step over TRL's, the largest median", "at most", 1.05),
@@ -63,10 +63,8 @@ stamps = [("python, numpy, isosweep", time.time())]
 def stamp(part, result=None):
     stamps.append((part, time.time()))
     return result
-from pathlib import Path
-from isosweep.store.paths import RunPaths
 from isosweep.config.health import HealthConfig
-from isosweep.training.worker import lean_imports, run_attempt
+from isosweep.training.worker import TrainRun, lean_imports
 stamps[0] = ("python, numpy, isosweep", time.time())
 with lean_imports():
     import torch
@@ -78,7 +76,8 @@ with lean_imports():
     stamp("transformers")
     from trl import GRPOConfig, GRPOTrainer
     stamp("trl")
-    import isosweep.training.evaluate, isosweep.training.grpo as grpo
+    import isosweep.training.evaluate
+    import isosweep.training.grpo as grpo
     stamp("grpo.py, evaluate.py")
 
 class Stamps(TrainerCallback):
@@ -96,7 +95,7 @@ class Stamps(TrainerCallback):
 DEFAULT_CALLBACKS.append(Stamps())
 load = grpo.load_policy
 grpo.load_policy = lambda *given: stamp("model, tokenizer", load(*given))
-run_attempt(RunPaths(Path(sys.argv[1])), (float(sys.argv[2]),), "rollouts", HealthConfig())
+TrainRun(sys.argv[1], (float(sys.argv[2]),), "rollouts", HealthConfig())()
 """
 BARE = "from trl import GRPOConfig, GRPOTrainer"
 
@@ -292,7 +291,8 @@ def measure_steps(num_generations: int, block: int, blocks: int) -> dict[str, li
         def worker() -> None:
             # What the next trainer starts with: the worker makes its own.
             DEFAULT_CALLBACKS.append(Clock("worker"))
-            assert run_attempt(run, (rollouts,), "rollouts", HealthConfig()) == "finished"
+            job = TrainRun(str(run.root), (rollouts,), "rollouts", HealthConfig())
+            assert job() == "finished"
 
         def bare() -> None:
             args = settings[0]

@@ -80,7 +80,7 @@ def append_record(path: Path, attempt: int, record: Record) -> None:
 def read_records(path: Path) -> RecordFile:
     """Records of the run whose file is `path`, in order of step; an absent file has none."""
     starts: dict[int, AttemptStart] = {}
-    found: list[tuple[int, Record]] = []
+    lines: list[tuple[int, Record]] = []
     seen: set[tuple[int, int]] = set()
     problems = []
     for number, line in read_lines(path):
@@ -97,14 +97,25 @@ def read_records(path: Path) -> RecordFile:
                 if (attempt, record.step) in seen:
                     raise ValueError(f"step {record.step} again in attempt {attempt}")
                 seen.add((attempt, record.step))
-                found.append((attempt, record))
+                lines.append((attempt, record))
         except (KeyError, TypeError, ValueError) as error:
             problems.append(f"{path}:{number}: {error}")
-    return RecordFile(records=_follow_chain(starts, found), problems=tuple(problems))
+    return RecordFile(records=_follow_chain(starts, lines), problems=tuple(problems))
+
+
+def attempt_chain(path: Path, before: float = math.inf) -> dict[int, float]:
+    """`valid_until` of the attempts in the records file `path` with numbers less than `before`."""
+    lines = [line for _, line in read_lines(path) if line and line.get("kind") == "attempt"]
+    starts = {start.attempt: start for start in map(_attempt_start, lines)}
+    return valid_until({number: start for number, start in starts.items() if number < before})
 
 
 def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
-    """Last step up to which each attempt's lines count; attempts off the chain are absent."""
+    """Last step up to which each attempt's lines count, the newest attempt first.
+
+    The chain leads from the newest of `starts` to its parent, and so on; attempts off it are
+    absent.
+    """
     limits: dict[int, float] = {}
     attempt: int | None = max(starts, default=None)
     limit = math.inf
@@ -136,19 +147,18 @@ def append_warning(path: Path, attempt: int, warning: HealthWarning) -> None:
 
 def _on_chain(path: Path, records: Path) -> Iterator[JsonObject]:
     """Lines of `path`, each with `attempt` and `step`, that count by the chain of `records`."""
-    lines = [line for _, line in read_lines(records) if line and line.get("kind") == "attempt"]
-    limits = valid_until({start.attempt: start for start in map(_attempt_start, lines)})
+    limits = attempt_chain(records)
     for _, line in read_lines(path):
         if line is not None and line["step"] <= limits.get(line["attempt"], -1):
             yield line
 
 
 def _follow_chain(
-    starts: dict[int, AttemptStart], found: Iterable[tuple[int, Record]]
+    starts: dict[int, AttemptStart], lines: Iterable[tuple[int, Record]]
 ) -> tuple[Record, ...]:
     limits = valid_until(starts)
     by_step: dict[int, tuple[int, Record]] = {}
-    for attempt, record in found:
+    for attempt, record in lines:
         if record.step > limits.get(attempt, -1):
             continue
         if record.step not in by_step or by_step[record.step][0] <= attempt:

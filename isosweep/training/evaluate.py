@@ -11,7 +11,7 @@ from accelerate.utils import gather_object
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Problem, heldout_problems, is_success, scores
 from isosweep.training.grpo import prompt_tokens
-from isosweep.training.vllm import VllmSampler
+from isosweep.training.protocols import Policy, Sampler, Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class Evaluator:
     def __init__(
         self,
         spec: RunSpec,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         *,
-        sampler: VllmSampler | None = None,
+        sampler: Sampler | None = None,
         problems: Sequence[Problem] | None = None,
         rank: int = 0,
         ranks: int = 1,
@@ -49,7 +49,7 @@ class Evaluator:
         self._prompts = [prompt_tokens(tokenizer, problem) for problem in self._problems]
         self._rank, self._ranks = rank, ranks
 
-    def __call__(self, model: Any) -> Evaluation:
+    def __call__(self, model: Policy) -> Evaluation:
         """Successes of `samples_per_problem` completions of every problem.
 
         All random states, and the model's training mode, are put back afterwards.
@@ -66,7 +66,7 @@ class Evaluator:
                 model.train(training)
         return self._together(*sampled)
 
-    def can_answer(self, model: Any) -> bool:
+    def can_answer(self, model: Policy) -> bool:
         """Whether the logits of the first batch's prompts are finite: from others none is drawn."""
         prompts = self._prompts[: self._problems_at_once]
         if not prompts:
@@ -92,15 +92,16 @@ class Evaluator:
         """How many of each problem's k `texts`, one after the other, are right: (problems,)."""
         k = self._spec.evaluation.samples_per_problem
         asked = [problem for problem in problems for _ in range(k)]
-        found = scores(self._spec.task, asked, texts)
-        right = [is_success(self._spec.task, score) for score in found]
+        right = [
+            is_success(self._spec.task, score) for score in scores(self._spec.task, asked, texts)
+        ]
         return [sum(right[at : at + k]) for at in range(0, len(right), k)]
 
-    def _inputs(self, prompts: Sequence[list[int]], model: Any) -> dict[str, Any]:
+    def _inputs(self, prompts: Sequence[list[int]], model: Policy) -> dict[str, Any]:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
 
-    def _asked(self, sampler: VllmSampler) -> tuple[list[int], int]:
+    def _asked(self, sampler: Sampler) -> tuple[list[int], int]:
         """What the engine that generates training's rollouts, with its weights, answers."""
         settings = self._spec.evaluation
         samples = sampler.sample(
@@ -113,7 +114,7 @@ class Evaluator:
         texts = [text for problem in samples.texts for text in problem]
         return self._right(self._problems, texts), sum(map(sum, samples.tokens))
 
-    def _sample(self, model: Any) -> tuple[list[int], int]:
+    def _sample(self, model: Policy) -> tuple[list[int], int]:
         settings = self._spec.evaluation
         k, per_batch = settings.samples_per_problem, self._problems_at_once
         ends = _end_tokens(self._tokenizer, model)
@@ -141,8 +142,8 @@ class Evaluator:
         return successes, tokens
 
 
-def _end_tokens(tokenizer: Any, model: Any) -> list[int]:
+def _end_tokens(tokenizer: Tokenizer, model: Policy) -> list[int]:
     """Tokens that end an answer: those that end a rollout in training."""
-    found = model.generation_config.eos_token_id
-    ends = found if isinstance(found, list) else [found]
+    configured = model.generation_config.eos_token_id
+    ends = configured if isinstance(configured, list) else [configured]
     return sorted({end for end in [*ends, tokenizer.eos_token_id] if end is not None})

@@ -1,6 +1,6 @@
 """Whether a run trains soundly: named rules over its per-step metrics, and when they end it.
 
-docs/health.md tells every rule with its threshold and source.
+docs/health.md lists every rule with its threshold and source.
 """
 
 import math
@@ -41,8 +41,8 @@ _BEGINNING: JsonObject = {
 
 
 @dataclass
-class _Standing:
-    """A warning that stands; `quiet` steps in succession have not broken its rule."""
+class _Active:
+    """A warning that is active; `quiet` steps in succession have not broken its rule."""
 
     warning: HealthWarning
     quiet: int = 0
@@ -51,8 +51,8 @@ class _Standing:
 class HealthMonitor:
     """Judges a run step by step.
 
-    A warning is raised once and stands until `window` steps in succession have kept its rule. The
-    state has a bounded size, and a monitor made from it goes on as if it had never stopped.
+    A warning is raised once and is active until `window` steps in succession have kept its rule.
+    The state has a bounded size, and a monitor made from it goes on as if it had never stopped.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class HealthMonitor:
         # The best mean reward of a quarter window; steps and summed reward since it fell.
         self._best: float = state["best"]
         self._fallen: tuple[int, float] = (state["fallen"][0], state["fallen"][1])
-        self._standing = {
-            rule: _Standing(HealthWarning(**standing["warning"]), standing["quiet"])
-            for rule, standing in state["standing"].items()
+        self._active = {
+            rule: _Active(HealthWarning(**active["warning"]), active["quiet"])
+            for rule, active in state["standing"].items()
         }
 
     def to_json(self) -> JsonObject:
@@ -81,21 +81,19 @@ class HealthMonitor:
             "first_entropy": self._first_entropy,
             "best": self._best,
             "fallen": list(self._fallen),
-            "standing": {rule: asdict(standing) for rule, standing in self._standing.items()},
+            "standing": {rule: asdict(active) for rule, active in self._active.items()},
         }
 
     @property
-    def standing(self) -> tuple[str, ...]:
-        """Rules whose warnings stand."""
-        return tuple(self._standing)
+    def active(self) -> tuple[str, ...]:
+        """Rules whose warnings are active."""
+        return tuple(self._active)
 
     @property
     def verdict(self) -> HealthWarning | None:
-        """The first standing warning of a rule in `stop`: the run is to end as diverged."""
+        """The first active warning of a rule in `stop`: the run is to end as diverged."""
         ending = [
-            standing.warning
-            for rule, standing in self._standing.items()
-            if rule in self._config.stop
+            active.warning for rule, active in self._active.items() if rule in self._config.stop
         ]
         return min(ending, key=lambda warning: warning.step, default=None)
 
@@ -106,17 +104,17 @@ class HealthMonitor:
         """
         raised = []
         for rule, breach in self._judge(values).items():
-            standing = self._standing.get(rule)
+            active = self._active.get(rule)
             if breach is None:
-                if standing is not None:
-                    standing.quiet += 1
-                    if standing.quiet >= self._config.window:
-                        del self._standing[rule]
-            elif standing is not None:
-                standing.quiet = 0
+                if active is not None:
+                    active.quiet += 1
+                    if active.quiet >= self._config.window:
+                        del self._active[rule]
+            elif active is not None:
+                active.quiet = 0
             else:
                 warning = HealthWarning(step=step, rule=rule, **asdict(breach))
-                self._standing[rule] = _Standing(warning)
+                self._active[rule] = _Active(warning)
                 raised.append(warning)
         return tuple(raised)
 
@@ -215,8 +213,8 @@ def _rate_errors(count: float, size: float, later_count: float, later_size: floa
     """
     rate = (count + later_count) / (size + later_size)
     deviance = 0.0
-    for found, expected in ((count, rate * size), (later_count, rate * later_size)):
-        deviance += found * math.log(found / expected) if found > 0 else 0.0
+    for seen, expected in ((count, rate * size), (later_count, rate * later_size)):
+        deviance += seen * math.log(seen / expected) if seen > 0 else 0.0
     return math.sqrt(max(0.0, 2 * deviance))
 
 

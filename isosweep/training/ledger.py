@@ -16,7 +16,7 @@ Phase = Literal["generation", "reward", "scoring", "training"]
 
 
 class Ledger:
-    """What training has spent so far; evaluation is never told to it.
+    """What training has spent so far; evaluation is never booked.
 
     Counts are of all processes together: every process keeps the same ledger. Seconds are this
     process's wall time times the run's devices.

@@ -8,18 +8,20 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-# How long ranks that are told to stop may take to finish a step and write a checkpoint.
+# How long ranks that are asked to stop may take to finish a step and write a checkpoint.
 STOP_GRACE_S = 600.0
 _POLL_S = 0.2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Rank:
     """A process's place among those of its run. Rank 0 decides and writes, the others compute.
 
-    `pid`: the process that stands for the run, and passes signals on.
+    `pid`: the process that represents the run, and passes signals on.
     """
 
     number: int
@@ -30,13 +32,14 @@ class Rank:
     def leads(self) -> bool:
         return self.number == 0
 
-    def agree(self, value: Any) -> Any:
+    def agree(self, value: T) -> T:
         """What rank 0 thinks `value` is; to be called by all ranks."""
         if self.count == 1:
             return value
         from accelerate.utils import broadcast_object_list
 
-        return broadcast_object_list([value], from_process=0)[0]
+        agreed: T = broadcast_object_list([value], from_process=0)[0]
+        return agreed
 
 
 def only_rank() -> Rank:
@@ -60,15 +63,15 @@ def run_ranks(count: int, arguments: list[str], stopped: Callable[[], bool]) -> 
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
         environment = {**os.environ, **address, **{k: str(v) for k, v in place.items()}}
         processes.append(subprocess.Popen([sys.executable, *arguments], env=environment))
-    told: float | None = None
+    asked: float | None = None
     try:
         while any(process.poll() is None for process in processes):
             if any(process.poll() for process in processes):
                 break
-            if stopped() and told is None:
-                told = time.monotonic()
+            if stopped() and asked is None:
+                asked = time.monotonic()
                 processes[0].send_signal(signal.SIGTERM)
-            if told is not None and time.monotonic() - told > STOP_GRACE_S:
+            if asked is not None and time.monotonic() - asked > STOP_GRACE_S:
                 break
             time.sleep(_POLL_S)
     finally:

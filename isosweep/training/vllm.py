@@ -10,22 +10,20 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from isosweep.plan.spec import RunSpec
+from isosweep.training.protocols import Tokenizer
+
+if TYPE_CHECKING:
+    from isosweep.training.trl_adapter import Engine, TRLTrainer
 
 # GB (2^30 bytes) of keys and values on a CPU; vLLM's own default there is most of the memory.
 _CPU_CACHE_GB = "1"
 # What training and evaluation draw their noise from: never the same seeds.
 _TRAINING, _EVALUATION = 0, 1
-
-
-def uses_engine(spec: RunSpec) -> bool:
-    """Whether an engine of vLLM lives in the trainer's process."""
-    return spec.generation.name == "vllm" and spec.generation.mode == "colocate"
 
 
 def vllm_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
@@ -95,14 +93,11 @@ def vllm_engine(spec: RunSpec) -> Iterator[None]:
         return
     prepare_vllm(spec)
     from accelerate.utils import set_seed
-    from trl.generation import vllm_generation
 
-    plain = vllm_generation.LLM
-    vllm_generation.LLM = partial(plain, **engine_arguments(spec))
-    try:
+    from isosweep.training.trl_adapter import engine_options
+
+    with engine_options(engine_arguments(spec)):
         yield
-    finally:
-        vllm_generation.LLM = plain
     set_seed(spec.seed, device_specific=True)
 
 
@@ -145,12 +140,12 @@ class Noise:
             self._evaluation = None
 
 
-def seed_requests(engine: Any, noise: Noise, rank: int = 0) -> None:
-    """Give every request of `engine` (a `vllm.LLM`) its own seed, drawn from `noise`.
+def seed_requests(llm: Any, noise: Noise, rank: int = 0) -> None:
+    """Give every request of `llm` (a `vllm.LLM`) its own seed, drawn from `noise`.
 
     What is sampled then depends neither on earlier requests nor on how requests are batched.
     """
-    generate = engine.generate
+    generate = llm.generate
 
     def seeded(prompts: Sequence[Any], sampling_params: Any, **options: Any) -> Any:
         each = []
@@ -160,7 +155,7 @@ def seed_requests(engine: Any, noise: Noise, rank: int = 0) -> None:
             each.append(parameters)
         return generate(prompts, each, **options)
 
-    engine.generate = seeded
+    llm.generate = seeded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +169,8 @@ class Samples:
 class VllmSampler:
     """Samples held-out completions through the engine that makes a trainer's rollouts."""
 
-    def __init__(self, trainer: Any, noise: Noise, tokenizer: Any) -> None:
-        self._trainer, self._noise, self._tokenizer = trainer, noise, tokenizer
+    def __init__(self, engine: "Engine", noise: Noise, tokenizer: Tokenizer) -> None:
+        self._engine, self._noise, self._tokenizer = engine, noise, tokenizer
 
     def sample(
         self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
@@ -185,18 +180,13 @@ class VllmSampler:
         The engine's weights are brought up to date first. Training is left as it was: its later
         completions are the same. A server draws its own noise, whatever `seed`.
         """
-        self._synchronise()
-        generation = self._trainer.vllm_generation
+        self._engine.synchronise()
         rows = [list(prompt) for prompt in prompts for _ in range(k)]
-        sampling = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
-        with (
-            self._noise.of_evaluation(seed),
-            _changed(generation, **sampling, max_completion_length=limit),
-        ):
-            _, completions, _, _ = generation.generate(rows, images=None, num_generations=k)
-        if generation.mode == "colocate":
+        with self._noise.of_evaluation(seed):
+            completions = self._engine.sample(rows, k=k, temperature=temperature, limit=limit)
+        if self._engine.llm is not None:
             # Training's prompts are read from scratch, as they would be without an evaluation.
-            generation.llm.reset_prefix_cache()
+            self._engine.llm.reset_prefix_cache()
         texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
         return Samples(
             texts=tuple(tuple(texts[i : i + k]) for i in range(0, len(rows), k)),
@@ -204,13 +194,6 @@ class VllmSampler:
                 tuple(len(ids) for ids in completions[i : i + k]) for i in range(0, len(rows), k)
             ),
         )
-
-    def _synchronise(self) -> None:
-        """Send the weights once a step: TRL keeps the step of its last transfer."""
-        trainer = self._trainer
-        if trainer._last_loaded_step != trainer.state.global_step:
-            trainer.vllm_generation.sync_weights()
-            trainer._last_loaded_step = trainer.state.global_step
 
 
 def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:
@@ -231,42 +214,30 @@ def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]
     return exactly
 
 
-def _require_float32_head(spec: RunSpec, engine: Any) -> None:
+def _require_float32_head(spec: RunSpec, llm: Any) -> None:
     """Raises RuntimeError where this release of vLLM passes over the head's precision."""
-    found = engine.llm_engine.model_config.head_dtype
-    if spec.recipe.cast_lm_head_to_fp32 and str(found) != "torch.float32":
+    precision = llm.llm_engine.model_config.head_dtype
+    if spec.recipe.cast_lm_head_to_fp32 and str(precision) != "torch.float32":
         raise RuntimeError(
-            f"recipe.cast_lm_head_to_fp32=true: this vLLM computes the head in {found}, and the "
-            "trainer in float32. Use a newer vLLM, or recipe.cast_lm_head_to_fp32=false"
+            f"recipe.cast_lm_head_to_fp32=true: this vLLM computes the head in {precision}, and "
+            "the trainer in float32. Use a newer vLLM, or recipe.cast_lm_head_to_fp32=false"
         )
 
 
-def make_sampler(spec: RunSpec, trainer: Any, tokenizer: Any) -> VllmSampler | None:
+def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> VllmSampler | None:
     """The sampler of a trainer that generates through vLLM, whose noise it fixes; else None."""
     if spec.generation.name != "vllm":
         return None
+    from isosweep.training.trl_adapter import Engine
+
+    engine = Engine(trainer)
     if spec.recipe.lora_rank is not None:
-        generation = trainer.vllm_generation
-        generation.sync_weights = keep_base(trainer.model, generation.sync_weights)
-    noise = Noise(spec.seed, lambda: int(trainer.state.global_step))
-    if uses_engine(spec):
-        _require_float32_head(spec, trainer.vllm_generation.llm)
-        rank = trainer.accelerator.process_index
-        seed_requests(trainer.vllm_generation.llm, noise, rank)
-    return VllmSampler(trainer, noise, tokenizer)
-
-
-@contextmanager
-def _changed(target: Any, **values: Any) -> Iterator[None]:
-    """`target` with other attribute values, put back afterwards."""
-    before = {name: getattr(target, name) for name in values}
-    for name, value in values.items():
-        setattr(target, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(target, name, value)
+        engine.around_synchronising(lambda send: keep_base(trainer.model, send))
+    noise = Noise(spec.seed, lambda: trainer.steps_done)
+    if engine.llm is not None:
+        _require_float32_head(spec, engine.llm)
+        seed_requests(engine.llm, noise, trainer.process)
+    return VllmSampler(engine, noise, tokenizer)
 
 
 def _free_port() -> int:

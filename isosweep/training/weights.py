@@ -8,8 +8,6 @@ entropy terms keep TRL's own mean.
 
 from typing import Any
 
-TOKEN_MEANS = ("dapo", "cispo")
-
 
 def varied(scores: Any) -> Any:
     """Which groups teach something: (groups,) bool from the `scores` (groups, n) of rollouts."""
@@ -30,6 +28,10 @@ def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) 
     if by_problem:
         problems = kept[:, 0].sum()
         return kept * tokens.sum() / (problems * tokens.sum(dim=1, keepdim=True).clamp(min=1))
-    if loss_type in TOKEN_MEANS:
-        return kept * tokens.sum() / (kept * tokens).sum().clamp(min=1)
-    return kept * kept.numel() / kept.sum()
+    match loss_type:
+        case "dapo" | "cispo":
+            return kept * tokens.sum() / (kept * tokens).sum().clamp(min=1)
+        case "grpo" | "dr_grpo":
+            return kept * kept.numel() / kept.sum()
+        case unknown:
+            raise ValueError(f"recipe.loss_type={unknown}: its mean over rollouts is not known")

@@ -95,10 +95,10 @@ def test_it_is_neither_retried_nor_resumed_and_plans_count_it_out(copy: Path) ->
     (plan,) = (copy / "sweeps").glob("*/plan.json")
     isosweep("mode=resume", f"sweep_dir={plan.parent}", cwd=copy)
     assert state_of(the_run(copy)) == before
-    told = isosweep("mode=status", f"sweep_dir={plan.parent}", cwd=copy).stdout
-    assert "diver" in told
-    told = isosweep("mode=plan", BUDGETS, *COLLAPSING, cwd=copy).stdout
-    assert "runs: 0 not begun, 0 to extend, 1 diverged, 0 done; 0% of their compute" in told
+    printed = isosweep("mode=status", f"sweep_dir={plan.parent}", cwd=copy).stdout
+    assert "diver" in printed
+    printed = isosweep("mode=plan", BUDGETS, *COLLAPSING, cwd=copy).stdout
+    assert "runs: 0 not begun, 0 to extend, 1 diverged, 0 done; 0% of their compute" in printed
     # Neither does a larger budget train it on.
     larger = ("budget=[1e10,4e10,8e10]", *COLLAPSING, "tracking=none")
     assert isosweep(*larger, cwd=copy).returncode == 0
@@ -131,8 +131,8 @@ def test_an_interrupted_run_diverges_as_an_uninterrupted_one(
     after, before = state_of(run), state_of(straight)
     assert (after.status, after.step, after.reason) == ("diverged", before.step, before.reason)
     assert after.attempt == 2
-    told = [read_warnings(each.warnings, each.records) for each in (run, straight)]
-    assert told[0] == told[1]
+    warned = [read_warnings(each.warnings, each.records) for each in (run, straight)]
+    assert warned[0] == warned[1]
     ends = [read_records(each.records).records[-1].reproducible() for each in (run, straight)]
     assert ends[0] == ends[1]
 

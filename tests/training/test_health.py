@@ -65,7 +65,7 @@ def test_a_rule_is_raised_beyond_its_threshold_and_only_there(
 ) -> None:
     monitor, raised = after_health({metric: value})
     assert [warning.rule for warning in raised] == [rule]
-    assert monitor.standing == (rule,)
+    assert monitor.active == (rule,)
     (warning,) = raised
     assert warning.threshold == (None if threshold is None else pytest.approx(threshold))
     assert metric in warning.message
@@ -112,9 +112,9 @@ def test_a_warning_is_raised_once_until_it_clears() -> None:
     assert len(raised) == 1
     # It takes a window until the mean is low again, and another without a breach.
     assert observe(monitor, [HEALTHY] * (WINDOW + 5), first=100) == []
-    assert set(monitor.standing) == {"truncation"}
+    assert set(monitor.active) == {"truncation"}
     assert observe(monitor, [HEALTHY] * WINDOW, first=120) == []
-    assert set(monitor.standing) == set()
+    assert set(monitor.active) == set()
     again = observe(monitor, [HEALTHY | {"truncated_share": 0.5}] * WINDOW, first=140)
     assert [warning.rule for warning in again] == ["truncation"]
 
@@ -124,9 +124,9 @@ def test_a_warning_clears_after_a_whole_window_without_a_breach() -> None:
     broken = HEALTHY | {"grad_norm": math.nan}
     steps = [broken, *[HEALTHY] * (WINDOW - 1)]
     assert len(observe(monitor, steps + steps)) == 1
-    assert set(monitor.standing) == {"non_finite"}
+    assert set(monitor.active) == {"non_finite"}
     observe(monitor, [HEALTHY], first=50)
-    assert set(monitor.standing) == set()
+    assert set(monitor.active) == set()
 
 
 def test_means_are_not_judged_before_a_window_is_full() -> None:
@@ -151,11 +151,11 @@ def test_a_fall_is_remembered_over_a_stop() -> None:
     config = HealthConfig(window=20)
     (straight,) = observe(HealthMonitor(config, 4), steps)
     resumed = HealthMonitor(config, 4)
-    told: list[HealthWarning] = []
+    raised: list[HealthWarning] = []
     for step, values in enumerate(steps, start=1):
         resumed = HealthMonitor(config, 4, json.loads(json.dumps(resumed.to_json())))
-        told += resumed.observe(step, values)
-    assert told == [straight]
+        raised += resumed.observe(step, values)
+    assert raised == [straight]
     # Few problems a step: many steps have to say so.
     assert straight.step > 45
 
@@ -167,10 +167,10 @@ def test_the_run_ends_by_the_first_rule_of_stop() -> None:
         {"truncated_share": 0.5, "reward": 0.0},
         HealthConfig(window=WINDOW, stop=["collapse", "truncation"]),
     )
-    assert set(monitor.standing) == {"truncation", "collapse"}
+    assert set(monitor.active) == {"truncation", "collapse"}
     assert monitor.verdict == truncation
     monitor, _ = after_health({"reward": 0.0}, HealthConfig(window=WINDOW, stop=[]))
-    assert monitor.standing == ("collapse",)
+    assert monitor.active == ("collapse",)
     assert monitor.verdict is None
 
 
@@ -235,7 +235,7 @@ def test_a_resumed_monitor_raises_what_an_uninterrupted_one_does(
             text = json.dumps(resumed.to_json(), allow_nan=False)
             resumed = HealthMonitor(config, PROBLEMS, json.loads(text))
         assert resumed.observe(step, values) == straight.observe(step, values)
-        assert resumed.standing == straight.standing
+        assert resumed.active == straight.active
         assert resumed.verdict == straight.verdict
     assert resumed.to_json() == straight.to_json()
 
@@ -270,7 +270,7 @@ def test_a_smaller_window_keeps_the_newest_steps() -> None:
         ("+health.collapse=0.5", "health.collapse", "health.collapse_share"),
     ],
 )
-def test_a_wrong_setting_is_told(override: str, setting: str, nearest: str) -> None:
+def test_a_wrong_setting_is_named(override: str, setting: str, nearest: str) -> None:
     with pytest.raises(SettingError) as caught:
         make_config(override)
     assert caught.value.setting == setting

@@ -44,10 +44,9 @@ def prepared(root: Path) -> RunPaths:
 
 
 def attempt(run: RunPaths, milestones: tuple[float, ...], interval_s: float = 0.0) -> None:
-    from isosweep.training import worker
+    from isosweep.training.worker import TrainRun
 
-    worker.CHECKPOINT_INTERVAL_S = interval_s
-    worker.run_attempt(run, milestones, "flops", make_config().health)
+    TrainRun(str(run.root), milestones, "flops", make_config().health, interval_s)()
 
 
 def in_a_process(work: Callable[[], None]) -> int:
@@ -82,7 +81,7 @@ def reproducible(run: RunPaths) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run to both budgets, never interrupted."""
-    import isosweep.training.grpo  # noqa: F401  # forks find it imported
+    import isosweep.training.assembly  # noqa: F401  # forks have it imported
 
     run = prepared(tmp_path_factory.mktemp("straight") / small_run().run_id)
     finish(run, MILESTONES)

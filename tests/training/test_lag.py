@@ -47,11 +47,11 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
     trainer = trainer_of(spec(LAG), tmp_path, steps)
     policies: list[dict[str, Any]] = []
     trained: list[dict[str, Any]] = []
-    prepare, loss = trainer._generate_and_score_completions, trainer.compute_loss
+    prepare, loss = trainer.make_batch, trainer.compute_loss
 
-    def generate(inputs: Any) -> Any:
+    def generate(count: int) -> Any:
         policies.append(parameters(trainer))
-        batch = prepare(inputs)
+        batch = prepare(count)
         trained.append(batch)
         return batch
 
@@ -61,7 +61,7 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
         seen.append(inputs["old_per_token_logps"])
         return loss(model, inputs, *given, **named)
 
-    trainer._generate_and_score_completions = generate
+    trainer.make_batch = generate
     trainer.compute_loss = compute_loss
     trainer.train()
     assert len(trained) == steps
@@ -74,7 +74,7 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
         made_by = step if step < LAG else step - LAG
         for policy in {step, made_by}:
             trainer.model.load_state_dict(policies[policy])
-            logs = trainer._own_log_probabilities(batch)
+            logs = trainer.log_probabilities(batch)
             gap = (logs - batch["old_per_token_logps"])[mask[step]].abs().max().item()
             assert (gap < 1e-5) == (policy == made_by), (step, policy, gap)
     # The first ones have no older ones to wait for, and come again in their turn.
@@ -89,18 +89,18 @@ def test_what_is_trained_on_is_booked_and_not_what_waits(tmp_path: Path) -> None
     trainer = trainer_of(spec(LAG), tmp_path, LAG + 3)
     booked: list[list[int]] = []
     trained: list[list[int]] = []
-    book, generate = trainer._ledger.trained, trainer._generate_and_score_completions
+    book, generate = trainer._ledger.trained, trainer.make_batch
 
     def listen(prompts: list[int], completions: list[int]) -> None:
         booked.append(sorted(completions))
         book(prompts, completions)
 
-    def prepare(inputs: Any) -> Any:
-        batch = generate(inputs)
+    def prepare(count: int) -> Any:
+        batch = generate(count)
         trained.append(sorted(batch["completion_mask"].sum(1).tolist()))
         return batch
 
-    trainer._ledger.trained, trainer._generate_and_score_completions = listen, prepare
+    trainer._ledger.trained, trainer.make_batch = listen, prepare
     trainer.train()
     assert booked == trained
     assert booked[0] == booked[LAG]

@@ -49,7 +49,7 @@ def test_the_first_process_is_asked_to_stop() -> None:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of two processes tells of a run with n = 4, B = 8."""
+    """What each of two processes reports of a run with n = 4, B = 8."""
     out = tmp_path_factory.mktemp("ranks")
     config = make_config(*TWO, "recipe.learning_rate_rule=constant")
     spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=16)

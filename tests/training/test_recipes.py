@@ -12,6 +12,7 @@ import pytest
 
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
+from tests.training.until import Until
 
 pytestmark = pytest.mark.train
 
@@ -57,7 +58,7 @@ def rollouts(trainer: Any) -> dict[str, Any]:
     trainer.reward_funcs[0] = lambda completions, **_: flat
     trainer.model.train()
     torch.manual_seed(1)
-    batch: dict[str, Any] = trainer._generate_and_score_completions([None] * (N * B))
+    batch: dict[str, Any] = trainer.make_batch(N * B)
     # An older policy, and a sampler, that differ from the learner.
     logp, _ = policy(trainer, trainer.model, batch)
     noise = torch.randn(logp.shape, generator=torch.Generator().manual_seed(2))
@@ -182,21 +183,20 @@ def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path:
         }
         for at in range(0, N * B, size)
     ]
-    told = sum(trainer.compute_loss(trainer.model, part) for part in parts)
+    theirs = sum(trainer.compute_loss(trainer.model, part) for part in parts)
     expected = formula(recipe, trainer, batch)
-    assert told.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
+    assert theirs.item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-6)
     parameters = list(trainer.model.parameters())
-    theirs = torch.autograd.grad(told, parameters, retain_graph=True)
+    gradient = torch.autograd.grad(theirs, parameters, retain_graph=True)
     ours = torch.autograd.grad(expected, parameters)
     norm = torch.stack([g.norm() for g in ours]).norm()
-    apart = torch.stack([(a - b).norm() for a, b in zip(theirs, ours, strict=True)]).norm()
+    apart = torch.stack([(a - b).norm() for a, b in zip(gradient, ours, strict=True)]).norm()
     assert norm > 1e-3
     assert apart < 1e-3 * norm
 
 
 def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     from isosweep.training.evaluate import Evaluator
-    from isosweep.training.grpo import Follower
 
     settings = ("recipe.learning_rate=2e-4", "recipe.learning_rate_rule=constant")
     evaluation = ("task.num_eval_problems=256", "evaluation.samples_per_problem=4")
@@ -204,19 +204,12 @@ def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     spec = spec_of(recipe, *settings, *evaluation, *clip, n=4, problems=8)
     trainer = trainer_of(spec, tmp_path)
     evaluate = Evaluator(spec, trainer.processing_class)
-    seen: list[dict[str, float]] = []
-    follower = Follower(
-        trainer._ledger,
-        trainer._stream,
-        lambda step: (False, step == 150),
-        lambda step, values: seen.append(values),
-        lambda checkpoint: None,
-    )
-    trainer.add_callback(follower)
+    until = Until(150, trainer._ledger)
+    trainer.follow(until)
     before = sum(evaluate(trainer.model).successes) / 1024
     trainer.train()
     after = sum(evaluate(trainer.model).successes) / 1024
-    assert len(seen) == 150
+    assert len(until.metrics) == 150
     # Three standard errors of a difference of two means of 1,024 answers.
     assert after > before + 0.06, (before, after)
     spent = trainer._ledger.spent

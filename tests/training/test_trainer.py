@@ -7,6 +7,7 @@ import pytest
 
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
+from tests.training.until import Until
 
 pytestmark = pytest.mark.train
 
@@ -29,18 +30,7 @@ def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
 
 
 def train(trainer: Any, steps: int, on_step: Any = None) -> None:
-    from isosweep.training.grpo import Follower
-
-    def follow(step: int) -> tuple[bool, bool]:
-        if on_step is not None:
-            on_step(step)
-        return False, step == steps
-
-    trainer.add_callback(
-        Follower(
-            trainer._ledger, trainer._stream, follow, lambda step, values: None, lambda path: None
-        )
-    )
+    trainer.follow(Until(steps, trainer._ledger, on_step))
     trainer.train()
 
 
@@ -70,7 +60,7 @@ def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -
     prompts = [len(trainer._questions[i].tokens) for step in heard for i in step["problem"]]
     assert spent.prompt_tokens == sum(prompts)
     # Where an answer ends, its end is counted and nothing after it.
-    end = trainer._tokenizer.eos_token_id
+    end = trainer.processing_class.eos_token_id
     assert all(end not in ids[:-1] for step in heard for ids in step["ids"])
     phases = spent.generation_seconds + spent.training_seconds + spent.reward_seconds
     assert 0.5 * spent.device_seconds < phases + spent.scoring_seconds < spent.device_seconds
@@ -170,7 +160,7 @@ def test_dynamic_sampling_draws_until_every_group_teaches(tmp_path: Path) -> Non
         batches.append(batch)
         return batch
 
-    trainer._due = listening
+    trainer.due_batch = listening
     train(trainer, 4)
     spent = trainer._ledger.spent
     assert spent.generations == 4
@@ -256,7 +246,7 @@ def test_adapters_learn_and_nothing_else_does(tmp_path: Path) -> None:
     assert any(not torch.equal(value, before[name]) for name, value in base().items())
 
 
-def test_a_long_answer_is_told_to_finish(tmp_path: Path) -> None:
+def test_a_long_answer_is_asked_to_finish(tmp_path: Path) -> None:
     import torch
 
     # Three tokens, then the phrase `==`, then two more.
@@ -264,8 +254,8 @@ def test_a_long_answer_is_told_to_finish(tmp_path: Path) -> None:
     spec = spec_of(*phrase, "task.max_completion_tokens=7")
     trainer = trainer_of(spec, tmp_path)
     trainer.model.train()
-    output = trainer._generate_and_score_completions([None] * 16)
-    equals = trainer._tokenizer("==")["input_ids"]
+    output = trainer.make_batch(16)
+    equals = trainer.processing_class("==")["input_ids"]
     ids, mask = output["completion_ids"], output["completion_mask"]
     assert ids.shape[1] <= 7
     assert (ids[:, 3:5] == torch.tensor(equals)).all()
@@ -285,7 +275,7 @@ def test_a_long_answer_is_told_to_finish(tmp_path: Path) -> None:
     assert trainer.compute_loss(trainer.model, output).item() != loss
 
 
-def test_an_interruption_without_room_is_told(tmp_path: Path) -> None:
+def test_an_interruption_without_room_is_refused(tmp_path: Path) -> None:
     phrase = ("recipe.interruption='===='", "recipe.interruption_tokens=4")
     with pytest.raises(ValueError, match=r"recipe\.interruption takes 4 tokens"):
         trainer_of(spec_of(*phrase), tmp_path)

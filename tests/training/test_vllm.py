@@ -62,8 +62,9 @@ def metrics(run: RunPaths) -> list[dict[str, Any]]:
 def final_parameters(run: RunPaths, attempt: int) -> dict[str, Any]:
     from safetensors.torch import load_file
 
-    found = complete_checkpoints(run.attempt_checkpoints(attempt))
-    parameters: dict[str, Any] = load_file(found[max(found)] / "model.safetensors")
+    checkpoints = complete_checkpoints(run.attempt_checkpoints(attempt))
+    newest = checkpoints[max(checkpoints)]
+    parameters: dict[str, Any] = load_file(newest / "model.safetensors")
     return parameters
 
 

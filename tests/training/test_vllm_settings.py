@@ -1,4 +1,4 @@
-"""vLLM's settings and what it needs, as far as they can be told without vLLM."""
+"""vLLM's settings and what it needs, as far as they can be checked without vLLM."""
 
 import json
 import threading
@@ -85,7 +85,7 @@ def test_settings_of_transformers_name_no_engine() -> None:
     assert vllm_arguments(spec_of(make_config()), 64) == {}
 
 
-def test_a_server_is_told_apart_from_an_engine_of_ones_own() -> None:
+def test_a_server_differs_from_an_engine_of_ones_own() -> None:
     config = make_config(*GPU, *SERVER, "launcher.max_parallel=1")
     arguments = vllm_arguments(spec_of(config), 64)
     assert arguments["vllm_mode"] == "server"
@@ -217,9 +217,9 @@ def test_a_server_that_cannot_take_weights_is_named(
     document: Any, status: int, expected: list[str]
 ) -> None:
     with answering(document, status) as url:
-        found = missing_server(url)
-    assert len(found) == len(expected)
-    for (what, remedy), part in zip(found, expected, strict=True):
+        lacking = missing_server(url)
+    assert len(lacking) == len(expected)
+    for (what, remedy), part in zip(lacking, expected, strict=True):
         assert part in what
         assert url in what
         assert "vllm serve" in remedy

@@ -1,9 +1,12 @@
 """The worker's parts on the built-in model: what it starts from, evaluation disturbs nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.training.decision import Decision
 from tests.conftest import make_config
 
 pytestmark = pytest.mark.train
@@ -66,33 +69,40 @@ def test_each_process_samples_its_share_with_noise_of_its_own() -> None:
     assert shares[1].successes != whole.successes
 
 
+class Strict:
+    """Checkpoints after every step, and takes that back and ends training at the third."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, float]] = []
+
+    def begin(self, step: int) -> None:
+        raise AssertionError(step)
+
+    def step_ended(self, step: int, seconds: float) -> Decision:
+        return Decision.SAVE
+
+    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
+        self.seen.append(values)
+        return Decision.STOP if step == 3 else None
+
+    def complete(self, checkpoint: Path) -> None:
+        raise AssertionError(checkpoint)
+
+
 def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
     from transformers import TrainerControl, TrainerState
 
-    from isosweep.training.grpo import Follower, make_stream
-    from isosweep.training.ledger import Ledger
+    from isosweep.training.trl_adapter import StepCallback
 
-    seen: list[dict[str, float]] = []
-
-    def on_metrics(step: int, values: dict[str, float]) -> tuple[bool, bool] | None:
-        seen.append(values)
-        return (False, True) if step == 3 else None
-
-    run = spec()
-    follower = Follower(
-        Ledger(run),
-        make_stream(run),
-        lambda step: (True, False),
-        on_metrics,
-        lambda path: None,
-    )
+    observer = Strict()
+    callback = StepCallback(observer)
     control = TrainerControl()
     for step in (2, 3):
         state = TrainerState(global_step=step)
-        follower.on_step_end(None, state, control)
+        callback.on_step_end(None, state, control)
         assert (control.should_save, control.should_training_stop) == (True, False)
         logs = {"loss": 0.5, "sampling/sampling_logp_difference/mean": 0.01, "other": 1.0}
-        follower.on_log(None, state, control, logs=logs)
+        callback.on_log(None, state, control, logs=logs)
         assert control.should_save is (step == 2)
         assert control.should_training_stop is (step == 3)
-    assert seen == [{"loss": 0.5, "logp_difference": 0.01}] * 2
+    assert observer.seen == [{"loss": 0.5, "logp_difference": 0.01}] * 2

@@ -15,8 +15,9 @@ STEPS = 150
 def main(spec_file: str, out: str) -> None:
     import torch
 
-    from isosweep.training.grpo import Follower, load_policy, make_stream, make_trainer
+    from isosweep.training.grpo import load_policy, make_stream, make_trainer
     from isosweep.training.ledger import Ledger
+    from tests.training.until import Until
 
     torch.set_num_threads(1)
     spec = RunSpec.from_json(json.loads(Path(spec_file).read_text()))
@@ -26,7 +27,6 @@ def main(spec_file: str, out: str) -> None:
     trainer = make_trainer(spec, model, tokenizer, ledger, stream, Path(out) / "checkpoints")
     right = trainer.reward_funcs[0]
     sampled: dict[str, Any] = {"problems": [], "rollouts": 0, "prompt_tokens": 0, "tokens": 0}
-    rewards: list[float] = []
 
     def correctness(**given: Any) -> list[float]:
         ids, problems = given["completion_ids"], given["problem"]
@@ -37,17 +37,13 @@ def main(spec_file: str, out: str) -> None:
         scores: list[float] = right(**given)
         return scores
 
-    def on_metrics(step: int, values: dict[str, float]) -> None:
-        rewards.append(values["reward"])
-
     trainer.reward_funcs[0] = correctness
-    trainer.add_callback(
-        Follower(ledger, stream, lambda step: (False, step == STEPS), on_metrics, lambda path: None)
-    )
+    until = Until(STEPS, ledger)
+    trainer.follow(until)
     trainer.train()
     spent = ledger.spent
     sampled |= {
-        "rewards": rewards,
+        "rewards": [values["reward"] for values in until.metrics],
         "spent": [spent.rollouts, spent.prompt_tokens, spent.completion_tokens],
         "flops": spent.flops,
         "weights": float(sum(p.detach().double().sum() for p in trainer.model.parameters())),

@@ -1,0 +1,142 @@
+"""TRL's settings of a run: the recipe, the device, and what isosweep does itself switched off."""
+
+from pathlib import Path
+from typing import Any
+
+from trl import GRPOConfig
+
+from isosweep.plan.spec import RunSpec
+from isosweep.training.trl_adapter import ENDLESS
+from isosweep.training.vllm import vllm_arguments
+
+
+def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
+    """TRL's settings: each update uses all n x B completions of one generation.
+
+    One generation serves `num_iterations` updates. `context`: tokens of the longest prompt and
+    completion together.
+    """
+    return GRPOConfig(
+        output_dir=str(checkpoints),
+        seed=spec.seed,
+        **_sampling(spec),
+        **vllm_arguments(spec, context),
+        **_loss(spec),
+        **_optimiser(spec),
+        **_device(spec),
+        **_sharding(spec),
+        **_LEFT_TO_THE_LOOP,
+    )
+
+
+def _sampling(spec: RunSpec) -> dict[str, Any]:
+    recipe = spec.recipe
+    return {
+        "num_generations": spec.num_generations,
+        "max_completion_length": spec.task.completion_limit,
+        "temperature": recipe.temperature,
+        "top_p": recipe.top_p,
+        "top_k": 0,
+        "mask_truncated_completions": recipe.mask_truncated_completions,
+        "cast_lm_head_to_fp32": recipe.cast_lm_head_to_fp32,
+    }
+
+
+def _loss(spec: RunSpec) -> dict[str, Any]:
+    recipe = spec.recipe
+    return {
+        "num_iterations": recipe.num_iterations,
+        "loss_type": recipe.loss_type,
+        "beta": recipe.beta,
+        "use_bias_correction_kl": recipe.use_bias_correction_kl,
+        "entropy_coef": recipe.entropy_coef,
+        "epsilon": recipe.epsilon,
+        "epsilon_high": recipe.epsilon_high,
+        "scale_rewards": recipe.scale_rewards,
+        "importance_sampling_level": recipe.importance_sampling_level,
+        "vllm_importance_sampling_correction": spec.generation.importance_sampling_correction,
+        "vllm_importance_sampling_mode": recipe.importance_sampling_mode,
+        "vllm_importance_sampling_clip_max": recipe.importance_sampling_cap,
+        # Read for the reference model of a KL term alone.
+        "model_init_kwargs": _reference(spec),
+    }
+
+
+def _optimiser(spec: RunSpec) -> dict[str, Any]:
+    recipe = spec.recipe
+    return {
+        "learning_rate": spec.learning_rate,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": recipe.warmup_steps,
+        "weight_decay": recipe.weight_decay,
+        "adam_beta2": recipe.adam_beta2,
+        "max_grad_norm": recipe.max_grad_norm,
+    }
+
+
+def _device(spec: RunSpec) -> dict[str, Any]:
+    cuda = spec.device == "cuda"
+    micro_batches = spec.completions_per_step // spec.micro_batch // spec.devices
+    return {
+        "per_device_train_batch_size": spec.micro_batch,
+        "gradient_accumulation_steps": micro_batches,
+        "bf16": cuda and spec.dtype == "bfloat16",
+        "gradient_checkpointing": spec.gradient_checkpointing,
+        "use_cpu": not cuda,
+    }
+
+
+# When training ends, what is logged and when a checkpoint is written are the loop's decisions.
+_LEFT_TO_THE_LOOP: dict[str, Any] = {
+    "max_steps": ENDLESS,
+    "ignore_data_skip": True,
+    "logging_steps": 1,
+    # A loss that is not a number is for the health rules to see.
+    "logging_nan_inf_filter": False,
+    "save_strategy": "steps",
+    "save_steps": ENDLESS,
+    "save_total_limit": 2,
+    "eval_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+}
+
+
+def adapters(spec: RunSpec) -> Any:
+    """LoRA on every linear map of the layers (arXiv 2106.09685), scaled by 2; or None."""
+    rank = spec.recipe.lora_rank
+    if rank is None:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+
+
+def _reference(spec: RunSpec) -> dict[str, Any] | None:
+    """The policy's own revision, which TRL would not pass on to the reference model."""
+    pinned = spec.recipe.beta > 0 and spec.model.revision is not None
+    return {"revision": spec.model.revision} if pinned else None
+
+
+def _sharding(spec: RunSpec) -> dict[str, Any]:
+    """How the processes of a run share its model, as accelerate learns through TRL."""
+    if spec.devices == 1:
+        return {}
+    backend = {"ddp_backend": "nccl" if spec.device == "cuda" else "gloo"}
+    match spec.sharding:
+        case "ddp":
+            return {**backend, "ddp_find_unused_parameters": False}
+        case "fsdp":
+            return {**backend, "fsdp": True, "fsdp_config": {"version": 2}}
+        case "zero1" | "zero2" | "zero3":
+            automatic = (
+                *("train_batch_size", "train_micro_batch_size_per_gpu"),
+                *("gradient_accumulation_steps", "gradient_clipping"),
+            )
+            stage = {"zero_optimization": {"stage": int(spec.sharding.removeprefix("zero"))}}
+            precision = {"bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True}
+            return {"deepspeed": {**dict.fromkeys(automatic, "auto"), **stage, **precision}}
+        case unknown:
+            raise ValueError(f"hardware.sharding={unknown}: processes share a model in no such way")

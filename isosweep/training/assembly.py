@@ -1,0 +1,40 @@
+"""Puts an attempt's loop together: problems, books, policy, trainer, evaluator.
+
+Importing this module imports the training stack.
+"""
+
+import torch
+
+from isosweep.difficulty.selection import load_selection
+from isosweep.tasks.stored import hold_problems
+from isosweep.training.evaluate import Evaluator
+from isosweep.training.grpo import load_policy, make_stream, make_trainer
+from isosweep.training.ledger import Ledger
+from isosweep.training.loop import TrainingLoop
+from isosweep.training.progress import Progress
+from isosweep.training.session import Session
+from isosweep.training.vllm import make_sampler
+
+
+def make_loop(session: Session, directory: str) -> TrainingLoop:
+    """The loop of `session`, about to begin, with the policy in `directory`.
+
+    The attempt's first line is written, and the random states are those of the run's seed.
+    """
+    spec, run, rank = session.spec, session.attempt.run, session.rank
+    if spec.device == "cpu":
+        torch.set_num_threads(1)
+    load_selection(run, spec.task)
+    if rank.leads:
+        hold_problems(run, spec.task)
+    progress = Progress(Ledger(spec), make_stream(spec), session.monitor)
+    if session.start.checkpoint is not None:
+        progress.restore(session.start.checkpoint)
+    recorded = session.reporter.started(session.start)
+    torch.manual_seed(spec.seed)
+    model, tokenizer = load_policy(spec, directory)
+    checkpoints = run.attempt_checkpoints(session.attempt.number)
+    trainer = make_trainer(spec, model, tokenizer, progress.ledger, progress.stream, checkpoints)
+    sampler = make_sampler(spec, trainer, tokenizer)
+    evaluator = Evaluator(spec, tokenizer, sampler=sampler, rank=rank.number, ranks=rank.count)
+    return TrainingLoop(session, progress, trainer, evaluator, recorded)

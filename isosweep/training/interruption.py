@@ -1,0 +1,68 @@
+"""Forced interruption (ScaleRL, arXiv 2510.13786): a long answer is asked to finish.
+
+Answers that have not ended are continued with a phrase and at most `answer` more tokens. The
+phrase bears no loss.
+"""
+
+from isosweep.training.rollouts import Completions
+from isosweep.training.trl_adapter import TRLTrainer
+
+
+class Interruption:
+    """Interrupts the rollouts of one generation after another.
+
+    Of the newest: `masks` (None before it), 0 for a token of the phrase; `continued`, of every
+    interrupted rollout the tokens read again, of the phrase, and sampled after it; `later`, of
+    every rollout how many of its tokens came later than an interruption.
+    """
+
+    def __init__(self, phrase: list[int], answer: int, limit: int) -> None:
+        """`limit`: tokens of a whole completion."""
+        self._phrase, self._answer = phrase, answer
+        self._first_limit = limit - len(phrase) - answer
+        if self._first_limit < 1:
+            raise ValueError(
+                f"recipe.interruption takes {len(phrase)} tokens and leaves "
+                f"recipe.interruption_tokens={answer} for an answer: "
+                f"no room before it in {limit} tokens"
+            )
+        self.forget()
+
+    def forget(self) -> None:
+        self.masks: list[list[int]] | None = None
+        self.continued: list[tuple[int, int, int]] = []
+        self.later: list[int] = []
+
+    def sample(
+        self, trainer: TRLTrainer, prompt_ids: list[list[int]], num_generations: int
+    ) -> Completions:
+        """Completions of `prompt_ids` that end in time, or were interrupted."""
+        with trainer.limited(self._first_limit):
+            first, logprobs = trainer.trl_sample(prompt_ids, num_generations)
+        completions = [list(ids) for ids in first]
+        self.masks = [[1] * len(ids) for ids in completions]
+        self.later = [0] * len(completions)
+        cut = [
+            i
+            for i, ids in enumerate(completions)
+            if len(ids) >= self._first_limit and not trainer.ends_answer(ids[-1])
+        ]
+        if not cut:
+            return completions, logprobs
+        again = [prompt_ids[i] + completions[i] + self._phrase for i in cut]
+        with trainer.limited(self._answer):
+            more, more_logprobs = trainer.trl_sample(again, 1)
+        for position, i in enumerate(cut):
+            completions[i] += [*self._phrase, *more[position]]
+            self._note(i, len(again[position]), len(more[position]))
+            if logprobs is not None and more_logprobs is not None:
+                forced = [None] * len(self._phrase)
+                logprobs[i] = [*logprobs[i], *forced, *more_logprobs[position]]
+        return completions, logprobs
+
+    def _note(self, rollout: int, read: int, sampled: int) -> None:
+        """That `rollout` went on with the phrase and `sampled` tokens after `read` were read."""
+        assert self.masks is not None
+        self.masks[rollout] += [0] * len(self._phrase) + [1] * sampled
+        self.later[rollout] = len(self._phrase) + sampled
+        self.continued.append((read, len(self._phrase), sampled))

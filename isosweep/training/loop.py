@@ -1,0 +1,144 @@
+"""The loop around a trainer's steps: what is recorded, checkpointed and reported, and when it ends.
+
+TRL's trainer runs the steps; after each it asks the loop, which answers with a Decision.
+"""
+
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from isosweep.compute import Compute
+from isosweep.store.records import Record
+from isosweep.store.state import HEARTBEAT_S
+from isosweep.store.warnings import HealthWarning
+from isosweep.training.decision import Decision
+from isosweep.training.evaluate import Evaluator
+from isosweep.training.progress import Progress
+from isosweep.training.protocols import Learner
+from isosweep.training.session import Session
+
+
+@dataclass
+class TrainingLoop:
+    """Trains a session's run until its schedule, a health rule or a stop request ends it.
+
+    An Observer of its `learner`. All processes of a run have one; where they could disagree, the
+    first decides. `recorded`: steps that have a record.
+    """
+
+    session: Session
+    progress: Progress
+    learner: Learner
+    evaluator: Evaluator
+    recorded: set[int]
+    _previous: Compute = field(init=False)
+    _saved: float = field(init=False, default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._previous = self.spent
+
+    @property
+    def spent(self) -> Compute:
+        return self.progress.ledger.spent
+
+    def run(self) -> None:
+        """Train, unless the run is at its end already."""
+        if self.progress.monitor.verdict is not None or self.session.schedule.is_over(self.spent):
+            return
+        self.learner.follow(self)
+        checkpoint = self.session.start.checkpoint
+        try:
+            self.learner.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except RuntimeError:
+            # What torch raises when it is to sample from logits that are not finite, which can be
+            # so before any loss is.
+            if not self._ended_by_its_logits():
+                raise
+
+    # What the trainer asks.
+
+    def begin(self, step: int) -> None:
+        # Nothing but a step can end training that has begun.
+        self._decide(step)
+
+    def step_ended(self, step: int, seconds: float) -> Decision:
+        self.progress.ledger.add_seconds(seconds)
+        return self._decide(step)
+
+    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
+        self.session.reporter.metrics(step, values)
+        ended = self._judge(step, values)
+        if ended is None or self._amid_a_generation(step):
+            return None
+        self._take_record(step, self.spent)
+        # Nothing can go on from numbers that are not finite.
+        return Decision.STOP if ended.rule == "non_finite" else Decision.SAVE_AND_STOP
+
+    def complete(self, checkpoint: Path) -> None:
+        self.progress.save(checkpoint)
+
+    # Decisions.
+
+    def _amid_a_generation(self, step: int) -> bool:
+        """Whether more updates are to come of rollouts whose compute is counted already.
+
+        A run is read off, saved and ended between generations only.
+        """
+        return step % self.session.spec.recipe.num_iterations != 0
+
+    def _decide(self, step: int) -> Decision:
+        if self._amid_a_generation(step):
+            return Decision.GO_ON
+        self.session.reporter.step, spent = step, self.spent
+        due = step == 0 or self.session.schedule.record_due(self._previous, spent)
+        if self.session.rank.agree(due):
+            self._take_record(step, spent)
+        self._previous = spent
+        if self.session.reporter.silent_s > HEARTBEAT_S or step == self.session.start.step:
+            self.session.reporter.state("running", spent)
+        decision = self.session.rank.agree(self._save_or_stop(step, spent))
+        if decision.save:
+            self.session.reporter.check()
+            self._saved = time.monotonic()
+        return decision
+
+    def _save_or_stop(self, step: int, spent: Compute) -> Decision:
+        stop = self.session.schedule.is_over(spent) or self.session.stop.reason is not None
+        due = stop or time.monotonic() - self._saved > self.session.checkpoint_interval_s
+        # The step that training starts from has a checkpoint, or is the model itself.
+        return Decision.of(save=due and step > self.session.start.step, stop=stop)
+
+    def _judge(self, step: int, values: dict[str, float]) -> HealthWarning | None:
+        """Hand the health rules a step's metrics; the warning that ends the run, if one does."""
+        for warning in self.progress.monitor.observe(step, values):
+            self.session.reporter.warning(warning)
+        return self.session.rank.agree(self.progress.monitor.verdict)
+
+    def _ended_by_its_logits(self) -> bool:
+        """Whether nothing can be sampled any more, and a rule ends the run for that."""
+        if self.session.rank.count > 1 or self.evaluator.can_answer(self.learner.model):
+            return False
+        return self._judge(self.session.reporter.step + 1, {"logits": math.nan}) is not None
+
+    def _take_record(self, step: int, spent: Compute) -> None:
+        """Evaluate and record the policy, unless that was done or nothing can be sampled of it."""
+        if self.session.rank.agree(step in self.recorded):
+            return
+        began = time.monotonic()
+        with self.learner.whole_policy() as policy:
+            if not self.session.rank.agree(self.evaluator.can_answer(policy)):
+                return
+            result = self.evaluator(policy)
+        self.session.reporter.record(
+            Record(
+                step=step,
+                compute=spent,
+                successes=result.successes,
+                samples_per_problem=self.session.spec.evaluation.samples_per_problem,
+                completion_tokens=result.completion_tokens,
+                unix_time=time.time(),
+                seconds=time.monotonic() - began,
+            )
+        )
+        self.recorded.add(step)

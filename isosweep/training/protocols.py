@@ -1,0 +1,92 @@
+"""What the loop, the evaluator and the trainer ask of each other and of other people's objects."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from isosweep.training.decision import Decision
+
+
+class Tokenizer(Protocol):
+    """Of transformers' tokenizers: what turns problems into tokens, and answers into text."""
+
+    chat_template: str | None
+    eos_token_id: int
+    pad_token_id: int
+
+    def __call__(self, text: str, *, add_special_tokens: bool = True) -> Mapping[str, Any]: ...
+
+    def apply_chat_template(
+        self, conversation: list[dict[str, str]], *, add_generation_prompt: bool, return_dict: bool
+    ) -> Mapping[str, Any]: ...
+
+    def pad(self, encoded: dict[str, Any], *, return_tensors: str) -> Mapping[str, Any]: ...
+
+    def batch_decode(self, sequences: Any, *, skip_special_tokens: bool) -> list[str]: ...
+
+
+class Policy(Protocol):
+    """Of transformers' language models: what a held-out evaluation uses."""
+
+    training: bool
+    generation_config: Any
+
+    @property
+    def device(self) -> Any: ...
+
+    def eval(self) -> Any: ...
+
+    def train(self, mode: bool = True) -> Any: ...
+
+    def __call__(self, **inputs: Any) -> Any: ...
+
+    def generate(self, **inputs: Any) -> Any: ...
+
+
+class Sampled(Protocol):
+    """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]: ...
+
+    @property
+    def tokens(self) -> tuple[tuple[int, ...], ...]: ...
+
+
+class Sampler(Protocol):
+    """An engine that samples with the policy's weights."""
+
+    def sample(
+        self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
+    ) -> Sampled: ...
+
+
+class Observer(Protocol):
+    """Follows a trainer's steps and decides what comes of them."""
+
+    def begin(self, step: int) -> None:
+        """Training starts after `step`."""
+
+    def step_ended(self, step: int, seconds: float) -> Decision:
+        """`seconds`: wall time of the step, without the observer's own."""
+
+    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
+        """Metrics come after the step's end: they may put another decision in its place."""
+
+    def complete(self, checkpoint: Path) -> None:
+        """The trainer's part of `checkpoint` is written, by all ranks; asked of the first."""
+
+
+class Learner(Protocol):
+    """Of the trainer: what the loop uses."""
+
+    @property
+    def model(self) -> Policy: ...
+
+    def follow(self, observer: Observer) -> None:
+        """Let `observer` decide what comes of every step."""
+
+    def whole_policy(self) -> AbstractContextManager[Policy]: ...
+
+    def train(self, resume_from_checkpoint: str | None = None) -> Any: ...

@@ -1,0 +1,347 @@
+"""The one file that touches what TRL and transformers do not document.
+
+Between TRL's methods and isosweep's: TRL calls the overrides below, they call the hooks, which a
+subclass implements, and the hooks call `trl_...` for what TRL itself would have done. What all of
+it relies on is listed in tests/training/test_trl_signatures.py, which says what an upgrade broke.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from transformers import PrinterCallback, TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
+from trl.models import unwrap_model_for_generation
+
+from isosweep.training.protocols import Observer, Policy
+from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
+
+# Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
+# steps do not depend on this number.
+ENDLESS = 10**9
+
+# Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
+# TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
+# the share of groups without spread is logged beside it.
+METRICS = {
+    "rewards/correctness/mean": "reward",
+    "rewards/correctness/std": "reward_std",
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "entropy": "entropy",
+    "kl": "kl",
+    "learning_rate": "learning_rate",
+    "completions/mean_length": "completion_tokens",
+    "completions/clipped_ratio": "truncated_share",
+    "zero_variance_share": "zero_variance_share",
+    "sampling/sampling_logp_difference/mean": "logp_difference",
+    "sampling/sampling_logp_difference/max": "logp_difference_max",
+}
+
+
+class _Placeholders:
+    """Stands for TRL's data loader, which only says how many rollouts each process makes.
+
+    Which problems they are is the hook's to say. Nothing random is drawn and nothing is skipped
+    at a resume.
+    """
+
+    def __init__(self, batch: int, batches: int) -> None:
+        self.dataset = range(batch * batches)
+        self._batch, self._batches = batch, batches
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(self._batches):
+            yield [0] * self._batch
+
+
+class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
+    """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
+
+    # Hooks.
+
+    def make_batch(self, count: int) -> Batch:
+        """A generation of which this process samples `count` rollouts, ready to train on."""
+        raise NotImplementedError
+
+    def prompt_tokens(self, text: str) -> list[int]:
+        """The prompt as the model reads it."""
+        raise NotImplementedError
+
+    def roll_out(self, prompts: list[str]) -> Rollouts:
+        """One rollout of each of `prompts`, in which every prompt comes n times."""
+        return self.trl_rollouts(prompts)
+
+    def sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
+        """A completion of each prompt, which come `num_generations` times each."""
+        return self.trl_sample(prompt_ids, num_generations)
+
+    def score(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
+        """Rewards of the rollouts of all processes: (n x B, reward functions)."""
+        return self.trl_rewards(rows, texts, ids)
+
+    def timing_update(self) -> AbstractContextManager[None]:
+        """Entered around the forward and backward pass of a micro-batch."""
+        return nullcontext()
+
+    def save_beside(self, checkpoint: Path) -> None:
+        """Add to a checkpoint what the trainer has to know when it goes on; on every process."""
+
+    def restore_from(self, checkpoint: Path) -> None:
+        """Take back what `save_beside` wrote."""
+
+    # What TRL does by itself, for hooks to use.
+
+    def trl_batch(self, rows: list[Row]) -> Batch:
+        batch: Batch = super()._generate_and_score_completions(rows)
+        return batch
+
+    def trl_rollouts(self, prompts: list[str]) -> Rollouts:
+        prompt_ids, completion_ids, masks, texts, logprobs, *_ = super()._generate(prompts)
+        return Rollouts(prompt_ids, completion_ids, masks, texts, logprobs)
+
+    def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
+        sampled: Completions = super()._generate_single_turn(prompt_ids, None, {}, num_generations)
+        return sampled
+
+    def trl_rewards(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
+        return super()._calculate_rewards(rows, [row["prompt"] for row in rows], texts, ids)
+
+    # Overrides: TRL calls them.
+
+    def get_train_dataloader(self) -> Any:
+        batch = self._train_batch_size * self.args.steps_per_generation
+        return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
+        with self.timing_update():
+            return super().training_step(model, inputs, num_items_in_batch)
+
+    def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
+        return self.make_batch(len(inputs))
+
+    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        return [self.prompt_tokens(text) for text in prompts], None, {}
+
+    def _generate(self, prompts: list[str]) -> tuple[Any, ...]:
+        made = self.roll_out(prompts)
+        own = made.prompt_ids, made.completion_ids, made.loss_masks, made.texts, made.logprobs
+        # No further columns, and no images of prompts or of tools.
+        return *own, {}, None, []
+
+    def _generate_single_turn(
+        self,
+        prompt_ids: list[list[int]],
+        images: Any,
+        multimodal_fields: Any,
+        num_generations: int,
+        has_tool_images: bool = False,
+    ) -> Completions:
+        return self.sample(prompt_ids, num_generations)
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> Any:
+        return self.score(inputs, completions, completion_ids_list)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        self.save_beside(checkpoint_directory(self.args, self.state))
+
+    def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
+        if resume_from_checkpoint is not None:
+            self.restore_from(Path(resume_from_checkpoint))
+        return super().train(resume_from_checkpoint=resume_from_checkpoint, **options)
+
+    # Names for what TRL's attributes say.
+
+    @property
+    def steps_done(self) -> int:
+        return int(self.state.global_step)
+
+    @property
+    def process(self) -> int:
+        """This process's number."""
+        return int(self.accelerator.process_index)
+
+    @property
+    def own_device(self) -> Any:
+        return self.accelerator.device
+
+    def of_all(self, tensor: Any) -> Any:
+        """The rows of every process's `tensor`, in order of processes."""
+        return self.accelerator.gather(tensor)
+
+    def log_mean(self, name: str, value: float) -> None:
+        """Add to what the next log gives the mean of as `name`."""
+        self._metrics["train"][name].append(value)
+
+    def ends_answer(self, token: int) -> bool:
+        return token in self.eos_token_ids
+
+    # A batch's tensors.
+
+    def bearing(self, batch: Batch) -> Any:
+        """1 for every token that bears loss: (rollouts, tokens)."""
+        mask = batch["completion_mask"]
+        return mask * batch["tool_mask"] if "tool_mask" in batch else mask
+
+    def weigh(self, batch: Batch, weights: Any) -> None:
+        """Multiply advantages by this process's part of `weights` (n x B)."""
+        local = len(batch["advantages"])
+        start = self.process * local
+        batch["advantages"] = batch["advantages"] * weights[start : start + local]
+
+    def remember_policy(self, batch: Batch) -> None:
+        """Put today's log-probabilities into a batch that has none: it will be trained on later."""
+        if "old_per_token_logps" not in batch:
+            batch["old_per_token_logps"] = self.log_probabilities(batch)
+
+    def log_probabilities(self, batch: Batch) -> Any:
+        """Of every completion token, by the policy as it is: (rollouts, tokens)."""
+        with torch.no_grad():
+            logs, *_ = self._get_per_token_logps_and_entropies(
+                self.model,
+                torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
+                torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
+                batch["completion_ids"].size(1),
+                batch_size=self.args.per_device_train_batch_size,
+            )
+        return logs
+
+    # The policy and its backends.
+
+    @contextmanager
+    def whole_policy(self) -> Iterator[Policy]:
+        """The policy with all its weights on every process, to sample from or to look at."""
+        if not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
+            yield self.model
+            return
+        with (
+            unwrap_model_for_generation(self.model_wrapped, self.accelerator) as policy,
+            self._dist.summon_full_params(self.model_wrapped, recurse=False),
+        ):
+            yield policy
+
+    @contextmanager
+    def limited(self, tokens: int) -> Iterator[None]:
+        """Completions of at most `tokens` within the block, whichever backend samples."""
+        with (
+            changed(self.vllm_generation, max_completion_length=tokens)
+            if self.use_vllm
+            else changed(self.generation_config, max_new_tokens=tokens)
+        ):
+            yield
+
+    def follow(self, observer: Observer) -> None:
+        """Let `observer` decide what comes of every step."""
+        self.add_callback(StepCallback(observer))
+
+    def be_quiet(self) -> None:
+        """Print no step's metrics."""
+        self.remove_callback(PrinterCallback)
+
+
+class Engine:
+    """TRL's vLLM backend of a trainer that has one."""
+
+    def __init__(self, trainer: TRLTrainer) -> None:
+        self._trainer, self._backend = trainer, trainer.vllm_generation
+
+    @property
+    def llm(self) -> Any | None:
+        """The `vllm.LLM` in this process; None where a server samples."""
+        return self._backend.llm if self._backend.mode == "colocate" else None
+
+    def synchronise(self) -> None:
+        """Send the weights once a step: TRL keeps the step of its last transfer."""
+        trainer = self._trainer
+        if trainer._last_loaded_step != trainer.state.global_step:
+            self._backend.sync_weights()
+            trainer._last_loaded_step = trainer.state.global_step
+
+    def around_synchronising(
+        self, wrap: Callable[[Callable[[], None]], Callable[[], None]]
+    ) -> None:
+        """Put `wrap(...)` in the place of what sends the weights."""
+        self._backend.sync_weights = wrap(self._backend.sync_weights)
+
+    def sample(
+        self, rows: list[list[int]], *, k: int, temperature: float, limit: int
+    ) -> list[list[int]]:
+        """A completion of each of `rows`, in which every prompt comes `k` times."""
+        sampling = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
+        with changed(self._backend, **sampling, max_completion_length=limit):
+            _, completions, _, _ = self._backend.generate(rows, images=None, num_generations=k)
+        ids: list[list[int]] = completions
+        return ids
+
+
+@contextmanager
+def engine_options(options: dict[str, Any]) -> Iterator[None]:
+    """A trainer made within the block gives `vllm.LLM` `options` as well as TRL's."""
+    from trl.generation import vllm_generation
+
+    plain = vllm_generation.LLM
+    vllm_generation.LLM = partial(plain, **options)
+    try:
+        yield
+    finally:
+        vllm_generation.LLM = plain
+
+
+class StepCallback(TrainerCallback):  # type: ignore[misc]
+    """Asks an Observer after every step, and measures the step."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._began = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._observer.begin(state.global_step)
+        self._began = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        seconds = time.perf_counter() - self._began
+        decision = self._observer.step_ended(state.global_step, seconds)
+        control.should_save, control.should_training_stop = decision.save, decision.stop
+        self._began = time.perf_counter()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
+        decision = self._observer.metrics_logged(state.global_step, values) if values else None
+        if decision is not None:
+            control.should_save, control.should_training_stop = decision.save, decision.stop
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        # The observer completes a checkpoint: every process has to have written its part.
+        PartialState().wait_for_everyone()
+        if state.is_world_process_zero:
+            self._observer.complete(checkpoint_directory(args, state))
+
+
+def checkpoint_directory(args: Any, state: Any) -> Path:
+    """Where the trainer writes the checkpoint of its present step."""
+    return Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+
+
+@contextmanager
+def changed(target: Any, **values: Any) -> Iterator[None]:
+    """`target` with other attribute values, put back afterwards."""
+    before = {name: getattr(target, name) for name in values}
+    for name, value in values.items():
+        setattr(target, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(target, name, value)

@@ -1,0 +1,200 @@
+"""What the loop decides after a step, without a trainer: real policy, evaluator, books, files."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from isosweep.models.weights import weights
+from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.store.paths import CHECKPOINT_PROGRESS, RunPaths
+from isosweep.store.records import read_records, read_warnings
+from isosweep.store.state import OvertakenError, claim_attempt, read_state
+from isosweep.training.decision import Decision
+from isosweep.training.health import HealthMonitor
+from isosweep.training.ledger import Ledger
+from isosweep.training.progress import Progress, ResumePoint
+from isosweep.training.protocols import Observer, Policy
+from isosweep.training.ranks import only_rank
+from isosweep.training.reporter import Reporter
+from isosweep.training.schedule import Schedule
+from isosweep.training.session import Session
+from isosweep.training.stopping import StopRequest
+from isosweep.training.stream import ProblemStream
+from isosweep.training.worker import CHECKPOINT_INTERVAL_S, TrainRun
+from tests.conftest import make_config
+
+if TYPE_CHECKING:
+    from isosweep.training.loop import TrainingLoop
+
+pytestmark = pytest.mark.train
+ROLLOUTS = 16
+
+
+def spec(*overrides: str) -> RunSpec:
+    small = ("task.num_eval_problems=4", "evaluation.samples_per_problem=1")
+    config = make_config("evaluation.records_per_decade=1", *small, *overrides)
+    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
+
+
+class Still:
+    """A learner that never learns."""
+
+    def __init__(self, model: Policy) -> None:
+        self.model = model
+
+    def follow(self, observer: Observer) -> None:
+        self.observer = observer
+
+    @contextmanager
+    def whole_policy(self) -> Iterator[Policy]:
+        yield self.model
+
+    def train(self, resume_from_checkpoint: str | None = None) -> None:
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+
+
+def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9) -> "TrainingLoop":
+    """Of a run whose budgets are reached after 2 and 4 generations."""
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.grpo import load_policy
+    from isosweep.training.loop import TrainingLoop
+
+    run = spec(*overrides)
+    attempt, rank = claim_attempt(RunPaths(root), None), only_rank()
+    monitor = HealthMonitor(make_config().health, run.problems_per_batch)
+    session = Session(
+        spec=run,
+        attempt=attempt,
+        rank=rank,
+        stop=StopRequest(),
+        start=ResumePoint(start, None, None),
+        schedule=Schedule((2.0 * ROLLOUTS, 4.0 * ROLLOUTS), "rollouts", 1),
+        monitor=monitor,
+        reporter=Reporter(attempt, rank, monitor, None, start),
+        checkpoint_interval_s=interval_s,
+    )
+    recorded = session.reporter.started(session.start)
+    progress = Progress(Ledger(run), ProblemStream(64, 0), monitor)
+    model, tokenizer = load_policy(run, str(weights(run.model)))
+    return TrainingLoop(session, progress, Still(model), Evaluator(run, tokenizer), recorded)
+
+
+def generate(loop: "TrainingLoop") -> None:
+    """Book one generation."""
+    rollouts = [8] * ROLLOUTS, [4] * ROLLOUTS
+    loop.progress.ledger.sampled(*rollouts)
+    loop.progress.ledger.trained(*rollouts)
+
+
+def recorded_steps(loop: "TrainingLoop") -> list[int]:
+    return [record.step for record in read_records(loop.session.attempt.run.records).records]
+
+
+def test_a_run_is_recorded_at_its_milestones_and_saved_at_its_end(tmp_path: Path) -> None:
+    loop = loop_of(tmp_path)
+    loop.begin(0)
+    decisions = []
+    for step in range(1, 5):
+        generate(loop)
+        decisions.append(loop.step_ended(step, 0.5))
+    assert decisions == [Decision.GO_ON] * 3 + [Decision.SAVE_AND_STOP]
+    # Step 1 lies beyond the first grid points, of which it is the record.
+    assert recorded_steps(loop) == [0, 1, 2, 4]
+    assert loop.spent.device_seconds == 2.0
+    state = read_state(loop.session.attempt.run)
+    assert state is not None
+    assert (state.status, state.step) == ("running", 0)
+    loop.complete(tmp_path)
+    progress = json.loads((tmp_path / CHECKPOINT_PROGRESS).read_text())
+    assert progress["compute"]["rollouts"] == 4 * ROLLOUTS
+
+
+def test_nothing_is_decided_amid_a_generation(tmp_path: Path) -> None:
+    loop = loop_of(tmp_path, "recipe.num_iterations=2", interval_s=0.0)
+    loop.begin(0)
+    for _ in range(4):
+        generate(loop)
+    loop.session.stop.reason = "stopped by SIGTERM"
+    assert loop.step_ended(1, 0.1) is Decision.GO_ON
+    assert recorded_steps(loop) == [0]
+    assert loop.step_ended(2, 0.1) is Decision.SAVE_AND_STOP
+    assert recorded_steps(loop) == [0, 2]
+
+
+def test_checkpoints_keep_their_interval_and_none_repeats_the_first(tmp_path: Path) -> None:
+    always = loop_of(tmp_path / "always", start=3, interval_s=0.0)
+    always.begin(3)
+    assert always.step_ended(3, 0.0) is Decision.GO_ON
+    assert always.step_ended(4, 0.0) is Decision.SAVE
+    never = loop_of(tmp_path / "never", start=3)
+    assert never.step_ended(4, 0.0) is Decision.GO_ON
+
+
+@pytest.mark.parametrize(
+    ("values", "decision"),
+    [
+        ({"loss": 0.1, "grad_norm": 1.0}, None),
+        ({"loss": float("nan")}, Decision.STOP),
+    ],
+)
+def test_metrics_that_break_a_rule_end_the_run(
+    values: dict[str, float], decision: Decision | None, tmp_path: Path
+) -> None:
+    loop = loop_of(tmp_path)
+    loop.begin(0)
+    assert loop.metrics_logged(1, values) is decision
+    run = loop.session.attempt.run
+    (line,) = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    assert (line["attempt"], line["step"]) == (1, 1)
+    assert (line["loss"] is None) == (decision is Decision.STOP)
+    rules = [warning.rule for warning in read_warnings(run.warnings, run.records)]
+    assert rules == (["non_finite"] if decision else [])
+    assert loop.session.outcome()[0] == ("diverged" if decision else "finished")
+
+
+def test_a_policy_that_cannot_be_sampled_from_diverges_and_another_error_is_one(
+    tmp_path: Path,
+) -> None:
+    import torch
+
+    loop = loop_of(tmp_path)
+    with pytest.raises(RuntimeError, match="probability tensor"):
+        loop.run()
+    with torch.no_grad():
+        next(iter(as_module(loop).parameters())).fill_(float("nan"))
+    loop.run()
+    assert loop.session.outcome() == ("diverged", "non_finite at step 1: logits is nan")
+    # What has diverged is not trained again.
+    loop.learner.train = None  # type: ignore[assignment, method-assign]
+    loop.run()
+
+
+def as_module(loop: "TrainingLoop") -> Any:
+    return loop.learner.model
+
+
+def test_an_overtaken_attempt_neither_records_nor_saves(tmp_path: Path) -> None:
+    loop = loop_of(tmp_path, interval_s=0.0)
+    loop.begin(0)
+    claim_attempt(RunPaths(tmp_path), None)
+    with pytest.raises(OvertakenError):
+        loop.step_ended(1, 0.0)
+    for _ in range(2):
+        generate(loop)
+    with pytest.raises(OvertakenError):
+        loop.step_ended(2, 0.0)
+    assert recorded_steps(loop) == [0]
+
+
+def test_a_job_is_the_same_after_json_and_pickling() -> None:
+    job = TrainRun("runs/x", (1e10, 2e10), "flops", make_config("health.stop=[]").health, 5.0)
+    assert TrainRun.from_json(json.loads(json.dumps(job.to_json()))) == job
+    assert pickle.loads(pickle.dumps(job)) == job
+    # One that was submitted before the interval was part of a job.
+    del job.__dict__["checkpoint_interval_s"]
+    assert pickle.loads(pickle.dumps(job)).checkpoint_interval_s == CHECKPOINT_INTERVAL_S

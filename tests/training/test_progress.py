@@ -1,0 +1,60 @@
+"""Which checkpoint an attempt starts from."""
+
+from pathlib import Path
+
+import pytest
+
+from isosweep.files import write_json
+from isosweep.store.paths import CHECKPOINT_PROGRESS, RunPaths
+from isosweep.store.records import AttemptStart, append_attempt
+from isosweep.training.progress import drop_older_checkpoints, find_resume_point
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    """Attempt 2 went on from step 5 of attempt 1; attempt 3 did not see that, and from step 3."""
+    run = RunPaths(tmp_path)
+    for attempt, parent, step in ((1, None, 0), (2, 1, 5), (3, 1, 3)):
+        start = AttemptStart(attempt=attempt, parent=parent, resumed_step=step)
+        append_attempt(run.records, start)
+    return run
+
+
+def checkpoint(run: RunPaths, attempt: int, step: int, complete: bool = True) -> Path:
+    path = run.attempt_checkpoints(attempt) / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    if complete:
+        write_json(path / CHECKPOINT_PROGRESS, {})
+    return path
+
+
+def test_an_attempt_starts_from_the_newest_checkpoint_on_its_chain(run: RunPaths) -> None:
+    checkpoint(run, 1, 3)
+    checkpoint(run, 1, 5)
+    checkpoint(run, 2, 9)
+    checkpoint(run, 3, 8, complete=False)
+    # What attempt 1 did after step 3, and all of attempt 2, is off the chain of attempt 3.
+    start = find_resume_point(run, 4)
+    assert (start.step, start.parent) == (3, 1)
+    assert start.health is None
+    before = find_resume_point(run, 3)
+    assert (before.step, before.parent) == (9, 2)
+    newer = checkpoint(run, 3, 7)
+    assert find_resume_point(run, 4).checkpoint == newer
+
+
+def test_without_a_complete_checkpoint_a_run_starts_at_its_beginning(run: RunPaths) -> None:
+    checkpoint(run, 1, 3, complete=False)
+    start = find_resume_point(run, 4)
+    assert (start.step, start.parent, start.checkpoint, start.health) == (0, None, None, None)
+
+
+def test_older_checkpoints_go_once_there_is_a_complete_one(run: RunPaths) -> None:
+    checkpoint(run, 1, 3)
+    kept = checkpoint(run, 3, 7, complete=False)
+    drop_older_checkpoints(run, 3)
+    assert run.attempt_checkpoints(1).exists()
+    write_json(kept / CHECKPOINT_PROGRESS, {})
+    drop_older_checkpoints(run, 3)
+    assert not run.attempt_checkpoints(1).exists()
+    assert kept.exists()
