@@ -7,11 +7,16 @@ neighbours in n, B and compute inform each other and a lucky cell is not taken a
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import MinLen
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
 from isosweep.analysis.curves import CellReading
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.intervals import central_ends
 from isosweep.analysis.statistics.surface import Means, Surface
 
 
@@ -19,12 +24,12 @@ from isosweep.analysis.statistics.surface import Means, Surface
 class CellMean:
     """Mean reward over seeds of one (n, B, T) at one budget; the error is None without seeds."""
 
-    num_generations: int
-    problems_per_batch: int
-    num_steps: int
-    mean: float
-    standard_error: float | None
-    num_seeds: int
+    num_generations: AtLeastOne
+    problems_per_batch: AtLeastOne
+    num_steps: Count
+    mean: Share
+    standard_error: NotNegative | None
+    num_seeds: AtLeastOne
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +44,13 @@ class Choice:
     """
 
     cell: CellMean
-    num_batches_tried: int
+    num_batches_tried: AtLeastOne
     expected: float | None
     interval: tuple[float, float] | None
-    probability_best: float | None
+    probability_best: Share | None
     indistinguishable: bool
-    loss: float
-    loss_upper: float | None
+    loss: NotNegative
+    loss_upper: NotNegative | None
 
     @property
     def num_generations(self) -> int:
@@ -59,11 +64,11 @@ class BudgetFrontier:
     `seed_sd`: spread between seeds at this budget, in reward; None with one seed.
     """
 
-    budget: float
-    cells: tuple[CellMean, ...]
-    choices: tuple[Choice, ...]
+    budget: Positive
+    cells: Annotated[tuple[CellMean, ...], MinLen(1)]
+    choices: Annotated[tuple[Choice, ...], MinLen(1)]
     best: Choice
-    seed_sd: float | None
+    seed_sd: NotNegative | None
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -80,8 +85,13 @@ class Frontier:
     """Budgets at which some cell was read, ascending. `degrees_of_freedom` of the seed spread."""
 
     budgets: tuple[BudgetFrontier, ...]
-    degrees_of_freedom: int
-    confidence: float
+    degrees_of_freedom: Count
+    confidence: Confidence
+
+    @property
+    def measured(self) -> tuple[int, ...]:
+        """Every n that was measured at some budget, ascending."""
+        return tuple(sorted({n for at in self.budgets for n in at.measured}))
 
 
 def fit_frontier(
@@ -91,13 +101,11 @@ def fit_frontier(
     confidence: float,
 ) -> Frontier:
     """The frontier of all readings that are not missing."""
-    groups: dict[float, dict[tuple[int, int], list[CellReading]]] = {}
+    groups: dict[float, dict[Pair, list[CellReading]]] = {}
     for reading in readings:
         if reading.reward is not None:
-            cell = reading.cell
-            at_budget = groups.setdefault(cell.budget, {})
-            key = (cell.num_generations, cell.problems_per_batch)
-            at_budget.setdefault(key, []).append(reading)
+            at_budget = groups.setdefault(reading.cell.budget, {})
+            at_budget.setdefault(Pair.of(reading.cell), []).append(reading)
     budgets = []
     for i, budget in enumerate(sorted(groups)):
         seed_sd = None if means is None else float(means.seed_sd[i])
@@ -163,26 +171,22 @@ def _drawn_choices(
     cells: list[CellMean], surface: Surface, draws: FloatArray, confidence: float
 ) -> tuple[Choice, ...]:
     """`draws`: (draws, log2 n, batches) of the surface at this budget."""
-    rows = [surface.column(cell.num_generations) for cell in cells]
-    columns = [surface.batches.index(cell.problems_per_batch) for cell in cells]
-    rewards = draws[:, rows, columns]  # (draws, cells)
+    rewards = surface.at_cells(draws, cells)  # (draws, cells)
     groups = _by_n(cells)
     by_n = np.stack([rewards[:, mine].max(axis=1) for mine in groups.values()], axis=1)
     probability = np.bincount(by_n.argmax(axis=1), minlength=len(groups)) / len(by_n)
     best = by_n[:, [by_n.mean(axis=0).argmax()]]
     kept = (by_n >= best).mean(axis=0) >= 1 - confidence
     losses = by_n.max(axis=1, keepdims=True) - by_n  # (draws, n)
-    ends = (0.5 - confidence / 2, 0.5 + confidence / 2)
     choices = []
     for k, mine in enumerate(groups.values()):
         chosen = max(mine, key=lambda i: float(rewards[:, i].mean()))
-        low, high = np.quantile(rewards[:, chosen], ends)
         choices.append(
             Choice(
                 cell=cells[chosen],
                 num_batches_tried=len(mine),
                 expected=float(rewards[:, chosen].mean()),
-                interval=(float(low), float(high)),
+                interval=central_ends(rewards[:, chosen], confidence),
                 probability_best=float(probability[k]),
                 indistinguishable=bool(kept[k]),
                 loss=float(losses[:, k].mean()),

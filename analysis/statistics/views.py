@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isosweep.analysis.curves import SweepData, rescored
+from isosweep.analysis.bounds import AtLeastOne, Share
+from isosweep.analysis.curves import Metric, SweepData, rescored
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.saturation import Verdict
 from isosweep.config.analysis import AnalysisConfig
@@ -27,13 +28,13 @@ class View:
     best, `candidates`: those that cannot be told apart from it; rewards by this metric.
     """
 
-    metric: str
-    difficulty: tuple[float, float] | None
-    num_problems: int
-    base_reward: float
+    metric: Metric
+    difficulty: tuple[Share, Share] | None
+    num_problems: AtLeastOne
+    base_reward: Share
     best_reward: float
-    best: int
-    candidates: tuple[int, ...]
+    best: AtLeastOne
+    candidates: tuple[AtLeastOne, ...]
     verdict: Verdict
 
 
@@ -41,16 +42,16 @@ def other_views(data: SweepData, config: AnalysisConfig) -> tuple[View, ...]:
     """best@k and worst@k on all problems, avg@k on each difficulty; () unless `data` is avg@k."""
     if data.metric != "avg":
         return ()
-    wanted: list[tuple[str, tuple[float, float] | None]] = [("avg", None)]
+    wanted: list[tuple[Metric, tuple[float, float] | None]] = [("avg", None)]
     if any(curve.samples_per_problem > 1 for curve in data.curves):
         wanted += [("best", None), ("worst", None)]
         wanted += [("avg", bucket) for bucket in BUCKETS]
-    found = (_view(data, config, metric, difficulty) for metric, difficulty in wanted)
-    return tuple(view for view in found if view is not None)
+    views = (_view(data, config, metric, difficulty) for metric, difficulty in wanted)
+    return tuple(view for view in views if view is not None)
 
 
 def _view(
-    data: SweepData, config: AnalysisConfig, metric: str, difficulty: tuple[float, float] | None
+    data: SweepData, config: AnalysisConfig, metric: Metric, difficulty: tuple[float, float] | None
 ) -> View | None:
     """None where nothing was read, or on too few problems."""
     seen = rescored(data, metric, difficulty)

@@ -1,11 +1,14 @@
 """What is asked of the records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from isosweep.compute import BUDGET_UNITS
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.rules import one_of, positive, require
+
+# Files of one figure: NAME.png, NAME.svg, NAME.pdf, and NAME-dark.png.
+FORMATS = ("png", "svg", "pdf", "dark_png")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +21,8 @@ class AnalysisConfig:
     Playbook's own, arXiv 2603.12151). `extrapolate`: let `mode=recommend` go further beyond the
     largest budget than forecasts have been checked. `compute_axis`: the unit of compute to analyse
     by; null is the budgets' own. `difficulty`: only held-out problems whose success rate before
-    training lies in this range: a name of `DIFFICULTIES`, [low, high], or null for all.
+    training lies in this range: a name of `DIFFICULTIES`, [low, high], or null for all. `formats`:
+    the files of every figure, of `FORMATS`; none where empty. The report draws its own.
     """
 
     name: str
@@ -29,6 +33,7 @@ class AnalysisConfig:
     extrapolate: bool = False
     compute_axis: str | None = None
     difficulty: Any = None
+    formats: list[str] = field(default_factory=lambda: list(FORMATS))
 
     def __post_init__(self) -> None:
         if self.compute_axis is not None:
@@ -38,6 +43,8 @@ class AnalysisConfig:
             object.__setattr__(self, "difficulty", found)
         one_of("analysis.metric", self.metric, ("avg", "best", "worst"))
         one_of("analysis.method", self.method, ("isosweep", "playbook"))
+        for name in self.formats:
+            one_of("analysis.formats", name, FORMATS)
         rule = "must lie between 0.5 and 1"
         holds = 0.5 < self.confidence < 1
         require(holds, "analysis.confidence", self.confidence, rule, "analysis.confidence=0.9")

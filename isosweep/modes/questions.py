@@ -84,7 +84,7 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     digest = hashlib.sha256(shared.encode()).hexdigest()[:8]
     root = Path(config.sweeps_dir).absolute() / f"comparison-{digest}"
     target = SweepPaths(root, root.parent / "runs")
-    write_comparison(found, entries, target)
+    write_comparison(found, entries, target, config.analysis.formats)
     show_comparison(found, console)
     console.print(f"comparison: {target.report}", soft_wrap=True)
     return 0
