@@ -36,12 +36,12 @@ class Interval:
     @classmethod
     def central(cls, draws: FloatArray, confidence: float) -> "Interval":
         """Of draws (draws,)."""
-        return cls._of(central_quantiles(draws, confidence))
+        return cls.of(central_quantiles(draws, confidence))
 
     @classmethod
     def centrals(cls, draws: FloatArray, confidence: float) -> tuple["Interval", ...]:
         """One for every column of draws (draws, columns)."""
-        return tuple(map(cls._of, central_quantiles(draws, confidence).T))
+        return tuple(map(cls.of, central_quantiles(draws, confidence).T))
 
     @classmethod
     def weighted(
@@ -52,10 +52,11 @@ class Interval:
             return None
         order = np.argsort(values)
         share = np.cumsum(weight[order]) / weight.sum()
-        return cls._of(np.interp(_shares(confidence), share, values[order]))
+        return cls.of(np.interp(_shares(confidence), share, values[order]))
 
     @classmethod
-    def _of(cls, quantiles: FloatArray) -> "Interval":
+    def of(cls, quantiles: FloatArray) -> "Interval":
+        """Of median, low and high end: (3,)."""
         median, low, high = quantiles.tolist()
         return cls(median=median, low=low, high=high)
 

@@ -14,7 +14,7 @@ parameters are averaged over wide uniform priors, so that a law with more of the
 no number comes from an optimiser or its bounds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from scipy import special, stats
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import Share
-from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 
 # A law need not hold more closely than this, in doublings of n.
 _CLOSENESS = 0.125
@@ -115,12 +115,8 @@ def weigh_laws(
     growing = float(weights["sigmoid"][grew & ~arrived].sum())
     growing += float(weights["power"][growth >= LEAST_GROWTH].sum())
     at = np.linspace(0, max(1.0, (np.log10(max(until, 1e-300)) - t[0]) / span), _CURVE)
-    drawn = []
-    for (points, _), weight in zip(explored.values(), weights.values(), strict=True):
-        count = rng.binomial(_CURVE_DRAWS, min(1.0, float(weight.sum())))
-        if count:
-            chosen = rng.choice(len(points), count, p=weight / weight.sum())
-            drawn.append(np.clip(_law(points[chosen], ends, at), *ends))
+    weighted = [(explored[name][0], weights[name]) for name in explored]
+    drawn = _drawn(weighted, ends, at, rng)
     least = min(float(misfit(points).min()) for points, _ in explored.values())
     return Laws(
         probabilities=Probabilities(
@@ -135,12 +131,28 @@ def weigh_laws(
         settles_at=Interval.weighted(10.0 ** (t[0] + span * sigmoid.arrival), settled, confidence),
         exponent=Interval.weighted(growth * np.log10(2) / span, weights["power"], confidence),
         compute=tuple((10.0 ** (t[0] + span * at)).tolist()),
-        curve=tuple(
-            Interval(median=2.0**at.median, low=2.0**at.low, high=2.0**at.high)
-            for at in Interval.centrals(np.concatenate(drawn), confidence)
-        ),
+        curve=tuple(map(Interval.of, (2.0 ** central_quantiles(drawn, confidence)).T)),
         fit=float(stats.chi2.sf(least, len(t))),
     )
+
+
+def _drawn(
+    weighted: Sequence[tuple[FloatArray, FloatArray]],
+    ends: tuple[float, float],
+    at: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """x* at times `at` by laws drawn from all: (draws, times), cut off at the ends of the grid.
+
+    `weighted`: points and weights of each law.
+    """
+    drawn = []
+    for points, weight in weighted:
+        count = rng.binomial(_CURVE_DRAWS, min(1.0, float(weight.sum())))
+        if count:
+            chosen = rng.choice(len(points), count, p=weight / weight.sum())
+            drawn.append(np.clip(_law(points[chosen], ends, at), *ends))
+    return np.concatenate(drawn)
 
 
 # Parameters of each law: points of the unit cube with so many sides.

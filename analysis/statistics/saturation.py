@@ -9,7 +9,7 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Sentence
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 from isosweep.analysis.statistics.laws import Laws, weigh_laws
 from isosweep.analysis.statistics.surface import Surface
 
@@ -122,8 +122,7 @@ def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGeneration
     grid = np.array(frontier.measured)
     optima = []
     for at, draws in zip(frontier.budgets, surface.log2_best_n.T, strict=True):
-        log2 = Interval.central(draws, frontier.confidence)
-        low, median, high = 2.0**log2.low, 2.0**log2.median, 2.0**log2.high
+        median, low, high = (2.0 ** central_quantiles(draws, frontier.confidence)).tolist()
         at_low, at_high = _nearest(grid, low) == grid[0], _nearest(grid, high) == grid[-1]
         interval = Interval(
             median=median,
@@ -217,27 +216,11 @@ def _judge(
             f"{grid[-1]}) costs at most {margin:g} of reward against the best, with "
             f"{confidence:.0%} confidence. Nothing is said about n outside this grid."
         )
+    refusal = _beyond_laws(frontier, surface, optima, laws)
+    if refusal is not None:
+        return "not identified", refusal
     first, last = optima[0], optima[-1]
-    ends = f"from {first.words} at {first.budget:.3g} to {last.words} at {last.budget:.3g}"
-    fall = _falls(frontier, surface)
-    if fall is not None:
-        high, low = optima[fall[0]], optima[fall[1]]
-        return "not identified", (
-            f"The best n falls from {high.words} at {high.budget:.3g} to {low.words} at "
-            f"{low.budget:.3g}: n*(C) is not monotone, so no saturation is defined."
-        )
-    edge = _always_at_edge(optima, grid)
-    if edge is not None:
-        return "not identified", (
-            f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
-            f"it is {first.words} at {first.budget:.3g} and {last.words} at {last.budget:.3g}. Add "
-            f"{'larger' if edge == grid[-1] else 'smaller'} n."
-        )
-    if not laws.explain:
-        return "not identified", (
-            f"The best n changes {ends}, and neither a constant, nor a power law, nor a sigmoid "
-            f"explains how (chance of a misfit as large: {laws.fit:.1g})."
-        )
+    ends = _from_first_to_last(optima)
     if laws.settled >= confidence and laws.plateau and laws.settles_at:
         return "saturated", (
             f"The best n grew {ends}, and settled at n = {_in_words(laws.plateau)} from "
@@ -269,6 +252,39 @@ def _judge(
             f"{1 - laws.constant:.1%}."
         )
     return "not identified", _undecided(optima, laws, harmless, grid)
+
+
+def _beyond_laws(
+    frontier: Frontier, surface: Surface, optima: tuple[BestGenerations, ...], laws: Laws
+) -> str | None:
+    """Why no law of n*(C) can be weighed: n* falls, or lies at an edge, or no law fits it."""
+    grid = frontier.measured
+    first, last = optima[0], optima[-1]
+    fall = _falls(frontier, surface)
+    if fall is not None:
+        high, low = optima[fall[0]], optima[fall[1]]
+        return (
+            f"The best n falls from {high.words} at {high.budget:.3g} to {low.words} at "
+            f"{low.budget:.3g}: n*(C) is not monotone, so no saturation is defined."
+        )
+    edge = _always_at_edge(optima, grid)
+    if edge is not None:
+        return (
+            f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
+            f"it is {first.words} at {first.budget:.3g} and {last.words} at {last.budget:.3g}. Add "
+            f"{'larger' if edge == grid[-1] else 'smaller'} n."
+        )
+    if not laws.explain:
+        return (
+            f"The best n changes {_from_first_to_last(optima)}, and neither a constant, nor a "
+            f"power law, nor a sigmoid explains how (chance of a misfit as large: {laws.fit:.1g})."
+        )
+    return None
+
+
+def _from_first_to_last(optima: tuple[BestGenerations, ...]) -> str:
+    first, last = optima[0], optima[-1]
+    return f"from {first.words} at {first.budget:.3g} to {last.words} at {last.budget:.3g}"
 
 
 def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.load import simulated_sweep
+from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.analysis.statistics.compare import Entry, compare
 from isosweep.analysis.statistics.findings import find

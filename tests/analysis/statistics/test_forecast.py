@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.load import simulated_sweep
+from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import simulate_records, worlds
 from isosweep.analysis.statistics.forecast import MIN_RECORDS, forecast
 from isosweep.analysis.statistics.validation import leave_last_budget_out
