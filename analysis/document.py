@@ -1,14 +1,12 @@
-"""`fits.json`: what the analysis made of a sweep, for programs, and the schema that it follows."""
+"""`fits.json`: what the analysis made of a sweep, for programs."""
 
-import json
 import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from isosweep import __version__
 from isosweep.analysis.bounds import Confidence, Positive, Sentence, Share
@@ -25,7 +23,8 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import JsonObject
 
-SCHEMA = Path(__file__).parent / "fits.schema.json"
+# 2: the reward surface, laws of n*(C), asymptotes over seeds.
+FITS_VERSION: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +32,17 @@ class Versions:
     """Of isosweep, Python and the packages that computed the document."""
 
     isosweep: str
+    """Version of isosweep."""
     python: str
+    """Version of Python."""
     numpy: str
+    """Version of numpy."""
     scipy: str
+    """Version of scipy."""
     plotly: str
+    """Version of plotly."""
     matplotlib: str
+    """Version of matplotlib."""
 
     @classmethod
     def here(cls) -> "Versions":
@@ -51,13 +56,21 @@ class Settings:
     """Of `analysis.*`, those that change a number: see `AnalysisConfig`."""
 
     name: str
+    """Name of the config group."""
     confidence: Confidence
+    """Confidence of all intervals. A share."""
     margin: Positive
+    """Reward difference too small to matter. Reward."""
     metric: Metric
+    """Score of a problem's samples: avg@k, best@k or worst@k."""
     method: Literal["isosweep", "playbook"]
+    """Method that the verdict rests on."""
     extrapolate: bool
+    """Whether recommendations may go further than forecasts were checked."""
     compute_axis: BudgetUnit | None
+    """Unit of compute asked for; null is the budgets' own."""
     difficulty: tuple[Share, Share] | None
+    """Range of success rates before training of the problems that count; null for all."""
 
     @classmethod
     def of(cls, config: AnalysisConfig) -> "Settings":
@@ -66,33 +79,40 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class FitsDocument:
-    """What an isosweep fits.json holds.
+    """What an isosweep fits.json holds. n: rollouts per problem; B: problems per batch; T: update
+    steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
-    n: rollouts per problem; B: problems per batch; T: update steps; n*: the best n. Rewards are
-    held-out, from 0 to 1; compute is in `budget_unit`. Null: not known or not identified.
-    `plan_id`: hash of the plan that was analysed; null where the plan has none. `fits`: one a run,
-    in the plan's order; `asymptotes`: one per (n, B), ascending; `problem_changes`: against the
-    base model at the largest budget, one per n at its best B; `views`: the answer by other metrics
-    and on problems of other difficulty; `validation`: forecasts of the last budget against its
-    records, null with one budget; `problems`: lines and files that could not be used.
-    """
-
-    # 2: the reward surface, laws of n*(C), asymptotes over seeds.
-    version: Literal[2] = 2
+    version: Literal[2] = FITS_VERSION
+    """Version of this format. No unit."""
     plan_id: str | None
+    """Hash of the plan that was analysed; null where the plan has none."""
     budget_unit: BudgetUnit
+    """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
     verdict: Verdict
+    """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
+    change as far as matters; not identified: the records do not tell."""
     reason: Sentence
+    """The verdict's reason in sentences."""
     saturation: Saturation
+    """The answer: n*(C), and where it stops growing."""
     settings: Settings
+    """What the analysis was asked for."""
     versions: Versions
+    """Versions of isosweep, Python and the packages that computed this."""
     frontier: Frontier
+    """The best n at every budget, and what every n reaches."""
     fits: tuple[Fit, ...]
+    """One sigmoid per run: R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), in the plan's order."""
     asymptotes: tuple[Asymptote, ...]
+    """One per (n, B), ascending."""
     problem_changes: tuple[ProblemChange, ...]
+    """Problems against the base model at the largest budget: one per n, at its best B."""
     views: tuple[View, ...]
+    """The answer by other metrics and on problems of other difficulty."""
     validation: Validation | None
+    """Forecasts of the last budget against its records; null with one budget."""
     problems: tuple[str, ...]
+    """Lines and files that could not be used, in words."""
 
 
 def fits_document(
@@ -132,35 +152,3 @@ def _to_json(value: Any) -> Any:
             return None
         case _:
             return value
-
-
-def fits_schema() -> JsonObject:
-    """The JSON Schema (draft 2020-12) that every fits.json follows."""
-    schema: JsonObject = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    return schema
-
-
-def generate_schema() -> str:
-    """The text of the schema's file, from the dataclasses that the document is written from."""
-    from pydantic import TypeAdapter
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Strict(GenerateJsonSchema):
-        """Every field is there, and nothing else."""
-
-        def field_is_required(self, *field: Any, **kinds: Any) -> bool:
-            return True
-
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            return False
-
-        def dataclass_schema(self, schema: Any) -> JsonObject:
-            return super().dataclass_schema(schema) | {"additionalProperties": False}
-
-    generated = TypeAdapter(FitsDocument).json_schema(schema_generator=Strict, mode="serialization")
-    head = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:isosweep:fits:2",
-        "title": "isosweep fits, version 2",
-    }
-    return json.dumps(head | {k: v for k, v in generated.items() if k != "title"}, indent=2) + "\n"

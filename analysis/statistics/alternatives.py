@@ -42,7 +42,9 @@ class Alternatives:
     """How much worse than the best law each one is, by QAICc; `best` has 0."""
 
     best: Law
+    """Law with the least QAICc."""
     differences: dict[Law, NotNegative]
+    """How much worse each law is, by QAICc."""
 
     @property
     def falls(self) -> bool:

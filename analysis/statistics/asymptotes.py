@@ -20,19 +20,26 @@ _LEAST_RISEN = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Asymptote:
-    """A of one (n, B): mean over seeds and interval, in reward. None where it is not identified.
+    """A of one (n, B). None where it is not identified.
 
-    `num_identified` of `num_seeds` runs have a fit and have risen far enough along it. With fewer
-    than two, or fewer than all, no mean is given: those that have are not a fair sample.
+    With fewer than two runs that have a fit and have risen far enough along it, or fewer than all,
+    no mean is given: those that have are not a fair sample.
     """
 
     num_generations: AtLeastOne
+    """Rollouts per problem, n."""
     problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
     num_seeds: AtLeastOne
+    """Runs planned."""
     num_identified: Count
+    """Runs whose A is identified."""
     value: float | None
+    """Mean over seeds. Reward."""
     low: float | None
+    """Lower end. Reward."""
     high: float | None
+    """Upper end. Reward."""
 
 
 def asymptotes(

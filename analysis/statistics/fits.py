@@ -38,31 +38,37 @@ class Estimate:
     """A parameter and its standard error, in the parameter's unit."""
 
     value: float
+    """Estimate."""
     standard_error: NotNegative
+    """Standard error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B) of one run; None where not identified.
-
-    `asymptote` is A (reward), `midpoint` C_mid (budget unit), `exponent` B, `base_reward` R0.
-    `reduced_chi2` is the weighted residual sum of squares per degree of freedom. `base_effect`:
-    by how much A would move if R0, which all runs share, were one evaluation error higher.
-    `share_risen`: of the way from R0 to A, what the curve has behind it at the last record.
-    `alternatives`: other laws against the sigmoid, None with too few records.
-    """
+    """R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B) of one run; None where not identified."""
 
     run_id: Sentence
+    """The run."""
     status: FitStatus
+    """What came of the fit, as a sentence."""
     num_records: Count
+    """Records past step 0."""
     base_reward: Share | None
+    """R0, reward at step 0."""
     asymptote: Estimate | None = None
+    """A. Reward."""
     midpoint: Estimate | None = None
+    """C_mid, in budget_unit."""
     exponent: Estimate | None = None
+    """B of the sigmoid. No unit."""
     reduced_chi2: NotNegative | None = None
+    """Weighted squares of residuals per degree of freedom. No unit."""
     base_effect: float | None = None
+    """Change of A if R0 were one evaluation error higher. Reward."""
     share_risen: Share | None = None
+    """Of the way from R0 to A, what is behind the run at its last record. A share."""
     alternatives: Alternatives | None = None
+    """Other laws against the sigmoid; null with too few records."""
 
 
 def sigmoid(

@@ -22,35 +22,45 @@ from isosweep.analysis.statistics.surface import Means, Surface
 
 @dataclass(frozen=True, kw_only=True)
 class CellMean:
-    """Mean reward over seeds of one (n, B, T) at one budget; the error is None without seeds."""
+    """Mean reward over seeds of one (n, B, T) at one budget."""
 
     num_generations: AtLeastOne
+    """Rollouts per problem, n."""
     problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
     num_steps: Count
+    """Update steps, T."""
     mean: Share
+    """Measured reward, mean over seeds."""
     standard_error: NotNegative | None
+    """Of the mean. Reward; null without a spread between seeds."""
     num_seeds: AtLeastOne
+    """Seeds read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """One n at one budget, at its best B (by expected reward, or by mean without a surface).
 
-    `expected`: its reward by the surface, with `interval`; `probability_best`: that no other n
-    measured here is better; `indistinguishable`: that it is as good as the expected best cannot be
-    excluded with the sweep's confidence. `loss`: reward lost against the best, on average;
-    `loss_upper`: its upper bound at the sweep's confidence. Without a surface: None, and every n
-    may be the best.
+    Without a surface what rests on it is None, and every n may be the best.
     """
 
     cell: CellMean
+    """Its cell at the best B."""
     num_batches_tried: AtLeastOne
+    """Values of B measured with this n."""
     expected: float | None
+    """Reward by the surface."""
     interval: tuple[float, float] | None
+    """Ends of its interval. Reward."""
     probability_best: Share | None
+    """That no other n measured here is better. A share."""
     indistinguishable: bool
+    """Whether it may be as good as the best."""
     loss: NotNegative
+    """Reward lost against the best, on average."""
     loss_upper: NotNegative | None
+    """Upper bound of the loss at the confidence. Reward."""
 
     @property
     def num_generations(self) -> int:
@@ -59,16 +69,18 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetFrontier:
-    """The frontier at one budget. `choices`: one per measured n, ascending; `best`: one of them.
-
-    `seed_sd`: spread between seeds at this budget, in reward; None with one seed.
-    """
+    """The frontier at one budget."""
 
     budget: Positive
+    """In budget_unit."""
     cells: Annotated[tuple[CellMean, ...], MinLen(1)]
+    """Every (n, B) that was read."""
     choices: Annotated[tuple[Choice, ...], MinLen(1)]
+    """One per n, ascending, at its best B."""
     best: Choice
+    """One of the choices: the best."""
     seed_sd: NotNegative | None
+    """Standard deviation between seeds. Reward; null with one seed."""
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -82,11 +94,14 @@ class BudgetFrontier:
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """Budgets at which some cell was read, ascending. `degrees_of_freedom` of the seed spread."""
+    """For each budget the reward of every n, the best n, and what cannot be told from it."""
 
     budgets: tuple[BudgetFrontier, ...]
+    """Budgets at which some cell was read, ascending."""
     degrees_of_freedom: Count
+    """Of the spread between seeds; 0 where it is not known."""
     confidence: Confidence
+    """Confidence of all intervals. A share."""
 
     @property
     def measured(self) -> tuple[int, ...]:

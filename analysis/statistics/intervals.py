@@ -30,8 +30,11 @@ class Interval:
     """A median and the ends of an interval at the analysis's confidence."""
 
     median: float
+    """Median."""
     low: float
+    """Lower end."""
     high: float
+    """Upper end."""
 
     @classmethod
     def central(cls, draws: FloatArray, confidence: float) -> "Interval":

@@ -43,31 +43,41 @@ class Probabilities:
     """Of each law."""
 
     constant: Share
+    """The constant law."""
     power: Share
+    """The power law."""
     sigmoid: Share
+    """The sigmoid law."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
     """What the laws say together.
 
-    `settled`: probability that n* grew, and at the last budget has come within half a doubling of
-    a plateau that is nearer to an inner n of the grid than to its largest; `growing`: that it grew
-    and has not; `constant`: of neither. `plateau` (n) and `settles_at` (compute) hold if it
-    settled; `exponent` of n* ~ C^exponent, if a power law holds. `compute` and `curve`: n* by all
-    laws together, for drawing. `fit`: chance of a misfit as large as the best law's.
+    Settled: n* grew, and at the last budget has come within half a doubling of a plateau that is
+    nearer to an inner n of the grid than to its largest.
     """
 
     probabilities: Probabilities
+    """Probability of each law. Shares."""
     settled: Share
+    """Probability that n* grew and settled inside the grid."""
     growing: Share
+    """Probability that it grew and has not."""
     constant: Share
+    """Probability of neither."""
     plateau: Interval | None
+    """n at which it settled, if it did."""
     settles_at: Interval | None
+    """Compute from which on, if it did, in budget_unit."""
     exponent: Interval | None
+    """Of n* ~ C^exponent, if a power law holds. No unit."""
     compute: tuple[float, ...]
+    """Compute of the points of curve, in budget_unit."""
     curve: tuple[Interval, ...]
+    """n*(C) by all laws."""
     fit: Share
+    """Chance of a misfit as large as the best law's."""
 
     @property
     def explain(self) -> bool:

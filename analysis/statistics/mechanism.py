@@ -24,21 +24,28 @@ CHANCE = 0.0228
 class ProblemChange:
     """Problems of one (n, B) at the largest budget against the base model, seeds together.
 
-    All are shares of the held-out problems. `none` and `all`: no sample, or every sample, is
-    right. `better` and `worse`: the success rate differs from the base model's beyond noise
-    (`isosweep.heldout.changes`). `gained` and `lost`: summed increases and decreases of all
-    problems' rates, noise included, so that gained - lost is the change of the reward.
+    All are shares of the held-out problems. Clearly: beyond noise (`isosweep.heldout.changes`).
+    Rises and falls include noise, so that gained - lost is the change of the reward.
     """
 
     num_generations: AtLeastOne
+    """Rollouts per problem, n."""
     problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
     num_seeds: AtLeastOne
+    """Runs put together."""
     none: Share
+    """No sample right."""
     all: Share
+    """Every sample right."""
     better: Share
+    """Success rate clearly above the base model's."""
     worse: Share
+    """Clearly below."""
     gained: Share
+    """Summed rises of all problems' rates, per problem."""
     lost: Share
+    """Summed falls."""
 
 
 def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange, ...]:

@@ -28,19 +28,23 @@ _FALL = 1.0
 class BestGenerations:
     """n*(C) at one budget.
 
-    `best`: the n planned here with the highest expected reward; `candidates`: the n planned here
-    that cannot be told apart from it; `interval` of n* between the smallest and the largest n of
-    the sweep, planned or not. An end of it that comes nearer to an edge of the grid than to the
-    next n is put on the edge and censored: n* may lie beyond. n = 2 is no such edge, for GRPO
-    allows no smaller n. `interval` is None without a spread between seeds.
+    `interval` lies between the smallest and the largest n of the sweep. An end of it that comes
+    nearer to an edge of the grid than to the next n is put on the edge and censored: n* may lie
+    beyond. n = 2 is no such edge, for GRPO allows no smaller n.
     """
 
     budget: float
+    """In budget_unit."""
     best: AtLeastOne
+    """The n of the grid with the highest expected reward."""
     candidates: tuple[AtLeastOne, ...]
+    """The n of the grid that cannot be told apart from it, ascending."""
     interval: Interval | None
+    """n*, planned or not; null without a spread between seeds."""
     left_censored: bool
+    """Whether n* may lie below the grid."""
     right_censored: bool
+    """Whether n* may lie beyond the grid."""
 
     @property
     def listed(self) -> str:
@@ -59,23 +63,27 @@ class BestGenerations:
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """The sweep's answer.
-
-    `plateau` (n) and `settles_at` (compute): the saturation point; None unless `saturated`.
-    `compute` and `curve`: n*(C) by the laws, for drawing. `laws` is None where the sweep is too
-    small to weigh them, and for the Playbook's method. `harmless`: the n that cost no more than
-    the margin at any budget, with the sweep's confidence.
-    """
+    """The answer: n*(C), and where it stops growing."""
 
     verdict: Verdict
+    """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
+    change as far as matters; not identified: the records do not tell."""
     reason: Sentence
+    """In sentences."""
     optima: tuple[BestGenerations, ...]
+    """n* at every budget that was read, ascending."""
     plateau: Interval | None = None
+    """n at which n* settled; null unless saturated."""
     settles_at: Interval | None = None
+    """Compute from which on it has, in budget_unit; null unless saturated."""
     compute: tuple[float, ...] = ()
+    """Compute of the points of curve, in budget_unit."""
     curve: tuple[Interval, ...] = ()
+    """n*(C) by the laws."""
     laws: Laws | None = None
+    """Null where the sweep is too small to weigh laws, and for the Playbook's method."""
     harmless: tuple[AtLeastOne, ...] = ()
+    """The n that cost no more than the margin at any budget."""
 
 
 def find_saturation(frontier: Frontier, surface: Surface | None, margin: float) -> Saturation:

@@ -14,22 +14,26 @@ from isosweep.analysis.statistics.forecast import forecast
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """Forecasts of the reward at `budget` from records up to `known`, over `num_runs` runs.
-
-    `rmse` of the forecasts and `persistence_rmse` of "it stays where the last record was", in
-    reward; `bias`: mean of forecast - measured; `covered`: share of runs inside the interval of
-    `confidence`; `width`: its mean width.
-    """
+    """Forecasts of the reward at the last budget from records before it, against what came."""
 
     known: Positive
+    """Compute up to which records were used, in budget_unit."""
     budget: Positive
+    """What was forecast, in budget_unit."""
     num_runs: AtLeastOne
+    """Runs forecast."""
     rmse: NotNegative
+    """Root mean square error. Reward."""
     persistence_rmse: NotNegative
+    """The same, had the reward stayed where it was. Reward."""
     bias: float
+    """Mean of forecast - measured. Reward."""
     covered: Share
+    """Runs inside their interval."""
     width: NotNegative
+    """Mean width of the intervals. Reward."""
     confidence: Confidence
+    """Of the intervals."""
 
 
 def leave_last_budget_out(data: SweepData, confidence: float) -> Validation | None:

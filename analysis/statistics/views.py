@@ -22,20 +22,24 @@ _LEAST_PROBLEMS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """The answer at the largest budget by one metric, on `num_problems` held-out problems.
-
-    `difficulty`: their success rates before training, None for all. `best`: the n that came out
-    best, `candidates`: those that cannot be told apart from it; rewards by this metric.
-    """
+    """The answer at the largest budget by one metric, on some of the held-out problems."""
 
     metric: Metric
+    """Score of a problem's samples: avg@k, best@k or worst@k."""
     difficulty: tuple[Share, Share] | None
+    """Range of success rates before training; null for all problems."""
     num_problems: AtLeastOne
+    """Held-out problems that count."""
     base_reward: Share
+    """Reward before training, by this metric."""
     best_reward: float
+    """Expected reward of the best n at the largest budget."""
     best: AtLeastOne
+    """The n that came out best."""
     candidates: tuple[AtLeastOne, ...]
+    """The n that cannot be told apart from it."""
     verdict: Verdict
+    """The verdict by this metric on these problems."""
 
 
 def other_views(data: SweepData, config: AnalysisConfig) -> tuple[View, ...]:

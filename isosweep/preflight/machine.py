@@ -12,7 +12,7 @@ from isosweep.preflight.vllm import missing_for_vllm
 from isosweep.tasks import problem_sets
 
 # A planning install (`pip install isosweep`) has none of these.
-ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl")
+ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl", "jinja2", "annotated_types")
 
 
 def preflight(config: SweepConfig) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
 
-from isosweep.analysis.document import fits_schema
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
+from isosweep.analysis.schema import GOLDEN
 from isosweep.compute import has_reached
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError
@@ -37,7 +37,7 @@ from tests.analysis.sweeps import (
 )
 
 NO_FIGURES = AnalysisConfig(name="default", formats=[])
-VALIDATOR = jsonschema.Draft202012Validator(fits_schema())
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(GOLDEN.read_text()))
 
 
 def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
