@@ -94,7 +94,7 @@ class FitsDocument:
     reason: Sentence
     """The verdict's reason in sentences."""
     saturation: Saturation
-    """The answer: n*(C), and where it stops growing."""
+    """The answer with what it rests on."""
     settings: Settings
     """What the analysis was asked for."""
     versions: Versions
