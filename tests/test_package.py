@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
         cwd=ROOT,
     )
     (wheel,) = (tmp_path / "dist").glob("*.whl")
+    shipped = set(zipfile.ZipFile(wheel).namelist())
+    pages = [path for path in (ROOT / "analysis" / "pages").iterdir() if path.is_file()]
+    assert {path.suffix for path in pages} == {".py", ".html", ".css", ".js"}
+    assert {f"isosweep/analysis/pages/{path.name}" for path in pages} <= shipped
     venv.create(tmp_path / "clean", with_pip=True)
     python = tmp_path / "clean" / "bin" / "python"
     _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=ROOT)
