@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.bounds import AtLeastOne, Sentence
+from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 from isosweep.analysis.statistics.laws import Laws, weigh_laws
@@ -33,7 +33,7 @@ class BestGenerations:
     beyond. n = 2 is no such edge, for GRPO allows no smaller n.
     """
 
-    budget: float
+    budget: Positive
     """In budget_unit."""
     best: AtLeastOne
     """The n of the grid with the highest expected reward."""

@@ -45,6 +45,7 @@ def test_every_object_is_closed_and_every_value_is_described() -> None:
         lambda fits: fits["settings"].update(confidence=0.4),
         lambda fits: fits["frontier"]["budgets"][0].update(choices=[]),
         lambda fits: fits["fits"][0].update(status=""),
+        lambda fits: fits["saturation"]["optima"][0].update(budget=0),
         lambda fits: fits.update(verdict="certain"),
         lambda fits: fits["fits"][0].pop("share_risen"),
         lambda fits: fits["frontier"]["budgets"][0]["best"].update(interval=[0.1]),
