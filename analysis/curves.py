@@ -1,21 +1,19 @@
-"""Curves of runs, readings of cells: what an analysis works on, without files."""
+"""Curves of runs and readings of cells: what an analysis works on. Pure: no files, no records."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.compute import BudgetUnit, sits_at
-from isosweep.files import JsonObject
 from isosweep.heldout import scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
-from isosweep.store.records import Record
 from isosweep.store.warnings import HealthWarning
 
+# What a problem's k samples score: their mean, 1 if any is right, 1 if all are.
 Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
 
 # A run has collapsed if it ends having lost for good this share of its best gain, and by more than
@@ -32,7 +30,7 @@ class Curve:
     `successes`: (records, problems), how many of `samples_per_problem` completions were right.
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
-    which on the run never again has half of its best gain; None if it holds on.
+    which on the run never again has half of its best gain; None if it keeps it.
     """
 
     run: PlannedRun
@@ -80,15 +78,34 @@ class CellReading:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepData:
-    """A sweep as its files tell it. `problems`: lines and files that could not be used."""
+    """A sweep as its files have it. `problems`: lines and files that could not be used.
+
+    `curves` are in the plan's order of runs, `readings` in its order of cells.
+    """
 
     plan: Plan
-    plan_document: JsonObject
-    config_document: JsonObject
+    plan_document: dict[str, Any]
+    config_document: dict[str, Any]
     curves: tuple[Curve, ...]
     readings: tuple[CellReading, ...]
     problems: tuple[str, ...]
     metric: str = "avg"
+
+    @property
+    def generations(self) -> tuple[int, ...]:
+        """Every n of the plan, ascending."""
+        return tuple(sorted({cell.num_generations for cell in self.plan.cells}))
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Every B of the plan, ascending."""
+        return tuple(sorted({cell.problems_per_batch for cell in self.plan.cells}))
+
+    @property
+    def base_reward(self) -> float | None:
+        """Reward before training, mean over runs; None without a record at step 0."""
+        bases = [curve.base_reward for curve in self.curves if curve.base_reward is not None]
+        return math.fsum(bases) / len(bases) if bases else None
 
 
 def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: BudgetUnit) -> Plan:
@@ -123,46 +140,8 @@ def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: B
     )
 
 
-def of_difficulty(records: list[Record], difficulty: tuple[float, float]) -> list[Record]:
-    """The records with only the problems whose success rate at step 0 lies in the range.
-
-    A run without a record at step 0 does not know, and is left without problems.
-    """
-    low, high = difficulty
-    first = next((r for r in records if r.step == 0), None)
-    if first is None:
-        return []
-    rates = np.array(first.successes) / first.samples_per_problem
-    kept = np.flatnonzero((rates >= low) & (rates <= high))
-    return [replace(r, successes=tuple(r.successes[i] for i in kept)) for r in records]
-
-
-def make_curve(
-    run: PlannedRun, records: Sequence[Record], unit: BudgetUnit, state: JsonObject, metric: str
-) -> Curve:
-    num_problems = len(records[0].successes) if records else 0
-    samples = records[0].samples_per_problem if records else 0
-    successes = np.array([r.successes for r in records], dtype=np.int64)
-    successes, samples = scored(successes.reshape(len(records), num_problems), samples, metric)
-    reward = successes.sum(axis=1) / max(1, num_problems * samples)
-    return Curve(
-        run=run,
-        steps=np.array([r.step for r in records], dtype=np.int64),
-        generations=np.array([r.compute.generations for r in records], dtype=np.int64),
-        compute=np.array([r.compute.spent(unit) for r in records], dtype=np.float64),
-        flops=np.array([r.compute.flops for r in records], dtype=np.float64),
-        reward=reward,
-        successes=successes,
-        samples_per_problem=samples,
-        status=None if state.get("status") is None else str(state["status"]),
-        status_reason=None if state.get("reason") is None else str(state["reason"]),
-        diverged_by=state.get("diverged_by"),
-        collapsed_at=_collapse(reward, num_problems * samples, state.get("diverged_by")),
-    )
-
-
-def _collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> int | None:
-    """First record of a collapse (see `Curve`), or None. `num_samples` stand behind each reward.
+def collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> int | None:
+    """First record of a collapse (see `Curve`), or None; each reward is of `num_samples`.
 
     Of a run whose training reward has collapsed the fall is certain already.
     """
@@ -175,8 +154,8 @@ def _collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> 
     error = np.sqrt(2 * rate * (1 - rate) / num_samples)
     lost = best - reward
     fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
-    held = np.flatnonzero(~fallen)
-    first = int(held[-1]) + 1
+    kept = np.flatnonzero(~fallen)
+    first = int(kept[-1]) + 1
     return first if first < len(reward) else None
 
 
@@ -205,24 +184,17 @@ def rescored(
                 successes=counts,
                 samples_per_problem=samples,
                 reward=reward,
-                collapsed_at=_collapse(reward, count, curve.diverged_by),
+                collapsed_at=collapse(reward, count, curve.diverged_by),
             )
         )
-    by_id = {curve.run.run_id: curve for curve in curves}
-    readings = tuple(read_cell(cell, by_id[cell.run_id]) for cell in data.plan.cells)
+    readings = read_cells(data.plan, curves)
     return replace(data, curves=tuple(curves), readings=readings, metric=metric)
 
 
-def comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:
-    """Records with the shape (problems, samples) that most of the run's records have."""
-    shapes = Counter((len(r.successes), r.samples_per_problem) for r in records)
-    if len(shapes) <= 1:
-        return list(records)
-    usual = shapes.most_common(1)[0][0]
-    kept = [r for r in records if (len(r.successes), r.samples_per_problem) == usual]
-    dropped = len(records) - len(kept)
-    problems.append(f"{where}: {dropped} records left out: not {usual[0]} x {usual[1]} samples")
-    return kept
+def read_cells(plan: Plan, curves: Sequence[Curve]) -> tuple[CellReading, ...]:
+    """One reading for each of the plan's cells, in its order."""
+    by_id = {curve.run.run_id: curve for curve in curves}
+    return tuple(read_cell(cell, by_id[cell.run_id]) for cell in plan.cells)
 
 
 def read_cell(cell: Cell, curve: Curve) -> CellReading:

@@ -1,26 +1,19 @@
 """Reads a sweep from its files: the plan, every run's records, and the reading of every cell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from isosweep.analysis.curves import (
-    Curve,
-    SweepData,
-    comparable,
-    make_curve,
-    of_difficulty,
-    on_axis,
-    read_cell,
-)
+from isosweep.analysis.curves import Curve, SweepData, on_axis, read_cells
+from isosweep.analysis.records import comparable, make_curve, of_difficulty
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
 from isosweep.store.paths import RunPaths, SweepPaths
-from isosweep.store.records import Record, read_records, read_warnings
+from isosweep.store.records import read_records, read_warnings
 from isosweep.store.warnings import HealthWarning
 
 
@@ -37,8 +30,8 @@ def load_sweep(
     `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer different
     questions, so they are never mixed. `metric`, `compute_axis` and `difficulty`: see
     `AnalysisConfig`. Runs without records are data: their curves are empty and their cells
-    missing. Raises RecordError when there is no plan, or it does not hold what its format
-    promises; SettingError where no problem is of that difficulty.
+    missing. Raises RecordError when there is no plan, or it lacks what its format promises;
+    SettingError where no problem is of that difficulty.
     """
     plan, document = _read_plan(paths)
     if axes is not None:
@@ -48,9 +41,11 @@ def load_sweep(
     problems: list[str] = []
     curves = []
     for run in plan.runs:
-        curve, found = load_curve(paths.run(run.run_id), run, plan.budget_unit, metric, difficulty)
+        curve, unusable = load_curve(
+            paths.run(run.run_id), run, plan.budget_unit, metric, difficulty
+        )
         curves.append(curve)
-        problems.extend(found)
+        problems.extend(unusable)
     if difficulty is not None:
         _require_problems(curves, difficulty)
     if compute_axis not in (None, plan.budget_unit):
@@ -61,9 +56,10 @@ def load_sweep(
         ]
         plan = on_axis(plan, curves, moved, compute_axis)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
-    return _sweep_data(
-        plan,
-        curves,
+    return SweepData(
+        plan=plan,
+        curves=tuple(curves),
+        readings=read_cells(plan, curves),
         plan_document=document,
         config_document=_read_optional(paths.config, problems),
         problems=tuple(problems),
@@ -82,12 +78,6 @@ def load_view(
         compute_axis=config.compute_axis,
         difficulty=config.difficulty,
     )
-
-
-def _sweep_data(plan: Plan, curves: Sequence[Curve], **rest: Any) -> SweepData:
-    by_id = {curve.run.run_id: curve for curve in curves}
-    readings = tuple(read_cell(cell, by_id[cell.run_id]) for cell in plan.cells)
-    return SweepData(plan=plan, curves=tuple(curves), readings=readings, **rest)
 
 
 def _require_problems(curves: Sequence[Curve], difficulty: tuple[float, float]) -> None:
@@ -152,16 +142,3 @@ def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]
     except (KeyError, TypeError) as error:
         problems.append(f"{paths.warnings}: {error!r}")
         return ()
-
-
-def simulated_sweep(
-    plan: Plan, records: Mapping[str, Sequence[Record]], metric: str = "avg"
-) -> SweepData:
-    """A sweep whose records, by run id, never were on disk."""
-    state = {"status": "finished"}
-    curves = [
-        make_curve(run, records[run.run_id], plan.budget_unit, state, metric) for run in plan.runs
-    ]
-    return _sweep_data(
-        plan, curves, plan_document={}, config_document={}, problems=(), metric=metric
-    )

@@ -1,7 +1,5 @@
 """The answer in three sentences: what to use, how sure that is, and whether n* still grows."""
 
-import math
-
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import amount
 from isosweep.analysis.statistics.findings import Findings
@@ -22,12 +20,6 @@ def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
     )
 
 
-def base_reward(data: SweepData) -> float | None:
-    """Reward before training, mean over runs; None without a record at step 0."""
-    bases = [curve.base_reward for curve in data.curves if curve.base_reward is not None]
-    return math.fsum(bases) / len(bases) if bases else None
-
-
 def _what_to_use(data: SweepData, at: BudgetFrontier, confidence: float) -> str:
     cell = at.best.cell
     short = at.budget < max(data.plan.budgets)
@@ -43,7 +35,7 @@ def _what_to_use(data: SweepData, at: BudgetFrontier, confidence: float) -> str:
         low, high = at.best.interval
         text += f"expected reward {at.best.expected:.3f}"
         text += f" ({confidence:.0%} interval {low:.3f} to {high:.3f})"
-    base = base_reward(data)
+    base = data.base_reward
     return text + ("." if base is None else f", against {base:.3f} before training.")
 
 
@@ -67,8 +59,9 @@ def _how_sure(at: BudgetFrontier, confidence: float) -> str:
         for choice in _neighbours(at)
         if choice.loss_upper is not None
     ]
-    told = " and ".join(costs)
-    return f"{text}; of its neighbours {told} of reward ({confidence:.0%} confidence)."
+    return (
+        f"{text}; of its neighbours {' and '.join(costs)} of reward ({confidence:.0%} confidence)."
+    )
 
 
 def _neighbours(at: BudgetFrontier) -> tuple[Choice, ...]:

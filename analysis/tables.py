@@ -1,137 +1,226 @@
-"""The analysis's tables as CSV: numbers in full precision, empty where there is none."""
+"""The analysis's tables, each described once for its CSV file and for the report's page."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import Any
 
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.columns import (
+    MISSING,
+    Column,
+    PageTable,
+    Table,
+    file_only,
+    number,
+    plain,
+    span,
+    value,
+    word,
+)
+from isosweep.analysis.curves import CellReading, SweepData
+from isosweep.analysis.figures.axes import UNITS
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.asymptotes import Asymptote
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.fits import Estimate
+from isosweep.analysis.statistics.fits import Estimate, Fit
+from isosweep.analysis.statistics.frontier import Choice
+from isosweep.analysis.statistics.mechanism import ProblemChange
+from isosweep.plan.cells import PlannedRun
+
+
+def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
+    """Every table that lies beside the report."""
+    return (
+        cell_table(data),
+        choice_table(data, findings),
+        asymptote_table(findings),
+        fit_table(data, findings),
+        problem_change_table(findings),
+    )
+
+
+def _reward(reward: float | None, reading: str | None) -> str:
+    if reward is None:
+        return MISSING
+    return ("~" if reading == "interpolated" else "") + f"{reward:.4f}"
+
+
+_CELL: tuple[Column[CellReading], ...] = (
+    number("budget", "cell.budget", "budget", ".3g"),
+    plain("n", "cell.num_generations"),
+    plain("B", "cell.problems_per_batch"),
+    plain("T", "cell.num_steps"),
+    file_only("seed", "cell.seed"),
+    file_only("run_id", "cell.run_id"),
+    number("planned_compute", "cell.planned_compute", "planned", ".4g"),
+)
+_READING: tuple[Column[CellReading], ...] = (
+    number("measured_compute", "measured_compute", "measured", ".4g"),
+    Column(
+        names=("reward", "reading"),
+        values=lambda reading: (reading.reward, reading.reading),
+        heading="reward",
+        text=_reward,
+    ),
+)
+
+
+def cell_table(data: SweepData) -> Table[CellReading]:
+    """One row per cell, in the plan's order."""
+    return Table(name="frontier", columns=_CELL + _READING, rows=data.readings)
+
+
+def cell_page(data: SweepData) -> PageTable:
+    """`cell_table` with one row per (budget, n, B), and columns of readings for every seed."""
+    seeds = sorted({cell.seed for cell in data.plan.cells})
+    rows: dict[tuple[float, Pair], dict[int, CellReading]] = {}
+    for reading in data.readings:
+        key = (reading.cell.budget, Pair.of(reading.cell))
+        rows.setdefault(key, {})[reading.cell.seed] = reading
+    shared = [column for column in _CELL if column.heading is not None]
+    seeded = [(column, seed) for column in _READING for seed in seeds]
+    return PageTable(
+        head=(
+            *(column.heading or "" for column in shared),
+            *(f"{column.heading}, seed {seed}" for column, seed in seeded),
+        ),
+        rows=tuple(
+            (
+                *(column.cell(next(iter(rows[key].values()))) for column in shared),
+                *(column.cell(rows[key].get(seed)) for column, seed in seeded),
+            )
+            for key in sorted(rows)
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """One file. `rows` hold numbers, words, and None for what is not known."""
-
-    name: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
+class _ChoiceAt:
+    budget: float
+    choice: Choice
 
 
-def to_csv(table: Table) -> str:
-    """The table with a line of column names; Unix line ends."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(table.rows)
-    return text.getvalue()
-
-
-def all_tables(data: SweepData, findings: Findings) -> tuple[Table, ...]:
-    """Every table that stands beside the report."""
-    return (
-        cells(data),
-        choices(findings),
-        asymptotes(findings),
-        fits(data, findings),
-        problem_changes(findings),
-    )
-
-
-def cells(data: SweepData) -> Table:
-    """One row per cell, in the plan's order."""
-    return _table(
-        "frontier",
-        (
-            *("budget", "n", "B", "T", "seed", "run_id"),
-            *("planned_compute", "measured_compute", "reward", "reading"),
-        ),
-        (
-            (
-                *(reading.cell.budget, reading.cell.num_generations),
-                *(reading.cell.problems_per_batch, reading.cell.num_steps, reading.cell.seed),
-                *(reading.cell.run_id, reading.cell.planned_compute),
-                *(reading.measured_compute, reading.reward, reading.reading),
-            )
-            for reading in data.readings
-        ),
-    )
-
-
-def choices(findings: Findings) -> Table:
+def choice_table(data: SweepData, findings: Findings) -> Table[_ChoiceAt]:
     """One row per budget and n, at its best B."""
-    return _table(
-        "choices",
-        (
-            *("budget", "n", "B", "batches_tried", "T", "seeds", "measured", "standard_error"),
-            *("expected", "low", "high", "loss", "loss_upper", "probability_best", "may_be_best"),
+    confidence = f"{findings.frontier.confidence:.0%}"
+    columns: tuple[Column[_ChoiceAt], ...] = (
+        number("budget", "budget", f"budget ({UNITS[data.plan.budget_unit]})", ".3g"),
+        plain("n", "choice.num_generations"),
+        plain("B", "choice.cell.problems_per_batch", "best B"),
+        plain("batches_tried", "choice.num_batches_tried", "B tried"),
+        plain("T", "choice.cell.num_steps"),
+        plain("seeds", "choice.cell.num_seeds"),
+        number("measured", "choice.cell.mean", "measured", ".4f"),
+        file_only("standard_error", "choice.cell.standard_error"),
+        number("expected", "choice.expected", "expected", ".4f"),
+        Column(
+            names=("low", "high"),
+            values=lambda row: row.choice.interval or (None, None),
+            heading=f"interval ({confidence})",
+            text=span,
         ),
-        (
-            (
-                *(at.budget, choice.num_generations, choice.cell.problems_per_batch),
-                *(choice.num_batches_tried, choice.cell.num_steps, choice.cell.num_seeds),
-                *(choice.cell.mean, choice.cell.standard_error, choice.expected),
-                *(choice.interval or (None, None)),
-                *(choice.loss, choice.loss_upper, choice.probability_best),
-                "yes" if choice.indistinguishable else "no",
-            )
-            for at in findings.frontier.budgets
-            for choice in at.choices
+        number("loss", "choice.loss", "loss to best", ".4f"),
+        number("loss_upper", "choice.loss_upper", f"loss at most ({confidence})", ".4f"),
+        number("probability_best", "choice.probability_best", "P(best)", ".2f"),
+        value(
+            "may_be_best",
+            lambda row: "yes" if row.choice.indistinguishable else "no",
+            "may be best",
+            str,
         ),
     )
+    rows = tuple(
+        _ChoiceAt(budget=at.budget, choice=choice)
+        for at in findings.frontier.budgets
+        for choice in at.choices
+    )
+    return Table(name="choices", columns=columns, rows=rows)
 
 
-def asymptotes(findings: Findings) -> Table:
+_ASYMPTOTES: tuple[Column[Asymptote], ...] = (
+    plain("n", "num_generations"),
+    plain("B", "problems_per_batch"),
+    Column(
+        names=("seeds", "seeds_identified"),
+        values=lambda row: (row.num_seeds, row.num_identified),
+        heading="seeds that identify A",
+        text=lambda seeds, identified: f"{identified} of {seeds}",
+    ),
+    number("asymptote", "value", "A", ".4f"),
+    Column(
+        names=("low", "high"),
+        values=lambda row: (row.low, row.high),
+        heading="interval",
+        text=span,
+    ),
+)
+
+
+def asymptote_table(findings: Findings) -> Table[Asymptote]:
     """One row per (n, B)."""
-    return _table(
-        "asymptotes",
-        ("n", "B", "seeds", "seeds_identified", "asymptote", "low", "high"),
-        (astuple(found) for found in findings.asymptotes),
-    )
+    return Table(name="asymptotes", columns=_ASYMPTOTES, rows=findings.asymptotes)
 
 
-def fits(data: SweepData, findings: Findings) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class _FitOfRun:
+    run: PlannedRun
+    fit: Fit
+
+
+def _estimate(name: str, heading: str) -> Column[_FitOfRun]:
+    """A fitted parameter, which is a field of the fit, and its standard error."""
+
+    def values(row: _FitOfRun) -> tuple[float | None, float | None]:
+        estimate: Estimate | None = getattr(row.fit, name)
+        return (None, None) if estimate is None else (estimate.value, estimate.standard_error)
+
+    def text(value: float | None, error: float | None) -> str:
+        return MISSING if value is None else f"{value:.3g} ± {error:.2g}"
+
+    return Column(names=(name, f"{name}_standard_error"), values=values, heading=heading, text=text)
+
+
+_FITS: tuple[Column[_FitOfRun], ...] = (
+    file_only("run_id", "fit.run_id"),
+    plain("n", "run.num_generations"),
+    plain("B", "run.problems_per_batch"),
+    plain("seed", "run.seed"),
+    plain("records", "fit.num_records"),
+    number("base_reward", "fit.base_reward", "R0", ".4f"),
+    _estimate("asymptote", "A"),
+    _estimate("midpoint", "C_mid"),
+    _estimate("exponent", "B (exponent)"),
+    number("reduced_chi2", "fit.reduced_chi2", "chi²/dof", ".2f"),
+    file_only("share_risen", "fit.share_risen"),
+    value(
+        "best_law",
+        lambda row: row.fit.alternatives and row.fit.alternatives.best,
+        "best law (QAICc)",
+        word,
+        left=True,
+    ),
+    value("status", lambda row: row.fit.status.value, "status", str, left=True),
+)
+
+
+def fit_table(data: SweepData, findings: Findings) -> Table[_FitOfRun]:
     """One row per run, in the plan's order."""
     runs = {run.run_id: run for run in data.plan.runs}
-    rows = []
-    for fit in findings.fits:
-        run = runs[fit.run_id]
-        rows.append(
-            (
-                *(fit.run_id, run.num_generations, run.problems_per_batch, run.seed),
-                *(fit.num_records, fit.base_reward),
-                *_estimate(fit.asymptote),
-                *_estimate(fit.midpoint),
-                *_estimate(fit.exponent),
-                *(fit.reduced_chi2, fit.share_risen),
-                *(fit.alternatives and fit.alternatives.best, fit.status.value),
-            )
-        )
-    estimates = ("asymptote", "midpoint", "exponent")
-    return _table(
-        "fits",
-        (
-            *("run_id", "n", "B", "seed", "records", "base_reward"),
-            *(column for name in estimates for column in (name, f"{name}_standard_error")),
-            *("reduced_chi2", "share_risen", "best_law", "status"),
-        ),
-        rows,
-    )
+    rows = tuple(_FitOfRun(run=runs[fit.run_id], fit=fit) for fit in findings.fits)
+    return Table(name="fits", columns=_FITS, rows=rows)
 
 
-def problem_changes(findings: Findings) -> Table:
+_PROBLEM_CHANGES: tuple[Column[ProblemChange], ...] = (
+    plain("n", "num_generations"),
+    plain("B", "problems_per_batch"),
+    plain("seeds", "num_seeds"),
+    number("none_right", "none", "none right", ".1%"),
+    number("all_right", "all", "all right", ".1%"),
+    number("better", "better", "better", ".1%"),
+    number("worse", "worse", "worse", ".1%"),
+    number("gained", "gained", "gained", ".4f"),
+    number("lost", "lost", "lost", ".4f"),
+)
+
+
+def problem_change_table(findings: Findings) -> Table[ProblemChange]:
     """One row per n, at its best B at the largest budget."""
-    return _table(
-        "problem_changes",
-        ("n", "B", "seeds", "none_right", "all_right", "better", "worse", "gained", "lost"),
-        (astuple(change) for change in findings.changes),
-    )
-
-
-def _estimate(value: Estimate | None) -> tuple[float | None, float | None]:
-    return (None, None) if value is None else (value.value, value.standard_error)
-
-
-def _table(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    return Table(name=name, columns=tuple(columns), rows=tuple(tuple(row) for row in rows))
+    return Table(name="problem_changes", columns=_PROBLEM_CHANGES, rows=findings.changes)

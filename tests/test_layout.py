@@ -17,7 +17,7 @@ FLOORS = (
     ("difficulty",),
     ("models",),
     ("tasks", "costs"),
-    ("config", "store"),
+    ("config", "store", "schemas"),
     ("errors", "files", "compute", "heldout", "machine", "__init__"),
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

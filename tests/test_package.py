@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
         cwd=ROOT,
     )
     (wheel,) = (tmp_path / "dist").glob("*.whl")
+    shipped = set(zipfile.ZipFile(wheel).namelist())
+    pages = [path for path in (ROOT / "analysis" / "pages").iterdir() if path.is_file()]
+    assert {path.suffix for path in pages} == {".py", ".html", ".css", ".js"}
+    assert {f"isosweep/analysis/pages/{path.name}" for path in pages} <= shipped
     venv.create(tmp_path / "clean", with_pip=True)
     python = tmp_path / "clean" / "bin" / "python"
     _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=ROOT)
@@ -36,18 +41,18 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     assert "20 runs" in output
     # It installs what planning needs; the rest is named, not traced.
     for mode in ("simulate", "run"):
-        told = subprocess.run(
+        refused = subprocess.run(
             [str(python), "-m", "isosweep", f"mode={mode}"],
             cwd=elsewhere,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert told.returncode == 2
-        assert "missing: the package scipy" in told.stderr
-        assert "pip install 'isosweep[train]'" in told.stderr
+        assert refused.returncode == 2
+        assert "missing: the package scipy" in refused.stderr
+        assert "pip install 'isosweep[train]'" in refused.stderr
     # Raises unless the wheel, which is built from the sdist, holds the weights that were shipped.
-    shipped = "from isosweep.models.builtin import builtin_model; print(builtin_model())"
-    assert str(tmp_path / "clean") in _run(python, "-c", shipped, cwd=elsewhere)
+    code = "from isosweep.models.builtin import builtin_model; print(builtin_model())"
+    assert str(tmp_path / "clean") in _run(python, "-c", code, cwd=elsewhere)
     imports = "import isosweep.launchers.queue, isosweep.analysis as a; print(a.__file__)"
     assert str(tmp_path / "clean") in _run(python, "-c", imports, cwd=elsewhere)

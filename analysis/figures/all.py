@@ -1,48 +1,42 @@
-"""Which figures the report has, in its order; the `plots_*` modules describe them."""
+"""Which figures the report has, in its order.
+
+A new figure is one entry of `FIGURES` in the module of its topic, beside the function that
+describes it: files, page and tracking go by this list.
+"""
 
 from dataclasses import dataclass
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.batch import batch_figure, tradeoff_figure
-from isosweep.analysis.figures.checks import compute_figure, residuals_figure
-from isosweep.analysis.figures.description import Figure, LeftOut
-from isosweep.analysis.figures.mechanism import (
-    evenness_figure,
-    interference_figure,
-    mechanism_figure,
-)
-from isosweep.analysis.figures.optima import best_generations_figure, heat_map_figure
-from isosweep.analysis.figures.reward import envelope_figure, reward_figure, slices_figure
+from isosweep.analysis.figures import batch, checks, mechanism, optima, reward
+from isosweep.analysis.figures.description import Figure, LeftOut, ReportFigure, Section
 from isosweep.analysis.statistics.findings import Findings
 
-_ALL = (
-    reward_figure,
-    envelope_figure,
-    best_generations_figure,
-    slices_figure,
-    heat_map_figure,
-    batch_figure,
-    tradeoff_figure,
-    mechanism_figure,
-    interference_figure,
-    evenness_figure,
-    residuals_figure,
-    compute_figure,
+REPORT_FIGURES: tuple[ReportFigure, ...] = tuple(
+    figure for topic in (reward, optima, batch, mechanism, checks) for figure in topic.FIGURES
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The figures that have something to show, and those that would be empty."""
+    """By name: the figures that have something to show, and why the others would be empty."""
 
-    drawn: tuple[Figure, ...]
-    left_out: tuple[LeftOut, ...]
+    drawn: dict[str, Figure]
+    left_out: dict[str, str]
+
+    def of(self, section: Section) -> dict[str, Figure]:
+        """Those that are drawn in one section of the page."""
+        names = [figure.name for figure in REPORT_FIGURES if figure.section == section]
+        return {name: self.drawn[name] for name in names if name in self.drawn}
 
 
 def describe_figures(data: SweepData, findings: Findings) -> Figures:
     """All figures of the report, in its order."""
-    described = [describe(data, findings) for describe in _ALL]
-    return Figures(
-        drawn=tuple(figure for figure in described if isinstance(figure, Figure)),
-        left_out=tuple(figure for figure in described if isinstance(figure, LeftOut)),
-    )
+    drawn: dict[str, Figure] = {}
+    left_out: dict[str, str] = {}
+    for figure in REPORT_FIGURES:
+        match figure.describe(data, findings):
+            case Figure() as described:
+                drawn[figure.name] = described
+            case LeftOut(reason=reason):
+                left_out[figure.name] = reason
+    return Figures(drawn=drawn, left_out=left_out)

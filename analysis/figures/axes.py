@@ -1,4 +1,4 @@
-"""What the figures share: axes, the colours of n, and what pointing at a run tells."""
+"""What the figures share: axes, the colours of n, and what pointing at a run shows."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,6 +7,7 @@ from typing import TypeVar
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.colors import GREY, sequential
 from isosweep.analysis.figures.description import Axis, Series
+from isosweep.analysis.statistics.frontier import Choice
 
 _Value = TypeVar("_Value")
 
@@ -16,14 +17,6 @@ UNITS = {
     "tokens": "tokens",
     "device_hours": "device-hours",
 }
-
-
-def grid_generations(data: SweepData) -> tuple[int, ...]:
-    return tuple(sorted({cell.num_generations for cell in data.plan.cells}))
-
-
-def grid_batches(data: SweepData) -> tuple[int, ...]:
-    return tuple(sorted({cell.problems_per_batch for cell in data.plan.cells}))
 
 
 def generation_colors(generations: Sequence[int]) -> dict[int, str]:
@@ -117,7 +110,7 @@ def level(x: tuple[float, float], y: float, label: str | None, color: str = GREY
 
 
 def record_texts(data: SweepData, curve: Curve, places: Iterable[int]) -> tuple[str, ...]:
-    """What pointing at records of a run tells: the run, how far it was, and its reward."""
+    """What pointing at records of a run shows: the run, how far it was, and its reward."""
     run = curve.run
     which = (
         f"run {run.run_id}\nn={run.num_generations}, B={run.problems_per_batch}, seed {run.seed}\n"
@@ -125,4 +118,18 @@ def record_texts(data: SweepData, curve: Curve, places: Iterable[int]) -> tuple[
     return tuple(
         f"{which}T={curve.steps[i]}, {amount(data, curve.compute[i])}\nreward {curve.reward[i]:.4f}"
         for i in places
+    )
+
+
+def choice_text(data: SweepData, budget: float, choice: Choice) -> str:
+    """What pointing at the best cell of an n shows: the cell, and its rewards."""
+    text = (
+        f"n={choice.num_generations}, B={choice.cell.problems_per_batch}, "
+        f"T={choice.cell.num_steps}, {amount(data, budget)}\n"
+    )
+    if choice.expected is None or choice.interval is None:
+        return text + f"measured {choice.cell.mean:.4f}"
+    low, high = choice.interval
+    return text + (
+        f"expected {choice.expected:.4f} ({low:.4f} to {high:.4f})\nmeasured {choice.cell.mean:.4f}"
     )

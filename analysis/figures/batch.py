@@ -3,8 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import (
     amount,
@@ -12,13 +10,14 @@ from isosweep.analysis.figures.axes import (
     evenly_chosen,
     generation_colors,
     generations_axis,
-    grid_generations,
     reward_axis,
 )
 from isosweep.analysis.figures.colors import sequential
-from isosweep.analysis.figures.description import Figure, LeftOut, Series
+from isosweep.analysis.figures.description import Figure, LeftOut, ReportFigure, Series
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
+from isosweep.analysis.statistics.intervals import central_ends
 
 # More lines than can be told apart.
 _MOST_LINES = 6
@@ -29,19 +28,16 @@ _FEWEST_CELLS = 3
 _Expected = tuple[float, float | None, float | None]
 
 
-def _expected(findings: Findings, cells: Sequence[CellMean]) -> dict[tuple[int, int], _Expected]:
+def _expected(findings: Findings, cells: Sequence[CellMean]) -> dict[Pair, _Expected]:
     """By (n, B), at the largest budget."""
     surface, confidence = findings.surface, findings.frontier.confidence
-    found: dict[tuple[int, int], _Expected] = {}
-    for cell in cells:
-        n, B = cell.num_generations, cell.problems_per_batch
-        if surface is None:
-            found[n, B] = (cell.mean, None, None)
-            continue
-        draws = surface.draws[:, -1, surface.column(n), surface.batches.index(B)]
-        low, high = np.quantile(draws, (0.5 - confidence / 2, 0.5 + confidence / 2))
-        found[n, B] = (float(draws.mean()), float(low), float(high))
-    return found
+    if surface is None:
+        return {Pair.of(cell): (cell.mean, None, None) for cell in cells}
+    rewards = surface.at_cells(surface.draws[:, -1], cells)
+    return {
+        Pair.of(cell): (float(draws.mean()), *central_ends(draws, confidence))
+        for cell, draws in zip(cells, rewards.T, strict=True)
+    }
 
 
 def _cell_text(cell: CellMean, expected: _Expected) -> str:
@@ -55,12 +51,12 @@ def _cell_text(cell: CellMean, expected: _Expected) -> str:
 def _course(
     cells: Sequence[CellMean],
     over: Sequence[float],
-    expected: dict[tuple[int, int], _Expected],
+    expected: dict[Pair, _Expected],
     color: str,
     label: str,
 ) -> list[Series]:
     """Expected reward over some axis, with the measured means as dots."""
-    ours = [expected[cell.num_generations, cell.problems_per_batch] for cell in cells]
+    ours = [expected[Pair.of(cell)] for cell in cells]
     texts = tuple(_cell_text(cell, mine) for cell, mine in zip(cells, ours, strict=True))
     return [
         Series(
@@ -95,7 +91,7 @@ def _what_is_drawn(findings: Findings) -> str:
 def batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Reward against B at the largest budget, a line for each of up to six n."""
     if not findings.frontier.budgets:
-        return LeftOut(name="batch", reason="no run has reached a budget yet")
+        return LeftOut(reason="no run has reached a budget yet")
     at = findings.frontier.budgets[-1]
     rows: dict[int, list[CellMean]] = {}
     for cell in at.cells:
@@ -103,10 +99,10 @@ def batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     several = [n for n, cells in sorted(rows.items()) if len(cells) > 1]
     if not several:
         reason = "no n was measured with two values of B at the largest budget"
-        return LeftOut(name="batch", reason=reason)
+        return LeftOut(reason=reason)
     chosen = _with_best(several, at)
     expected = _expected(findings, at.cells)
-    colors = generation_colors(grid_generations(data))
+    colors = generation_colors(data.generations)
     series = [
         drawn
         for n in chosen
@@ -120,7 +116,6 @@ def batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ]
     some = "" if len(chosen) == len(several) else f" {len(chosen)} of {len(several)} n."
     return Figure(
-        name="batch",
         title=f"Effect of B at {amount(data, at.budget)}",
         caption=_what_is_drawn(findings) + some,
         x=doubling_axis(
@@ -151,7 +146,7 @@ def tradeoff_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     long = [p for p, mine in sorted(products.items()) if len(mine) >= _FEWEST_CELLS]
     if not long:
         reason = f"no product n x B has {_FEWEST_CELLS} cells at the largest budget"
-        return LeftOut(name="tradeoff", reason=reason)
+        return LeftOut(reason=reason)
     chosen = evenly_chosen(long, _MOST_LINES)
     expected = _expected(findings, cells)
     series = [
@@ -167,7 +162,6 @@ def tradeoff_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ]
     some = "" if len(chosen) == len(long) else f" {len(chosen)} of {len(long)} products."
     return Figure(
-        name="tradeoff",
         title=f"n against B at equal n x B, {amount(data, findings.frontier.budgets[-1].budget)}",
         caption="Along a line every step trains on as many completions, spread over fewer problems "
         f"from left to right. {_what_is_drawn(findings)}{some}",
@@ -175,3 +169,9 @@ def tradeoff_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         y=reward_axis(data),
         series=tuple(series),
     )
+
+
+FIGURES = (
+    ReportFigure(name="batch", section="Verdict", describe=batch_figure),
+    ReportFigure(name="tradeoff", section="Verdict", describe=tradeoff_figure),
+)

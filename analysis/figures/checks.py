@@ -12,11 +12,10 @@ from isosweep.analysis.figures.axes import (
     budget_axis,
     compute_axis,
     generation_colors,
-    grid_generations,
     level,
     record_texts,
 )
-from isosweep.analysis.figures.description import Axis, Figure, LeftOut, Series
+from isosweep.analysis.figures.description import Axis, Figure, LeftOut, ReportFigure, Series
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit, sigmoid
 
@@ -32,10 +31,10 @@ def residuals_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         if fit.asymptote is not None
     ]
     if not pairs:
-        return LeftOut(name="residuals", reason="the records identify no run's sigmoid")
+        return LeftOut(reason="the records identify no run's sigmoid")
     total = sum(int((curve.steps > 0).sum()) for curve, _ in pairs)
     stride = math.ceil(total / _MOST_POINTS)
-    colors = generation_colors(grid_generations(data))
+    colors = generation_colors(data.generations)
     series = []
     for n, color in colors.items():
         mine = [pair for pair in pairs if pair[0].run.num_generations == n]
@@ -59,7 +58,6 @@ def residuals_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ends = x_axis.limits or (1.0, 1.0)
     some = "" if stride == 1 else f" One record in {stride} is shown."
     return Figure(
-        name="residuals",
         title="What the fitted curves leave over",
         caption=f"Records minus the sigmoid of their own run, for {len(pairs)} of "
         f"{len(data.curves)} runs: those whose records identify one. Points that lie on one side "
@@ -100,12 +98,12 @@ def compute_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Measured over planned compute of every cell, against its budget."""
     del findings
     if all(reading.measured_compute is None for reading in data.readings):
-        return LeftOut(name="compute", reason="no run has reached a budget yet")
-    generations = grid_generations(data)
+        return LeftOut(reason="no run has reached a budget yet")
+    generations = data.generations
     colors = generation_colors(generations)
     series = []
     for i, n in enumerate(generations):
-        # Cells of one budget stand side by side, ordered by n.
+        # Cells of one budget lie side by side, ordered by n.
         shift = 1.0 + 0.04 * (i - (len(generations) - 1) / 2)
         cells = [
             (r.cell, r.measured_compute)
@@ -134,7 +132,6 @@ def compute_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     axis = budget_axis(data)
     series.append(level(axis.limits or (1.0, 1.0), 1.0, "as planned"))
     return Figure(
-        name="compute",
         title="Measured against planned compute",
         caption="One point a cell, shifted sideways by n: compute of the record nearest to the "
         "budget over the compute that the plan foresaw.",
@@ -145,8 +142,14 @@ def compute_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
 
 
 def _around_one(series: Sequence[Series]) -> tuple[float, float]:
-    """Limits that hold all points, and half a per cent to either side of 1 at least."""
+    """Limits around all points, and half a per cent to either side of 1 at least."""
     values = [value for drawn in series for value in drawn.y]
     low, high = min([*values, 0.995]), max([*values, 1.005])
     margin = 0.05 * (high - low)
     return low - margin, high + margin
+
+
+FIGURES = (
+    ReportFigure(name="residuals", section="Fits", describe=residuals_figure),
+    ReportFigure(name="compute", section="Cells", describe=compute_figure),
+)

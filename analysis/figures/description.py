@@ -1,9 +1,12 @@
 """The words in which a figure is described: bands and series on axes, or a heat map."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.colors import INK
+from isosweep.analysis.statistics.findings import Findings
 
 Number = float | None
 Dash = Literal["solid", "dash", "dot", "dashdot"]
@@ -22,7 +25,7 @@ Marker = Literal[
 class Series:
     """Points in the axes' units. `low` and `high`: ends of vertical intervals, None without.
 
-    `text`: what pointing at each point tells, lines separated by a newline.
+    `text`: what pointing at each point shows, lines separated by a newline.
     """
 
     x: tuple[float, ...]
@@ -63,7 +66,7 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """`values`: (rows, columns), None where a cell is blank; `text` stands in every cell.
+    """`values`: (rows, columns), None where a cell is blank; `text`: written in every cell.
 
     `scale`: colours from the smallest value to the largest, evenly spaced.
     """
@@ -78,9 +81,8 @@ class HeatMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure, in light colours. `name` is its file name without suffix."""
+    """One figure, in light colours."""
 
-    name: str
     title: str
     caption: str
     x: Axis
@@ -94,5 +96,17 @@ class Figure:
 class LeftOut:
     """A figure that would show nothing, and why, in one line."""
 
-    name: str
     reason: str
+
+
+# Sections of the report's page that have figures, by their headings; the verdict has none.
+Section = Literal["Verdict", "Cells", "Problems", "Fits"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFigure:
+    """One figure of the report: what its files are called, where it is shown, and what draws it."""
+
+    name: str
+    section: Section
+    describe: Callable[[SweepData, Findings], Figure | LeftOut]

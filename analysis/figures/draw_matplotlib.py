@@ -1,6 +1,6 @@
 """Draws a described figure with matplotlib into files: light and dark PNG, SVG and PDF."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,17 +52,39 @@ _LIGHT = _Tone(ink=INK, grey=GREY, grid=GRID, ground=GROUND)
 _DARK = _Tone(ink=DARK[INK], grey=DARK[GREY], grid=DARK[GRID], ground=DARK[GROUND])
 
 
-def write_figure(figure: Figure, directory: Path) -> tuple[Path, ...]:
-    """Write NAME.png, NAME.svg, NAME.pdf and NAME-dark.png, each in one step; their paths.
+def write_figures(
+    figures: Mapping[str, Figure], directory: Path, formats: Collection[str]
+) -> tuple[Path, ...]:
+    """Write NAME.png, NAME.svg, NAME.pdf and NAME-dark.png (`dark_png`) of every figure, as far
+    as `formats` names them, each in one step; their paths.
 
-    The same figure gives the same bytes.
+    The same figure gives the same bytes. Figures of an earlier analysis that are not written
+    again are removed.
     """
+    directory.mkdir(parents=True, exist_ok=True)
+    written = [
+        path
+        for name, figure in figures.items()
+        for path in _write_figure(name, figure, directory, formats)
+    ]
+    for path in directory.iterdir():
+        if path not in written and path.suffix[1:] in _METADATA:
+            path.unlink()
+    return tuple(written)
+
+
+def _write_figure(
+    name: str, figure: Figure, directory: Path, formats: Collection[str]
+) -> list[Path]:
+    light = [kind for kind in _METADATA if kind in formats]
+    paths: list[Path] = []
     with rc_context(_SETTINGS):
-        drawn = _draw(figure, _LIGHT)
-        paths = [_save(drawn, directory / f"{figure.name}.{kind}") for kind in _METADATA]
-        drawn = _draw(dark(figure), _DARK)
-        paths.append(_save(drawn, directory / f"{figure.name}-dark.png"))
-    return tuple(paths)
+        if light:
+            drawn = _draw(figure, _LIGHT)
+            paths += [_save(drawn, directory / f"{name}.{kind}") for kind in light]
+        if "dark_png" in formats:
+            paths.append(_save(_draw(dark(figure), _DARK), directory / f"{name}-dark.png"))
+    return paths
 
 
 def _save(drawn: matplotlib.figure.Figure, path: Path) -> Path:
@@ -70,7 +92,7 @@ def _save(drawn: matplotlib.figure.Figure, path: Path) -> Path:
     temporary = path.with_name(f".{path.name}")
     drawn.savefig(temporary, format=kind, metadata=_METADATA[kind])
     temporary.replace(path)
-    # The layout is found once; later files of this figure keep it.
+    # The layout is worked out once; later files of this figure keep it.
     drawn.set_layout_engine("none")
     return path
 

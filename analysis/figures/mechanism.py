@@ -6,11 +6,17 @@ from isosweep.analysis.figures.axes import (
     evenly_chosen,
     generation_colors,
     generations_axis,
-    grid_generations,
     level,
 )
 from isosweep.analysis.figures.colors import BLUE, GREEN, RED
-from isosweep.analysis.figures.description import Axis, Figure, LeftOut, Marker, Series
+from isosweep.analysis.figures.description import (
+    Axis,
+    Figure,
+    LeftOut,
+    Marker,
+    ReportFigure,
+    Series,
+)
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.mechanism import (
     CHANCE,
@@ -31,14 +37,14 @@ def mechanism_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """best@k, avg@k and worst@k against n, over the base model's."""
     if data.metric != "avg":
         reason = f"{data.metric}@k has no other score within it"
-        return LeftOut(name="mechanism", reason=reason)
+        return LeftOut(reason=reason)
     scores, base = scores_by_n(data, findings.frontier), base_scores(data)
     if not scores or base is None:
-        return LeftOut(name="mechanism", reason="no run that has reached a budget has a step 0")
+        return LeftOut(reason="no run that has reached a budget has a step 0")
     samples = scores[0].samples_per_problem
     if samples == 1:
         reason = "with one sample a problem, best@k, avg@k and worst@k are the same"
-        return LeftOut(name="mechanism", reason=reason)
+        return LeftOut(reason=reason)
     x = generations_axis(score.num_generations for score in scores)
     ends = x.limits or (1.0, 1.0)
     series = []
@@ -58,7 +64,6 @@ def mechanism_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             )
         )
     return Figure(
-        name="mechanism",
         title=f"Coverage and sharpening at {amount(data, findings.frontier.budgets[-1].budget)}",
         caption=f"Share of held-out problems of which any (best@{samples}) or every "
         f"(worst@{samples}) of {samples} samples is right, and the share of right samples (avg). "
@@ -82,7 +87,7 @@ def interference_figure(data: SweepData, findings: Findings) -> Figure | LeftOut
     changes = findings.changes
     if not changes:
         reason = "no run that has reached a budget has a step 0"
-        return LeftOut(name="interference", reason=reason)
+        return LeftOut(reason=reason)
     x = generations_axis(change.num_generations for change in changes)
     sides: tuple[tuple[str, str, Marker, list[float]], ...] = (
         ("better", BLUE, "triangle-up-open", [change.better for change in changes]),
@@ -108,7 +113,6 @@ def interference_figure(data: SweepData, findings: Findings) -> Figure | LeftOut
     ]
     highest = max([CHANCE, *(value for side in sides for value in side[3])])
     return Figure(
-        name="interference",
         title="Problems gained and lost against the base model",
         caption="Share of held-out problems whose success rate has clearly risen or fallen since "
         "step 0, at the largest budget, each n at its best B. Chance alone puts about 2% on "
@@ -122,11 +126,11 @@ def interference_figure(data: SweepData, findings: Findings) -> Figure | LeftOut
 def evenness_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Gain against the success rate before training, for at most six n."""
     if data.metric != "avg":
-        return LeftOut(name="evenness", reason=f"{data.metric}@k has no success rates")
-    found = gains_by_rate(data, findings.frontier)
-    if not found:
-        return LeftOut(name="evenness", reason="no run that has reached a budget has a step 0")
-    colors = generation_colors(grid_generations(data))
+        return LeftOut(reason=f"{data.metric}@k has no success rates")
+    gains = gains_by_rate(data, findings.frontier)
+    if not gains:
+        return LeftOut(reason="no run that has reached a budget has a step 0")
+    colors = generation_colors(data.generations)
     series = [
         Series(
             x=of.before,
@@ -140,10 +144,9 @@ def evenness_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             width=1.6,
             marker="circle",
         )
-        for of in evenly_chosen(found, 6)
+        for of in evenly_chosen(gains, 6)
     ]
     return Figure(
-        name="evenness",
         title=f"Who gains, at {amount(data, findings.frontier.budgets[-1].budget)}",
         caption="Mean change of the success rate of problems that were right never, and in each "
         "quarter of rates, before training; each n at its best B, seeds together. A level line is "
@@ -153,3 +156,10 @@ def evenness_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         y=Axis(title="change of the success rate"),
         series=(level((0.0, 1.0), 0.0, "no change"), *series),
     )
+
+
+FIGURES = (
+    ReportFigure(name="mechanism", section="Problems", describe=mechanism_figure),
+    ReportFigure(name="interference", section="Problems", describe=interference_figure),
+    ReportFigure(name="evenness", section="Problems", describe=evenness_figure),
+)

@@ -1,17 +1,20 @@
-"""Figures of where the optimum lies: n*(C), and reward over n and B at the largest budget."""
+"""Figures of where the optimum lies: n*(C), and reward over n, and over n and B."""
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import (
     amount,
     budget_axis,
+    choice_text,
+    evenly_chosen,
     generations_axis,
-    grid_batches,
-    grid_generations,
     level,
+    reward_axis,
 )
-from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, SCALE
+from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, SCALE, sequential
 from isosweep.analysis.figures.description import (
     Axis,
     Band,
@@ -19,18 +22,26 @@ from isosweep.analysis.figures.description import (
     HeatMap,
     LeftOut,
     Marker,
+    ReportFigure,
     Series,
 )
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.frontier import BudgetFrontier
+from isosweep.analysis.statistics.intervals import central_quantiles
 from isosweep.analysis.statistics.saturation import BestGenerations, Saturation
+from isosweep.analysis.statistics.surface import Surface
+
+# More slices than bands that can be told apart.
+_MOST_SLICES = 6
 
 
 def best_generations_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """n* against compute, with the law's curve, on an axis with a tick at every n of the grid."""
     saturation = findings.saturation
     if not saturation.optima:
-        return LeftOut(name="best_n", reason="no run has reached a budget yet")
-    generations = grid_generations(data)
+        return LeftOut(reason="no run has reached a budget yet")
+    generations = data.generations
     x, y = budget_axis(data), generations_axis(generations)
     ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
     edges = [
@@ -40,7 +51,6 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
     bands, lines = _law(saturation)
     plateau_bands, plateau_lines = _saturation_point(data, saturation, ends, y.limits or (1.0, 1.0))
     return Figure(
-        name="best_n",
         title="Best n against compute",
         caption=_best_generations_caption(findings),
         x=x,
@@ -137,7 +147,7 @@ def _intervals(data: SweepData, optima: Sequence[BestGenerations]) -> list[Serie
         Series(
             x=(at.budget,) * 3,
             y=(interval.low, interval.median, interval.high),
-            text=(f"n* at {amount(data, at.budget)}:\n{at.told}, median {interval.median:.3g}",)
+            text=(f"n* at {amount(data, at.budget)}:\n{at.words}, median {interval.median:.3g}",)
             * 3,
             label="interval of n*" if i == 0 else None,
             color=BLUE,
@@ -167,12 +177,12 @@ def _censored(optima: Sequence[BestGenerations]) -> list[Series]:
             size=9,
         )
 
-    found = []
+    marks = []
     if above:
-        found.append(ends(above, "triangle-up-open", "larger", 1.16))
+        marks.append(ends(above, "triangle-up-open", "larger", 1.16))
     if below:
-        found.append(ends(below, "triangle-down-open", "smaller", 1 / 1.16))
-    return found
+        marks.append(ends(below, "triangle-down-open", "smaller", 1 / 1.16))
+    return marks
 
 
 def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Series]:
@@ -194,7 +204,7 @@ def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Seri
         x=tuple(at.budget for at in optima),
         y=tuple(float(at.best) for at in optima),
         text=tuple(
-            f"best: n={at.best} at {amount(data, at.budget)}\nn*: {at.told}" for at in optima
+            f"best: n={at.best} at {amount(data, at.budget)}\nn*: {at.words}" for at in optima
         ),
         label="best of the grid",
         dash=None,
@@ -204,24 +214,80 @@ def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Seri
     return [inside, best]
 
 
+def slices_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """Reward against n with the compute held fixed, for up to six budgets."""
+    usable = [(i, at) for i, at in enumerate(findings.frontier.budgets) if len(at.choices) > 1]
+    if not usable:
+        return LeftOut(reason="it takes two n measured at one budget")
+    chosen = evenly_chosen(usable, _MOST_SLICES)
+    bands, series = [], []
+    for (i, at), color in zip(chosen, sequential(len(chosen)), strict=True):
+        label = amount(data, at.budget)
+        dots = _slice_dots(data, at, color)
+        if findings.surface is None:
+            series += [Series(x=dots.x, y=dots.y, label=label, color=color, width=1.6), dots]
+            continue
+        n, middle, low, high = _slice(findings.surface, i, at, findings.frontier.confidence)
+        bands.append(Band(x=n, low=low, high=high, color=color))
+        series += [Series(x=n, y=middle, label=label, color=color, width=1.6), dots]
+    what = (
+        "Lines join measured means, for without a spread between seeds there is no reward surface."
+        if findings.surface is None
+        else "Lines and bands: the reward surface at each n's best B, with "
+        f"{findings.frontier.confidence:.0%} intervals. Dots: measured means over seeds."
+    )
+    some = "" if len(chosen) == len(usable) else f" {len(chosen)} of {len(usable)} budgets."
+    return Figure(
+        title="Reward against n at equal compute",
+        caption=what + some,
+        x=generations_axis(data.generations),
+        y=reward_axis(data),
+        bands=tuple(bands),
+        series=tuple(series),
+    )
+
+
+def _slice_dots(data: SweepData, at: BudgetFrontier, color: str) -> Series:
+    return Series(
+        x=tuple(float(choice.num_generations) for choice in at.choices),
+        y=tuple(choice.cell.mean for choice in at.choices),
+        text=tuple(choice_text(data, at.budget, choice) for choice in at.choices),
+        color=color,
+        dash=None,
+        marker="circle",
+    )
+
+
+def _slice(
+    surface: Surface, place: int, at: BudgetFrontier, confidence: float
+) -> tuple[tuple[float, ...], ...]:
+    """n, mean, and ends of the interval along log2 n, between the n measured at this budget."""
+    inside = slice(surface.column(at.measured[0]), surface.column(at.measured[-1]) + 1)
+    draws = surface.draws[:, place, inside]  # (draws, log2 n, batches)
+    best = draws.mean(axis=0).argmax(axis=1)
+    rewards = np.take_along_axis(draws, best[None, :, None], axis=2)[..., 0]
+    _, low, high = central_quantiles(rewards, confidence)
+    columns = (2.0 ** surface.log2_n[inside], rewards.mean(axis=0), low, high)
+    return tuple(tuple(column.tolist()) for column in columns)
+
+
 def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Mean reward of every (n, B) at the largest budget that some run has reached."""
     if not findings.frontier.budgets:
-        return LeftOut(name="heat_map", reason="no run has reached a budget yet")
+        return LeftOut(reason="no run has reached a budget yet")
     at = findings.frontier.budgets[-1]
-    means = {(c.num_generations, c.problems_per_batch): c.mean for c in at.cells}
-    here = [r for r in data.plan.rejected if r.budget == at.budget]
-    rejected = {(r.num_generations, r.problems_per_batch) for r in here}
-    generations = sorted({*grid_generations(data), *(n for n, _ in rejected)}, reverse=True)
-    batches = sorted({*grid_batches(data), *(B for _, B in rejected)})
+    means = {Pair.of(cell): cell.mean for cell in at.cells}
+    rejected = {Pair.of(r) for r in data.plan.rejected if r.budget == at.budget}
+    generations = sorted({*data.generations, *(n for n, _ in rejected)}, reverse=True)
+    batches = sorted({*data.batches, *(B for _, B in rejected)})
 
     def text(n: int, B: int) -> str:
-        if (n, B) in means:
-            return f"{means[n, B]:.3f}"
+        mean = means.get(Pair(n, B))
+        if mean is not None:
+            return f"{mean:.3f}"
         return "R" if (n, B) in rejected else "–"
 
     return Figure(
-        name="heat_map",
         title=f"Mean reward at {amount(data, at.budget)}",
         caption="Mean over seeds of every (n, B). R: rejected by the plan; –: no run has come that "
         "far.",
@@ -230,9 +296,16 @@ def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         heat_map=HeatMap(
             rows=tuple(str(n) for n in generations),
             columns=tuple(str(B) for B in batches),
-            values=tuple(tuple(means.get((n, B)) for B in batches) for n in generations),
+            values=tuple(tuple(means.get(Pair(n, B)) for B in batches) for n in generations),
             text=tuple(tuple(text(n, B) for B in batches) for n in generations),
             scale_title="reward",
             scale=SCALE[::20],
         ),
     )
+
+
+FIGURES = (
+    ReportFigure(name="best_n", section="Verdict", describe=best_generations_figure),
+    ReportFigure(name="slices", section="Verdict", describe=slices_figure),
+    ReportFigure(name="heat_map", section="Verdict", describe=heat_map_figure),
+)

@@ -1,4 +1,4 @@
-"""Figures of reward against compute: single runs, the best n at every budget, and slices."""
+"""Figures of reward against compute: single runs, and the best n at every budget."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,30 +6,30 @@ import numpy as np
 
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.axes import (
-    amount,
     budget_axis,
+    choice_text,
     compute_axis,
-    evenly_chosen,
     generation_colors,
-    generations_axis,
-    grid_batches,
-    grid_generations,
     record_texts,
     reward_axis,
 )
-from isosweep.analysis.figures.colors import GREY, INK, sequential
-from isosweep.analysis.figures.description import Band, Dash, Figure, LeftOut, Marker, Series
+from isosweep.analysis.figures.colors import GREY, INK
+from isosweep.analysis.figures.description import (
+    Dash,
+    Figure,
+    LeftOut,
+    Marker,
+    ReportFigure,
+    Series,
+)
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, Frontier
-from isosweep.analysis.statistics.surface import Surface
 
 _DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
 # More values of B than dashes that can be told apart; more runs than lines that can.
 _MOST_DASHES = len(_DASHES)
 _MANY_RUNS = 60
-# More slices than bands that can be told apart.
-_MOST_SLICES = 6
-# States of a run that ended, or still stands, before its last milestone.
+# States of a run that is no reason for a mark where its records end.
 _ENDED_WELL = ("finished", None)
 
 
@@ -40,8 +40,8 @@ def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """
     frontier = findings.frontier
     if not any(np.any(curve.compute > 0) for curve in data.curves):
-        return LeftOut(name="reward", reason="no run has left a record past step 0")
-    generations, batches = grid_generations(data), grid_batches(data)
+        return LeftOut(reason="no run has left a record past step 0")
+    generations, batches = data.generations, data.batches
     colors = generation_colors(generations)
     crowded = len(batches) > _MOST_DASHES
     dashes = {B: "solid" if crowded else _DASHES[i] for i, B in enumerate(batches)}
@@ -60,15 +60,14 @@ def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             Series(x=(), y=(), label=f"B = {B}", color=GREY, dash=dashes[B], width=2.0)
             for B in batches
         ]
-    marked, told = _marks(data, colors)
+    marked, about_marks = _marks(data, colors)
     if frontier.budgets:
         series.append(_frontier_series(data, frontier.budgets, label="best n"))
     thick = "for each n its best B, mean over seeds" if crowded else "mean over seeds"
     return Figure(
-        name="reward",
         title="Held-out reward against compute",
         caption=f"Thin lines: single runs. Thick lines: {thick}, at the budgets. "
-        f"{_about_best(findings)}{told}",
+        f"{_about_best(findings)}{about_marks}",
         x=compute_axis(data),
         y=reward_axis(data),
         series=(*series, *marked),
@@ -117,19 +116,19 @@ def _marks(data: SweepData, colors: dict[int, str]) -> tuple[list[Series], str]:
         for c in data.curves
         if c.status not in _ENDED_WELL and c.compute.size and c.compute[-1] > 0
     ]
-    series, told = [], ""
+    series, words = [], ""
     if collapsed:
         series += _mark_series(data, collapsed, colors, "x-open", "collapsed")
-        told += " Crosses: where a run collapsed; no mean counts it from there on."
+        words += " Crosses: where a run collapsed; no mean counts it from there on."
     if stopped:
         series += _mark_series(data, stopped, colors, "circle-open", "not finished")
         states = ", ".join(sorted({str(curve.status) for curve, _ in stopped}))
-        told += f" Open circles: the last record of a run that has not finished ({states})."
+        words += f" Open circles: the last record of a run that has not finished ({states})."
     unseen = sum(not np.any(curve.compute > 0) for curve in data.curves)
     if unseen:
-        told += f" Not drawn, for want of a record past step 0: {unseen} of {len(data.curves)}"
-        told += " runs."
-    return series, told
+        words += f" Not drawn, for want of a record past step 0: {unseen} of {len(data.curves)}"
+        words += " runs."
+    return series, words
 
 
 def _mark_series(
@@ -196,19 +195,6 @@ def _reward_of(choice: Choice) -> float:
     return choice.cell.mean if choice.expected is None else choice.expected
 
 
-def _choice_text(data: SweepData, budget: float, choice: Choice) -> str:
-    text = (
-        f"n={choice.num_generations}, B={choice.cell.problems_per_batch}, "
-        f"T={choice.cell.num_steps}, {amount(data, budget)}\n"
-    )
-    if choice.expected is None or choice.interval is None:
-        return text + f"measured {choice.cell.mean:.4f}"
-    low, high = choice.interval
-    return text + (
-        f"expected {choice.expected:.4f} ({low:.4f} to {high:.4f})\nmeasured {choice.cell.mean:.4f}"
-    )
-
-
 def _frontier_series(
     data: SweepData,
     budgets: Iterable[BudgetFrontier],
@@ -225,7 +211,7 @@ def _frontier_series(
         y=tuple(_reward_of(choice) for _, choice in best),
         low=tuple(choice.interval[0] if choice.interval else None for _, choice in best),
         high=tuple(choice.interval[1] if choice.interval else None for _, choice in best),
-        text=tuple(f"best: {_choice_text(data, budget, choice)}" for budget, choice in best),
+        text=tuple(f"best: {choice_text(data, budget, choice)}" for budget, choice in best),
         label=label,
         color=color,
         dash=None,
@@ -239,8 +225,8 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Reward of the best n at each budget, over that of every fixed n."""
     budgets = findings.frontier.budgets
     if len(budgets) < 2:
-        return LeftOut(name="envelope", reason="it takes two budgets that runs have reached")
-    colors = generation_colors(grid_generations(data))
+        return LeftOut(reason="it takes two budgets that runs have reached")
+    colors = generation_colors(data.generations)
     series = []
     for n, color in colors.items():
         mine = [(at.budget, c) for at in budgets for c in at.choices if c.num_generations == n]
@@ -250,7 +236,7 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             Series(
                 x=tuple(budget for budget, _ in mine),
                 y=tuple(_reward_of(choice) for _, choice in mine),
-                text=tuple(_choice_text(data, budget, choice) for budget, choice in mine),
+                text=tuple(choice_text(data, budget, choice) for budget, choice in mine),
                 label=f"n = {n}",
                 color=color,
                 marker="circle" if len(mine) == 1 else None,
@@ -284,7 +270,6 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             "intervals of the best n"
         )
     return Figure(
-        name="envelope",
         title="What the best n reaches, and what a fixed n would",
         caption=f"{what}. Diamonds have the colour of the n that is best there; thin lines: every "
         "n at its best B.",
@@ -294,59 +279,7 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     )
 
 
-def slices_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """Reward against n with the compute held fixed, for up to six budgets."""
-    usable = [(i, at) for i, at in enumerate(findings.frontier.budgets) if len(at.choices) > 1]
-    if not usable:
-        return LeftOut(name="slices", reason="it takes two n measured at one budget")
-    chosen = evenly_chosen(usable, _MOST_SLICES)
-    bands, series = [], []
-    for (i, at), color in zip(chosen, sequential(len(chosen)), strict=True):
-        label = amount(data, at.budget)
-        dots = _slice_dots(data, at, color)
-        if findings.surface is None:
-            series += [Series(x=dots.x, y=dots.y, label=label, color=color, width=1.6), dots]
-            continue
-        n, middle, low, high = _slice(findings.surface, i, at, findings.frontier.confidence)
-        bands.append(Band(x=n, low=low, high=high, color=color))
-        series += [Series(x=n, y=middle, label=label, color=color, width=1.6), dots]
-    what = (
-        "Lines join measured means, for without a spread between seeds there is no reward surface."
-        if findings.surface is None
-        else "Lines and bands: the reward surface at each n's best B, with "
-        f"{findings.frontier.confidence:.0%} intervals. Dots: measured means over seeds."
-    )
-    some = "" if len(chosen) == len(usable) else f" {len(chosen)} of {len(usable)} budgets."
-    return Figure(
-        name="slices",
-        title="Reward against n at equal compute",
-        caption=what + some,
-        x=generations_axis(grid_generations(data)),
-        y=reward_axis(data),
-        bands=tuple(bands),
-        series=tuple(series),
-    )
-
-
-def _slice_dots(data: SweepData, at: BudgetFrontier, color: str) -> Series:
-    return Series(
-        x=tuple(float(choice.num_generations) for choice in at.choices),
-        y=tuple(choice.cell.mean for choice in at.choices),
-        text=tuple(_choice_text(data, at.budget, choice) for choice in at.choices),
-        color=color,
-        dash=None,
-        marker="circle",
-    )
-
-
-def _slice(
-    surface: Surface, place: int, at: BudgetFrontier, confidence: float
-) -> tuple[tuple[float, ...], ...]:
-    """n, mean, and ends of the interval along log2 n, between the n measured at this budget."""
-    inside = slice(surface.column(at.measured[0]), surface.column(at.measured[-1]) + 1)
-    draws = surface.draws[:, place, inside]  # (draws, log2 n, batches)
-    best = draws.mean(axis=0).argmax(axis=1)
-    rewards = np.take_along_axis(draws, best[None, :, None], axis=2)[..., 0]
-    low, high = np.quantile(rewards, (0.5 - confidence / 2, 0.5 + confidence / 2), axis=0)
-    columns = (2.0 ** surface.log2_n[inside], rewards.mean(axis=0), low, high)
-    return tuple(tuple(column.tolist()) for column in columns)
+FIGURES = (
+    ReportFigure(name="reward", section="Verdict", describe=reward_figure),
+    ReportFigure(name="envelope", section="Verdict", describe=envelope_figure),
+)

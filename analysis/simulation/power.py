@@ -1,4 +1,4 @@
-"""What a plan can find: the analysis of many simulated sweeps against the truth they came from."""
+"""What a plan can show: the analysis of many simulated sweeps against the truth they came from."""
 
 import math
 from collections import Counter
@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.load import simulated_sweep
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records
 from isosweep.analysis.statistics.asymptotes import asymptotes
 from isosweep.analysis.statistics.fits import fit_curves
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier, fit_frontier
+from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.judgement import judge
-from isosweep.analysis.statistics.laws import Interval
 from isosweep.analysis.statistics.playbook import Playbook, fit_playbook, playbook_saturation
 from isosweep.analysis.statistics.saturation import Saturation, Verdict
 from isosweep.config.analysis import AnalysisConfig
@@ -24,9 +25,9 @@ from isosweep.plan.cells import Plan
 @dataclass(frozen=True, kw_only=True)
 class BudgetPower:
     """At one budget. `best_n`: n*(C) between the smallest and the largest n of the plan, None
-    where all n are alike. `covered`: share of sweeps whose interval of n* holds it, `width`: the
+    where all n are alike. `covered`: share of sweeps whose interval of n* covers it, `width`: the
     interval's mean width in doublings. `held`: share of sweeps whose set of n that may be best
-    holds the best one planned here, `set_size`: mean number of n in that set; `lost`: mean true
+    includes the best one planned here, `set_size`: mean number of n in that set; `lost`: mean true
     reward lost by taking the n that came out best. If all n are alike, `held` is a mean over n."""
 
     budget: float
@@ -43,9 +44,9 @@ class Power:
     """How an analysis fares in one world. `verdicts`: share of sweeps that ended with each.
 
     `plateau`: the true n_sat, None where there is none inside the plan's n; of the sweeps that
-    were called saturated, `plateau_covered` is the share whose interval holds it, and
+    were called saturated, `plateau_covered` is the share whose interval covers it, and
     `plateau_width` the median width in doublings. `asymptote_covered`: share of the intervals of
-    A that hold it, `asymptote_width` their median width in reward, of `num_asymptotes` given.
+    A that cover it, `asymptote_width` their median width in reward, of `num_asymptotes` given.
     """
 
     world: str
@@ -64,18 +65,18 @@ class Power:
 
 @dataclass
 class _Tally:
-    """What has been seen of one quantity: whether its interval held the truth, and its width."""
+    """What has been seen of one quantity: whether its interval covers the truth, and its width."""
 
-    held: list[bool] = field(default_factory=list)
+    hits: list[bool] = field(default_factory=list)
     width: list[float] = field(default_factory=list)
 
     def add(self, low: float, high: float, truth: float, width: float) -> None:
-        self.held.append(low <= truth <= high)
+        self.hits.append(low <= truth <= high)
         self.width.append(width)
 
     @property
     def covered(self) -> float | None:
-        return _mean(self.held)
+        return _mean(self.hits)
 
 
 def measure_power(
@@ -91,7 +92,7 @@ def measure_power(
     """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out."""
     grid = sorted({cell.num_generations for cell in plan.cells})
     verdicts: Counter[Verdict] = Counter()
-    plateaus, asymptotic = _Tally(), _Tally()
+    plateaus, limits = _Tally(), _Tally()
     at_budget = {
         budget: _AtBudget(plan, world, budget, (grid[0], grid[-1])) for budget in plan.budgets
     }
@@ -105,16 +106,16 @@ def measure_power(
             samples_per_problem=samples_per_problem,
         )
         data = simulated_sweep(plan, records, config.metric)
-        frontier, saturation, found = _analyse(data, config)
+        frontier, saturation, asymptotic = _analyse(data, config)
         verdicts[saturation.verdict] += 1
         if saturation.plateau is not None and inside:
             low, high = saturation.plateau.low, saturation.plateau.high
             plateaus.add(low, high, world.saturation_n, math.log2(high / low))
         for at, optimum in zip(frontier.budgets, saturation.optima, strict=True):
             at_budget[at.budget].add(at, optimum.interval, optimum.best, set(optimum.candidates))
-        for (n, B), (low, high) in found.items():
+        for (n, B), (low, high) in asymptotic.items():
             truth = world.asymptote(n, world.best_batch if B is None else B)
-            asymptotic.add(low, high, truth, high - low)
+            limits.add(low, high, truth, high - low)
     return Power(
         world=world.name,
         method=config.method,
@@ -124,10 +125,10 @@ def measure_power(
         plateau=world.saturation_n if inside else None,
         plateau_covered=plateaus.covered,
         plateau_width=_median(plateaus.width),
-        num_asymptotes=len(asymptotic.held),
-        asymptote_covered=asymptotic.covered,
-        asymptote_width=_median(asymptotic.width),
-        budgets=tuple(found.power() for found in at_budget.values() if found.sizes),
+        num_asymptotes=len(limits.hits),
+        asymptote_covered=limits.covered,
+        asymptote_width=_median(limits.width),
+        budgets=tuple(counted.power() for counted in at_budget.values() if counted.sizes),
     )
 
 
@@ -185,22 +186,20 @@ def _analyse(data: SweepData, config: AnalysisConfig) -> tuple[Frontier, Saturat
         return frontier, saturation, _of_playbook(playbook, config.confidence)
     _, frontier, saturation = judge(data, config)
     fits = fit_curves([curve.until_collapse() for curve in data.curves])
-    found: _Asymptotes = {
-        (of.num_generations, of.problems_per_batch): (of.low, of.high)
+    known: _Asymptotes = {
+        Pair.of(of): (of.low, of.high)
         for of in asymptotes(data.plan.runs, fits, config.confidence)
         if of.low is not None and of.high is not None
     }
-    return frontier, saturation, found
+    return frontier, saturation, known
 
 
 def _of_playbook(playbook: Playbook | None, confidence: float) -> _Asymptotes:
     resamples = [] if playbook is None else [fit.asymptotes for fit in playbook.resamples]
-    ends = (0.5 - confidence / 2, 0.5 + confidence / 2)
-    found: _Asymptotes = {}
-    for n in resamples[0] if resamples else ():
-        low, high = np.quantile([asymptote[n] for asymptote in resamples], ends)
-        found[n, None] = float(low), float(high)
-    return found
+    return {
+        (n, None): central_ends(np.array([asymptote[n] for asymptote in resamples]), confidence)
+        for n in (resamples[0] if resamples else ())
+    }
 
 
 def _mean(values: Sequence[float]) -> float | None:

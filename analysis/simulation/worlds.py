@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from isosweep.compute import Compute
 from isosweep.plan.cells import Plan, PlannedRun
@@ -64,24 +65,31 @@ class World:
 
     def reward(self, compute: Floats, n: Floats | float, B: Floats | float) -> Floats:
         """Mean reward over seeds; arrays broadcast."""
-        x = np.log2(n) - math.log2(self.saturation_n)
-        y = np.log2(B) - math.log2(self.best_batch)
-        gain = self.gain / (1 + (x / self.width_n) ** 2) / (1 + (y / self.width_batch) ** 2)
-        return self._curve(compute, gain, math.log(self.midpoint) + self.delay * x)
+        return self._curve(compute, self._gain(n, B), self._log_midpoint(n))
 
     def asymptote(self, n: float, B: float) -> float:
         """A: the reward of (n, B) with unlimited compute, overfitting left aside."""
-        x = math.log2(n / self.saturation_n) / self.width_n
-        y = math.log2(B / self.best_batch) / self.width_batch
-        return self.base_reward + self.gain / (1 + x**2) / (1 + y**2)
+        return self.base_reward + float(self._gain(n, B))
+
+    def _gain(self, n: Floats | float, B: Floats | float) -> Floats:
+        """G(n, B)."""
+        x = np.log2(n / self.saturation_n) / self.width_n
+        y = np.log2(B / self.best_batch) / self.width_batch
+        return np.asarray(self.gain / (1 + x**2) / (1 + y**2))
+
+    def _log_midpoint(self, n: Floats | float) -> Floats:
+        """ln C_mid(n)."""
+        doublings = np.log2(n / self.saturation_n)
+        return np.asarray(math.log(self.midpoint) + self.delay * doublings)
 
     def _curve(self, compute: Floats, gain: Floats | float, midpoint: Floats | float) -> Floats:
+        """Reward of a run with this gain and ln C_mid, overfitting included."""
         with np.errstate(divide="ignore"):
             logs = np.log(compute)
-        power = np.clip(self.exponent * (midpoint - logs), -700, 700)
+        risen = special.expit(self.exponent * (logs - midpoint))
         late = np.maximum(logs - math.log(self.overfit_from), 0.0)
-        reward = self.base_reward + gain / (1 + np.exp(power)) - self.overfit_slope * late
-        return np.clip(reward, 0.0, 1.0)
+        reward = self.base_reward + gain * risen - self.overfit_slope * late
+        return np.asarray(np.clip(reward, 0.0, 1.0))
 
     def best_n(self, compute: float, least: float = 2.0, most: float = 65536.0) -> float:
         """n*(C) over real n in [least, most], to 1e-4 doublings."""
@@ -128,7 +136,7 @@ def worlds(midpoint: float, *, smallest_n: float, largest_n: float) -> dict[str,
 
     `easy` and `hard` have the published laws (Playbook, B = 32; rewards and plateaus read off its
     figures), moved along n so that the plateau lies two doublings below the grid's largest n:
-    a plateau outside the grid could not be found by any analysis.
+    no analysis could find a plateau outside the grid.
     """
     reach = math.log2(largest_n / smallest_n)
     plateau = largest_n / 4
@@ -186,7 +194,7 @@ def simulate_records(
     difficulty = rng.normal(0.0, world.difficulty_sd, num_problems)
     # Mean success over problems as a function of a shift common to all of them.
     shifts = np.linspace(-30, 30, 2401)
-    means = (1 / (1 + np.exp(-(shifts[:, None] + difficulty)))).mean(axis=1)
+    means = special.expit(shifts[:, None] + difficulty).mean(axis=1)
     base = _evaluate(
         np.array([world.base_reward]), means, shifts, difficulty, samples_per_problem, rng
     )
@@ -236,11 +244,9 @@ def _run_rewards(
 ) -> Floats:
     """One run's true reward at each record, its own luck and wandering included: (records,)."""
     n, B = float(run.num_generations), float(run.problems_per_batch)
-    x = math.log2(n / world.saturation_n)
-    y = math.log2(B / world.best_batch)
     luck = math.exp(rng.normal(-(world.seed_gain_sd**2) / 2, world.seed_gain_sd))
-    gain = luck * world.gain / (1 + (x / world.width_n) ** 2) / (1 + (y / world.width_batch) ** 2)
-    midpoint = math.log(world.midpoint) + world.delay * x + rng.normal(0, world.seed_midpoint_sd)
+    gain = luck * world._gain(n, B)
+    midpoint = world._log_midpoint(n) + rng.normal(0, world.seed_midpoint_sd)
     rewards = world._curve(compute, gain, midpoint) + _wandering(world, compute, rng)
     if rng.random() < world.collapse_probability:
         place = rng.integers(len(compute) // 2, len(compute))
@@ -274,8 +280,8 @@ def _evaluate(
 ) -> NDArray[np.int64]:
     """Successes of every problem: (records, problems), binomial with these means."""
     shift = np.interp(rewards, means, shifts)
-    rates = 1 / (1 + np.exp(-(shift[:, None] + difficulty)))
-    return rng.binomial(samples, rates)
+    rates = special.expit(shift[:, None] + difficulty)
+    return np.asarray(rng.binomial(samples, rates))
 
 
 def _compute_at(plan: Plan, run: PlannedRun, step: int, cost_per_step: float) -> Compute:

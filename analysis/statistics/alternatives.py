@@ -10,14 +10,21 @@ over the variance that the richest law leaves, and a charge for every parameter.
 """
 
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import NotNegative
 from isosweep.analysis.curves import Curve
+from isosweep.analysis.statistics.sigmoids import logistic
 
-SIGMOID, POWER, LOG_LINEAR, FALL = "sigmoid", "power law", "log-linear", "rise then fall"
-_PARAMETERS = {SIGMOID: 3, POWER: 2, LOG_LINEAR: 2, FALL: 5}
+Law = Literal["sigmoid", "power law", "log-linear", "rise then fall"]
+SIGMOID: Final = "sigmoid"
+POWER: Final = "power law"
+LOG_LINEAR: Final = "log-linear"
+FALL: Final = "rise then fall"
+_PARAMETERS: dict[Law, int] = {SIGMOID: 3, POWER: 2, LOG_LINEAR: 2, FALL: 5}
 # The criterion of a law that is worse by this much has next to no support (ibid., p. 70).
 DECISIVE = 6.0
 # Past step 0, so that the richest law leaves residuals.
@@ -34,8 +41,10 @@ _LEAST_VARIANCE = 0.02
 class Alternatives:
     """How much worse than the best law each one is, by QAICc; `best` has 0."""
 
-    best: str
-    differences: dict[str, float]
+    best: Law
+    """Law with the least QAICc."""
+    differences: dict[Law, NotNegative]
+    """How much worse each law is, by QAICc."""
 
     @property
     def falls(self) -> bool:
@@ -56,7 +65,7 @@ def compare_laws(curve: Curve, weight: FloatArray, sigmoid_objective: float) -> 
         return None
     logs, reward, base = np.log(curve.compute[past]), curve.reward[past], float(curve.reward[0])
     centred = logs - logs.mean()
-    objectives = {
+    objectives: dict[Law, float] = {
         SIGMOID: sigmoid_objective,
         POWER: _scaled(np.exp(_EXPONENTS[:, None] * centred), reward - base, weight),
         LOG_LINEAR: _scaled(np.exp(-_SLOPES[:, None] * centred), 1 - reward, weight),
@@ -65,7 +74,7 @@ def compare_laws(curve: Curve, weight: FloatArray, sigmoid_objective: float) -> 
     objectives[FALL] = min(sigmoid_objective, _rise_then_fall(logs, reward - base, weight))
     freedom = count - _PARAMETERS[FALL]
     variance = max(objectives[FALL] / freedom, _LEAST_VARIANCE)
-    criteria = {}
+    criteria: dict[Law, float] = {}
     for name, objective in objectives.items():
         k = _PARAMETERS[name]
         criteria[name] = objective / variance + 2 * k + 2 * k * (k + 1) / (count - k - 1)
@@ -88,7 +97,7 @@ def _rise_then_fall(logs: FloatArray, rise: FloatArray, weight: FloatArray) -> f
     """Least weighted sum of squares of a s - d h, with a and d above 0."""
     midpoints = np.linspace(logs[0] - 1, logs[-1], _MIDPOINTS)
     u = _STEEPNESS[:, None, None] * (logs - midpoints[:, None])
-    rising = (1 / (1 + np.exp(-np.clip(u, -700, 700)))).reshape(-1, len(logs))  # (sigmoids, r)
+    rising = logistic(u).reshape(-1, len(logs))  # (sigmoids, r)
     # Two records past the peak at least: one alone may be a bad evaluation.
     falling = np.maximum(0.0, logs - logs[1:-2, None])  # (peaks, r)
     ss, hh = (rising**2) @ weight, (falling**2) @ weight

@@ -1,4 +1,4 @@
-"""The asymptote A of every (n, B), with an interval that holds what another seed would change."""
+"""The asymptote A of every (n, B), with an interval that covers what another seed would change."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from isosweep.analysis.bounds import AtLeastOne, Count
+from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.fits import Fit
+from isosweep.analysis.statistics.intervals import student_half_width, upper_share
 from isosweep.plan.cells import PlannedRun
 
 # Of the way from R0 to A that a run must have behind it: fits of runs that have come less far
@@ -17,19 +20,26 @@ _LEAST_RISEN = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Asymptote:
-    """A of one (n, B): mean over seeds and interval, in reward. None where it is not identified.
+    """A of one (n, B). None where it is not identified.
 
-    `num_identified` of `num_seeds` runs have a fit and have risen far enough along it. With fewer
-    than two, or fewer than all, no mean is given: those that have are not a fair sample.
+    With fewer than two runs that have a fit and have risen far enough along it, or fewer than all,
+    no mean is given: those that have are not a fair sample.
     """
 
-    num_generations: int
-    problems_per_batch: int
-    num_seeds: int
-    num_identified: int
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+    num_seeds: AtLeastOne
+    """Runs planned."""
+    num_identified: Count
+    """Runs whose A is identified."""
     value: float | None
+    """Mean over seeds. Reward."""
     low: float | None
+    """Lower end. Reward."""
     high: float | None
+    """Upper end. Reward."""
 
 
 def asymptotes(
@@ -40,13 +50,13 @@ def asymptotes(
     Student's t over the seeds' own estimates; R0's evaluation error, which all runs share and
     their spread does not show, is added in quadrature.
     """
-    groups: dict[tuple[int, int], list[Fit]] = {}
-    for run, fit in zip(runs, fits, strict=True):
-        groups.setdefault((run.num_generations, run.problems_per_batch), []).append(fit)
-    return tuple(_over_seeds(n, B, group, confidence) for (n, B), group in sorted(groups.items()))
+    groups = by_pair(zip(runs, fits, strict=True), lambda fitted: fitted[0])
+    return tuple(
+        _over_seeds(pair, [fit for _, fit in group], confidence) for pair, group in groups.items()
+    )
 
 
-def _over_seeds(n: int, B: int, fits: list[Fit], confidence: float) -> Asymptote:
+def _over_seeds(pair: Pair, fits: list[Fit], confidence: float) -> Asymptote:
     values = [
         fit.asymptote.value
         for fit in fits
@@ -55,16 +65,14 @@ def _over_seeds(n: int, B: int, fits: list[Fit], confidence: float) -> Asymptote
     mean = low = high = None
     if len(values) == len(fits) >= 2:
         mean = math.fsum(values) / len(values)
-        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
         shared = math.fsum(fit.base_effect or 0.0 for fit in fits) / len(fits)
-        tail = 0.5 + confidence / 2
         half = math.hypot(
-            float(stats.t.ppf(tail, len(values) - 1)) * error, float(stats.norm.ppf(tail)) * shared
+            student_half_width(np.array(values), confidence),
+            float(stats.norm.ppf(upper_share(confidence))) * shared,
         )
         low, high = max(mean - half, 0.0), min(mean + half, 1.0)
     return Asymptote(
-        num_generations=n,
-        problems_per_batch=B,
+        **pair._asdict(),
         num_seeds=len(fits),
         num_identified=len(values),
         value=mean,

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
-from isosweep.analysis.statistics.laws import Interval
+from isosweep.analysis.statistics.intervals import Interval, student_half_width
 from isosweep.analysis.statistics.saturation import Verdict
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 
@@ -27,7 +27,7 @@ SEED_ERROR = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One sweep, or one variant of its `grid.axes`, with what was found in it."""
+    """One sweep, or one variant of its `grid.axes`, with what its records show."""
 
     name: str
     data: SweepData
@@ -103,11 +103,11 @@ def compare(entries: Sequence[Entry], confidence: float) -> Comparison:
 def _frontiers(entries: Sequence[Entry]) -> tuple[AtBudget, ...]:
     """Every entry at every budget it has reached, the first entry's draws set against its own."""
     first = entries[0].findings
-    found = []
+    rows = []
     for entry in entries:
         for k, at in enumerate(entry.findings.frontier.budgets):
             best = at.best
-            found.append(
+            rows.append(
                 AtBudget(
                     entry=entry.name,
                     budget=at.budget,
@@ -120,16 +120,16 @@ def _frontiers(entries: Sequence[Entry]) -> tuple[AtBudget, ...]:
                     else _better(entry.findings, k, first, at.budget),
                 )
             )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _better(mine: Findings, k: int, first: Findings, budget: float) -> float | None:
     """Probability that the best reward at `budget` is above the first entry's."""
-    there = [i for i, at in enumerate(first.frontier.budgets) if math.isclose(at.budget, budget)]
-    if not there or mine.surface is None or first.surface is None:
+    places = [i for i, at in enumerate(first.frontier.budgets) if math.isclose(at.budget, budget)]
+    if not places or mine.surface is None or first.surface is None:
         return None
     ours = mine.surface.by_n[:, k].max(axis=1)
-    theirs = first.surface.by_n[:, there[0]].max(axis=1)
+    theirs = first.surface.by_n[:, places[0]].max(axis=1)
     # The two sets of draws are independent, but made with one seed: one is turned.
     return float((ours > np.roll(theirs, len(theirs) // 2)).mean())
 
@@ -139,25 +139,23 @@ def _cells(entries: Sequence[Entry], confidence: float) -> tuple[LawOfCell, ...]
     fitted = [_identified(entry) for entry in entries]
     shared = sorted(set.intersection(*(set(of) for of in fitted)))
     rows = []
-    for n, B in shared:
-        curves = [of[n, B] for of in fitted]
+    for pair in shared:
+        curves = [of[pair] for of in fitted]
         laws = [
-            _law(entry.name, n, B, c, confidence) for entry, c in zip(entries, curves, strict=True)
+            _law(entry.name, pair, c, confidence) for entry, c in zip(entries, curves, strict=True)
         ]
         rows += _refit(laws, curves, confidence)
     return tuple(rows)
 
 
-def _identified(entry: Entry) -> dict[tuple[int, int], list[Curve]]:
+def _identified(entry: Entry) -> dict[Pair, list[Curve]]:
     """Curves by (n, B), where the fits of all seeds are identified."""
-    groups: dict[tuple[int, int], list[Curve]] = {}
-    refused = set()
-    for curve, fit in zip(entry.data.curves, entry.findings.fits, strict=True):
-        key = (curve.run.num_generations, curve.run.problems_per_batch)
-        groups.setdefault(key, []).append(curve.until_collapse())
-        if fit.status is not FitStatus.FITTED:
-            refused.add(key)
-    return {key: curves for key, curves in groups.items() if key not in refused}
+    fitted = zip(entry.data.curves, entry.findings.fits, strict=True)
+    return {
+        pair: [curve.until_collapse() for curve, _ in group]
+        for pair, group in by_pair(fitted, lambda item: item[0].run).items()
+        if all(fit.status is FitStatus.FITTED for _, fit in group)
+    }
 
 
 def _fit(curves: Sequence[Curve], asymptote: float | None) -> tuple[FloatArray, ...]:
@@ -165,18 +163,17 @@ def _fit(curves: Sequence[Curve], asymptote: float | None) -> tuple[FloatArray, 
     compute, reward, error = stack_records(curves)
     base = np.array([[curve.reward[0]] for curve in curves])
     held = None if asymptote is None else np.full_like(base, asymptote)
-    found = fit_sigmoids(
+    fits = fit_sigmoids(
         compute, reward[:, None, :], 1 / error[:, None, :] ** 2, base, asymptote=held
     )
-    return found.asymptote[:, 0], found.midpoint[:, 0], found.exponent[:, 0]
+    return fits.asymptote[:, 0], fits.midpoint[:, 0], fits.exponent[:, 0]
 
 
-def _law(name: str, n: int, B: int, curves: Sequence[Curve], confidence: float) -> LawOfCell:
+def _law(name: str, pair: Pair, curves: Sequence[Curve], confidence: float) -> LawOfCell:
     asymptote, midpoint, exponent = _fit(curves, None)
     return LawOfCell(
         entry=name,
-        num_generations=n,
-        problems_per_batch=B,
+        **pair._asdict(),
         num_seeds=len(curves),
         asymptote=_over_seeds(asymptote, confidence, SEED_ERROR),
         exponent=_in_logs(exponent, confidence),
@@ -192,32 +189,30 @@ def _refit(
     if not agree:
         return laws
     common = math.fsum(law.asymptote.median for law in laws) / len(laws)
-    found = []
+    refitted = []
     for law, mine in zip(laws, curves, strict=True):
         _, midpoint, exponent = _fit(mine, common)
-        found.append(
+        refitted.append(
             replace(
                 law,
                 refitted=_in_logs(exponent, confidence),
                 refitted_midpoint=float(np.exp(midpoint.mean())),
             )
         )
-    return found
+    return refitted
 
 
 def _over_seeds(values: FloatArray, confidence: float, alone: float) -> Interval:
     """Mean and Student interval; `alone` to either side with one seed."""
-    mean, half = float(values.mean()), alone
-    if len(values) > 1:
-        quantile = float(stats.t.ppf(0.5 + confidence / 2, len(values) - 1))
-        half = quantile * float(values.std(ddof=1)) / math.sqrt(len(values))
+    mean = float(values.mean())
+    half = student_half_width(values, confidence) if len(values) > 1 else alone
     return Interval(median=mean, low=mean - half, high=mean + half)
 
 
 def _in_logs(logs: FloatArray, confidence: float) -> Interval:
     """As `_over_seeds` for a quantity fitted as its logarithm; with one seed no interval."""
-    found = _over_seeds(logs, confidence, 0.0)
-    median, low, high = (math.exp(value) for value in (found.median, found.low, found.high))
+    of_logs = _over_seeds(logs, confidence, 0.0)
+    median, low, high = map(math.exp, (of_logs.median, of_logs.low, of_logs.high))
     return Interval(median=median, low=low, high=high)
 
 
@@ -238,15 +233,11 @@ def _size_law(entries: Sequence[Entry], confidence: float) -> SizeLaw | None:
     tilt, level = np.polyfit(1 / sizes, 1 / mean, 1, w=mean**2 / slopes.std(axis=1))
     if level <= 0 or tilt < 0:
         return None
-    ends = (0.5, 0.5 - confidence / 2, 0.5 + confidence / 2)
-    intervals = np.quantile(slopes, ends, axis=1).T
+    intervals = Interval.centrals(slopes.T, confidence)
     return SizeLaw(
         largest=float(1 / level),
         half_size=float(tilt / level),
-        slopes={
-            entry.name: Interval(median=float(m), low=float(low), high=float(high))
-            for entry, (m, low, high) in zip(sized, intervals, strict=True)
-        },
+        slopes={entry.name: interval for entry, interval in zip(sized, intervals, strict=True)},
     )
 
 

@@ -8,9 +8,10 @@ from enum import Enum
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.bounds import Count, NotNegative, Sentence, Share
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.alternatives import Alternatives, compare_laws
-from isosweep.analysis.statistics.sigmoids import fit_sigmoids
+from isosweep.analysis.statistics.sigmoids import fit_sigmoids, logistic
 
 # Three free parameters leave two residuals: the least from which a spread can be read.
 MIN_RECORDS = 5
@@ -37,47 +38,52 @@ class Estimate:
     """A parameter and its standard error, in the parameter's unit."""
 
     value: float
-    standard_error: float
+    """Estimate."""
+    standard_error: NotNegative
+    """Standard error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B) of one run; None where not identified.
+    """R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B) of one run; None where not identified."""
 
-    `asymptote` is A (reward), `midpoint` C_mid (budget unit), `exponent` B, `base_reward` R0.
-    `reduced_chi2` is the weighted residual sum of squares per degree of freedom. `base_effect`:
-    by how much A would move if R0, which all runs share, were one evaluation error higher.
-    `share_risen`: of the way from R0 to A, what the curve has behind it at the last record.
-    `alternatives`: other laws against the sigmoid, None with too few records.
-    """
-
-    run_id: str
+    run_id: Sentence
+    """The run."""
     status: FitStatus
-    num_records: int
-    base_reward: float | None
+    """What came of the fit, as a sentence."""
+    num_records: Count
+    """Records past step 0."""
+    base_reward: Share | None
+    """R0, reward at step 0."""
     asymptote: Estimate | None = None
+    """A. Reward."""
     midpoint: Estimate | None = None
+    """C_mid, in budget_unit."""
     exponent: Estimate | None = None
-    reduced_chi2: float | None = None
+    """B of the sigmoid. No unit."""
+    reduced_chi2: NotNegative | None = None
+    """Weighted squares of residuals per degree of freedom. No unit."""
     base_effect: float | None = None
-    share_risen: float | None = None
+    """Change of A if R0 were one evaluation error higher. Reward."""
+    share_risen: Share | None = None
+    """Of the way from R0 to A, what is behind the run at its last record. A share."""
     alternatives: Alternatives | None = None
+    """Other laws against the sigmoid; null with too few records."""
 
 
 def sigmoid(
     compute: FloatArray, base: float, asymptote: float, midpoint: float, exponent: float
 ) -> FloatArray:
     """Reward at `compute`: (records,). The form of ScaleRL (arXiv 2510.13786, eq. 1)."""
-    # (C_mid / C)^B through logarithms, clipped where float64 would overflow.
-    power = np.clip(exponent * (math.log(midpoint) - np.log(compute)), -700, 700)
-    return base + (asymptote - base) / (1 + np.exp(power))
+    risen = logistic(exponent * (np.log(compute) - math.log(midpoint)))
+    return base + (asymptote - base) * risen
 
 
 def reward_error(successes: IntArray, samples_per_problem: int) -> FloatArray:
     """Standard error of avg@k, in reward: (records,), from `successes`: (records, problems).
 
-    The spread between problems of their success rates, which holds the binomial spread of k
-    samples too, over the number of problems. Floor: the binomial error with one success and one
+    The spread between problems of their success rates, which includes the binomial spread of k
+    samples, over the number of problems. Floor: the binomial error with one success and one
     failure added, so that an all-wrong record does not claim to be exact. Not counted: what
     another training seed would change.
     """
@@ -107,8 +113,8 @@ def fit_curves(curves: Sequence[Curve]) -> tuple[Fit, ...]:
     """Weighted least squares of the sigmoid to the records past step 0, R0 held at step 0's."""
     refused = {curve.run.run_id: _refused(curve) for curve in curves}
     fitted = [curve for curve in curves if refused[curve.run.run_id] is None]
-    found = dict(zip((c.run.run_id for c in fitted), _fit_together(fitted), strict=True))
-    return tuple(refused[curve.run.run_id] or found[curve.run.run_id] for curve in curves)
+    fits = {fit.run_id: fit for fit in _fit_together(fitted)}
+    return tuple(refused[curve.run.run_id] or fits[curve.run.run_id] for curve in curves)
 
 
 def _refused(curve: Curve) -> Fit | None:
@@ -221,7 +227,7 @@ def _covariance(curve: Curve, parameters: tuple[float, float, float]) -> FloatAr
     error = reward_error(curve.successes[past], curve.samples_per_problem)
     assert curve.base_reward is not None
     u = math.exp(exponent) * (np.log(curve.compute[past]) - midpoint)
-    s = 1 / (1 + np.exp(-np.clip(u, -700, 700)))
+    s = logistic(u)
     slope = (asymptote - curve.base_reward) * s * (1 - s)
     jacobian = np.stack([s, -math.exp(exponent) * slope, u * slope]) / error
     curvature = jacobian @ jacobian.T

@@ -12,7 +12,7 @@ weights would single one out. So the likelihood is raised to the power S / (S + 
 asked only that the records come close to the curve: the coarsened posterior of Miller and Dunson
 (Journal of the American Statistical Association 114, 2019). Priors are wide, in rewards of 0 to 1.
 The choices below were compared on synthetic curves and on 19 published runs (RETU, arXiv
-2512.11470) cut at a third, a half and two thirds of their records: there the 90% intervals held
+2512.11470) cut at a third, a half and two thirds of their records: there the 90% intervals covered
 87 to 90% of the later ones. Most of what they miss are collapses, which nothing announces.
 
 Broken evaluations count less. A fall in the very last record may be one, or may last: both are in
@@ -24,15 +24,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.statistics.intervals import central_quantiles
+from isosweep.analysis.statistics.sigmoids import logistic
 
 # Fewer records than this say too little of noise and direction.
 MIN_RECORDS = 5
 # Standard deviations of the gain's prior, equally likely, and of R0's around the first record.
 _GAINS, _START = (0.03, 0.1, 0.3), 0.5
 # ln C_mid lies from a factor e before the first record to one past the last: further off, what
-# can be recorded of a sigmoid is as well told by a nearer one or by the line.
+# can be recorded of a sigmoid is as well described by a nearer one or by the line.
 _MIDPOINTS, _REACH = 20, 1.0
 # ln of a sigmoid's exponent: normal around 0, over one and a half standard deviations each way.
 _EXPONENTS, _EXPONENT_SD = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5), 1.0
@@ -118,8 +121,7 @@ def _curves(logs: FloatArray, known: int) -> tuple[FloatArray, FloatArray]:
     start, end = logs[0], logs[known - 1]
     middle = np.linspace(start - _REACH, end + _REACH, _MIDPOINTS)
     grid = np.array(list(itertools.product(middle, _EXPONENTS)))
-    power = np.exp(grid[:, 1:]) * (grid[:, :1] - logs)
-    sigmoids = 1 / (1 + np.exp(np.minimum(power, 700.0)))
+    sigmoids = logistic(np.exp(grid[:, 1:]) * (logs - grid[:, :1]))
     chance = np.exp(-(grid[:, 1] ** 2) / (2 * _EXPONENT_SD**2))
     chance = np.append((1 - _LINE) * chance / chance.sum(), _LINE)
     return np.vstack([sigmoids, (logs - start) / (end - start)]), np.log(chance)
@@ -196,8 +198,7 @@ def _quantiles(
     `log_weight`: (fits, scales, curves); `variance` of the noise: (scales,).
     """
     rng = np.random.default_rng(0)
-    weight = np.exp(log_weight - log_weight.max()).ravel()
-    chosen = rng.choice(weight.size, size=_DRAWS, p=weight / weight.sum())
+    chosen = rng.choice(log_weight.size, size=_DRAWS, p=special.softmax(log_weight.ravel()))
     of_fit, scale, curve = np.unravel_index(chosen, log_weight.shape)
     surprise = rng.standard_t(_FREEDOM, size=(_DRAWS, 1))
     draws = []
@@ -205,8 +206,7 @@ def _quantiles(
         mine = of_fit == i
         mean, error = _ahead(fit, scale[mine], curve[mine], variance)
         draws.append(first + mean + error * surprise[mine])
-    ends = (0.5, 0.5 - confidence / 2, 0.5 + confidence / 2)
-    median, low, high = np.quantile(np.clip(np.vstack(draws), 0.0, 1.0), ends, axis=0)
+    median, low, high = central_quantiles(np.clip(np.vstack(draws), 0.0, 1.0), confidence)
     return Forecast(median=median, low=low, high=high)
 
 

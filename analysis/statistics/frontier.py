@@ -7,45 +7,60 @@ neighbours in n, B and compute inform each other and a lucky cell is not taken a
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import MinLen
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
 from isosweep.analysis.curves import CellReading
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.intervals import central_ends
 from isosweep.analysis.statistics.surface import Means, Surface
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellMean:
-    """Mean reward over seeds of one (n, B, T) at one budget; the error is None without seeds."""
+    """Mean reward over seeds of one (n, B, T) at one budget."""
 
-    num_generations: int
-    problems_per_batch: int
-    num_steps: int
-    mean: float
-    standard_error: float | None
-    num_seeds: int
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+    num_steps: Count
+    """Update steps, T."""
+    mean: Share
+    """Measured reward, mean over seeds."""
+    standard_error: NotNegative | None
+    """Of the mean. Reward; null without a spread between seeds."""
+    num_seeds: AtLeastOne
+    """Seeds read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """One n at one budget, at its best B (by expected reward, or by mean without a surface).
 
-    `expected`: its reward by the surface, with `interval`; `probability_best`: that no other n
-    measured here is better; `indistinguishable`: that it is as good as the expected best cannot be
-    excluded with the sweep's confidence. `loss`: reward lost against the best, on average;
-    `loss_upper`: its upper bound at the sweep's confidence. Without a surface: None, and every n
-    may be the best.
+    Without a surface what rests on it is None, and every n may be the best.
     """
 
     cell: CellMean
-    num_batches_tried: int
+    """Its cell at the best B."""
+    num_batches_tried: AtLeastOne
+    """Values of B measured with this n."""
     expected: float | None
+    """Reward by the surface."""
     interval: tuple[float, float] | None
-    probability_best: float | None
+    """Ends of its interval. Reward."""
+    probability_best: Share | None
+    """That no other n measured here is better. A share."""
     indistinguishable: bool
-    loss: float
-    loss_upper: float | None
+    """Whether it may be as good as the best."""
+    loss: NotNegative
+    """Reward lost against the best, on average."""
+    loss_upper: NotNegative | None
+    """Upper bound of the loss at the confidence. Reward."""
 
     @property
     def num_generations(self) -> int:
@@ -54,16 +69,18 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetFrontier:
-    """The frontier at one budget. `choices`: one per measured n, ascending; `best`: one of them.
+    """The frontier at one budget."""
 
-    `seed_sd`: spread between seeds at this budget, in reward; None with one seed.
-    """
-
-    budget: float
-    cells: tuple[CellMean, ...]
-    choices: tuple[Choice, ...]
+    budget: Positive
+    """In budget_unit."""
+    cells: Annotated[tuple[CellMean, ...], MinLen(1)]
+    """Every (n, B) that was read."""
+    choices: Annotated[tuple[Choice, ...], MinLen(1)]
+    """One per n, ascending, at its best B."""
     best: Choice
-    seed_sd: float | None
+    """One of the choices: the best."""
+    seed_sd: NotNegative | None
+    """Standard deviation between seeds. Reward; null with one seed."""
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -77,11 +94,19 @@ class BudgetFrontier:
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """Budgets at which some cell was read, ascending. `degrees_of_freedom` of the seed spread."""
+    """For each budget the reward of every n, the best n, and what cannot be told from it."""
 
     budgets: tuple[BudgetFrontier, ...]
-    degrees_of_freedom: int
-    confidence: float
+    """Budgets at which some cell was read, ascending."""
+    degrees_of_freedom: Count
+    """Of the spread between seeds; 0 where it is not known."""
+    confidence: Confidence
+    """Confidence of all intervals. A share."""
+
+    @property
+    def measured(self) -> tuple[int, ...]:
+        """Every n that was measured at some budget, ascending."""
+        return tuple(sorted({n for at in self.budgets for n in at.measured}))
 
 
 def fit_frontier(
@@ -91,13 +116,11 @@ def fit_frontier(
     confidence: float,
 ) -> Frontier:
     """The frontier of all readings that are not missing."""
-    groups: dict[float, dict[tuple[int, int], list[CellReading]]] = {}
+    groups: dict[float, dict[Pair, list[CellReading]]] = {}
     for reading in readings:
         if reading.reward is not None:
-            cell = reading.cell
-            at_budget = groups.setdefault(cell.budget, {})
-            key = (cell.num_generations, cell.problems_per_batch)
-            at_budget.setdefault(key, []).append(reading)
+            at_budget = groups.setdefault(reading.cell.budget, {})
+            at_budget.setdefault(Pair.of(reading.cell), []).append(reading)
     budgets = []
     for i, budget in enumerate(sorted(groups)):
         seed_sd = None if means is None else float(means.seed_sd[i])
@@ -163,26 +186,22 @@ def _drawn_choices(
     cells: list[CellMean], surface: Surface, draws: FloatArray, confidence: float
 ) -> tuple[Choice, ...]:
     """`draws`: (draws, log2 n, batches) of the surface at this budget."""
-    rows = [surface.column(cell.num_generations) for cell in cells]
-    columns = [surface.batches.index(cell.problems_per_batch) for cell in cells]
-    rewards = draws[:, rows, columns]  # (draws, cells)
+    rewards = surface.at_cells(draws, cells)  # (draws, cells)
     groups = _by_n(cells)
     by_n = np.stack([rewards[:, mine].max(axis=1) for mine in groups.values()], axis=1)
     probability = np.bincount(by_n.argmax(axis=1), minlength=len(groups)) / len(by_n)
     best = by_n[:, [by_n.mean(axis=0).argmax()]]
     kept = (by_n >= best).mean(axis=0) >= 1 - confidence
     losses = by_n.max(axis=1, keepdims=True) - by_n  # (draws, n)
-    ends = (0.5 - confidence / 2, 0.5 + confidence / 2)
     choices = []
     for k, mine in enumerate(groups.values()):
         chosen = max(mine, key=lambda i: float(rewards[:, i].mean()))
-        low, high = np.quantile(rewards[:, chosen], ends)
         choices.append(
             Choice(
                 cell=cells[chosen],
                 num_batches_tried=len(mine),
                 expected=float(rewards[:, chosen].mean()),
-                interval=(float(low), float(high)),
+                interval=central_ends(rewards[:, chosen], confidence),
                 probability_best=float(probability[k]),
                 indistinguishable=bool(kept[k]),
                 loss=float(losses[:, k].mean()),

@@ -14,13 +14,15 @@ parameters are averaged over wide uniform priors, so that a law with more of the
 no number comes from an optimiser or its bounds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special, stats
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import Share
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 
 # A law need not hold more closely than this, in doublings of n.
 _CLOSENESS = 0.125
@@ -37,35 +39,45 @@ _LEAST_FIT = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval:
-    """A median and the ends of an interval at the analysis's confidence."""
+class Probabilities:
+    """Of each law."""
 
-    median: float
-    low: float
-    high: float
+    constant: Share
+    """The constant law."""
+    power: Share
+    """The power law."""
+    sigmoid: Share
+    """The sigmoid law."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
-    """What the laws say together. `probabilities`: of `constant`, `power` and `sigmoid`.
+    """What the laws say together.
 
-    `settled`: probability that n* grew, and at the last budget has come within half a doubling of
-    a plateau that is nearer to an inner n of the grid than to its largest; `growing`: that it grew
-    and has not; `constant`: of neither. `plateau` (n) and `settles_at` (compute) hold if it
-    settled; `exponent` of n* ~ C^exponent, if a power law holds. `compute` and `curve`: n* by all
-    laws together, for drawing. `fit`: chance of a misfit as large as the best law's.
+    Settled: n* grew, and at the last budget has come within half a doubling of a plateau that is
+    nearer to an inner n of the grid than to its largest.
     """
 
-    probabilities: dict[str, float]
-    settled: float
-    growing: float
-    constant: float
+    probabilities: Probabilities
+    """Probability of each law. Shares."""
+    settled: Share
+    """Probability that n* grew and settled inside the grid."""
+    growing: Share
+    """Probability that it grew and has not."""
+    constant: Share
+    """Probability of neither."""
     plateau: Interval | None
+    """n at which it settled, if it did."""
     settles_at: Interval | None
+    """Compute from which on, if it did, in budget_unit."""
     exponent: Interval | None
+    """Of n* ~ C^exponent, if a power law holds. No unit."""
     compute: tuple[float, ...]
+    """Compute of the points of curve, in budget_unit."""
     curve: tuple[Interval, ...]
-    fit: float
+    """n*(C) by all laws."""
+    fit: Share
+    """Chance of a misfit as large as the best law's."""
 
     @property
     def explain(self) -> bool:
@@ -99,13 +111,13 @@ def weigh_laws(
         seen = np.clip(_law(points, ends, (t - t[0]) / span), *ends)
         return np.asarray((np.linalg.solve(root, (seen - mean).T) ** 2).sum(axis=0))
 
-    found = {name: _explore(misfit, size, rng) for name, size in _SIZES.items()}
+    explored = {name: _explore(misfit, size, rng) for name, size in _SIZES.items()}
     # A common factor keeps the best law's weights above the smallest number there is.
-    top = max(float(logs.max()) for _, logs in found.values())
-    weights = {name: np.exp(logs - top) / len(logs) for name, (_, logs) in found.items()}
+    top = max(float(logs.max()) for _, logs in explored.values())
+    weights = {name: np.exp(logs - top) / len(logs) for name, (_, logs) in explored.items()}
     total = sum(float(weight.sum()) for weight in weights.values())
     weights = {name: weight / total for name, weight in weights.items()}
-    power, sigmoid = found["power"][0], _Sigmoid.of(found["sigmoid"][0], ends)
+    power, sigmoid = explored["power"][0], _Sigmoid.of(explored["sigmoid"][0], ends)
     grew = sigmoid.left(0.0) - sigmoid.left(1.0) >= LEAST_GROWTH
     arrived = grew & (sigmoid.left(1.0) <= SETTLED_WITHIN) & (sigmoid.plateau < inside)
     settled = weights["sigmoid"] * arrived
@@ -113,29 +125,44 @@ def weigh_laws(
     growing = float(weights["sigmoid"][grew & ~arrived].sum())
     growing += float(weights["power"][growth >= LEAST_GROWTH].sum())
     at = np.linspace(0, max(1.0, (np.log10(max(until, 1e-300)) - t[0]) / span), _CURVE)
+    weighted = [(explored[name][0], weights[name]) for name in explored]
+    drawn = _drawn(weighted, ends, at, rng)
+    least = min(float(misfit(points).min()) for points, _ in explored.values())
+    return Laws(
+        probabilities=Probabilities(
+            constant=float(weights["constant"].sum()),
+            power=float(weights["power"].sum()),
+            sigmoid=float(weights["sigmoid"].sum()),
+        ),
+        settled=float(settled.sum()),
+        growing=growing,
+        constant=max(0.0, 1 - float(settled.sum()) - growing),
+        plateau=Interval.weighted(2.0**sigmoid.plateau, settled, confidence),
+        settles_at=Interval.weighted(10.0 ** (t[0] + span * sigmoid.arrival), settled, confidence),
+        exponent=Interval.weighted(growth * np.log10(2) / span, weights["power"], confidence),
+        compute=tuple((10.0 ** (t[0] + span * at)).tolist()),
+        curve=tuple(map(Interval.of, (2.0 ** central_quantiles(drawn, confidence)).T)),
+        fit=float(stats.chi2.sf(least, len(t))),
+    )
+
+
+def _drawn(
+    weighted: Sequence[tuple[FloatArray, FloatArray]],
+    ends: tuple[float, float],
+    at: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """x* at times `at` by laws drawn from all: (draws, times), cut off at the ends of the grid.
+
+    `weighted`: points and weights of each law.
+    """
     drawn = []
-    for (points, _), weight in zip(found.values(), weights.values(), strict=True):
+    for points, weight in weighted:
         count = rng.binomial(_CURVE_DRAWS, min(1.0, float(weight.sum())))
         if count:
             chosen = rng.choice(len(points), count, p=weight / weight.sum())
             drawn.append(np.clip(_law(points[chosen], ends, at), *ends))
-    medians, lows, highs = 2.0 ** np.quantile(np.concatenate(drawn), _ends(confidence), axis=0)
-    least = min(float(misfit(points).min()) for points, _ in found.values())
-    return Laws(
-        probabilities={name: float(weight.sum()) for name, weight in weights.items()},
-        settled=float(settled.sum()),
-        growing=growing,
-        constant=max(0.0, 1 - float(settled.sum()) - growing),
-        plateau=interval_of(2.0**sigmoid.plateau, settled, confidence),
-        settles_at=interval_of(10.0 ** (t[0] + span * sigmoid.arrival), settled, confidence),
-        exponent=interval_of(growth * np.log10(2) / span, weights["power"], confidence),
-        compute=tuple((10.0 ** (t[0] + span * at)).tolist()),
-        curve=tuple(
-            Interval(median=float(m), low=float(low), high=float(high))
-            for m, low, high in zip(medians, lows, highs, strict=True)
-        ),
-        fit=float(stats.chi2.sf(least, len(t))),
-    )
+    return np.concatenate(drawn)
 
 
 # Parameters of each law: points of the unit cube with so many sides.
@@ -203,7 +230,7 @@ def _explore(
     """Points (points, size) of the unit cube, and logs of weights whose mean is the evidence.
 
     Adaptive importance sampling (population Monte Carlo, Cappé et al. 2004): each round draws
-    from a normal around what the rounds before have found, and in part from the prior.
+    from a normal around what the rounds before have shown, and in part from the prior.
     """
     points, densities = rng.random((_POINTS, size)), np.ones(_POINTS)
     logs = -0.5 * misfit(points)
@@ -229,22 +256,7 @@ def _explore(
 def _flattened(logs: FloatArray) -> FloatArray:
     """Weights, tempered until at least a tenth of a per cent of the points counts."""
     for power in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01):
-        weight = np.exp(power * (logs - logs.max()))
-        weight /= weight.sum()
+        weight = special.softmax(power * (logs - logs.max()))
         if 1 / (weight**2).sum() >= 0.005 * len(weight):
             break
     return np.asarray(weight)
-
-
-def _ends(confidence: float) -> tuple[float, float, float]:
-    return 0.5, 0.5 - confidence / 2, 0.5 + confidence / 2
-
-
-def interval_of(values: FloatArray, weight: FloatArray, confidence: float) -> Interval | None:
-    """Weighted quantiles; None where next to nothing has any weight."""
-    if weight.sum() < 1e-6:
-        return None
-    order = np.argsort(values)
-    share = np.cumsum(weight[order]) / weight.sum()
-    median, low, high = np.interp(_ends(confidence), share, values[order])
-    return Interval(median=float(median), low=float(low), high=float(high))

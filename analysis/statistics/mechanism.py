@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.arrays import IntArray
+from isosweep.analysis.bounds import AtLeastOne, Share
 from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.frontier import Choice, Frontier
 from isosweep.heldout import RATE_EDGES, changes, rate_group, score
 
-# One-sided chance of a normal variable beyond `isosweep.metrics.CHANGED` standard errors.
+# One-sided chance of a normal variable beyond `isosweep.heldout.CHANGED` standard errors.
 CHANCE = 0.0228
 
 
@@ -22,21 +24,28 @@ CHANCE = 0.0228
 class ProblemChange:
     """Problems of one (n, B) at the largest budget against the base model, seeds together.
 
-    All are shares of the held-out problems. `none` and `all`: no sample, or every sample, is
-    right. `better` and `worse`: the success rate differs from the base model's beyond noise
-    (`isosweep.metrics.changes`). `gained` and `lost`: summed increases and decreases of all
-    problems' rates, noise included, so that gained - lost is the change of the reward.
+    All are shares of the held-out problems. Clearly: beyond noise (`isosweep.heldout.changes`).
+    Rises and falls include noise, so that gained - lost is the change of the reward.
     """
 
-    num_generations: int
-    problems_per_batch: int
-    num_seeds: int
-    none: float
-    all: float
-    better: float
-    worse: float
-    gained: float
-    lost: float
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+    num_seeds: AtLeastOne
+    """Runs put together."""
+    none: Share
+    """No sample right."""
+    all: Share
+    """Every sample right."""
+    better: Share
+    """Success rate clearly above the base model's."""
+    worse: Share
+    """Clearly below."""
+    gained: Share
+    """Summed rises of all problems' rates, per problem."""
+    lost: Share
+    """Summed falls."""
 
 
 def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange, ...]:
@@ -44,16 +53,15 @@ def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange,
     if not frontier.budgets:
         return ()
     at = frontier.budgets[-1]
-    changes = []
-    for choice in at.choices:
-        curves = [
-            curve for curve in _read_at(data, at.budget, choice) if curve.base_reward is not None
-        ]
-        # Runs whose records were left out may have other problems: they cannot be put together.
-        sizes = {curve.successes.shape[1] for curve in curves}
-        if len(sizes) == 1:
-            changes.append(_change(curves, at.budget))
-    return tuple(changes)
+    groups = (_with_base(data, at.budget, choice) for choice in at.choices)
+    return tuple(_change(curves, at.budget) for curves in groups if curves)
+
+
+def _with_base(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
+    """The runs behind a choice that have a step 0; none where their problems differ."""
+    curves = [c for c in _read_at(data, budget, choice) if c.base_reward is not None]
+    # Runs whose records were left out may have other problems: they cannot be put together.
+    return curves if len({c.successes.shape[1] for c in curves}) == 1 else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,29 +79,24 @@ class GainByRate:
 
 def gains_by_rate(data: SweepData, frontier: Frontier) -> tuple[GainByRate, ...]:
     """One for each n at its best B at the largest budget; avg@k only."""
-    found = []
-    for choice in frontier.budgets[-1].choices if frontier.budgets else ():
-        curves = [
-            curve
-            for curve in _read_at(data, frontier.budgets[-1].budget, choice)
-            if curve.base_reward is not None
-        ]
-        if len({curve.successes.shape[1] for curve in curves}) != 1:
-            continue
-        samples = sum(curve.samples_per_problem for curve in curves)
-        now = _summed(curves, frontier.budgets[-1].budget) / samples
-        base = curves[0].successes[0] / curves[0].samples_per_problem
-        group = rate_group(base)
-        there = [k for k in range(len(RATE_EDGES) - 1) if (group == k).any()]
-        found.append(
-            GainByRate(
-                num_generations=choice.num_generations,
-                before=tuple(float(base[group == k].mean()) for k in there),
-                gain=tuple(float((now - base)[group == k].mean()) for k in there),
-                num_problems=tuple(int((group == k).sum()) for k in there),
-            )
-        )
-    return tuple(found)
+    if not frontier.budgets:
+        return ()
+    at = frontier.budgets[-1]
+    groups = (_with_base(data, at.budget, choice) for choice in at.choices)
+    return tuple(_gain_by_rate(curves, at.budget) for curves in groups if curves)
+
+
+def _gain_by_rate(curves: list[Curve], budget: float) -> GainByRate:
+    now = _summed(curves, budget) / sum(curve.samples_per_problem for curve in curves)
+    base = curves[0].successes[0] / curves[0].samples_per_problem
+    group = rate_group(base)
+    present = [k for k in range(len(RATE_EDGES) - 1) if (group == k).any()]
+    return GainByRate(
+        num_generations=curves[0].run.num_generations,
+        before=tuple(float(base[group == k].mean()) for k in present),
+        gain=tuple(float((now - base)[group == k].mean()) for k in present),
+        num_problems=tuple(int((group == k).sum()) for k in present),
+    )
 
 
 def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
@@ -101,12 +104,11 @@ def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
     read = {
         r.cell.run_id for r in data.readings if r.cell.budget == budget and r.reward is not None
     }
-    where = (choice.num_generations, choice.cell.problems_per_batch)
+    pair = Pair.of(choice.cell)
     return [
         curve.until_collapse()
         for curve in data.curves
-        if curve.run.run_id in read
-        and (curve.run.num_generations, curve.run.problems_per_batch) == where
+        if curve.run.run_id in read and Pair.of(curve.run) == pair
     ]
 
 
@@ -115,17 +117,16 @@ def _change(curves: list[Curve], budget: float) -> ProblemChange:
     successes = _summed(curves, budget)
     # The base model's samples are the same in every run: they count once.
     base_samples = curves[0].samples_per_problem
-    found = changes(successes, samples, curves[0].successes[0], base_samples)
+    changed = changes(successes, samples, curves[0].successes[0], base_samples)
     return ProblemChange(
-        num_generations=curves[0].run.num_generations,
-        problems_per_batch=curves[0].run.problems_per_batch,
+        **Pair.of(curves[0].run)._asdict(),
         num_seeds=len(curves),
         none=float((successes == 0).mean()),
         all=float((successes == samples).mean()),
-        better=float(found.better.mean()),
-        worse=float(found.worse.mean()),
-        gained=float(np.maximum(found.gain, 0).mean()),
-        lost=float(np.maximum(-found.gain, 0).mean()),
+        better=float(changed.better.mean()),
+        worse=float(changed.worse.mean()),
+        gained=float(np.maximum(changed.gain, 0).mean()),
+        lost=float(np.maximum(-changed.gain, 0).mean()),
     )
 
 
@@ -157,37 +158,34 @@ def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[ScoresOfN, ...]:
     if not frontier.budgets:
         return ()
     at = frontier.budgets[-1]
-    found = []
+    scores = []
     for choice in at.choices:
-        where = (choice.num_generations, choice.cell.problems_per_batch)
         curves = _read_at(data, at.budget, choice)
         if len({curve.samples_per_problem for curve in curves}) == 1:
             rows = [(_at(curve, at.budget), curve.samples_per_problem) for curve in curves]
-            found.append(_scores(where, rows))
-    return tuple(found)
+            scores.append(_scores(Pair.of(choice.cell), rows))
+    return tuple(scores)
 
 
 def base_scores(data: SweepData) -> ScoresOfN | None:
     """The base model's, from the first run with a record at step 0; it is the same in all."""
     for curve in data.curves:
         if curve.base_reward is not None:
-            where = (curve.run.num_generations, curve.run.problems_per_batch)
-            return _scores(where, [(curve.successes[0], curve.samples_per_problem)])
+            return _scores(Pair.of(curve.run), [(curve.successes[0], curve.samples_per_problem)])
     return None
 
 
-def _scores(where: tuple[int, int], rows: list[tuple[IntArray, int]]) -> ScoresOfN:
+def _scores(pair: Pair, rows: list[tuple[IntArray, int]]) -> ScoresOfN:
     """`rows`: successes (problems,) and samples per problem of each run.
 
     Scored run by run: best@k over the samples of several runs together would be another k.
     """
-    found = [score(successes, samples) for successes, samples in rows]
+    scores = [score(successes, samples) for successes, samples in rows]
     return ScoresOfN(
-        num_generations=where[0],
-        problems_per_batch=where[1],
+        **pair._asdict(),
         num_seeds=len(rows),
         samples_per_problem=rows[0][1],
-        avg=float(np.mean([each.avg for each in found])),
-        best=float(np.mean([each.best for each in found])),
-        worst=float(np.mean([each.worst for each in found])),
+        avg=float(np.mean([each.avg for each in scores])),
+        best=float(np.mean([each.best for each in scores])),
+        worst=float(np.mean([each.worst for each in scores])),
     )

@@ -22,7 +22,8 @@ from scipy import special
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.laws import LEAST_GROWTH, SETTLED_WITHIN, Interval
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles
+from isosweep.analysis.statistics.laws import LEAST_GROWTH, SETTLED_WITHIN
 from isosweep.analysis.statistics.saturation import BestGenerations, Saturation, Verdict
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 
@@ -65,7 +66,7 @@ class Playbook:
         if not self.resamples:
             return None
         values = np.array([read(fit) for fit in self.resamples])
-        low, high = np.quantile(values, (0.5 - confidence / 2, 0.5 + confidence / 2), axis=0)
+        _, low, high = central_quantiles(values, confidence)
         return low, high
 
 
@@ -86,9 +87,9 @@ def fit_playbook(
 ) -> Playbook | None:
     """None where fewer than two n have left enough records, or there is one budget."""
     points = [
-        found
+        gathered
         for n in sorted({c.run.num_generations for c in curves})
-        if (found := _gather(n, curves)) is not None
+        if (gathered := _gather(n, curves)) is not None
     ]
     if len(points) < 2 or len(budgets) < 2:
         return None
@@ -239,7 +240,7 @@ def playbook_saturation(playbook: Playbook | None, frontier: Frontier) -> Satura
         reason = "The Playbook's method needs two budgets, and records of two n."
         return Saturation(verdict="not identified", reason=reason, optima=())
     fit, confidence = playbook.fit, frontier.confidence
-    grid = sorted({n for at in frontier.budgets for n in at.measured})
+    grid = frontier.measured
 
     def interval(read: Callable[[PlaybookFit], float | FloatArray]) -> list[Interval]:
         values = np.atleast_1d(read(fit))

@@ -2,27 +2,30 @@
 
 Inside the budgets that were measured it rests on the reward surface; beyond them n*(C) comes from
 the laws, the reward from forecasts of the runs' own curves, and only as far as leaving the last
-budget out has shown forecasts to hold.
+budget out has shown forecasts to be right.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.forecast import forecast
+from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
-from isosweep.analysis.statistics.laws import Interval, weigh_laws
+from isosweep.analysis.statistics.intervals import Interval, central_ends
+from isosweep.analysis.statistics.laws import weigh_laws
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import Validation
 from isosweep.errors import SettingError
 
 # Budgets are written in rounded factors.
 _ROUNDING = 1.01
-# Intervals of forecasts may hold this much less than they promise and still be trusted.
+# Intervals of forecasts may cover this much less than they promise and still be trusted.
 _SHORTFALL = 0.2
 
 
@@ -34,7 +37,7 @@ class Recommendation:
     chosen one, measured at the nearest budget; `reward`: expected held-out reward, with interval
     (None where the sweep gives none). `factor`: budget over the largest one reached, above 1
     where this extrapolates; `supported`: the factor to which the validation goes. `rests_on`
-    says in words what it stands on.
+    says in words what it rests on.
     """
 
     budget: float
@@ -54,7 +57,7 @@ class Recommendation:
 
 
 def supported_factor(validation: Validation | None, confidence: float) -> float:
-    """How far beyond the last budget forecasts have been shown to hold: a factor, 1 for nowhere.
+    """How far beyond the last budget forecasts have been shown to be right: a factor, or 1.
 
     The distance from the last budget but one to the last, if the interval's coverage there is not
     far below what it promises and forecasts beat "it stays where it is".
@@ -86,39 +89,32 @@ def recommend(
     supported = supported_factor(findings.validation, findings.frontier.confidence)
     if factor > supported * _ROUNDING and not extrapolate:
         raise _too_far(budget, last, supported, findings)
-    found = _inside(findings, budget) if factor <= _ROUNDING else _beyond(data, findings, budget)
-    n, B = found.cell.num_generations, found.cell.problems_per_batch
+    chosen = _inside(findings, budget) if factor <= _ROUNDING else _beyond(data, findings, budget)
+    pair = Pair.of(chosen.cell)
     planned = max(
-        (
-            cell
-            for cell in data.plan.cells
-            if (cell.num_generations, cell.problems_per_batch) == (n, B)
-        ),
-        key=lambda cell: cell.budget,
+        (cell for cell in data.plan.cells if Pair.of(cell) == pair), key=lambda cell: cell.budget
     )
     run = next(run for run in data.plan.runs if run.run_id == planned.run_id)
     steps = max(1, math.floor(budget / planned.planned_compute * planned.num_steps))
-    bases = [c.base_reward for c in data.curves if c.base_reward is not None]
     return Recommendation(
         budget=budget,
-        num_generations=n,
-        problems_per_batch=B,
+        **pair._asdict(),
         num_steps=steps,
         learning_rate=run.learning_rate,
         device_hours=planned.device_hours * steps / planned.num_steps,
-        best_n=found.best_n,
-        alternatives=found.alternatives,
-        reward=found.reward,
-        interval=found.interval,
-        base_reward=math.fsum(bases) / len(bases) if bases else None,
+        best_n=chosen.best_n,
+        alternatives=chosen.alternatives,
+        reward=chosen.reward,
+        interval=chosen.interval,
+        base_reward=data.base_reward,
         factor=factor,
         supported=supported,
-        rests_on=found.rests_on,
+        rests_on=chosen.rests_on,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class _Choice:
     """The chosen (n, B) and what is known of it; fields as in `Recommendation`."""
 
     cell: CellMean
@@ -135,7 +131,7 @@ def _too_far(budget: float, last: float, supported: float, findings: Findings) -
         why = "no forecast could be checked"
     elif supported == 1.0:
         why = (
-            f"forecasts from {checked.known:.3g} to {checked.budget:.3g} held "
+            f"forecasts from {checked.known:.3g} to {checked.budget:.3g} covered "
             f"{checked.covered:.0%} of rewards in {checked.confidence:.0%} intervals, their error "
             f"{checked.rmse:.3f} against {checked.persistence_rmse:.3f} for no change at all"
         )
@@ -148,7 +144,7 @@ def _too_far(budget: float, last: float, supported: float, findings: Findings) -
     return SettingError("budget", f"{budget:g}", rule, nearest)
 
 
-def _inside(findings: Findings, budget: float) -> _Found:
+def _inside(findings: Findings, budget: float) -> _Choice:
     """Between two measured budgets: linear in log C, draw by draw."""
     budgets = findings.frontier.budgets
     above = next((i for i, at in enumerate(budgets) if at.budget * _ROUNDING >= budget), -1)
@@ -167,7 +163,7 @@ def _inside(findings: Findings, budget: float) -> _Found:
         near,
         surface,
         draws,
-        _interval(2.0**best, findings.frontier.confidence),
+        Interval.central(2.0**best, findings.frontier.confidence),
         findings.frontier.confidence,
         f"The reward surface at {near.budget:.3g}"
         + (f" and {budgets[below].budget:.3g}" if share < 1 else "")
@@ -175,8 +171,8 @@ def _inside(findings: Findings, budget: float) -> _Found:
     )
 
 
-def _measured(at: BudgetFrontier, rests_on: str) -> _Found:
-    return _Found(
+def _measured(at: BudgetFrontier, rests_on: str) -> _Choice:
+    return _Choice(
         cell=at.best.cell,
         best_n=None,
         alternatives=tuple(n for n in at.candidates if n != at.best.num_generations),
@@ -193,69 +189,62 @@ def _chosen(
     best_n: Interval,
     confidence: float,
     rests_on: str,
-) -> _Found:
+) -> _Choice:
     """The cell of `at` with the highest expected reward in `draws`: (draws, log2 n, batches)."""
-    rows = [surface.column(cell.num_generations) for cell in at.cells]
-    columns = [surface.batches.index(cell.problems_per_batch) for cell in at.cells]
-    rewards = draws[:, rows, columns]
+    rewards = surface.at_cells(draws, at.cells)
     chosen = int(rewards.mean(axis=0).argmax())
     cell = at.cells[chosen]
     as_good = (rewards >= rewards[:, [chosen]]).mean(axis=0) >= 1 - confidence
     others = {c.num_generations for c, kept in zip(at.cells, as_good, strict=True) if kept}
-    return _Found(
+    return _Choice(
         cell=cell,
         best_n=best_n,
         alternatives=tuple(sorted(others - {cell.num_generations})),
         reward=float(rewards[:, chosen].mean()),
-        interval=_range(rewards[:, chosen], confidence),
+        interval=central_ends(rewards[:, chosen], confidence),
         rests_on=rests_on,
     )
 
 
-def _beyond(data: SweepData, findings: Findings, budget: float) -> _Found:
+def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     """Past the last budget: n by the laws, B as there, the reward by forecasts."""
     last, surface = findings.frontier.budgets[-1], findings.surface
     confidence = findings.frontier.confidence
     choice, best_n = last.best, None
-    told = f"the best n at {last.budget:.3g}, since no law of n*(C) could be weighed"
+    basis = f"the best n at {last.budget:.3g}, since no law of n*(C) could be weighed"
     if surface is not None and findings.saturation.laws is not None:
-        grid = np.log2(sorted({n for at in findings.frontier.budgets for n in at.measured}))
+        grid = np.log2(findings.frontier.measured)
         laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, confidence, until=budget)
         best_n = laws.curve[-1]
         wanted = math.log2(best_n.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
-        told = f"laws of n*(C) weighed on budgets up to {last.budget:.3g}"
+        basis = f"laws of n*(C) weighed on budgets up to {last.budget:.3g}"
     cell = choice.cell
-    ahead = [
-        found
-        for curve in data.curves
-        if (curve.run.num_generations, curve.run.problems_per_batch)
-        == (cell.num_generations, cell.problems_per_batch)
-        for kept in [curve.until_collapse()]
-        for past in [kept.compute > 0]
-        if (
-            found := forecast(kept.compute[past], kept.reward[past], np.array([budget]), confidence)
-        )
-    ]
-    medians, lows, highs = (
-        [float(getattr(found, name)[0]) for found in ahead] for name in ("median", "low", "high")
-    )
-    return _Found(
+    ahead = _forecasts(data, Pair.of(cell), budget, confidence)
+    median, low, high = _mean(ahead) if ahead else (None, None, None)
+    return _Choice(
         cell=cell,
         best_n=best_n,
         alternatives=tuple(n for n in last.candidates if n != cell.num_generations),
-        reward=float(np.mean(medians)) if ahead else None,
-        interval=(float(np.mean(lows)), float(np.mean(highs))) if ahead else None,
-        rests_on=f"Extrapolated {budget / last.budget:.3g} times: {told}; B as at that budget; the "
-        f"reward forecast from the curves of {len(ahead)} runs.",
+        reward=median,
+        interval=None if low is None or high is None else (low, high),
+        rests_on=f"Extrapolated {budget / last.budget:.3g} times: {basis}; B as at that budget; "
+        f"the reward forecast from the curves of {len(ahead)} runs.",
     )
 
 
-def _interval(values: FloatArray, confidence: float) -> Interval:
-    low, high = _range(values, confidence)
-    return Interval(median=float(np.median(values)), low=low, high=high)
+def _forecasts(data: SweepData, pair: Pair, budget: float, confidence: float) -> list[Forecast]:
+    """Forecasts at `budget` by the curves of one (n, B) that have records enough."""
+    curves = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
+    at = np.array([budget])
+    ahead = [
+        forecast(c.compute[c.compute > 0], c.reward[c.compute > 0], at, confidence) for c in curves
+    ]
+    return [one for one in ahead if one is not None]
 
 
-def _range(values: FloatArray, confidence: float) -> tuple[float, float]:
-    low, high = np.quantile(values, (0.5 - confidence / 2, 0.5 + confidence / 2))
-    return float(low), float(high)
+def _mean(ahead: Sequence[Forecast]) -> tuple[float, float, float]:
+    """Median and ends, each averaged over forecasts of one point."""
+    parts = np.array([(one.median[0], one.low[0], one.high[0]) for one in ahead])
+    median, low, high = parts.mean(axis=0).tolist()
+    return median, low, high

@@ -7,8 +7,10 @@ from typing import Literal
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.laws import Interval, Laws, weigh_laws
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles
+from isosweep.analysis.statistics.laws import Laws, weigh_laws
 from isosweep.analysis.statistics.surface import Surface
 
 Verdict = Literal["saturated", "growing", "flat", "not identified"]
@@ -26,27 +28,31 @@ _FALL = 1.0
 class BestGenerations:
     """n*(C) at one budget.
 
-    `best`: the n planned here with the highest expected reward; `candidates`: the n planned here
-    that cannot be told apart from it; `interval` of n* between the smallest and the largest n of
-    the sweep, planned or not. An end of it that comes nearer to an edge of the grid than to the
-    next n is put on the edge and censored: n* may lie beyond. n = 2 is no such edge, for GRPO
-    allows no smaller n. `interval` is None without a spread between seeds.
+    `interval` lies between the smallest and the largest n of the sweep. An end of it that comes
+    nearer to an edge of the grid than to the next n is put on the edge and censored: n* may lie
+    beyond. n = 2 is no such edge, for GRPO allows no smaller n.
     """
 
-    budget: float
-    best: int
-    candidates: tuple[int, ...]
+    budget: Positive
+    """In budget_unit."""
+    best: AtLeastOne
+    """The n of the grid with the highest expected reward."""
+    candidates: tuple[AtLeastOne, ...]
+    """The n of the grid that cannot be told apart from it, ascending."""
     interval: Interval | None
+    """n*, planned or not; null without a spread between seeds."""
     left_censored: bool
+    """Whether n* may lie below the grid."""
     right_censored: bool
+    """Whether n* may lie beyond the grid."""
 
     @property
     def listed(self) -> str:
         return "{" + ", ".join(str(n) for n in self.candidates) + "}"
 
     @property
-    def told(self) -> str:
-        """The interval in words."""
+    def words(self) -> str:
+        """The interval in words; the candidates where there is none."""
         if self.interval is None:
             return self.listed
         low, high = f"{self.interval.low:.3g}", f"{self.interval.high:.3g}"
@@ -57,23 +63,27 @@ class BestGenerations:
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """The sweep's answer.
-
-    `plateau` (n) and `settles_at` (compute): the saturation point; None unless `saturated`.
-    `compute` and `curve`: n*(C) by the laws, for drawing. `laws` is None where the sweep is too
-    small to weigh them, and for the Playbook's method. `harmless`: the n that cost no more than
-    the margin at any budget, with the sweep's confidence.
-    """
+    """The answer: n*(C), and where it stops growing."""
 
     verdict: Verdict
-    reason: str
+    """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
+    change as far as matters; not identified: the records do not tell."""
+    reason: Sentence
+    """In sentences."""
     optima: tuple[BestGenerations, ...]
+    """n* at every budget that was read, ascending."""
     plateau: Interval | None = None
+    """n at which n* settled; null unless saturated."""
     settles_at: Interval | None = None
+    """Compute from which on it has, in budget_unit; null unless saturated."""
     compute: tuple[float, ...] = ()
+    """Compute of the points of curve, in budget_unit."""
     curve: tuple[Interval, ...] = ()
+    """n*(C) by the laws."""
     laws: Laws | None = None
-    harmless: tuple[int, ...] = ()
+    """Null where the sweep is too small to weigh laws, and for the Playbook's method."""
+    harmless: tuple[AtLeastOne, ...] = ()
+    """The n that cost no more than the margin at any budget."""
 
 
 def find_saturation(frontier: Frontier, surface: Surface | None, margin: float) -> Saturation:
@@ -86,7 +96,7 @@ def find_saturation(frontier: Frontier, surface: Surface | None, margin: float) 
     if refusal is not None or surface is None:
         reason = refusal or "No spread between seeds is known."
         return Saturation(verdict="not identified", reason=reason, optima=optima)
-    grid = np.log2(_grid(frontier))
+    grid = np.log2(frontier.measured)
     laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, frontier.confidence)
     worst = _losses(frontier, surface)
     harmless = _harmless(frontier, worst, margin)
@@ -117,18 +127,17 @@ def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGeneration
             )
             for at in frontier.budgets
         )
-    grid = np.array(_grid(frontier))
-    half = 0.5 - frontier.confidence / 2
-    found = []
+    grid = np.array(frontier.measured)
+    optima = []
     for at, draws in zip(frontier.budgets, surface.log2_best_n.T, strict=True):
-        low, median, high = 2.0 ** np.quantile(draws, (half, 0.5, 1 - half))
+        median, low, high = (2.0 ** central_quantiles(draws, frontier.confidence)).tolist()
         at_low, at_high = _nearest(grid, low) == grid[0], _nearest(grid, high) == grid[-1]
         interval = Interval(
-            median=float(median),
+            median=median,
             low=float(grid[0] if at_low else low),
             high=float(grid[-1] if at_high else high),
         )
-        found.append(
+        optima.append(
             BestGenerations(
                 budget=at.budget,
                 best=at.best.num_generations,
@@ -138,12 +147,7 @@ def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGeneration
                 right_censored=bool(at_high),
             )
         )
-    return tuple(found)
-
-
-def _grid(frontier: Frontier) -> list[int]:
-    """Every n that was measured at some budget, ascending."""
-    return sorted({n for at in frontier.budgets for n in at.measured})
+    return tuple(optima)
 
 
 def _nearest(grid: FloatArray, n: float) -> int:
@@ -156,12 +160,12 @@ def _too_little(frontier: Frontier) -> str | None:
     if not frontier.budgets:
         return "No cell has been read: no run has reached a budget yet."
     judged = [at for at in frontier.budgets if len(at.measured) >= MIN_GENERATIONS]
-    measured = _grid(frontier)
+    measured = frontier.measured
     if len(measured) < MIN_GENERATIONS:
         listed = ", ".join(map(str, measured))
         return (
             f"Only {len(measured)} n measured (n = {listed}); "
-            f"at least {MIN_GENERATIONS} are needed to tell an interior best n from an edge."
+            f"at least {MIN_GENERATIONS} are needed to distinguish an interior best n from an edge."
         )
     if len(judged) < MIN_BUDGETS:
         return (
@@ -184,7 +188,7 @@ def _too_little(frontier: Frontier) -> str | None:
 
 def _losses(frontier: Frontier, surface: Surface) -> FloatArray:
     """What each n of the grid costs at the worst of the budgets it was measured at: (draws, n)."""
-    grid = _grid(frontier)
+    grid = frontier.measured
     worst = np.zeros((len(surface.draws), len(grid)))
     for k, at in enumerate(frontier.budgets):
         rewards = surface.by_n[:, k][:, [surface.column(n) for n in at.measured]]
@@ -198,7 +202,7 @@ def _harmless(frontier: Frontier, worst: FloatArray, margin: float) -> tuple[int
     """The n measured at every budget that surely cost no more than the margin at any."""
     everywhere = set.intersection(*(set(at.measured) for at in frontier.budgets))
     sure = (worst <= margin).mean(axis=0) >= frontier.confidence
-    grid = _grid(frontier)
+    grid = frontier.measured
     return tuple(n for n, safe in zip(grid, sure, strict=True) if safe and n in everywhere)
 
 
@@ -212,7 +216,7 @@ def _judge(
 ) -> tuple[Verdict, str]:
     """`costs`: of every n at its worst budget (draws, n), and the n that are harmless."""
     confidence = frontier.confidence
-    grid = _grid(frontier)
+    grid = frontier.measured
     worst, harmless = costs
     if (worst.max(axis=1) <= margin).mean() >= confidence:
         return "flat", (
@@ -220,31 +224,15 @@ def _judge(
             f"{grid[-1]}) costs at most {margin:g} of reward against the best, with "
             f"{confidence:.0%} confidence. Nothing is said about n outside this grid."
         )
+    refusal = _beyond_laws(frontier, surface, optima, laws)
+    if refusal is not None:
+        return "not identified", refusal
     first, last = optima[0], optima[-1]
-    ends = f"from {first.told} at {first.budget:.3g} to {last.told} at {last.budget:.3g}"
-    fall = _falls(frontier, surface)
-    if fall is not None:
-        high, low = optima[fall[0]], optima[fall[1]]
-        return "not identified", (
-            f"The best n falls from {high.told} at {high.budget:.3g} to {low.told} at "
-            f"{low.budget:.3g}: n*(C) is not monotone, so no saturation is defined."
-        )
-    edge = _always_at_edge(optima, grid)
-    if edge is not None:
-        return "not identified", (
-            f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
-            f"it is {first.told} at {first.budget:.3g} and {last.told} at {last.budget:.3g}. Add "
-            f"{'larger' if edge == grid[-1] else 'smaller'} n."
-        )
-    if not laws.explain:
-        return "not identified", (
-            f"The best n changes {ends}, and neither a constant, nor a power law, nor a sigmoid "
-            f"explains how (chance of a misfit as large: {laws.fit:.1g})."
-        )
+    ends = _from_first_to_last(optima)
     if laws.settled >= confidence and laws.plateau and laws.settles_at:
         return "saturated", (
-            f"The best n grew {ends}, and settled at n = {_told(laws.plateau)} from "
-            f"{_told(laws.settles_at)} on (medians and {confidence:.0%} intervals; probability "
+            f"The best n grew {ends}, and settled at n = {_in_words(laws.plateau)} from "
+            f"{_in_words(laws.settles_at)} on (medians and {confidence:.0%} intervals; probability "
             f"that it settled inside the grid: {laws.settled:.1%})."
         )
     beyond = f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
@@ -267,14 +255,47 @@ def _judge(
         )
     if laws.constant >= confidence:
         return "flat", (
-            f"The best n does not change with compute: {first.told} at {first.budget:.3g}, "
-            f"{last.told} at {last.budget:.3g}; probability that it grew by a doubling or more "
+            f"The best n does not change with compute: {first.words} at {first.budget:.3g}, "
+            f"{last.words} at {last.budget:.3g}; probability that it grew by a doubling or more "
             f"{1 - laws.constant:.1%}."
         )
     return "not identified", _undecided(optima, laws, harmless, grid)
 
 
-def _always_at_edge(optima: tuple[BestGenerations, ...], grid: list[int]) -> int | None:
+def _beyond_laws(
+    frontier: Frontier, surface: Surface, optima: tuple[BestGenerations, ...], laws: Laws
+) -> str | None:
+    """Why no law of n*(C) can be weighed: n* falls, or lies at an edge, or no law fits it."""
+    grid = frontier.measured
+    first, last = optima[0], optima[-1]
+    fall = _falls(frontier, surface)
+    if fall is not None:
+        high, low = optima[fall[0]], optima[fall[1]]
+        return (
+            f"The best n falls from {high.words} at {high.budget:.3g} to {low.words} at "
+            f"{low.budget:.3g}: n*(C) is not monotone, so no saturation is defined."
+        )
+    edge = _always_at_edge(optima, grid)
+    if edge is not None:
+        return (
+            f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
+            f"it is {first.words} at {first.budget:.3g} and {last.words} at {last.budget:.3g}. Add "
+            f"{'larger' if edge == grid[-1] else 'smaller'} n."
+        )
+    if not laws.explain:
+        return (
+            f"The best n changes {_from_first_to_last(optima)}, and neither a constant, nor a "
+            f"power law, nor a sigmoid explains how (chance of a misfit as large: {laws.fit:.1g})."
+        )
+    return None
+
+
+def _from_first_to_last(optima: tuple[BestGenerations, ...]) -> str:
+    first, last = optima[0], optima[-1]
+    return f"from {first.words} at {first.budget:.3g} to {last.words} at {last.budget:.3g}"
+
+
+def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) -> int | None:
     """The edge of the grid at which the best n lies at every budget, or None."""
     if all(at.right_censored and at.best == grid[-1] for at in optima):
         return grid[-1]
@@ -283,7 +304,9 @@ def _always_at_edge(optima: tuple[BestGenerations, ...], grid: list[int]) -> int
     return None
 
 
-def _at_smallest(interior: list[int], grid: list[int], optima: tuple[BestGenerations, ...]) -> bool:
+def _at_smallest(
+    interior: list[int], grid: tuple[int, ...], optima: tuple[BestGenerations, ...]
+) -> bool:
     """Whether the only harmless n is the grid's smallest and the best may lie below it."""
     return interior == [grid[0]] and all(at.left_censored for at in optima)
 
@@ -300,7 +323,7 @@ def _falls(frontier: Frontier, surface: Surface) -> tuple[int, int] | None:
     return pair if falling[pair] >= sure else None
 
 
-def _told(interval: Interval) -> str:
+def _in_words(interval: Interval) -> str:
     return f"{interval.median:.3g} ({interval.low:.3g} to {interval.high:.3g})"
 
 
@@ -308,21 +331,21 @@ def _undecided(
     optima: tuple[BestGenerations, ...],
     laws: Laws,
     harmless: tuple[int, ...],
-    grid: list[int],
+    grid: tuple[int, ...],
 ) -> str:
-    """Why nothing is claimed, and what would tell."""
+    """Why nothing is claimed, and what would decide it."""
     last = optima[-1]
     chances = (
         f"settled inside the grid {laws.settled:.0%}, still growing {laws.growing:.0%}, "
         f"constant {laws.constant:.0%}"
     )
-    text = f"The records do not tell how the best n changes with compute: {chances}. "
-    text += f"At {last.budget:.3g} it is {last.told}."
+    text = f"The records do not show how the best n changes with compute: {chances}. "
+    text += f"At {last.budget:.3g} it is {last.words}."
     if last.right_censored and last.best == grid[-1]:
         return text + f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
     if laws.settled > laws.constant and laws.settled + laws.growing > 0.8:
-        return text + " Larger budgets would tell an end of the growth from a pause."
+        return text + " Larger budgets would distinguish an end of the growth from a pause."
     if harmless:
         listed = ", ".join(map(str, harmless))
         text += f" At no budget does n = {listed} cost more than the margin."
-    return text + " More seeds, or more held-out problems, would tell."
+    return text + " More seeds, or more held-out problems, would decide."

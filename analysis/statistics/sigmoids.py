@@ -173,11 +173,11 @@ def _grid_starts(
     low, high = midpoint_ends
     exponents = np.linspace(edges[0], edges[1], _NUM_EXPONENTS)
     bands = np.array_split(np.arange(sum(_MIDPOINTS)), _STARTS)
-    found: list[list[FloatArray]] = [[] for _ in bands]
+    starts: list[list[FloatArray]] = [[] for _ in bands]
     for run in range(len(logs)):
         midpoints = _midpoints(logs[run][weight[run].any(axis=0)], low[run], high[run])
         u = np.exp(exponents)[None, :, None] * (logs[run] - midpoints[:, None, None])
-        basis = _logistic(u).reshape(-1, logs.shape[1])  # (grid, records)
+        basis = logistic(u).reshape(-1, logs.shape[1])  # (grid, records)
         weighted = weight[run] * rise[run]
         cross, square = weighted @ basis.T, weight[run] @ (basis**2).T  # (samples, grid)
         total = (weighted * rise[run]).sum(axis=1)[:, None]
@@ -185,12 +185,12 @@ def _grid_starts(
         gain = np.clip(gain, gains[0][run][:, None], gains[1][run][:, None])
         objective = total - 2 * gain * cross + gain**2 * square
         table = objective.reshape(-1, len(midpoints), len(exponents))
-        for band, chosen in zip(bands, found, strict=True):
+        for band, chosen in zip(bands, starts, strict=True):
             part = table[:, band].reshape(len(table), -1)
             at = part.argmin(axis=1)
             place = midpoints[band[at // len(exponents)]], exponents[at % len(exponents)]
             chosen.append(np.stack(place, axis=1))
-    return np.array([np.concatenate(chosen) for chosen in found])
+    return np.array([np.concatenate(chosen) for chosen in starts])
 
 
 def _midpoints(logs: FloatArray, low: float, high: float) -> FloatArray:
@@ -202,7 +202,12 @@ def _midpoints(logs: FloatArray, low: float, high: float) -> FloatArray:
     return np.concatenate([below, among, above])
 
 
-def _logistic(u: FloatArray) -> FloatArray:
+def logistic(u: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-u)), elementwise.
+
+    Not `scipy.special.expit`, which rounds some values otherwise in their last bit: fits that have
+    been written would change.
+    """
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-u)))
 
@@ -210,7 +215,7 @@ def _logistic(u: FloatArray) -> FloatArray:
 def _evaluate(problem: _Problem, theta: FloatArray) -> _State:
     """Everything at `theta`, with the best a within its bounds."""
     u = np.exp(theta[:, 1:]) * (problem.logs - theta[:, :1])
-    s = _logistic(u)
+    s = logistic(u)
     scaled = problem.root * s
     gain = _dot(scaled, problem.target) / np.maximum(_dot(scaled, scaled), 1e-300)
     gain = np.clip(gain, problem.least, problem.most)

@@ -8,20 +8,20 @@ between budgets (a run is lucky at all its budgets), pooled over all (n, B). How
 strongly rewards vary is not fitted but averaged over: a low-discrepancy sample of the kernels'
 parameters and of the noise's scale, each weighted by how well it explains the means. Everything
 else is closed-form; the posterior is drawn by pathwise conditioning (Wilson et al., arXiv
-2002.09309). Seeded: the same records give
-the same draws.
+2002.09309). Seeded: the same records give the same draws.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg, special, stats
 from scipy.stats import qmc
 
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
+from isosweep.analysis.pairs import Pair, Paired
 
 # Draws of the posterior: a probability is then known to about 0.01.
 DRAWS = 2000
@@ -84,6 +84,12 @@ class Surface:
         """Index of n on the axis of log2 n."""
         return int(np.argmin(np.abs(self.log2_n - math.log2(n))))
 
+    def at_cells(self, draws: FloatArray, cells: Sequence[Paired]) -> FloatArray:
+        """Rewards of the cells' (n, B) in draws (draws, log2 n, batches): (draws, cells)."""
+        rows = [self.column(cell.num_generations) for cell in cells]
+        columns = [self.batches.index(cell.problems_per_batch) for cell in cells]
+        return np.asarray(draws[:, rows, columns])
+
 
 def gather_means(readings: Iterable[CellReading]) -> Means | None:
     """Means over seeds and their covariance; None where no two seeds can be compared.
@@ -91,11 +97,11 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     The covariance is that between budgets of one run's deviations from its cell, pooled over
     cells; since cells are few, its correlations are drawn towards their common mean.
     """
-    runs: dict[tuple[int, int], dict[int, dict[float, float]]] = {}
+    runs: dict[Pair, dict[int, dict[float, float]]] = {}
     for reading in readings:
         if reading.reward is not None:
             cell = reading.cell
-            seeds = runs.setdefault((cell.num_generations, cell.problems_per_batch), {})
+            seeds = runs.setdefault(Pair.of(cell), {})
             seeds.setdefault(cell.seed, {})[cell.budget] = reading.reward
     budgets = sorted({b for seeds in runs.values() for by in seeds.values() for b in by})
     tables = {
@@ -175,9 +181,8 @@ def fit_surface(means: Means, seed: int = 0) -> Surface:
     count = _SETS if len(means.reward) <= _MANY_MEANS else _FEW_SETS
     sets = _parameter_sets(means, count, seed)
     weight = np.array([_log_weight(means, chosen) for chosen in sets])
-    weight = np.exp(weight - weight.max())
     rng = np.random.default_rng(seed)
-    share = rng.multinomial(DRAWS, weight / weight.sum())
+    share = rng.multinomial(DRAWS, special.softmax(weight))
     draws = np.concatenate(
         [_draw(means, sets[i], axis, batches, int(share[i]), rng) for i in np.flatnonzero(share)]
     )
@@ -234,7 +239,7 @@ def _kernel(left: FloatArray, right: FloatArray, length: float) -> FloatArray:
 
 
 def _time_kernel(left: FloatArray, right: FloatArray, length: float) -> FloatArray:
-    """Matérn 3/2, which is rougher: where learning sets in, smooth kernels ring before it."""
+    """Matérn 3/2, which is rougher: where learning sets in, smooth kernels oscillate before it."""
     distance = math.sqrt(3) * np.abs(left[:, None] - right) / length
     return np.asarray((1 + distance) * np.exp(-distance))
 

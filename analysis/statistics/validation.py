@@ -1,34 +1,39 @@
 """Leave the last budget out: what the curves up to the one before it say of it, against what came.
 
-It tells how far a forecast beyond the sweep can be trusted, at the same distance in compute.
+It shows how far a forecast beyond the sweep can be trusted, at the same distance in compute.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from isosweep.analysis.bounds import AtLeastOne, Confidence, NotNegative, Positive, Share
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.forecast import forecast
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """Forecasts of the reward at `budget` from records up to `known`, over `num_runs` runs.
+    """Forecasts of the reward at the last budget from records before it, against what came."""
 
-    `rmse` of the forecasts and `persistence_rmse` of "it stays where the last record was", in
-    reward; `bias`: mean of forecast - measured; `covered`: share of runs inside the interval of
-    `confidence`; `width`: its mean width.
-    """
-
-    known: float
-    budget: float
-    num_runs: int
-    rmse: float
-    persistence_rmse: float
+    known: Positive
+    """Compute up to which records were used, in budget_unit."""
+    budget: Positive
+    """What was forecast, in budget_unit."""
+    num_runs: AtLeastOne
+    """Runs forecast."""
+    rmse: NotNegative
+    """Root mean square error. Reward."""
+    persistence_rmse: NotNegative
+    """The same, had the reward stayed where it was. Reward."""
     bias: float
-    covered: float
-    width: float
-    confidence: float
+    """Mean of forecast - measured. Reward."""
+    covered: Share
+    """Runs inside their interval."""
+    width: NotNegative
+    """Mean width of the intervals. Reward."""
+    confidence: Confidence
+    """Of the intervals."""
 
 
 def leave_last_budget_out(data: SweepData, confidence: float) -> Validation | None:
@@ -37,7 +42,7 @@ def leave_last_budget_out(data: SweepData, confidence: float) -> Validation | No
     if len(budgets) < 2:
         return None
     known, budget = budgets[-2:]
-    found = []
+    forecasts = []
     for curve in data.curves:
         milestones = curve.run.milestones
         if milestones[-1] != budget or known not in milestones:
@@ -53,14 +58,14 @@ def leave_last_budget_out(data: SweepData, confidence: float) -> Validation | No
             measured = float(curve.reward[last])
             stays = float(curve.reward[past][-1])
             ends = float(ahead.low[0]), float(ahead.high[0])
-            found.append((float(ahead.median[0]), *ends, stays, measured))
-    if not found:
+            forecasts.append((float(ahead.median[0]), *ends, stays, measured))
+    if not forecasts:
         return None
-    median, low, high, stays, measured = np.array(found).T
+    median, low, high, stays, measured = np.array(forecasts).T
     return Validation(
         known=known,
         budget=budget,
-        num_runs=len(found),
+        num_runs=len(forecasts),
         rmse=float(np.sqrt(((median - measured) ** 2).mean())),
         persistence_rmse=float(np.sqrt(((stays - measured) ** 2).mean())),
         bias=float((median - measured).mean()),

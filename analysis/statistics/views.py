@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isosweep.analysis.bounds import AtLeastOne, Share
 from isosweep.analysis.curves import SweepData, rescored
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.saturation import Verdict
-from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.analysis import AnalysisConfig, Metric
 
 # Success rates before training: never right, seldom, often.
 BUCKETS = ((0.0, 0.0), (1e-9, 0.5), (0.5 + 1e-9, 1.0))
@@ -21,36 +22,40 @@ _LEAST_PROBLEMS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """The answer at the largest budget by one metric, on `num_problems` held-out problems.
+    """The answer at the largest budget by one metric, on some of the held-out problems."""
 
-    `difficulty`: their success rates before training, None for all. `best`: the n that came out
-    best, `candidates`: those that cannot be told apart from it; rewards by this metric.
-    """
-
-    metric: str
-    difficulty: tuple[float, float] | None
-    num_problems: int
-    base_reward: float
+    metric: Metric
+    """Score of a problem's samples: avg@k, best@k or worst@k."""
+    difficulty: tuple[Share, Share] | None
+    """Range of success rates before training; null for all problems."""
+    num_problems: AtLeastOne
+    """Held-out problems that count."""
+    base_reward: Share
+    """Reward before training, by this metric."""
     best_reward: float
-    best: int
-    candidates: tuple[int, ...]
+    """Expected reward of the best n at the largest budget."""
+    best: AtLeastOne
+    """The n that came out best."""
+    candidates: tuple[AtLeastOne, ...]
+    """The n that cannot be told apart from it."""
     verdict: Verdict
+    """The verdict by this metric on these problems."""
 
 
 def other_views(data: SweepData, config: AnalysisConfig) -> tuple[View, ...]:
     """best@k and worst@k on all problems, avg@k on each difficulty; () unless `data` is avg@k."""
     if data.metric != "avg":
         return ()
-    wanted: list[tuple[str, tuple[float, float] | None]] = [("avg", None)]
+    wanted: list[tuple[Metric, tuple[float, float] | None]] = [("avg", None)]
     if any(curve.samples_per_problem > 1 for curve in data.curves):
         wanted += [("best", None), ("worst", None)]
         wanted += [("avg", bucket) for bucket in BUCKETS]
-    found = (_view(data, config, metric, difficulty) for metric, difficulty in wanted)
-    return tuple(view for view in found if view is not None)
+    views = (_view(data, config, metric, difficulty) for metric, difficulty in wanted)
+    return tuple(view for view in views if view is not None)
 
 
 def _view(
-    data: SweepData, config: AnalysisConfig, metric: str, difficulty: tuple[float, float] | None
+    data: SweepData, config: AnalysisConfig, metric: Metric, difficulty: tuple[float, float] | None
 ) -> View | None:
     """None where nothing was read, or on too few problems."""
     seen = rescored(data, metric, difficulty)

@@ -1,6 +1,7 @@
 """What is asked of the records."""
 
-from typing import Annotated, Any, Literal
+from dataclasses import field
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Gt, Lt
 from pydantic import BeforeValidator
@@ -8,10 +9,12 @@ from pydantic import BeforeValidator
 from isosweep.compute import BudgetUnit
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.settings import settings
-from isosweep.config.values import Positive, Says
+from isosweep.config.values import Listed, Positive, Says
 
 Metric = Literal["avg", "best", "worst"]
 Method = Literal["isosweep", "playbook"]
+
+Format = Literal["png", "svg", "pdf", "dark_png"]
 
 
 def _range(value: Any) -> tuple[float, float] | None:
@@ -41,6 +44,9 @@ class AnalysisConfig:
     difficulty: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
     """Only held-out problems whose success rate before training lies in this range: a name of
     `DIFFICULTIES`, [low, high], or null for all."""
+    formats: Listed[Format] = field(default_factory=lambda: list(get_args(Format)))
+    """Files written of every figure, NAME.png and so on; `dark_png` is NAME-dark.png; none where
+    empty. The report draws its own."""
 
     def view(self, axes: dict[str, Any]) -> str:
         """Name of this view of one variant's records; empty for the plain one."""

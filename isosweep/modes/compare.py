@@ -30,7 +30,7 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     digest = hashlib.sha256(shared.encode()).hexdigest()[:8]
     root = Path(config.sweeps_dir).absolute() / f"comparison-{digest}"
     target = SweepPaths(root, root.parent / "runs")
-    write_comparison(comparison, entries, target)
+    write_comparison(comparison, entries, target, config.analysis.formats)
     show_comparison(comparison, console)
     console.print(f"comparison: {target.report}", soft_wrap=True)
     return 0

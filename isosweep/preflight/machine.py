@@ -12,7 +12,7 @@ from isosweep.models.weights import missing_weights
 from isosweep.preflight.vllm import missing_for_vllm
 
 # A planning install (`pip install isosweep`) has none of these.
-ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl")
+ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl", "jinja2", "annotated_types")
 
 
 def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:

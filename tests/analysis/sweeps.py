@@ -153,6 +153,12 @@ def peaked(best: Callable[[float], float], fall: float = 0.03) -> RewardAt:
     return reward
 
 
+# n* grows from 2 to 8 and settles.
+REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
+# What is analysed in a second.
+SMALL = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=BUDGETS[:3])
+
+
 def raw_rewards(path: Path) -> dict[int, float]:
     """avg@k by step, from the file's lines with nothing but json."""
     rewards = {}

@@ -166,7 +166,7 @@ def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> No
     curve = load_sweep(paths).curves[4]
     assert (curve.status, curve.status_reason) == ("diverged", "why")
     assert rescored(load_sweep(paths)).curves[4].collapsed_at == curve.collapsed_at
-    assert "diverged, collapsed at step" in missing_runs(load_sweep(paths))
+    assert "diverged, collapsed at step" in str(missing_runs(load_sweep(paths)).rows)
 
 
 def test_warnings_are_shown_and_a_damaged_file_of_them_is_told(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_warnings_are_shown_and_a_damaged_file_of_them_is_told(tmp_path: Path) -
     data = load_sweep(paths)
     assert [curve.warnings for curve in data.curves].count(()) == len(data.curves) - 1
     assert data.curves[1].warnings == (warning,)
-    assert "truncation (step 7)" in missing_runs(data)
+    assert "truncation (step 7)" in str(missing_runs(data).rows)
     files.warnings.write_text('{"attempt": 1, "step": 7}\n')
     damaged = load_sweep(paths)
     assert damaged.curves[1].warnings == ()

@@ -3,9 +3,8 @@
 import csv
 import json
 import re
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import numpy as np
@@ -13,8 +12,8 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.report import Analysis, analyse, fits_document, fits_schema
-from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.report import Analysis, analyse
+from isosweep.analysis.schema import GOLDEN
 from isosweep.compute import has_reached
 from isosweep.config.analysis import AnalysisConfig, Metric
 from isosweep.errors import RecordError
@@ -22,43 +21,73 @@ from isosweep.files import write_json
 from isosweep.plan.cells import Rejection
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, append_attempt, append_record
+from tests.analysis.conftest import Reported
 from tests.analysis.sweeps import (
     BASE,
     BUDGETS,
+    REWARD,
+    SMALL,
     make_plan,
     make_record,
     paths_in,
-    peaked,
     raw_rewards,
     write_plan,
     write_run,
     write_sweep,
 )
 
-CONFIG = AnalysisConfig(name="default")
-VALIDATOR = jsonschema.Draft202012Validator(fits_schema())
-SMALL = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=BUDGETS[:3])
-REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
+NO_FIGURES = AnalysisConfig(name="default", formats=[])
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(GOLDEN.read_text()))
 
 
-def run(paths: SweepPaths) -> Analysis:
-    analysis = analyse(paths, CONFIG)
+def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
+    """The analysis, if its files are what they should be."""
     document = json.loads(paths.fits.read_text(), parse_constant=pytest.fail)
     assert document["verdict"] == analysis.verdict
     assert [error.message for error in VALIDATOR.iter_errors(document)] == []
     starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
     assert all(path.read_bytes().startswith(starts[path.suffix]) for path in analysis.figures)
     assert set(analysis.figures) == set(paths.figures.iterdir())
-    page = analysis.report.read_text().replace("&#x27;", "'")
+    page = analysis.report.read_text().replace("&#39;", "'")
     assert analysis.reason in page
     assert " ".join(analysis.summary) in page
     return analysis
 
 
-def test_numbers_equal_those_recomputed_from_the_files(tmp_path: Path) -> None:
-    plan = make_plan(generations=(2, 4, 8, 16), batches=(4, 8))
-    paths = write_sweep(tmp_path, REWARD, plan=plan)
-    analysis = run(paths)
+def run(paths: SweepPaths) -> Analysis:
+    """Analyse without figures."""
+    return checked(analyse(paths, NO_FIGURES), paths)
+
+
+def test_every_figure_is_written_in_every_format(reported: Reported) -> None:
+    analysis = checked(reported.analysis, reported.paths)
+    names = {path.stem.removesuffix("-dark") for path in analysis.figures}
+    assert {"reward", "best_n", "heat_map", "compute"} <= names
+    assert {path.name for path in analysis.figures} == {
+        f"{name}{end}" for name in names for end in (".png", ".svg", ".pdf", "-dark.png")
+    }
+    page = analysis.report.read_text()
+    assert all(f'id="figure-{name}"' in page for name in names)
+
+
+def test_only_the_formats_asked_for_are_written(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+    some = analyse(paths, AnalysisConfig(name="default", formats=["svg", "dark_png"]))
+    assert {path.name.removeprefix(path.stem.removesuffix("-dark")) for path in some.figures} == {
+        ".svg",
+        "-dark.png",
+    }
+    numbers = paths.fits.read_text()
+    none = run(paths)
+    assert none.figures == ()
+    assert not list(paths.figures.iterdir())
+    assert 'id="figure-reward"' in none.report.read_text()
+    assert paths.fits.read_text() == numbers
+
+
+def test_numbers_equal_those_recomputed_from_the_files(reported: Reported) -> None:
+    paths, analysis = reported.paths, reported.analysis
+    plan = load_sweep(paths).plan
     means: dict[tuple[str, str], list[float]] = {}
     with paths.frontier.open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -102,7 +131,7 @@ def test_an_empty_sweep_does_not_crash(tmp_path: Path) -> None:
 
 def test_a_missing_plan_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"plan\.json"):
-        analyse(paths_in(tmp_path), CONFIG)
+        analyse(paths_in(tmp_path), NO_FIGURES)
 
 
 @pytest.mark.parametrize("num_budgets", [1, 5])
@@ -157,8 +186,8 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
-def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    page = run(write_sweep(tmp_path, REWARD, plan=SMALL)).report.read_text()
+def test_the_page_loads_nothing_from_elsewhere(reported: Reported) -> None:
+    page = reported.analysis.report.read_text()
     assert page.count(get_plotlyjs()) == 1
     own = page.replace(get_plotlyjs(), "")
     assert not re.findall(r"(?:src|href)\s*=", own)
@@ -166,19 +195,18 @@ def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     assert "http" not in own.replace("http-equiv", "")
 
 
-def test_analysing_twice_writes_the_same_numbers(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    run(paths)
-    first = paths.fits.read_text(), paths.frontier.read_text()
-    run(paths)
-    assert (paths.fits.read_text(), paths.frontier.read_text()) == first
+def test_analysing_twice_writes_the_same_numbers(reported: Reported) -> None:
+    again = replace(reported.paths, view="again")
+    run(again)
+    assert again.fits.read_text() == reported.paths.fits.read_text()
+    assert again.frontier.read_text() == reported.paths.frontier.read_text()
 
 
 @pytest.mark.parametrize("metric", ["best", "worst"])
 def test_another_metric_scores_problems_by_all_their_samples(
-    metric: Metric, tmp_path: Path
+    metric: Metric, reported: Reported
 ) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+    paths = replace(reported.paths, view=metric)
     data = load_sweep(paths, metric=metric)
     for curve in data.curves:
         lines = (paths.run(curve.run.run_id).records).read_text().splitlines()
@@ -187,76 +215,20 @@ def test_another_metric_scores_problems_by_all_their_samples(
             k = record["samples_per_problem"]
             right = [s > 0 if metric == "best" else s == k for s in record["successes"]]
             assert reward == sum(right) / len(right)
-    plain = analyse(paths, CONFIG)
-    other = analyse(paths, AnalysisConfig(name="default", metric=metric))
-    assert other.base_reward != plain.base_reward
+    other = analyse(paths, AnalysisConfig(name="default", metric=metric, formats=[]))
+    assert other.base_reward != reported.analysis.base_reward
     assert f"{metric}@k" in other.report.read_text()
-
-
-def test_the_tables_hold_what_fits_json_holds(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(generations=(2, 4, 8), batches=(4, 8)))
-    run(paths)
-    document = json.loads(paths.fits.read_text())
-
-    def table(name: str) -> list[dict[str, str]]:
-        with paths.table(name).open(newline="") as file:
-            return list(csv.DictReader(file))
-
-    choices = [(at, choice) for at in document["frontier"]["budgets"] for choice in at["choices"]]
-    for row, (at, choice) in zip(table("choices"), choices, strict=True):
-        assert float(row["budget"]) == at["budget"]
-        assert int(row["n"]) == choice["cell"]["num_generations"]
-        assert int(row["T"]) == choice["cell"]["num_steps"]
-        assert float(row["expected"]) == choice["expected"]
-        assert [float(row["low"]), float(row["high"])] == choice["interval"]
-        assert float(row["loss_upper"]) == choice["loss_upper"]
-        assert row["may_be_best"] == ("yes" if choice["indistinguishable"] else "no")
-    for row, fit in zip(table("fits"), document["fits"], strict=True):
-        assert row["run_id"] == fit["run_id"]
-        assert row["run_id"] == f"run-n{row['n']}-B{row['B']}-s{row['seed']}"
-        known = fit["asymptote"]
-        assert row["asymptote"] == ("" if known is None else repr(known["value"]))
-    for row, found in zip(table("asymptotes"), document["asymptotes"], strict=True):
-        assert (int(row["n"]), int(row["seeds"])) == (found["num_generations"], found["num_seeds"])
-        assert row["asymptote"] == ("" if found["value"] is None else repr(found["value"]))
-    for row, change in zip(table("problem_changes"), document["problem_changes"], strict=True):
-        assert int(row["n"]) == change["num_generations"]
-        assert float(row["better"]) == change["better"]
-        assert float(row["lost"]) == change["lost"]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda fits: fits.pop("verdict"),
-        lambda fits: fits.update(version=1),
-        lambda fits: fits.update(extra=1),
-        lambda fits: fits.update(verdict="certain"),
-        lambda fits: fits["fits"][0].pop("share_risen"),
-        lambda fits: fits["frontier"]["budgets"][0]["best"].update(interval=[0.1]),
-        lambda fits: fits["saturation"]["optima"][0].update(best=2.5),
-        lambda fits: fits["saturation"]["laws"]["probabilities"].pop("power"),
-        lambda fits: fits["problem_changes"][0].update(better=1.2),
-    ],
-)
-def test_a_spoilt_fits_document_does_not_validate(
-    spoil: Callable[[dict[str, Any]], object], tmp_path: Path
-) -> None:
-    jsonschema.Draft202012Validator.check_schema(fits_schema())
-    data = load_sweep(write_sweep(tmp_path, REWARD, plan=SMALL))
-    document = fits_document(data, CONFIG, find(data, CONFIG), {"isosweep": "1", "python": "3"})
-    assert VALIDATOR.is_valid(document)
-    spoil(document)
-    assert not VALIDATOR.is_valid(document)
 
 
 def test_figures_of_an_earlier_analysis_do_not_stay(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    run(paths)
+    config = AnalysisConfig(name="default", formats=["dark_png"])
+    checked(analyse(paths, config), paths)
     assert (paths.figures / "slices-dark.png").exists()
     for planned in SMALL.runs:
         if planned.num_generations != 4:
             paths.run(planned.run_id).records.unlink()
-    analysis = run(paths)
+    analysis = checked(analyse(paths, config), paths)
+    assert (paths.figures / "reward-dark.png").exists()
     assert not (paths.figures / "slices-dark.png").exists()
     assert "slices (it takes two n measured at one budget)" in analysis.report.read_text()

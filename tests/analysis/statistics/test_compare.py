@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.load import simulated_sweep
+from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.analysis.statistics.compare import Entry, compare
 from isosweep.analysis.statistics.findings import find
@@ -55,8 +55,8 @@ def entry(plan: Plan, name: str, world: World, parameters: float | None = None) 
 def test_equal_asymptotes_are_refitted_and_leave_the_difference_in_efficiency(plan: Plan) -> None:
     slow = world(plan)
     fast = replace(slow, midpoint=slow.midpoint / 3)
-    found = compare([entry(plan, "slow", slow), entry(plan, "fast", fast)], 0.9)
-    by_n = {(law.entry, law.num_generations): law for law in found.cells}
+    comparison = compare([entry(plan, "slow", slow), entry(plan, "fast", fast)], 0.9)
+    by_n = {(law.entry, law.num_generations): law for law in comparison.cells}
     agreed = [n for n in (8, 32, 128) if by_n["slow", n].refitted_midpoint is not None]
     assert len(agreed) >= 2
     for n in agreed:
@@ -70,12 +70,12 @@ def test_equal_asymptotes_are_refitted_and_leave_the_difference_in_efficiency(pl
 def test_a_higher_asymptote_is_no_common_one(plan: Plan) -> None:
     low = world(plan)
     high = replace(low, gain=low.gain * 1.4)
-    found = compare([entry(plan, "low", low), entry(plan, "high", high)], 0.9)
-    assert all(law.refitted is None for law in found.cells)
-    last = [at for at in found.frontiers if at.entry == "high"][-1]
+    comparison = compare([entry(plan, "low", low), entry(plan, "high", high)], 0.9)
+    assert all(law.refitted is None for law in comparison.cells)
+    last = [at for at in comparison.frontiers if at.entry == "high"][-1]
     assert last.better is not None
     assert last.better > 0.99
-    assert all(at.better is None for at in found.frontiers if at.entry == "low")
+    assert all(at.better is None for at in comparison.frontiers if at.entry == "low")
 
 
 def test_models_of_three_sizes_give_the_law_of_sizes(plan: Plan) -> None:

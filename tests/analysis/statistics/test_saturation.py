@@ -34,66 +34,66 @@ def judge(
 
 
 def test_planted_saturation_is_found(tmp_path: Path) -> None:
-    found = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)))
-    assert found.verdict == "saturated"
-    assert found.plateau is not None
-    assert found.settles_at is not None
-    assert found.plateau.low < 8 < found.plateau.high < 12
+    saturation = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)))
+    assert saturation.verdict == "saturated"
+    assert saturation.plateau is not None
+    assert saturation.settles_at is not None
+    assert saturation.plateau.low < 8 < saturation.plateau.high < 12
     # n* is within half a doubling of 8 from 5.7e6 on.
-    assert 4e6 < found.settles_at.low < 5.7e6 < found.settles_at.high < 8e6
-    assert [at.best for at in found.optima] == [2, 4, 8, 8, 8]
+    assert 4e6 < saturation.settles_at.low < 5.7e6 < saturation.settles_at.high < 8e6
+    assert [at.best for at in saturation.optima] == [2, 4, 8, 8, 8]
 
 
 def test_planted_growth_is_growing_and_censored_at_the_edge(tmp_path: Path) -> None:
-    found = judge(tmp_path, peaked(lambda C: 2 * C / FIRST))
-    assert found.verdict == "growing"
-    assert found.optima[-1].candidates == (32,)
-    assert found.optima[-1].right_censored
-    assert not found.optima[0].left_censored  # n = 2 is GRPO's own bound
+    saturation = judge(tmp_path, peaked(lambda C: 2 * C / FIRST))
+    assert saturation.verdict == "growing"
+    assert saturation.optima[-1].candidates == (32,)
+    assert saturation.optima[-1].right_censored
+    assert not saturation.optima[0].left_censored  # n = 2 is GRPO's own bound
 
 
 def test_growth_that_settles_at_the_edge_of_the_grid_is_no_saturation(tmp_path: Path) -> None:
     best = {2: 4.0, 4: 8.0}
-    found = judge(
+    saturation = judge(
         tmp_path, peaked(lambda C: best.get(round(C / 1e6), 16.0)), generations=(4, 8, 16)
     )
-    assert found.verdict == "growing"
-    assert "beyond n = 16" in found.reason
-    assert found.plateau is None
+    assert saturation.verdict == "growing"
+    assert "beyond n = 16" in saturation.reason
+    assert saturation.plateau is None
 
 
 def test_a_best_n_at_the_edge_at_every_budget_is_refused(tmp_path: Path) -> None:
-    found = judge(tmp_path, peaked(lambda C: 64.0))
-    assert found.verdict == "not identified"
-    assert "beyond it" in found.reason
-    assert "Add larger n" in found.reason
+    saturation = judge(tmp_path, peaked(lambda C: 64.0))
+    assert saturation.verdict == "not identified"
+    assert "beyond it" in saturation.reason
+    assert "Add larger n" in saturation.reason
 
 
 def test_a_constant_interior_best_n_is_flat(tmp_path: Path) -> None:
-    found = judge(tmp_path, peaked(lambda C: 8.0))
-    assert (found.verdict, found.harmless) == ("flat", (8,))
-    assert "constant" in found.reason
+    saturation = judge(tmp_path, peaked(lambda C: 8.0))
+    assert (saturation.verdict, saturation.harmless) == ("flat", (8,))
+    assert "constant" in saturation.reason
 
 
 def test_no_effect_of_n_is_flat_in_those_words(tmp_path: Path) -> None:
-    found = judge(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
-    assert found.verdict == "flat"
-    assert "No effect of n detected" in found.reason
+    saturation = judge(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
+    assert saturation.verdict == "flat"
+    assert "No effect of n detected" in saturation.reason
 
 
 @pytest.mark.parametrize("growth", [0.0, 1.0])
 def test_differences_within_noise_are_refused(tmp_path: Path, growth: float) -> None:
     reward = peaked(lambda C: 4 * (C / FIRST) ** growth, fall=0.002)
-    found = judge(tmp_path, reward, noise=0.1)
-    assert found.verdict == "not identified"
-    assert all(at.candidates == (2, 4, 8, 16, 32) for at in found.optima)
+    saturation = judge(tmp_path, reward, noise=0.1)
+    assert saturation.verdict == "not identified"
+    assert all(at.candidates == (2, 4, 8, 16, 32) for at in saturation.optima)
 
 
 def test_one_seed_identifies_nothing(tmp_path: Path) -> None:
-    found = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)), seeds=(0,))
-    assert found.verdict == "not identified"
-    assert "one seed" in found.reason
-    assert all(o.candidates == (2, 4, 8, 16, 32) for o in found.optima)
+    saturation = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)), seeds=(0,))
+    assert saturation.verdict == "not identified"
+    assert "one seed" in saturation.reason
+    assert all(o.candidates == (2, 4, 8, 16, 32) for o in saturation.optima)
 
 
 def test_two_budgets_or_two_n_are_too_few(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_two_budgets_or_two_n_are_too_few(tmp_path: Path) -> None:
 
 def test_a_best_n_that_falls_back_is_refused(tmp_path: Path) -> None:
     best = {2: 2.0, 4: 8.0, 8: 16.0, 16: 8.0, 32: 2.0}
-    found = judge(tmp_path, peaked(lambda C: best.get(round(C / 1e6), 2.0)))
-    assert found.verdict == "not identified"
-    assert "not monotone" in found.reason
+    saturation = judge(tmp_path, peaked(lambda C: best.get(round(C / 1e6), 2.0)))
+    assert saturation.verdict == "not identified"
+    assert "not monotone" in saturation.reason
 
 
 @pytest.mark.statistics

@@ -22,6 +22,8 @@ from tests.conftest import make_config, missing, plan_of
 
 pytestmark = pytest.mark.browser
 
+# The page draws its figures by itself.
+CONFIG = AnalysisConfig(name="default", formats=[])
 MANY = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -58,12 +60,12 @@ def complaints(browser: Any) -> list[str]:
 
 
 def figures(browser: Any) -> list[Any]:
-    found: list[Any] = browser.find_elements(By.CSS_SELECTOR, "figure .js-plotly-plot")
-    return found
+    plots: list[Any] = browser.find_elements(By.CSS_SELECTOR, "figure .js-plotly-plot")
+    return plots
 
 
 DRAWN = ".scatterlayer path, .heatmaplayer image"
-# What `analysis/colors.py` calls the ground, as a browser tells it.
+# What `analysis/colors.py` calls the ground, as a browser has it.
 WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
 
 
@@ -101,7 +103,7 @@ def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: A
     budgets = [1000 * budget for budget in BUDGETS[:3]]
     plan = make_small_plan(generations=MANY, batches=batches, seeds=(0, 1, 2), budgets=budgets)
     paths = write_sweep(tmp_path, peaked(lambda C: 16.0), plan=plan)
-    report = analyse(paths, AnalysisConfig(name="default")).report
+    report = analyse(paths, CONFIG).report
     assert len(plan.runs) == 30 * len(batches)
     assert report.stat().st_size < 15e6
     prefer(browser, "light")
@@ -116,7 +118,7 @@ def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: A
             assert figure.find_elements(By.CSS_SELECTOR, DRAWN)
             assert figure.size["width"] > 400
             assert figure.size["height"] > 300
-    # Pointing at the middle of the heat map tells of that cell.
+    # Pointing at the middle of the heat map shows that cell.
     heat_map = browser.find_element(By.ID, "figure-heat_map")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", heat_map)
     ActionChains(browser).move_to_element(heat_map).perform()
@@ -130,7 +132,7 @@ def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: A
 def small_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = make_small_plan(generations=(2, 4, 8), seeds=(0, 1), batches=(4, 8))
     paths = write_sweep(tmp_path_factory.mktemp("small"), peaked(lambda C: 4.0), plan=plan)
-    return analyse(paths, AnalysisConfig(name="default")).report
+    return analyse(paths, CONFIG).report
 
 
 def strokes(browser: Any) -> list[str]:
@@ -139,8 +141,8 @@ def strokes(browser: Any) -> list[str]:
     return Array.from(document.querySelectorAll("#figure-reward .scatterlayer path.js-line"),
       (line) => line.style.stroke);
     """
-    found: list[str] = browser.execute_script(script)
-    return found
+    colors: list[str] = browser.execute_script(script)
+    return colors
 
 
 def test_the_button_and_the_system_choose_the_colours(small_report: Path, browser: Any) -> None:
@@ -156,9 +158,9 @@ def test_the_button_and_the_system_choose_the_colours(small_report: Path, browse
     assert len(dark) == len(light)
     assert not set(dark) & set(light)
     button = browser.find_element(By.ID, "colors")
-    for told, ground in (("light", WHITE), ("dark", BLACK), ("auto", BLACK)):
+    for chosen, ground in (("light", WHITE), ("dark", BLACK), ("auto", BLACK)):
         button.click()
-        assert button.text == f"colours: {told}"
+        assert button.text == f"colours: {chosen}"
         assert all_on(browser, ground)
     assert strokes(browser) == dark
     # Paper is white.
@@ -174,7 +176,7 @@ def test_the_button_and_the_system_choose_the_colours(small_report: Path, browse
     assert complaints(browser) == []
 
 
-def test_pointing_at_a_run_tells_its_name(small_report: Path, browser: Any) -> None:
+def test_pointing_at_a_run_shows_its_name(small_report: Path, browser: Any) -> None:
     prefer(browser, "light")
     load(browser, small_report)
     assert all_on(browser, WHITE)
@@ -185,10 +187,10 @@ def test_pointing_at_a_run_tells_its_name(small_report: Path, browser: Any) -> N
     WebDriverWait(browser, 10).until(
         lambda b: figure.find_elements(By.CSS_SELECTOR, ".hoverlayer .hovertext")
     )
-    told = figure.find_element(By.CSS_SELECTOR, ".hoverlayer .hovertext").text
-    assert re.search(r"run run-n2-B\d-s\d", told)
-    assert re.search(r"T=\d+", told)
-    assert "FLOPs" in told
+    shown = figure.find_element(By.CSS_SELECTOR, ".hoverlayer .hovertext").text
+    assert re.search(r"run run-n2-B\d-s\d", shown)
+    assert re.search(r"T=\d+", shown)
+    assert "FLOPs" in shown
     assert complaints(browser) == []
 
 
@@ -196,8 +198,7 @@ def test_a_model_called_script_stays_text(tmp_path: Path, browser: Any) -> None:
     name = "<script>document.title='taken'</script>"
     plan = make_small_plan(generations=(2, 4, 8), seeds=(0, 1))
     report = analyse(
-        write_sweep(tmp_path, peaked(lambda C: 4.0), plan=plan, model=name),
-        AnalysisConfig(name="default"),
+        write_sweep(tmp_path, peaked(lambda C: 4.0), plan=plan, model=name), CONFIG
     ).report
     load(browser, report)
     assert name in browser.find_element(By.TAG_NAME, "h1").text
@@ -209,7 +210,7 @@ def test_a_model_called_script_stays_text(tmp_path: Path, browser: Any) -> None:
 def test_a_report_without_any_record_says_so(plan: Plan, tmp_path: Path, browser: Any) -> None:
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
-    load(browser, analyse(paths, AnalysisConfig(name="default")).report)
+    load(browser, analyse(paths, CONFIG).report)
     assert "never started" in browser.find_element(By.TAG_NAME, "body").text
     assert complaints(browser) == []
 

@@ -1,4 +1,4 @@
-"""Figures show what was found, whatever was found, on white and on black."""
+"""Figures show what the findings say, whatever they say, on white and on black."""
 
 import json
 from collections.abc import Callable
@@ -8,39 +8,41 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.all import describe_figures
+from isosweep.analysis.figures.all import REPORT_FIGURES, describe_figures
 from isosweep.analysis.figures.colors import DARK, GRID, GROUND, contrast
 from isosweep.analysis.figures.dark import dark
 from isosweep.analysis.figures.description import Axis, Figure, Series
-from isosweep.analysis.figures.draw_matplotlib import write_figure
+from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.figures.draw_plotly import to_plotly
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, append_attempt, append_record
+from tests.analysis.conftest import CONFIG, Analysed
 from tests.analysis.sweeps import (
     BUDGETS,
+    REWARD,
     SAMPLES,
     make_plan,
     make_record,
     paths_in,
-    peaked,
     write_plan,
     write_run,
     write_sweep,
 )
 
-CONFIG = AnalysisConfig(name="default")
-REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
 MANY = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def described(paths: SweepPaths) -> tuple[SweepData, Findings, dict[str, Figure]]:
     data = load_sweep(paths)
     findings = find(data, CONFIG)
-    return data, findings, {f.name: f for f in describe_figures(data, findings).drawn}
+    return data, findings, describe_figures(data, findings).drawn
+
+
+def drawn_of(sweep: Analysed) -> dict[str, Figure]:
+    return describe_figures(sweep.data, sweep.findings).drawn
 
 
 def texts(figure: Figure) -> list[str]:
@@ -75,7 +77,7 @@ def five_runs(root: Path) -> SweepPaths:
     return write_sweep(root, REWARD, plan=make_plan(seeds=(0,)))
 
 
-def full(root: Path) -> SweepPaths:
+def whole(root: Path) -> SweepPaths:
     return write_sweep(root, REWARD, plan=make_plan(batches=(2, 4, 8)))
 
 
@@ -97,7 +99,7 @@ ALWAYS = {"reward", "best_n", "heat_map", "mechanism", "interference", "evenness
         (one_budget, ALWAYS | {"slices"}),
         (one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
         (five_runs, ALWAYS | {"envelope", "slices"}),
-        (full, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
+        (whole, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
         (many_runs, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
     ],
 )
@@ -106,21 +108,25 @@ def test_no_figure_is_empty(
 ) -> None:
     data = load_sweep(sweep(tmp_path))
     figures = describe_figures(data, find(data, CONFIG))
-    assert {figure.name for figure in figures.drawn} - {"residuals"} == names
-    assert len(figures.drawn) + len(figures.left_out) == 12
-    assert all(left.reason for left in figures.left_out)
-    for figure in figures.drawn:
+    assert figures.drawn.keys() - {"residuals"} == names
+    assert [*figures.drawn, *figures.left_out] == sorted(
+        (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
+    )
+    assert len(REPORT_FIGURES) == 12
+    assert all(figures.left_out.values())
+    for name, figure in figures.drawn.items():
         values = figure.heat_map.values if figure.heat_map else ()
         shown = [v for row in values for v in row if v is not None] or texts(figure)
-        assert shown, figure.name
+        assert shown, name
         # What the legend lists is there: entries without points need points of their colour.
         drawn = {series.color for series in figure.series if series.x}
         named = {series.color for series in figure.series if series.label and "=" in series.label}
-        assert named - {"#8a8a8a"} <= drawn, figure.name
+        assert named - {"#8a8a8a"} <= drawn, name
         to_plotly(dark(figure))
     if len(data.curves) < 100:
-        for figure in figures.drawn:
-            write_figure(figure, tmp_path)
+        assert len(write_figures(figures.drawn, tmp_path / "figures", ["svg"])) == len(names) + (
+            "residuals" in figures.drawn
+        )
 
 
 def test_every_dark_colour_stands_out_and_is_its_own() -> None:
@@ -131,12 +137,14 @@ def test_every_dark_colour_stands_out_and_is_its_own() -> None:
 
 def test_files_are_the_same_each_time_and_dark_ones_are_dark(tmp_path: Path) -> None:
     _, _, figures = described(five_runs(tmp_path))
-    paths = write_figure(figures["reward"], tmp_path)
+    only, formats = {"reward": figures["reward"]}, ("png", "svg", "pdf", "dark_png")
+    paths = write_figures(only, tmp_path / "figures", formats)
     assert [path.name for path in paths] == [
         *("reward.png", "reward.svg", "reward.pdf", "reward-dark.png")
     ]
     first = [path.read_bytes() for path in paths]
-    assert [path.read_bytes() for path in write_figure(figures["reward"], tmp_path)] == first
+    again = write_figures(only, tmp_path / "again", formats)
+    assert [path.read_bytes() for path in again] == first
     # Two files of one second would not differ by their dates.
     assert b"CreationDate" not in first[2]
     assert b"dc:date" not in first[1]
@@ -148,13 +156,13 @@ def test_files_are_the_same_each_time_and_dark_ones_are_dark(tmp_path: Path) -> 
     assert black[0, 0, :3].mean() < 0.15
 
 
-def test_pointing_at_a_run_tells_which_it_is(tmp_path: Path) -> None:
-    data, _, figures = described(full(tmp_path))
+def test_pointing_at_a_run_shows_which_it_is(full: Analysed) -> None:
+    data, figures = full.data, drawn_of(full)
     for name in ("reward", "compute"):
-        told = "\n".join(texts(figures[name]))
+        shown = "\n".join(texts(figures[name]))
         for cell in data.plan.cells:
             n, B = cell.num_generations, cell.problems_per_batch
-            assert f"run {cell.run_id}\nn={n}, B={B}, seed {cell.seed}\nT=" in told
+            assert f"run {cell.run_id}\nn={n}, B={B}, seed {cell.seed}\nT=" in shown
     assert f"T={data.plan.cells[0].num_steps}, 2e6 FLOPs" in texts(figures["reward"])[1]
 
 
@@ -162,7 +170,7 @@ def test_names_in_hover_texts_stay_text() -> None:
     name = "<b>bold</b> & <a href='x'>y</a>"
     series = Series(x=(1.0,), y=(1.0,), text=(f"run {name}\nn=2",), label=name, marker="circle")
     axis = Axis(title=name)
-    figure = Figure(name="f", title=name, caption="", x=axis, y=axis, series=(series,))
+    figure = Figure(title=name, caption="", x=axis, y=axis, series=(series,))
     drawn = json.dumps(to_plotly(figure).to_plotly_json())
     assert "<b>" not in drawn
     assert "<a " not in drawn
@@ -170,8 +178,8 @@ def test_names_in_hover_texts_stay_text() -> None:
     assert "<br>n=2" in drawn
 
 
-def test_collapsed_and_unfinished_runs_are_marked_where_they_stood(tmp_path: Path) -> None:
-    paths = full(tmp_path)
+def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(tmp_path: Path) -> None:
+    paths = whole(tmp_path)
     _, _, figures = described(paths)
     assert not {s.marker for s in figures["reward"].series} & {"x-open", "circle-open"}
     write_json(paths.run("run-n8-B4-s0").state, {"status": "cancelled", "reason": "by <hand>"})
@@ -194,8 +202,7 @@ def test_collapsed_and_unfinished_runs_are_marked_where_they_stood(tmp_path: Pat
 
 def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> None:
     plan = make_plan(generations=(2, 4, 8, 16, 32, 64), seeds=(0, 1, 2, 3))
-    reward = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
-    _, findings, figures = described(write_sweep(tmp_path, reward, plan=plan, noise=0.002))
+    _, findings, figures = described(write_sweep(tmp_path, REWARD, plan=plan, noise=0.002))
     saturation = findings.saturation
     assert saturation.plateau is not None
     assert saturation.settles_at is not None
@@ -214,9 +221,8 @@ def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> No
     assert len(bars) == len(BUDGETS)
 
 
-def test_slices_follow_the_surface(tmp_path: Path) -> None:
-    _, findings, figures = described(full(tmp_path))
-    surface = findings.surface
+def test_slices_follow_the_surface(full: Analysed) -> None:
+    figures, surface = drawn_of(full), full.findings.surface
     assert surface is not None
     last = [series for series in figures["slices"].series if series.label][-1]
     means = surface.draws[:, -1].mean(axis=0).max(axis=1)
@@ -243,10 +249,9 @@ def test_at_most_six_slices_and_lines(tmp_path: Path) -> None:
     assert {"n = 2", "n = 1024", f"n = {best}"} <= set(lines)
 
 
-def test_scores_equal_those_counted_from_the_files(tmp_path: Path) -> None:
-    paths = full(tmp_path)
-    data, findings, figures = described(paths)
-    choice = next(c for c in findings.frontier.budgets[-1].choices if c.num_generations == 8)
+def test_scores_equal_those_counted_from_the_files(full: Analysed) -> None:
+    paths, data, figures = full.paths, full.data, drawn_of(full)
+    choice = next(c for c in full.findings.frontier.budgets[-1].choices if c.num_generations == 8)
     counted = []
     for seed in (0, 1, 2):
         where = paths.run(f"run-n8-B{choice.cell.problems_per_batch}-s{seed}").records

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.load import simulated_sweep
+from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import simulate_records, worlds
 from isosweep.analysis.statistics.forecast import MIN_RECORDS, forecast
 from isosweep.analysis.statistics.validation import leave_last_budget_out
@@ -30,10 +30,10 @@ def test_an_interval_holds_what_it_promises_and_beats_standing_still() -> None:
         noise = rng.normal(0, 0.006, 36)
         past = sigmoid(COMPUTE, midpoint) + noise[:30]
         future = sigmoid(AHEAD, midpoint) + noise[30:]
-        found = forecast(COMPUTE, past, AHEAD, 0.9)
-        assert found is not None
-        held.append(((found.low <= future) & (future <= found.high)).mean())
-        errors.append(((found.median - future) ** 2).mean())
+        ahead = forecast(COMPUTE, past, AHEAD, 0.9)
+        assert ahead is not None
+        held.append(((ahead.low <= future) & (future <= ahead.high)).mean())
+        errors.append(((ahead.median - future) ** 2).mean())
         still.append(((past[-3:].mean() - future) ** 2).mean())
     # Curves of the family itself: the intervals are wide for runs that behave worse.
     assert 0.88 <= np.mean(held) <= 1.0
@@ -92,11 +92,11 @@ def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> No
         for compute, reward in kind:
             # Half of the last compute is seen where records lie evenly, a quarter on a log scale.
             seen = int((compute <= compute[-1] / (4 if name in simulated else 2)).sum())
-            found = forecast(compute[:seen], reward[:seen], compute[seen:], 0.9)
-            assert found is not None
+            ahead = forecast(compute[:seen], reward[:seen], compute[seen:], 0.9)
+            assert ahead is not None
             future = reward[seen:]
-            shares.append(((found.low <= future) & (future <= found.high)).mean())
-            errors.append(math.sqrt(((found.median - future) ** 2).mean()))
+            shares.append(((ahead.low <= future) & (future <= ahead.high)).mean())
+            errors.append(math.sqrt(((ahead.median - future) ** 2).mean()))
             still.append(math.sqrt(((reward[seen - 3 : seen].mean() - future) ** 2).mean()))
         held[name] = float(np.mean(shares))
     assert 0.80 <= np.mean(list(held.values())) <= 0.97, held
@@ -109,11 +109,11 @@ def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> No
 def test_further_ahead_is_less_sure() -> None:
     rng = np.random.default_rng(1)
     reward = sigmoid(COMPUTE, 5e9) + rng.normal(0, 0.005, 30)
-    found = forecast(COMPUTE, reward, 1e10 * np.array([1.1, 3.0, 10.0, 100.0]), 0.9)
-    assert found is not None
-    width = found.high - found.low
+    ahead = forecast(COMPUTE, reward, 1e10 * np.array([1.1, 3.0, 10.0, 100.0]), 0.9)
+    assert ahead is not None
+    width = ahead.high - ahead.low
     assert (np.diff(width) > 0).all()
-    assert ((found.low <= found.median) & (found.median <= found.high)).all()
+    assert ((ahead.low <= ahead.median) & (ahead.median <= ahead.high)).all()
     narrow = forecast(COMPUTE, reward, AHEAD, 0.5)
     wide = forecast(COMPUTE, reward, AHEAD, 0.9)
     assert narrow is not None
@@ -138,12 +138,12 @@ def test_a_fall_in_the_last_record_may_be_a_broken_evaluation_or_last() -> None:
     plain = forecast(COMPUTE, reward, AHEAD, 0.9)
     fallen = reward.copy()
     fallen[-1] -= 0.1
-    found = forecast(COMPUTE, fallen, AHEAD, 0.9)
+    ahead = forecast(COMPUTE, fallen, AHEAD, 0.9)
     assert plain is not None
-    assert found is not None
+    assert ahead is not None
     # As much of the fall as its chance to last.
-    assert np.abs(plain.median - found.median).max() < 0.04
-    assert (found.low < fallen[-1] + 0.01).all()
+    assert np.abs(plain.median - ahead.median).max() < 0.04
+    assert (ahead.low < fallen[-1] + 0.01).all()
     # A second record like it settles that it lasts.
     fallen[-2] -= 0.1
     settled = forecast(COMPUTE, fallen, AHEAD, 0.9)
@@ -159,9 +159,9 @@ def test_a_fall_in_the_last_record_may_be_a_broken_evaluation_or_last() -> None:
 
 def test_rewards_stay_between_0_and_1_and_few_records_say_nothing() -> None:
     reward = 1 - 0.3 * (1e8 / COMPUTE) ** 0.5
-    found = forecast(COMPUTE, reward, AHEAD, 0.9)
-    assert found is not None
-    assert found.high.max() <= 1.0
+    ahead = forecast(COMPUTE, reward, AHEAD, 0.9)
+    assert ahead is not None
+    assert ahead.high.max() <= 1.0
     short = MIN_RECORDS - 1
     assert forecast(COMPUTE[:short], reward[:short], AHEAD, 0.9) is None
 
@@ -172,11 +172,11 @@ def test_the_last_budget_is_left_out_and_forecast() -> None:
     world = replace(worlds(4e9, smallest_n=2, largest_n=8)["easy"], wander_sd=0.0)
     rng = np.random.default_rng(0)
     records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
-    found = leave_last_budget_out(simulated_sweep(plan, records), 0.9)
-    assert found is not None
-    assert (found.known, found.budget, found.num_runs) == (4e9, 16e9, 9)
-    assert found.rmse < found.persistence_rmse
-    assert found.covered >= 0.6
+    ahead = leave_last_budget_out(simulated_sweep(plan, records), 0.9)
+    assert ahead is not None
+    assert (ahead.known, ahead.budget, ahead.num_runs) == (4e9, 16e9, 9)
+    assert ahead.rmse < ahead.persistence_rmse
+    assert ahead.covered >= 0.6
     # What comes after the known part is not looked at.
     spoilt = {
         name: tuple(
@@ -184,7 +184,7 @@ def test_the_last_budget_is_left_out_and_forecast() -> None:
         )
         for name, run in records.items()
     }
-    assert leave_last_budget_out(simulated_sweep(plan, spoilt), 0.9) == found
+    assert leave_last_budget_out(simulated_sweep(plan, spoilt), 0.9) == ahead
 
 
 @pytest.mark.parametrize("budgets", [(1e9,), (1e9, 4e9)])

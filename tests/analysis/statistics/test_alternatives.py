@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import Curve
+from isosweep.analysis.statistics.alternatives import Law
 from isosweep.analysis.statistics.fits import FitStatus, fit_curves
 from tests.analysis.sweeps import make_plan
 
@@ -31,7 +32,7 @@ def curve(reward: np.ndarray, seed: int = 0) -> Curve:
 
 
 RISING = 0.2 + 0.4 / (1 + (1e6 / COMPUTE) ** 1.2)
-LAWS = {
+LAWS: dict[Law, np.ndarray] = {
     "sigmoid": RISING,
     "power law": 0.2 + 0.3 * (COMPUTE / 1e8) ** 0.25,
     "log-linear": 1 - 0.8 * (COMPUTE / 1e4) ** -0.04,
@@ -40,8 +41,8 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_each_law_is_told_by_its_curve(name: str) -> None:
-    best = []
+def test_each_law_is_recognised_by_its_curve(name: Law) -> None:
+    best: list[Law] = []
     for seed in range(10):
         (fit,) = fit_curves([curve(LAWS[name], seed)])
         assert fit.alternatives is not None

@@ -39,20 +39,20 @@ def power(name: str, sweeps: int) -> Power:
 @pytest.mark.statistics
 @pytest.mark.parametrize("name", ["easy", "flat", "growing"])
 def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> None:
-    found = power(name, sweeps=20)
-    assert sum(found.verdicts.values()) == pytest.approx(1)
+    result = power(name, sweeps=20)
+    assert sum(result.verdicts.values()) == pytest.approx(1)
     if name != "flat":
         # 90% is promised; 20 sweeps x 5 budgets, correlated, tell it from 80% or less.
-        covered = [at.covered for at in found.budgets if at.covered is not None]
+        covered = [at.covered for at in result.budgets if at.covered is not None]
         assert sum(covered) / len(covered) >= 0.82
     if name != "easy":
-        assert found.verdicts.get("saturated", 0.0) == 0.0
+        assert result.verdicts.get("saturated", 0.0) == 0.0
     if name == "growing":
         # Runs end before their A shows: of 180 hardly any is given.
-        assert found.num_asymptotes <= 18
+        assert result.num_asymptotes <= 18
     else:
-        assert found.asymptote_covered is not None
-        assert found.asymptote_covered >= 0.8
+        assert result.asymptote_covered is not None
+        assert result.asymptote_covered >= 0.8
 
 
 def test_a_planted_plateau_is_found_where_the_design_has_power() -> None:
@@ -68,7 +68,7 @@ def test_a_planted_plateau_is_found_where_the_design_has_power() -> None:
         )
     )
     world = worlds(10**19.5, smallest_n=8, largest_n=2048)["quiet"]
-    found = measure_power(
+    result = measure_power(
         plan,
         world,
         AnalysisConfig(name="default"),
@@ -77,15 +77,15 @@ def test_a_planted_plateau_is_found_where_the_design_has_power() -> None:
         num_problems=1000,
         samples_per_problem=16,
     )
-    assert found.verdicts == {"saturated": 1.0}
-    assert found.plateau == pytest.approx(512)
-    assert found.plateau_width is not None
-    assert found.plateau_width < 0.8
+    assert result.verdicts == {"saturated": 1.0}
+    assert result.plateau == pytest.approx(512)
+    assert result.plateau_width is not None
+    assert result.plateau_width < 0.8
 
 
 def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     """What it gets wrong, and why ours is not that method."""
-    found = measure_power(
+    result = measure_power(
         PLAN,
         PRESETS["flat"],
         AnalysisConfig(name="default", method="playbook"),
@@ -94,7 +94,7 @@ def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
         num_problems=256,
         samples_per_problem=8,
     )
-    assert found.verdicts.get("saturated", 0.0) >= 0.25
+    assert result.verdicts.get("saturated", 0.0) >= 0.25
 
 
 @pytest.mark.statistics
@@ -103,7 +103,7 @@ def test_less_noise_narrows_the_intervals() -> None:
     silent = replace(loud, seed_gain_sd=0.001, seed_midpoint_sd=0.001, wander_sd=0.0)
     widths = []
     for world in (loud, silent):
-        found = measure_power(
+        result = measure_power(
             PLAN,
             world,
             AnalysisConfig(name="default"),
@@ -112,7 +112,7 @@ def test_less_noise_narrows_the_intervals() -> None:
             num_problems=2000,
             samples_per_problem=32,
         )
-        widths.append(sum(at.width or 0.0 for at in found.budgets))
+        widths.append(sum(at.width or 0.0 for at in result.budgets))
     assert widths[1] < 0.8 * widths[0]
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.load import load_sweep, simulated_sweep
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan

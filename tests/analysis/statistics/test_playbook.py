@@ -28,24 +28,24 @@ def reward(compute: float, n: int, B: int) -> float:
 
 def test_the_envelope_follows_the_best_n(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, reward, plan=make_plan(seeds=(0, 1)), noise=0.0005)
-    found = fit_playbook(load_sweep(paths).curves, BUDGETS)
-    assert found is not None
+    answer = fit_playbook(load_sweep(paths).curves, BUDGETS)
+    assert answer is not None
     true = [max((2, 4, 8, 16, 32), key=lambda n: reward(C, n, 4)) for C in BUDGETS]
-    apart = np.abs(np.log2(found.fit.best_n) - np.log2(true))
+    apart = np.abs(np.log2(answer.fit.best_n) - np.log2(true))
     assert apart.max() <= 1
-    assert found.fit.asymptotes[2] == pytest.approx(0.36, abs=0.02)
-    assert len(found.resamples) > 10
+    assert answer.fit.asymptotes[2] == pytest.approx(0.36, abs=0.02)
+    assert len(answer.resamples) > 10
 
 
 def test_method_playbook_answers_in_the_same_terms(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, reward, plan=make_plan(seeds=(0, 1)), noise=0.004)
     config = AnalysisConfig(name="default", method="playbook")
-    _, _, found = judge(load_sweep(paths), config)
-    assert found.verdict in ("saturated", "growing", "flat")
-    assert "IsoCompute Playbook" in found.reason
-    assert [at.budget for at in found.optima] == list(BUDGETS)
-    assert len(found.curve) == len(found.compute) > 10
-    assert found.laws is None
+    _, _, answer = judge(load_sweep(paths), config)
+    assert answer.verdict in ("saturated", "growing", "flat")
+    assert "IsoCompute Playbook" in answer.reason
+    assert [at.budget for at in answer.optima] == list(BUDGETS)
+    assert len(answer.curve) == len(answer.compute) > 10
+    assert answer.laws is None
 
 
 def test_one_n_is_too_few(tmp_path: Path) -> None:

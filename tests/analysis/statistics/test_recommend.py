@@ -44,15 +44,15 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepData, Findings
 def test_at_a_measured_budget_the_planted_n_is_recommended(
     sweep: tuple[SweepData, Findings], budget: float, best: int
 ) -> None:
-    found = recommend(*sweep, budget, extrapolate=False)
-    assert found.num_generations == best
-    assert found.interval is not None
-    assert found.reward == pytest.approx(REWARD(budget, best, 4), abs=0.006)
-    assert found.reward is not None
-    assert found.interval[0] < found.reward < found.interval[1]
+    split = recommend(*sweep, budget, extrapolate=False)
+    assert split.num_generations == best
+    assert split.interval is not None
+    assert split.reward == pytest.approx(REWARD(budget, best, 4), abs=0.006)
+    assert split.reward is not None
+    assert split.interval[0] < split.reward < split.interval[1]
     # 100 FLOPs a rollout.
-    assert found.num_steps == int(budget / (best * found.problems_per_batch * 100))
-    assert found.base_reward == pytest.approx(0.2, abs=1e-3)
+    assert split.num_steps == int(budget / (best * split.problems_per_batch * 100))
+    assert split.base_reward == pytest.approx(0.2, abs=1e-3)
 
 
 def test_between_two_budgets_it_lies_between_them(sweep: tuple[SweepData, Findings]) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.load import load_sweep, simulated_sweep
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import simulate_records, worlds
 from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.mechanism import gains_by_rate, problem_changes

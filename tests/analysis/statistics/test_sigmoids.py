@@ -33,7 +33,7 @@ def curve(logs: Any, asymptote: float, midpoint: float, exponent: float) -> Any:
 def test_no_start_of_scipy_finds_a_better_fit(seed: int) -> None:
     compute, reward, weight, _ = planted(seed)
     base = np.full(reward.shape[:2], BASE)
-    found = fit_sigmoids(compute, reward, weight, base)
+    fits = fit_sigmoids(compute, reward, weight, base)
     reach = np.log(MIDPOINT_FACTOR)
     low = (0.0, LOGS[0] - reach, np.log(EXPONENTS[0]))
     high = (1.0, LOGS[-1] + reach, np.log(EXPONENTS[1]))
@@ -52,13 +52,13 @@ def test_no_start_of_scipy_finds_a_better_fit(seed: int) -> None:
                 )
                 residual = curve(LOGS, *fitted) - reward[run, 0]
                 best = min(best, float((weight[run, 0] * residual**2).sum()))
-        assert found.objective[run, 0] <= best * (1 + 1e-6)
+        assert fits.objective[run, 0] <= best * (1 + 1e-6)
         residual = (
-            curve(LOGS, *(getattr(found, n)[run, 0] for n in ("asymptote", "midpoint", "exponent")))
+            curve(LOGS, *(getattr(fits, n)[run, 0] for n in ("asymptote", "midpoint", "exponent")))
             - reward[run, 0]
         )
         own = float((weight[run, 0] * residual**2).sum())
-        assert own == pytest.approx(float(found.objective[run, 0]), rel=1e-9)
+        assert own == pytest.approx(float(fits.objective[run, 0]), rel=1e-9)
 
 
 def test_missing_records_change_nothing() -> None:
@@ -76,12 +76,12 @@ def test_noiseless_curves_are_recovered_and_bounds_are_told() -> None:
     compute = np.tile(np.exp(LOGS), (3, 1))
     truth = [(0.8, np.log(3e9), 0.5), (0.45, np.log(1e10), 1.2), (1.0, np.log(1e10), 0.0)]
     reward = np.array([[curve(LOGS, *parameters)] for parameters in truth])
-    found = fit_sigmoids(compute, reward, np.ones_like(reward), np.full((3, 1), BASE))
+    fits = fit_sigmoids(compute, reward, np.ones_like(reward), np.full((3, 1), BASE))
     for run, (asymptote, midpoint, exponent) in enumerate(truth):
-        assert found.asymptote[run, 0] == pytest.approx(asymptote, abs=1e-5)
-        assert found.midpoint[run, 0] == pytest.approx(midpoint, abs=1e-4)
-        assert found.exponent[run, 0] == pytest.approx(exponent, abs=1e-4)
-    assert found.on_bound[:, 0].tolist() == [False, False, True]
+        assert fits.asymptote[run, 0] == pytest.approx(asymptote, abs=1e-5)
+        assert fits.midpoint[run, 0] == pytest.approx(midpoint, abs=1e-4)
+        assert fits.exponent[run, 0] == pytest.approx(exponent, abs=1e-4)
+    assert fits.on_bound[:, 0].tolist() == [False, False, True]
 
 
 def test_a_midpoint_kept_past_the_records_stays_there() -> None:

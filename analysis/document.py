@@ -1,0 +1,154 @@
+"""`fits.json`: what the analysis made of a sweep, for programs."""
+
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from importlib.metadata import version
+from typing import Any, Final, Literal
+
+from isosweep import __version__
+from isosweep.analysis.bounds import Confidence, Positive, Sentence, Share
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.statistics.asymptotes import Asymptote
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.fits import Fit
+from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.mechanism import ProblemChange
+from isosweep.analysis.statistics.saturation import Saturation, Verdict
+from isosweep.analysis.statistics.validation import Validation
+from isosweep.analysis.statistics.views import View
+from isosweep.compute import BudgetUnit
+from isosweep.config.analysis import AnalysisConfig, Metric
+from isosweep.files import JsonObject
+
+# 2: the reward surface, laws of n*(C), asymptotes over seeds.
+FITS_VERSION: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """Of isosweep, Python and the packages that computed the document."""
+
+    isosweep: str
+    """Version of isosweep."""
+    python: str
+    """Version of Python."""
+    numpy: str
+    """Version of numpy."""
+    scipy: str
+    """Version of scipy."""
+    plotly: str
+    """Version of plotly."""
+    matplotlib: str
+    """Version of matplotlib."""
+
+    @classmethod
+    def here(cls) -> "Versions":
+        """Of what is installed."""
+        packages = {name: version(name) for name in ("numpy", "scipy", "plotly", "matplotlib")}
+        return cls(isosweep=__version__, python=platform.python_version(), **packages)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Of `analysis.*`, those that change a number: see `AnalysisConfig`."""
+
+    name: str
+    """Name of the config group."""
+    confidence: Confidence
+    """Confidence of all intervals. A share."""
+    margin: Positive
+    """Reward difference too small to matter. Reward."""
+    metric: Metric
+    """Score of a problem's samples: avg@k, best@k or worst@k."""
+    method: Literal["isosweep", "playbook"]
+    """Method that the verdict rests on."""
+    extrapolate: bool
+    """Whether recommendations may go further than forecasts were checked."""
+    compute_axis: BudgetUnit | None
+    """Unit of compute asked for; null is the budgets' own."""
+    difficulty: tuple[Share, Share] | None
+    """Range of success rates before training of the problems that count; null for all."""
+
+    @classmethod
+    def of(cls, config: AnalysisConfig) -> "Settings":
+        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitsDocument:
+    """What an isosweep fits.json holds. n: rollouts per problem; B: problems per batch; T: update
+    steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
+
+    version: Literal[2] = FITS_VERSION
+    """Version of this format. No unit."""
+    plan_id: str | None
+    """Hash of the plan that was analysed; null where the plan has none."""
+    budget_unit: BudgetUnit
+    """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
+    verdict: Verdict
+    """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
+    change as far as matters; not identified: the records do not tell."""
+    reason: Sentence
+    """The verdict's reason in sentences."""
+    saturation: Saturation
+    """The answer with what it rests on."""
+    settings: Settings
+    """What the analysis was asked for."""
+    versions: Versions
+    """Versions of isosweep, Python and the packages that computed this."""
+    frontier: Frontier
+    """The best n at every budget, and what every n reaches."""
+    fits: tuple[Fit, ...]
+    """One sigmoid per run: R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B), in the plan's order."""
+    asymptotes: tuple[Asymptote, ...]
+    """One per (n, B), ascending."""
+    problem_changes: tuple[ProblemChange, ...]
+    """Problems against the base model at the largest budget: one per n, at its best B."""
+    views: tuple[View, ...]
+    """The answer by other metrics and on problems of other difficulty."""
+    validation: Validation | None
+    """Forecasts of the last budget against its records; null with one budget."""
+    problems: tuple[str, ...]
+    """Lines and files that could not be used, in words."""
+
+
+def fits_document(
+    data: SweepData, config: AnalysisConfig, findings: Findings, versions: Versions
+) -> JsonObject:
+    """What `fits.json` holds, as JSON has it."""
+    document = FitsDocument(
+        plan_id=data.plan_document.get("plan_id"),
+        budget_unit=data.plan.budget_unit,
+        verdict=findings.saturation.verdict,
+        reason=findings.saturation.reason,
+        saturation=findings.saturation,
+        settings=Settings.of(config),
+        versions=versions,
+        frontier=findings.frontier,
+        fits=findings.fits,
+        asymptotes=findings.asymptotes,
+        problem_changes=findings.changes,
+        views=findings.views,
+        validation=findings.validation,
+        problems=data.problems,
+    )
+    written: JsonObject = _to_json(asdict(document))
+    return written
+
+
+def _to_json(value: Any) -> Any:
+    """`value` with None for numbers that JSON cannot hold, and enums by their values."""
+    match value:
+        case Mapping():
+            return {key: _to_json(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_to_json(item) for item in value]
+        case Enum():
+            return value.value
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value

@@ -1,0 +1,74 @@
+"""Intervals at the analysis's confidence: central ones of draws, and Student's of a few seeds."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from isosweep.analysis.arrays import FloatArray
+
+
+def upper_share(confidence: float) -> float:
+    """Share of a distribution below the upper end of its central interval."""
+    return 0.5 + confidence / 2
+
+
+def central_quantiles(draws: FloatArray, confidence: float) -> FloatArray:
+    """Median, low and high end of the central interval of (draws, ...): (3, ...)."""
+    return np.asarray(np.quantile(draws, _shares(confidence), axis=0))
+
+
+def central_ends(draws: FloatArray, confidence: float) -> tuple[float, float]:
+    """Low and high end of the central interval of (draws,)."""
+    low, high = np.quantile(draws, _shares(confidence)[1:]).tolist()
+    return low, high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A median and the ends of an interval at the analysis's confidence."""
+
+    median: float
+    """Median."""
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+
+    @classmethod
+    def central(cls, draws: FloatArray, confidence: float) -> "Interval":
+        """Of draws (draws,)."""
+        return cls.of(central_quantiles(draws, confidence))
+
+    @classmethod
+    def centrals(cls, draws: FloatArray, confidence: float) -> tuple["Interval", ...]:
+        """One for every column of draws (draws, columns)."""
+        return tuple(map(cls.of, central_quantiles(draws, confidence).T))
+
+    @classmethod
+    def weighted(
+        cls, values: FloatArray, weight: FloatArray, confidence: float
+    ) -> "Interval | None":
+        """Of values (values,) with weights; None where next to nothing has any weight."""
+        if weight.sum() < 1e-6:
+            return None
+        order = np.argsort(values)
+        share = np.cumsum(weight[order]) / weight.sum()
+        return cls.of(np.interp(_shares(confidence), share, values[order]))
+
+    @classmethod
+    def of(cls, quantiles: FloatArray) -> "Interval":
+        """Of median, low and high end: (3,)."""
+        median, low, high = quantiles.tolist()
+        return cls(median=median, low=low, high=high)
+
+
+def student_half_width(values: FloatArray, confidence: float) -> float:
+    """Half the width of Student's interval of the mean of (values,), of which there are several."""
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return float(stats.t.ppf(upper_share(confidence), len(values) - 1)) * error
+
+
+def _shares(confidence: float) -> tuple[float, float, float]:
+    return 0.5, 0.5 - confidence / 2, upper_share(confidence)

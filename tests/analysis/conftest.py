@@ -1,0 +1,52 @@
+"""Sweeps analysed once for all tests that only read them."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.report import Analysis, analyse
+from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.store.paths import SweepPaths
+from tests.analysis.sweeps import REWARD, make_plan, write_sweep
+
+CONFIG = AnalysisConfig(name="default")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysed:
+    """A sweep on disk and what it shows."""
+
+    paths: SweepPaths
+    data: SweepData
+    findings: Findings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """A sweep on disk and its report, figures in all formats included."""
+
+    paths: SweepPaths
+    analysis: Analysis
+
+
+def analysed(paths: SweepPaths) -> Analysed:
+    data = load_sweep(paths)
+    return Analysed(paths=paths, data=data, findings=find(data, CONFIG))
+
+
+@pytest.fixture(scope="session")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
+    """Five n, three B, three seeds, five budgets."""
+    plan = make_plan(batches=(2, 4, 8))
+    return analysed(write_sweep(tmp_path_factory.mktemp("full"), REWARD, plan=plan))
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """Four n, two B, three seeds, five budgets: saturated."""
+    plan = make_plan(generations=(2, 4, 8, 16), batches=(4, 8))
+    paths = write_sweep(tmp_path_factory.mktemp("reported"), REWARD, plan=plan)
+    return Reported(paths=paths, analysis=analyse(paths, CONFIG))

@@ -1,0 +1,38 @@
+"""Central intervals of draws, and Student's of a few seeds."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from isosweep.analysis.pairs import Pair, by_pair
+from isosweep.analysis.statistics.intervals import Interval, central_ends, student_half_width
+from tests.analysis.sweeps import make_plan
+
+
+def test_a_central_interval_leaves_as_much_on_either_side() -> None:
+    draws = np.arange(101.0)
+    interval = Interval.central(draws, 0.9)
+    assert (interval.median, interval.low, interval.high) == pytest.approx((50, 5, 95))
+    assert central_ends(draws, 0.9) == (interval.low, interval.high)
+    assert Interval.centrals(np.stack([draws, draws], axis=1), 0.9) == (interval, interval)
+
+
+def test_weights_move_an_interval_and_no_weight_gives_none() -> None:
+    values = np.arange(100.0)
+    upper = Interval.weighted(values, (values >= 50).astype(float), 0.9)
+    assert upper is not None
+    assert 50 <= upper.low < upper.median < upper.high
+    assert Interval.weighted(values, np.zeros(100), 0.9) is None
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    values = np.array([0.1, 0.2, 0.4])
+    low, high = stats.t.interval(0.9, 2, values.mean(), values.std(ddof=1) / np.sqrt(3))
+    assert student_half_width(values, 0.9) == pytest.approx((high - low) / 2)
+
+
+def test_runs_are_grouped_by_pair_ascending() -> None:
+    runs = make_plan(generations=(8, 2), batches=(4, 2), seeds=(0, 1)).runs
+    groups = by_pair(runs, lambda run: run)
+    assert list(groups) == [Pair(2, 2), Pair(2, 4), Pair(8, 2), Pair(8, 4)]
+    assert all([run.seed for run in group] == [0, 1] for group in groups.values())

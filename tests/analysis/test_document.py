@@ -1,0 +1,63 @@
+"""`fits.json` and the schema that is generated from what it is written from."""
+
+import difflib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from isosweep.analysis.schema import GOLDEN, golden_text
+from tests.analysis.conftest import Reported
+
+SCHEMA = json.loads(GOLDEN.read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_the_shipped_schema_is_what_the_dataclasses_say() -> None:
+    shipped, now = GOLDEN.read_text(encoding="utf-8"), golden_text()
+    lines = difflib.unified_diff(
+        shipped.splitlines(), now.splitlines(), "shipped", "generated", lineterm=""
+    )
+    accept = "if this is meant (and the version of the format says so): python -m"
+    assert shipped == now, "\n".join([*lines, f"{accept} isosweep.analysis.schema"])
+
+
+def test_every_object_is_closed_and_every_value_is_described() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    for name, part in {**SCHEMA["$defs"], "document": SCHEMA}.items():
+        assert part["description"], name
+        if part["type"] == "object":
+            assert part["additionalProperties"] is False, name
+            assert set(part["required"]) == set(part["properties"]), name
+            for key, value in part["properties"].items():
+                assert value["description"], f"{name}.{key}"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda fits: fits.pop("verdict"),
+        lambda fits: fits.update(version=1),
+        lambda fits: fits.update(extra=1),
+        lambda fits: fits["versions"].pop("isosweep"),
+        lambda fits: fits["settings"].update(confidence=0.4),
+        lambda fits: fits["frontier"]["budgets"][0].update(choices=[]),
+        lambda fits: fits["fits"][0].update(status=""),
+        lambda fits: fits["saturation"]["optima"][0].update(budget=0),
+        lambda fits: fits.update(verdict="certain"),
+        lambda fits: fits["fits"][0].pop("share_risen"),
+        lambda fits: fits["frontier"]["budgets"][0]["best"].update(interval=[0.1]),
+        lambda fits: fits["saturation"]["optima"][0].update(best=2.5),
+        lambda fits: fits["saturation"]["laws"]["probabilities"].pop("power"),
+        lambda fits: fits["problem_changes"][0].update(better=1.2),
+    ],
+)
+def test_a_spoilt_fits_document_does_not_validate(
+    spoil: Callable[[dict[str, Any]], object], reported: Reported
+) -> None:
+    document = json.loads(reported.paths.fits.read_text())
+    assert VALIDATOR.is_valid(document)
+    spoil(document)
+    assert not VALIDATOR.is_valid(document)

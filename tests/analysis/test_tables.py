@@ -1,0 +1,88 @@
+"""A table's file and its part of the page show the same rows."""
+
+import csv
+import html
+import json
+import re
+
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.tables import all_tables, cell_page
+from tests.analysis.conftest import Analysed, Reported
+
+HEADERS = {
+    "frontier": "budget,n,B,T,seed,run_id,planned_compute,measured_compute,reward,reading",
+    "choices": "budget,n,B,batches_tried,T,seeds,measured,standard_error,expected,low,high,loss,"
+    "loss_upper,probability_best,may_be_best",
+    "asymptotes": "n,B,seeds,seeds_identified,asymptote,low,high",
+    "fits": "run_id,n,B,seed,records,base_reward,asymptote,asymptote_standard_error,midpoint,"
+    "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,best_law,"
+    "status",
+    "problem_changes": "n,B,seeds,none_right,all_right,better,worse,gained,lost",
+}
+
+
+def test_columns_of_the_files_stay_as_they_are(reported: Reported) -> None:
+    """Programs read them by name and by order."""
+    read = {name: reported.paths.table(name).read_text().split("\n", 1)[0] for name in HEADERS}
+    assert read == HEADERS
+
+
+def test_the_files_have_what_fits_json_has(reported: Reported) -> None:
+    paths = reported.paths
+    document = json.loads(paths.fits.read_text())
+
+    def table(name: str) -> list[dict[str, str]]:
+        with paths.table(name).open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    choices = [(at, choice) for at in document["frontier"]["budgets"] for choice in at["choices"]]
+    for row, (at, choice) in zip(table("choices"), choices, strict=True):
+        assert float(row["budget"]) == at["budget"]
+        assert int(row["n"]) == choice["cell"]["num_generations"]
+        assert int(row["T"]) == choice["cell"]["num_steps"]
+        assert float(row["expected"]) == choice["expected"]
+        assert [float(row["low"]), float(row["high"])] == choice["interval"]
+        assert float(row["loss_upper"]) == choice["loss_upper"]
+        assert row["may_be_best"] == ("yes" if choice["indistinguishable"] else "no")
+    for row, fit in zip(table("fits"), document["fits"], strict=True):
+        assert row["run_id"] == fit["run_id"]
+        assert row["run_id"] == f"run-n{row['n']}-B{row['B']}-s{row['seed']}"
+        known = fit["asymptote"]
+        assert row["asymptote"] == ("" if known is None else repr(known["value"]))
+    for row, known in zip(table("asymptotes"), document["asymptotes"], strict=True):
+        assert (int(row["n"]), int(row["seeds"])) == (known["num_generations"], known["num_seeds"])
+        assert row["asymptote"] == ("" if known["value"] is None else repr(known["value"]))
+    for row, change in zip(table("problem_changes"), document["problem_changes"], strict=True):
+        assert int(row["n"]) == change["num_generations"]
+        assert float(row["better"]) == change["better"]
+        assert float(row["lost"]) == change["lost"]
+
+
+def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: Analysed) -> None:
+    for table in all_tables(full.data, full.findings):
+        page = table.to_page()
+        assert len(page.rows) == len(table.rows) > 0
+        assert all(page.head)
+        assert {len(row) for row in page.rows} == {len(page.head)}
+        # A number in the file is the page's number, as far as the page writes it.
+        place = page.head.index("n")
+        names = [name for column in table.columns for name in column.names]
+        rows = list(csv.reader(table.to_csv().splitlines()))
+        assert rows[0] == names
+        assert [row[names.index("n")] for row in rows[1:]] == [row[place] for row in page.rows]
+
+
+def test_seeds_of_a_cell_share_a_row_of_the_page(reported: Reported) -> None:
+    data = load_sweep(reported.paths)
+    page = cell_page(data)
+    assert page.head[:5] == ("budget", "n", "B", "T", "planned")
+    assert page.head[5:] == tuple(
+        f"{what}, seed {seed}" for what in ("measured", "reward") for seed in (0, 1, 2)
+    )
+    assert len(page.rows) * 3 == len(data.readings)
+    first = [r for r in data.readings if r.cell.budget == data.plan.budgets[0]]
+    at = [r for r in first if (r.cell.num_generations, r.cell.problems_per_batch) == (2, 4)]
+    assert page.rows[0][-3:] == tuple(f"{reading.reward:.4f}" for reading in at)
+    text = html.unescape(reported.analysis.report.read_text())
+    for cell in page.rows[0]:
+        assert re.search(rf"<td[^>]*>{re.escape(cell)}</td>", text)
