@@ -28,7 +28,7 @@ _UNIQUE = Field(json_schema_extra={"uniqueItems": True})
 Budgets = Annotated[tuple[Budget, ...], MinLen(1), _UNIQUE]
 _AXIS = {"pattern": r"^(model|(model|task|recipe)\..+)$"}
 Axes = Annotated[dict[str, Any], Field(json_schema_extra={"propertyNames": _AXIS})]
-# A setting that can reject a candidate: one of `candidates.RULES`.
+# A setting that can reject a candidate: the `setting` of one of `rules.RULES`.
 RuleName = TypeAliasType("RuleName", str)
 
 

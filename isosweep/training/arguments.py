@@ -1,7 +1,7 @@
 """TRL's settings of a run: the recipe, the device, and what isosweep does itself switched off."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from trl import GRPOConfig
 
@@ -19,59 +19,20 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
     return GRPOConfig(
         output_dir=str(checkpoints),
         seed=spec.seed,
-        **_sampling(spec),
+        **spec.recipe.for_trl(),
         **vllm_arguments(spec, context),
-        **_loss(spec),
-        **_optimiser(spec),
+        num_generations=spec.num_generations,
+        max_completion_length=spec.task.completion_limit,
+        top_k=0,
+        vllm_importance_sampling_correction=spec.generation.importance_sampling_correction,
+        learning_rate=spec.learning_rate,
+        lr_scheduler_type="constant_with_warmup",
+        # Read for the reference model of a KL term alone.
+        model_init_kwargs=_reference(spec),
         **_device(spec),
         **_sharding(spec),
         **_LEFT_TO_THE_LOOP,
     )
-
-
-def _sampling(spec: RunSpec) -> dict[str, Any]:
-    recipe = spec.recipe
-    return {
-        "num_generations": spec.num_generations,
-        "max_completion_length": spec.task.completion_limit,
-        "temperature": recipe.temperature,
-        "top_p": recipe.top_p,
-        "top_k": 0,
-        "mask_truncated_completions": recipe.mask_truncated_completions,
-        "cast_lm_head_to_fp32": recipe.cast_lm_head_to_fp32,
-    }
-
-
-def _loss(spec: RunSpec) -> dict[str, Any]:
-    recipe = spec.recipe
-    return {
-        "num_iterations": recipe.num_iterations,
-        "loss_type": recipe.loss_type,
-        "beta": recipe.beta,
-        "use_bias_correction_kl": recipe.use_bias_correction_kl,
-        "entropy_coef": recipe.entropy_coef,
-        "epsilon": recipe.epsilon,
-        "epsilon_high": recipe.epsilon_high,
-        "scale_rewards": recipe.scale_rewards,
-        "importance_sampling_level": recipe.importance_sampling_level,
-        "vllm_importance_sampling_correction": spec.generation.importance_sampling_correction,
-        "vllm_importance_sampling_mode": recipe.importance_sampling_mode,
-        "vllm_importance_sampling_clip_max": recipe.importance_sampling_cap,
-        # Read for the reference model of a KL term alone.
-        "model_init_kwargs": _reference(spec),
-    }
-
-
-def _optimiser(spec: RunSpec) -> dict[str, Any]:
-    recipe = spec.recipe
-    return {
-        "learning_rate": spec.learning_rate,
-        "lr_scheduler_type": "constant_with_warmup",
-        "warmup_steps": recipe.warmup_steps,
-        "weight_decay": recipe.weight_decay,
-        "adam_beta2": recipe.adam_beta2,
-        "max_grad_norm": recipe.max_grad_norm,
-    }
 
 
 def _device(spec: RunSpec) -> dict[str, Any]:
@@ -139,4 +100,4 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
             precision = {"bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True}
             return {"deepspeed": {**dict.fromkeys(automatic, "auto"), **stage, **precision}}
         case unknown:
-            raise ValueError(f"hardware.sharding={unknown}: processes share a model in no such way")
+            assert_never(unknown)

@@ -1,12 +1,12 @@
 """A run's identity: what it is made of, and that it never changes by itself."""
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from isosweep.config.identity import OUTSIDE, identity
+from isosweep.config.identity import ADDED, OUTSIDE, identity
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
@@ -121,3 +121,16 @@ def test_a_broken_spec_file_is_refused_by_name() -> None:
     document["recipe"]["beta"] = -1
     with pytest.raises(SettingError, match=r"^spec\.recipe\.beta=-1: must be a finite number, 0"):
         RunSpec.from_json(document)
+
+
+def test_a_field_that_is_added_leaves_runs_with_its_default_what_they_were() -> None:
+    @dataclass(frozen=True)
+    class Before:
+        steps: int = 3
+
+    @dataclass(frozen=True)
+    class After(Before):
+        bonus: Annotated[float, ADDED] = 0.5
+
+    assert identity(After()) == identity(Before())
+    assert identity(After(bonus=1.0)) == {"steps": 3, "bonus": 1.0}

@@ -1,0 +1,50 @@
+"""What TRL is given of a recipe."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.plan.spec import run_spec
+from tests.conftest import make_config
+
+# Settings of a recipe that TRL knows under the same name and must not be given as they are: the
+# rate is resolved for n x B.
+OURS = {"learning_rate"}
+
+
+def test_trl_knows_every_setting_that_is_marked_for_it() -> None:
+    from trl import GRPOConfig
+
+    known = {item.name for item in fields(GRPOConfig)}
+    assert make_config().recipe.for_trl().keys() <= known
+
+
+def test_no_setting_of_trls_name_is_left_unmarked() -> None:
+    from trl import GRPOConfig
+
+    recipe = make_config().recipe
+    shared = {item.name for item in fields(recipe)} & {item.name for item in fields(GRPOConfig)}
+    assert shared - recipe.for_trl().keys() == OURS
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "name"),
+    [
+        ("epsilon_high", 0.4, "epsilon_high"),
+        ("max_grad_norm", 0.25, "max_grad_norm"),
+        ("importance_sampling_cap", 3.0, "vllm_importance_sampling_clip_max"),
+    ],
+)
+def test_trl_trains_with_the_recipes_setting(
+    setting: str, value: Any, name: str, tmp_path: Path
+) -> None:
+    from isosweep.training.arguments import trl_arguments
+
+    config = make_config()
+    config = replace(config, recipe=replace(config.recipe, **{setting: value}))
+    spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
+    arguments = trl_arguments(spec, tmp_path, 64)
+    assert getattr(arguments, name) == value
+    assert arguments.learning_rate == spec.learning_rate
