@@ -8,18 +8,8 @@ from typing import assert_never
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.modes.analyse import analyse_sweep
-from isosweep.modes.cancel import cancel_sweep
-from isosweep.modes.compare import compare_sweeps
-from isosweep.modes.difficulty import measure_difficulty
 from isosweep.modes.directory import stored_sweep
-from isosweep.modes.display import show_status
-from isosweep.modes.recommend import recommend_split
-from isosweep.modes.run import plan_sweep, resume_sweep, run_sweep
-from isosweep.modes.simulate import simulate_sweeps
-from isosweep.plan.calibration import calibrate
 from isosweep.plan.study import resolve
-from isosweep.preflight.machine import preflight, require_analysis
 
 # What is left to do; returns the exit status: 0, 1 if runs failed, 130 after Ctrl-C.
 Action = Callable[[Console], int]
@@ -31,50 +21,78 @@ def prepare(config: SweepConfig) -> Action:
     Raises the IsosweepError of anything that a plan or this machine lacks; what only a stored
     sweep can show is raised when it is done, for an earlier job of a multirun may make that sweep.
     """
+    # Each mode imports what it alone needs: `mode=plan` is to answer at once.
     match config.mode:
         case "plan":
+            from isosweep.modes.run import plan_sweep
+
             return partial(plan_sweep, resolve(config))
         case "run" | "launch":
+            from isosweep.modes.run import run_sweep
+            from isosweep.preflight.machine import preflight
+
             study = resolve(config)
             preflight(study.config, study.variants)
             return partial(run_sweep, study, follow=config.mode == "run")
-        case "simulate":
-            require_analysis()
-            return partial(simulate_sweeps, resolve(config))
         case "resume":
+            from isosweep.modes.run import resume_sweep
+
             return partial(resume_sweep, config)
-        case "difficulty":
-            return partial(measure_difficulty, config)
         case "status":
             return partial(_status, config)
         case "cancel":
+            from isosweep.modes.cancel import cancel_sweep
+
             return partial(cancel_sweep, config)
-        case "recommend" | "compare" | "calibrate" | "analyse":
-            require_analysis()
-            actions = {
-                "recommend": recommend_split,
-                "compare": compare_sweeps,
-                "calibrate": _calibrate,
-                "analyse": _analyse,
-            }
-            return partial(actions[config.mode], config)
+        case "difficulty":
+            from isosweep.modes.difficulty import measure_difficulty
+
+            return partial(measure_difficulty, config)
+        case "simulate" | "recommend" | "compare" | "calibrate" | "analyse":
+            return _question(config)
         case _ as mode:
             assert_never(mode)
 
 
+def _question(config: SweepConfig) -> Action:
+    """A mode that asks something of records or of worlds, and starts no run."""
+    from isosweep.preflight.machine import require_analysis
+
+    require_analysis()
+    if config.mode == "simulate":
+        from isosweep.modes.simulate import simulate_sweeps
+
+        return partial(simulate_sweeps, resolve(config))
+    if config.mode == "recommend":
+        from isosweep.modes.recommend import recommend_split
+
+        return partial(recommend_split, config)
+    if config.mode == "compare":
+        from isosweep.modes.compare import compare_sweeps
+
+        return partial(compare_sweeps, config)
+    return partial(_calibrate if config.mode == "calibrate" else _analyse, config)
+
+
 def _status(config: SweepConfig, console: Console) -> int:
+    from isosweep.modes.display import show_status
+
     sweep = stored_sweep(config)
     show_status(sweep.plan, sweep.paths, sweep.config.health.stop, console)
     return 0
 
 
 def _calibrate(config: SweepConfig, console: Console) -> int:
+    from isosweep.plan.calibration import calibrate
+
     sweep = stored_sweep(config)
     console.print(calibrate(sweep.config, sweep.plan, sweep.paths), soft_wrap=True)
     return 0
 
 
 def _analyse(config: SweepConfig, console: Console) -> int:
+    from isosweep.modes.analyse import analyse_sweep
+
     # What is asked of the records is this command's to say, not the sweep's.
     sweep = stored_sweep(config)
     asked = replace(sweep.config, analysis=config.analysis)

@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.modes.display_progress import run_label
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
 from isosweep.plan.standing import PlanStanding, run_standing
@@ -105,3 +104,8 @@ def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: C
             state.reason or ", ".join(state.warnings),
         )
     console.print(table)
+
+
+def run_label(run: PlannedRun) -> str:
+    axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in run.axes.items())
+    return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"

@@ -9,6 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from isosweep.modes.display import run_label
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, compute_behind, run_standing
 from isosweep.store.paths import SweepPaths
@@ -81,8 +82,3 @@ class Progress:
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
         return Group(table, line)
-
-
-def run_label(run: PlannedRun) -> str:
-    axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in run.axes.items())
-    return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"

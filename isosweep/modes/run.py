@@ -14,13 +14,10 @@ from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.files import read_json, write_json
 from isosweep.machine import available_cores, visible_gpus
-from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.modes.display import show_plan
-from isosweep.modes.display_progress import Progress
 from isosweep.plan.standing import standing
 from isosweep.plan.study import Study
-from isosweep.preflight.machine import preflight
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
@@ -49,6 +46,8 @@ def run_sweep(study: Study, console: Console, *, follow: bool) -> int:
 
 def resume_sweep(config: "SweepConfig", console: Console) -> int:
     """Finish a stored sweep with the settings that it holds; returns as `run_sweep` does."""
+    from isosweep.preflight.machine import preflight
+
     sweep = stored_sweep(config)
     study = sweep.study()
     preflight(study.config, study.variants)
@@ -121,6 +120,9 @@ def _queue(study: Study, paths: SweepPaths) -> "RunQueue":
 
 
 def _run(study: Study, paths: SweepPaths, console: Console, *, follow: bool) -> int:
+    from isosweep.modes.analyse import analyse_sweep
+    from isosweep.modes.display_progress import Progress
+
     config = study.config
     queue = _queue(study, paths)
     console.print(f"sweep: {paths.root}", soft_wrap=True)
