@@ -74,6 +74,7 @@ class Settings:
 
     @classmethod
     def of(cls, config: AnalysisConfig) -> "Settings":
+        """The settings of `config` that change an analysis's numbers."""
         return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
 
 

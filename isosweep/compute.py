@@ -34,12 +34,14 @@ class Compute:
 
     @property
     def flops(self) -> float:
+        """FLOPs of all phases together."""
         generation = self.prefill_flops + self.decode_flops
         scoring = self.old_policy_flops + self.reference_flops
         return generation + scoring + self.training_flops
 
     @property
     def tokens(self) -> int:
+        """Tokens of prompts and completions together."""
         return self.prompt_tokens + self.completion_tokens
 
     def spent(self, unit: BudgetUnit) -> float:

@@ -30,6 +30,7 @@ _POLL_S = 0.01
 
 
 def main(descriptor: int) -> None:
+    """Fork a process for each request on the socket `descriptor`, until it is closed."""
     warm = True
     try:
         import_stack()

@@ -64,6 +64,7 @@ class Choice:
 
     @property
     def num_generations(self) -> int:
+        """Rollouts per problem, n."""
         return self.cell.num_generations
 
 
@@ -84,6 +85,7 @@ class BudgetFrontier:
 
     @property
     def measured(self) -> tuple[int, ...]:
+        """Every n measured at this budget, in the order of `choices`."""
         return tuple(choice.num_generations for choice in self.choices)
 
     @property

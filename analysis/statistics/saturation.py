@@ -48,6 +48,7 @@ class BestGenerations:
 
     @property
     def listed(self) -> str:
+        """The candidates as a set in braces."""
         return "{" + ", ".join(str(n) for n in self.candidates) + "}"
 
     @property

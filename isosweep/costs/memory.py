@@ -42,6 +42,7 @@ class StateBytes:
 
     @property
     def total(self) -> float:
+        """Bytes of all of it on one device."""
         return self.weights + self.autocast + self.gradients + self.optimizer + self.reference
 
 

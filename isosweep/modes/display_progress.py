@@ -41,6 +41,7 @@ class Progress:
             self._live.stop()
 
     def update(self, active: Iterable[PlannedRun], failed: int) -> None:
+        """Draw again, at most twice a second; `failed`: runs that have failed."""
         if self._shown and time.monotonic() - self._drawn > 0.5:
             self._live.update(self._picture(list(active), failed))
             self._drawn = time.monotonic()
@@ -84,5 +85,6 @@ class Progress:
 
 
 def run_label(run: PlannedRun) -> str:
+    """n, B, seed and the run's values of `grid.axes`, on one line."""
     axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in run.axes.items())
     return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"

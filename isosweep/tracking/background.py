@@ -19,6 +19,8 @@ JOIN_S = 60.0
 
 
 class Tracker(Protocol):
+    """A store that shows a sweep while it runs, and afterwards."""
+
     def sync(self) -> None:
         """Bring the store up to what the files say."""
 
@@ -30,10 +32,10 @@ class NullTracker:
     """`tracking=none`."""
 
     def sync(self) -> None:
-        pass
+        """Do nothing."""
 
     def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
-        pass
+        """Do nothing."""
 
 
 class BackgroundTracker:
