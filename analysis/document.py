@@ -91,7 +91,7 @@ class FitsDocument:
     """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
     verdict: Verdict
     """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
-    change as far as matters; not identified: the records do not tell."""
+    change as far as matters; not identified: the records do not decide."""
     reason: Sentence
     """The verdict's reason in sentences."""
     saturation: Saturation

@@ -9,7 +9,7 @@ BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
-    """Cumulative compute of a run's training (evaluation stands outside the budget).
+    """Cumulative compute of a run's training (evaluation is outside the budget).
 
     `generations`: batches of n x B rollouts that were trained on. `rollouts` and tokens count all
     that were sampled, also those that a recipe throws away. Counts are exact; FLOPs follow

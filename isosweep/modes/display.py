@@ -87,7 +87,7 @@ def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
 
 
 def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console) -> None:
-    """Print where every run of a sweep stands; `stop`: health rules that end a run."""
+    """Print how far every run of a sweep is; `stop`: health rules that end a run."""
     table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
         state = read_state(paths.run(run.run_id))

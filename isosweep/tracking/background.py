@@ -41,7 +41,7 @@ class NullTracker:
 class BackgroundTracker:
     """Syncs a tracker every `interval_s` from one daemon thread; its failures stop nothing.
 
-    The first failure of the thread, and that of the last sync, are told to `warn`; all are kept
+    The first failure of the thread, and that of the last sync, are passed to `warn`; all are kept
     in `errors`.
     """
 

@@ -25,7 +25,7 @@ _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
 
 @dataclass(frozen=True)
 class Point:
-    """Metrics of one step; they are sent together, so any of them tells whether all are there."""
+    """Metrics of one step; they are sent together, so any of them shows whether all are there."""
 
     step: int
     unix_time: float
