@@ -74,6 +74,7 @@ class Settings:
 
     @classmethod
     def of(cls, config: AnalysisConfig) -> "Settings":
+        """The settings of `config` that change an analysis's numbers."""
         return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
 
 
@@ -90,7 +91,7 @@ class FitsDocument:
     """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
     verdict: Verdict
     """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
-    change as far as matters; not identified: the records do not tell."""
+    change as far as matters; not identified: the records do not decide."""
     reason: Sentence
     """The verdict's reason in sentences."""
     saturation: Saturation

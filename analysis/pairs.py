@@ -8,9 +8,12 @@ class Paired(Protocol):
     """Whatever has an n and a B: a run, a cell, a rejected candidate, a mean over seeds."""
 
     @property
-    def num_generations(self) -> int: ...
+    def num_generations(self) -> int:
+        """Rollouts per problem, n."""
+
     @property
-    def problems_per_batch(self) -> int: ...
+    def problems_per_batch(self) -> int:
+        """Problems per batch, B."""
 
 
 _Item = TypeVar("_Item")
@@ -24,6 +27,7 @@ class Pair(NamedTuple):
 
     @classmethod
     def of(cls, item: Paired) -> "Pair":
+        """The n and B of `item`."""
         return cls(item.num_generations, item.problems_per_batch)
 
 

@@ -46,11 +46,11 @@ def _how_sure(at: BudgetFrontier, confidence: float) -> str:
         return f"No other n was measured there, so how good n = {best} is remains open."
     if at.best.expected is None:
         return (
-            "Without a spread between seeds no n can be told apart from it, nor a cost be put on "
-            "choosing another."
+            "Without a spread between seeds no n can be distinguished from it, nor a cost be put "
+            "on choosing another."
         )
     text = (
-        f"{_listed(others)} cannot be told apart from it"
+        f"{_listed(others)} cannot be distinguished from it"
         if others
         else "Every other n measured there is worse"
     )
@@ -90,5 +90,5 @@ def _whether_it_grows(data: SweepData, saturation: Saturation) -> str:
             return "The best n still grows at the largest budget: more compute wants a larger n."
         case "flat":
             return "The best n does not change with compute, as far as matters."
-        case _:
-            return "Whether the best n grows with compute, these records cannot tell."
+        case "not identified":
+            return "Whether the best n grows with compute, these records do not show."

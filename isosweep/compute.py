@@ -9,7 +9,7 @@ BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
-    """Cumulative compute of a run's training (evaluation stands outside the budget).
+    """Cumulative compute of a run's training (evaluation is outside the budget).
 
     `generations`: batches of n x B rollouts that were trained on. `rollouts` and tokens count all
     that were sampled, also those that a recipe throws away. Counts are exact; FLOPs follow
@@ -34,12 +34,14 @@ class Compute:
 
     @property
     def flops(self) -> float:
+        """FLOPs of all phases together."""
         generation = self.prefill_flops + self.decode_flops
         scoring = self.old_policy_flops + self.reference_flops
         return generation + scoring + self.training_flops
 
     @property
     def tokens(self) -> int:
+        """Tokens of prompts and completions together."""
         return self.prompt_tokens + self.completion_tokens
 
     def spent(self, unit: BudgetUnit) -> float:

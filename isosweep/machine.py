@@ -13,6 +13,7 @@ def visible_gpus() -> int:
 
 
 def available_cores() -> int:
+    """Cores that this process may run on, by its affinity where the system has one."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -30,6 +30,7 @@ _POLL_S = 0.01
 
 
 def main(descriptor: int) -> None:
+    """Fork a process for each request on the socket `descriptor`, until it is closed."""
     warm = True
     try:
         import_stack()
@@ -53,8 +54,7 @@ def main(descriptor: int) -> None:
 def import_stack() -> None:
     """Import what every run needs; touches no GPU, which no fork would survive."""
     with lean_imports():
-        import isosweep.training.evaluate
-        import isosweep.training.vllm  # noqa: F401
+        import isosweep.training.assembly  # noqa: F401
 
 
 def _serve(connection: socket.socket) -> dict[str, Any] | None:

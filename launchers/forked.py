@@ -38,6 +38,7 @@ class ForkedProcess:
         return None if alive else 0
 
     def send_signal(self, number: int) -> None:
+        """Send the signal, unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

@@ -27,6 +27,7 @@ class LocalLauncher:
         self._server: ForkServer | None = None
 
     def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
+        """Start the job, on the GPUs of its slot; returns submitit's job."""
         executor = ForkExecutor(logs, self._fork)
         parameters: dict[str, Any] = {"timeout_min": _NO_TIMEOUT_MIN}
         if self._gpus:

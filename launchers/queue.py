@@ -24,11 +24,14 @@ class Launcher(Protocol):
 
     detaches: bool
 
-    def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any: ...
+    def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
+        """Start `job`, which logs into `logs`; returns its handle."""
 
-    def ended(self, handle: Any) -> bool: ...
+    def ended(self, handle: Any) -> bool:
+        """Whether the job is over, however it ended."""
 
-    def stop(self, handle: Any) -> None: ...
+    def stop(self, handle: Any) -> None:
+        """Ask the job to end."""
 
 
 @dataclass
@@ -71,10 +74,12 @@ class RunQueue:
 
     @property
     def busy(self) -> bool:
+        """Whether a run waits or is active."""
         return bool(self._waiting or self._active)
 
     @property
     def active(self) -> list[PlannedRun]:
+        """The runs that are submitted and not over."""
         return [active.run for active in self._active.values()]
 
     def step(self) -> None:

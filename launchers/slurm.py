@@ -48,6 +48,7 @@ class SlurmLauncher:
         self._config = config
 
     def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
+        """Submit the job to Slurm; returns submitit's job."""
         executor = SlurmExecutor(logs, max_num_timeout=self._config.max_requeues)
         executor.update_parameters(**executor_parameters(self._config, name))
         return executor.submit(job)
@@ -61,6 +62,7 @@ class SlurmLauncher:
         return answer.stdout.strip() in ("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 
     def stop(self, handle: Any) -> None:
+        """Cancel the job."""
         cancel_job(handle.job_id)
 
 

@@ -32,13 +32,13 @@ def test_pass_at_is_the_share_of_all_draws_that_hold_a_right_sample(
 
 def test_pass_at_of_many_samples_neither_overflows_nor_leaves_its_range() -> None:
     samples = 20_000
-    found = pass_at(np.arange(samples + 1), samples, samples // 2)
-    assert np.isfinite(found).all()
-    assert found[0] == 0
-    assert found[-1] == 1
-    assert (np.diff(found) >= 0).all()
+    chances = pass_at(np.arange(samples + 1), samples, samples // 2)
+    assert np.isfinite(chances).all()
+    assert chances[0] == 0
+    assert chances[-1] == 1
+    assert (np.diff(chances) >= 0).all()
     # One right sample is among a half of them half of the time.
-    assert found[1] == pytest.approx(0.5)
+    assert chances[1] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("draws", [0, K + 1])
@@ -48,37 +48,37 @@ def test_more_draws_than_samples_are_refused(draws: int) -> None:
 
 
 def test_scores_are_what_one_counts_by_hand() -> None:
-    found = score([0, 2, 4, 4], 4)
-    assert (found.num_problems, found.samples_per_problem) == (4, 4)
-    assert (found.avg, found.best, found.worst) == (10 / 16, 3 / 4, 2 / 4)
+    scores = score([0, 2, 4, 4], 4)
+    assert (scores.num_problems, scores.samples_per_problem) == (4, 4)
+    assert (scores.avg, scores.best, scores.worst) == (10 / 16, 3 / 4, 2 / 4)
     # Two of four: all but one of the six pairs hold a right one.
-    assert found.pass_at == pytest.approx({2: (0 + 5 / 6 + 1 + 1) / 4})
+    assert scores.pass_at == pytest.approx({2: (0 + 5 / 6 + 1 + 1) / 4})
 
 
 @given(st.integers(1, 12).flatmap(lambda k: st.tuples(st.just(k), st.integers(0, k))))
 def test_pass_at_lies_between_avg_and_best(case: tuple[int, int]) -> None:
     samples, right = case
-    found = score([right, samples], samples)
-    values = [found.avg, *found.pass_at.values(), found.best]
+    scores = score([right, samples], samples)
+    values = [scores.avg, *scores.pass_at.values(), scores.best]
     assert values == sorted(values)
-    assert found.worst <= found.avg
-    assert list(found.pass_at) == list(draws_between(samples))
-    assert all(1 < j < samples for j in found.pass_at)
+    assert scores.worst <= scores.avg
+    assert list(scores.pass_at) == list(draws_between(samples))
+    assert all(1 < j < samples for j in scores.pass_at)
 
 
 def test_groups_are_scored_apart() -> None:
-    found = score_groups([0, 4, 4, 2], 4, ["hard", "easy", "easy", "hard"])
-    assert {name: scores.avg for name, scores in found.items()} == {"easy": 1.0, "hard": 0.25}
-    assert found["hard"] == score([0, 2], 4)
+    groups = score_groups([0, 4, 4, 2], 4, ["hard", "easy", "easy", "hard"])
+    assert {name: scores.avg for name, scores in groups.items()} == {"easy": 1.0, "hard": 0.25}
+    assert groups["hard"] == score([0, 2], 4)
 
 
 def test_a_problem_has_changed_beyond_two_standard_errors_of_both_evaluations() -> None:
     # 4 of 8 to 8 of 8: difference 0.5, pooled rate 0.75, standard error 0.217: 2.3 of them.
     # 4 of 8 to 7 of 8: difference 0.375, standard error 0.232: 1.6 of them.
-    found = changes([8, 7, 4, 1, 0], K, [4, 4, 4, 4, 4], K)
-    assert found.gain.tolist() == [0.5, 0.375, 0.0, -0.375, -0.5]
-    assert found.better.tolist() == [True, False, False, False, False]
-    assert found.worse.tolist() == [False, False, False, False, True]
+    changed = changes([8, 7, 4, 1, 0], K, [4, 4, 4, 4, 4], K)
+    assert changed.gain.tolist() == [0.5, 0.375, 0.0, -0.375, -0.5]
+    assert changed.better.tolist() == [True, False, False, False, False]
+    assert changed.worse.tolist() == [False, False, False, False, True]
     # The same rates from many more samples are beyond noise.
     more = changes(np.array([8, 7, 4, 1, 0]) * 100, K * 100, np.full(5, 400), K * 100)
     assert more.better.tolist() == [True, True, False, False, False]
@@ -87,7 +87,7 @@ def test_a_problem_has_changed_beyond_two_standard_errors_of_both_evaluations() 
 def test_a_model_that_has_not_changed_is_seldom_said_to() -> None:
     rng = np.random.default_rng(0)
     rates = rng.beta(0.7, 0.7, size=20_000)
-    found = changes(rng.binomial(K, rates), K, rng.binomial(K, rates), K)
+    changed = changes(rng.binomial(K, rates), K, rng.binomial(K, rates), K)
     assert CHANGED == 2.0
-    for share in (found.better.mean(), found.worse.mean()):
+    for share in (changed.better.mean(), changed.worse.mean()):
         assert 0.001 < share < 0.03

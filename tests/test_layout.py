@@ -25,14 +25,14 @@ FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in room
 
 def sources() -> list[tuple[str, Path]]:
     """Every module with its room: the first folder, or the file's own name."""
-    found = []
+    modules = []
     for folder in ("isosweep", "analysis", "launchers"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             if folder == "isosweep" and parts[1] in ("analysis", "launchers"):
                 continue  # links to the other two
-            found.append((parts[1] if folder == "isosweep" else folder, path))
-    return found
+            modules.append((parts[1] if folder == "isosweep" else folder, path))
+    return modules
 
 
 def imported_rooms(path: Path) -> list[tuple[str, int]]:

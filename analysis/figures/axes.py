@@ -97,10 +97,12 @@ def doubling_axis(title: str, values: Iterable[int]) -> Axis:
 
 
 def generations_axis(generations: Iterable[int]) -> Axis:
+    """The axis of n, in doublings."""
     return doubling_axis("rollouts per problem, n", generations)
 
 
 def reward_axis(data: SweepData) -> Axis:
+    """The axis of held-out reward, by the metric of `data`."""
     return Axis(title=f"held-out reward ({data.metric}@k)")
 
 

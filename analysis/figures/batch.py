@@ -19,7 +19,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
 from isosweep.analysis.statistics.intervals import central_ends
 
-# More lines than can be told apart.
+# More lines than can be distinguished.
 _MOST_LINES = 6
 # A trade-off of two cells is a difference, not a course.
 _FEWEST_CELLS = 3

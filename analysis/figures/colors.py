@@ -6,9 +6,9 @@ figure can be turned dark by exchanging colours alone, here and in the report's 
 
 from collections.abc import Sequence
 
-# Ink, lines in the background, grid lines, and what the figure stands on.
+# Ink, lines in the background, grid lines, and the ground of the figure.
 INK, GREY, GRID, GROUND = "#111111", "#8a8a8a", "#dddddd", "#ffffff"
-# Okabe and Ito (2008), told apart by the colour-blind: sky blue, vermilion and bluish green are
+# Okabe and Ito (2008), distinguished by the colour-blind: sky blue, vermilion and bluish green are
 # used in their darker or lighter form, whichever stands out from the ground.
 BLUE, RED, GREEN = "#0072b2", "#d55e00", "#00805f"
 _NEUTRAL_AND_NAMED = {

@@ -96,7 +96,7 @@ def _axis(axis: Axis, *, category: bool) -> dict[str, Any]:
 
 
 def _place(axis: Axis, value: float) -> float:
-    """Plotly tells ranges of logarithmic axes in powers of ten."""
+    """Plotly states ranges of logarithmic axes in powers of ten."""
     return math.log10(value) if axis.log else value
 
 

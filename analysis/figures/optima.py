@@ -32,7 +32,7 @@ from isosweep.analysis.statistics.intervals import central_quantiles
 from isosweep.analysis.statistics.saturation import BestGenerations, Saturation
 from isosweep.analysis.statistics.surface import Surface
 
-# More slices than bands that can be told apart.
+# More slices than bands that can be distinguished.
 _MOST_SLICES = 6
 
 
@@ -72,12 +72,12 @@ def _best_generations_caption(findings: Findings) -> str:
     if findings.surface is None:
         return (
             "Dots: the n with the best measured mean. Squares: every n, for without a spread "
-            "between seeds none can be told apart from it."
+            "between seeds none can be distinguished from it."
         )
     text = (
         "Dots: the n of the grid with the best expected reward. Squares: every n of the grid that "
-        f"cannot be told apart from it. Thick bars: {confidence} interval of n*, planned or not; a "
-        "triangle at its end says that n* may lie beyond the grid."
+        f"cannot be distinguished from it. Thick bars: {confidence} interval of n*, planned or "
+        "not; a triangle at its end says that n* may lie beyond the grid."
     )
     if findings.saturation.curve:
         text += f" Line and band: n*(C) by the laws, median and {confidence} interval."
@@ -191,10 +191,10 @@ def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Seri
         x=tuple(budget for budget, _ in members),
         y=tuple(float(n) for _, n in members),
         text=tuple(
-            f"n={n} cannot be told apart from the best\nat {amount(data, budget)}"
+            f"n={n} cannot be distinguished from the best\nat {amount(data, budget)}"
             for budget, n in members
         ),
-        label="not told apart from the best",
+        label="not distinguished from the best",
         color=BLUE,
         dash=None,
         marker="square-open",

@@ -26,7 +26,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, Frontier
 
 _DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
-# More values of B than dashes that can be told apart; more runs than lines that can.
+# More values of B than dashes that can be distinguished; more runs than lines that can.
 _MOST_DASHES = len(_DASHES)
 _MANY_RUNS = 60
 # States of a run that is no reason for a mark where its records end.

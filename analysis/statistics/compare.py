@@ -162,9 +162,9 @@ def _fit(curves: Sequence[Curve], asymptote: float | None) -> tuple[FloatArray, 
     """A, ln C_mid and ln b of every curve: three arrays (curves,)."""
     compute, reward, error = stack_records(curves)
     base = np.array([[curve.reward[0]] for curve in curves])
-    held = None if asymptote is None else np.full_like(base, asymptote)
+    fixed = None if asymptote is None else np.full_like(base, asymptote)
     fits = fit_sigmoids(
-        compute, reward[:, None, :], 1 / error[:, None, :] ** 2, base, asymptote=held
+        compute, reward[:, None, :], 1 / error[:, None, :] ** 2, base, asymptote=fixed
     )
     return fits.asymptote[:, 0], fits.midpoint[:, 0], fits.exponent[:, 0]
 

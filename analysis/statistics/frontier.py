@@ -1,6 +1,6 @@
-"""For each budget: the reward of every n, the best n, and what cannot be told from it.
+"""For each budget: the reward of every n, the best n, and what cannot be distinguished from it.
 
-Measured means stand as they are; what is said of the best rests on the reward surface, so that
+Measured means are given as they are; what is said of the best rests on the reward surface, so that
 neighbours in n, B and compute inform each other and a lucky cell is not taken at its word.
 """
 
@@ -64,6 +64,7 @@ class Choice:
 
     @property
     def num_generations(self) -> int:
+        """Rollouts per problem, n."""
         return self.cell.num_generations
 
 
@@ -84,17 +85,18 @@ class BudgetFrontier:
 
     @property
     def measured(self) -> tuple[int, ...]:
+        """Every n measured at this budget, in the order of `choices`."""
         return tuple(choice.num_generations for choice in self.choices)
 
     @property
     def candidates(self) -> tuple[int, ...]:
-        """The n that cannot be told apart from the best, ascending."""
+        """The n that cannot be distinguished from the best, ascending."""
         return tuple(c.num_generations for c in self.choices if c.indistinguishable)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """For each budget the reward of every n, the best n, and what cannot be told from it."""
+    """For each budget the reward of every n, the best n, and what may be as good."""
 
     budgets: tuple[BudgetFrontier, ...]
     """Budgets at which some cell was read, ascending."""

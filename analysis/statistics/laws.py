@@ -24,7 +24,7 @@ from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import Share
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 
-# A law need not hold more closely than this, in doublings of n.
+# A law need not fit more closely than this, in doublings of n.
 _CLOSENESS = 0.125
 # Growth of less than this, in doublings, counts as none; within the other n* has settled.
 LEAST_GROWTH, SETTLED_WITHIN = 1.0, 0.5

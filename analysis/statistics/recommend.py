@@ -33,7 +33,7 @@ _SHORTFALL = 0.2
 class Recommendation:
     """The split of `budget` (in the sweep's unit), among the (n, B) that were measured.
 
-    `best_n`: n*(C) and its interval; `alternatives`: other n that cannot be told apart from the
+    `best_n`: n*(C) and its interval; `alternatives`: other n that cannot be distinguished from the
     chosen one, measured at the nearest budget; `reward`: expected held-out reward, with interval
     (None where the sweep gives none). `factor`: budget over the largest one reached, above 1
     where this extrapolates; `supported`: the factor to which the validation goes. `rests_on`

@@ -1,4 +1,4 @@
-"""Where the best n stops growing with compute, or why the data cannot tell."""
+"""Where the best n stops growing with compute, or why the data do not show it."""
 
 import math
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class BestGenerations:
     best: AtLeastOne
     """The n of the grid with the highest expected reward."""
     candidates: tuple[AtLeastOne, ...]
-    """The n of the grid that cannot be told apart from it, ascending."""
+    """The n of the grid that cannot be distinguished from it, ascending."""
     interval: Interval | None
     """n*, planned or not; null without a spread between seeds."""
     left_censored: bool
@@ -48,6 +48,7 @@ class BestGenerations:
 
     @property
     def listed(self) -> str:
+        """The candidates as a set in braces."""
         return "{" + ", ".join(str(n) for n in self.candidates) + "}"
 
     @property
@@ -67,7 +68,7 @@ class Saturation:
 
     verdict: Verdict
     """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
-    change as far as matters; not identified: the records do not tell."""
+    change as far as matters; not identified: the records do not decide."""
     reason: Sentence
     """In sentences."""
     optima: tuple[BestGenerations, ...]
@@ -181,7 +182,7 @@ def _too_little(frontier: Frontier) -> str | None:
             )
         return (
             "Every cell was measured with one seed: without a spread between seeds, no n can "
-            "be told apart from the best. At least 2 seeds are needed."
+            "be distinguished from the best. At least 2 seeds are needed."
         )
     return None
 

@@ -246,8 +246,8 @@ def _refine_best(
     for end in (problem.least, problem.most):
         near = np.flatnonzero(np.abs(gain - end) < _HELD)
         if near.size:
-            held = replace(problem.of(near), least=end[near], most=end[near])
-            at = _refine(held, theta[near], _MAX_STEPS)
+            fixed = replace(problem.of(near), least=end[near], most=end[near])
+            at = _refine(fixed, theta[near], _MAX_STEPS)
             better = at[2] < objective[near]
             place = near[better]
             theta[place], gain[place], objective[place] = (array[better] for array in at)
@@ -320,11 +320,11 @@ def _step(problem: _Problem, state: _State, damping: FloatArray) -> tuple[FloatA
     first, mixed, second = (np.where(positive, n, g) for n, g in zip(newton, gauss, strict=True))
     gradient = np.stack([a * slope_m, a * slope_q], axis=1)
     # A number on its bound that wants to go further stays.
-    held = ((state.theta <= problem.lower) & (gradient > 0)) | (
+    fixed = ((state.theta <= problem.lower) & (gradient > 0)) | (
         (state.theta >= problem.upper) & (gradient < 0)
     )
-    gradient = np.where(held, 0.0, gradient)
-    mixed = np.where(held.any(axis=1), 0.0, mixed)
+    gradient = np.where(fixed, 0.0, gradient)
+    mixed = np.where(fixed.any(axis=1), 0.0, mixed)
     first = np.maximum(first, 0) * (1 + damping) + 1e-300
     second = np.maximum(second, 0) * (1 + damping) + 1e-300
     determinant = np.maximum(first * second - mixed**2, 1e-300)

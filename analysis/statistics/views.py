@@ -37,7 +37,7 @@ class View:
     best: AtLeastOne
     """The n that came out best."""
     candidates: tuple[AtLeastOne, ...]
-    """The n that cannot be told apart from it."""
+    """The n that cannot be distinguished from it."""
     verdict: Verdict
     """The verdict by this metric on these problems."""
 

@@ -70,6 +70,7 @@ class Architecture:
 
     @property
     def num_moe_layers(self) -> int:
+        """Layers with routed experts; 0 for a dense model."""
         return self.num_layers - self.num_dense_layers if self.num_experts else 0
 
     @property
@@ -105,6 +106,7 @@ class Architecture:
 
     @property
     def embedding_weights(self) -> int:
+        """Weights of the embedding, which are as many as the head's."""
         return self.vocab_size * self.hidden_size
 
     @property

@@ -119,6 +119,7 @@ class PhaseFlops:
 
     @property
     def total(self) -> Count:
+        """FLOPs of all phases together."""
         return self.prefill + self.decode + self.old_policy + self.reference + self.training
 
 

@@ -42,6 +42,7 @@ class StateBytes:
 
     @property
     def total(self) -> float:
+        """Bytes of all of it on one device."""
         return self.weights + self.autocast + self.gradients + self.optimizer + self.reference
 
 
@@ -51,24 +52,24 @@ def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConf
     ZeRO stage 1 shards optimiser states over the devices, stage 2 gradients as well, stage 3
     (FSDP) also weights (arXiv 1910.02054, figure 1).
     """
-    compute, held = _SIZE[hardware.dtype], _SIZE[hardware.weights_dtype]
+    compute, stored = _SIZE[hardware.dtype], _SIZE[hardware.weights_dtype]
     devices, stage = hardware.devices_per_run, _stage(hardware)
     parameters = arch.parameters
     trained = parameters
     if recipe.lora_rank is not None:
         # Adapters are trained in the precision of weights; the frozen model stays as computed.
         trained = adapter_weights(arch, recipe.lora_rank)
-        weights = parameters * compute + trained * held
+        weights = parameters * compute + trained * stored
     else:
-        weights = parameters * held
-    autocast = parameters * compute if held != compute and recipe.lora_rank is None else 0
+        weights = parameters * stored
+    autocast = parameters * compute if stored != compute and recipe.lora_rank is None else 0
     reference = parameters * compute if recipe.beta > 0 and recipe.lora_rank is None else 0
     whole = devices if stage >= 3 else 1
     return StateBytes(
         weights=weights / whole,
         autocast=autocast / whole,
-        gradients=trained * held / (devices if stage >= 2 else 1),
-        optimizer=2 * trained * held / (devices if stage >= 1 else 1),
+        gradients=trained * stored / (devices if stage >= 2 else 1),
+        optimizer=2 * trained * stored / (devices if stage >= 1 else 1),
         reference=reference / whole,
     )
 

@@ -39,10 +39,12 @@ class Measurement:
 
     @property
     def rates(self) -> tuple[float, ...]:
+        """Success rate of each measured problem: (problems,), from 0 to 1."""
         return tuple(count / self.samples_per_problem for count in self.successes)
 
     @property
     def complete(self) -> bool:
+        """Whether every problem is measured."""
         return self.total > 0 and len(self.problems) == self.total
 
 
@@ -110,6 +112,7 @@ def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:
 def complete_measurement(
     model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
 ) -> Measurement:
+    """The stored measurement of all the task's problems. Raises SettingError where some lack."""
     measured = read_measurement(measurement_path(model, task, config, sweeps_dir))
     if not measured.complete:
         state = (

@@ -42,11 +42,11 @@ def broken_parts(directory: Path, architecture: Architecture) -> list[str]:
     shapes: Shapes = {}
     try:
         for path, names in _weight_files(directory):
-            held = safetensors_shapes(path)
-            absent = sorted(names - set(held))
+            present = safetensors_shapes(path)
+            absent = sorted(names - set(present))
             if absent:
                 problems.append(f"{absent[0]} in {path}, where {_INDEX} places it")
-            shapes |= held
+            shapes |= present
     except BrokenFileError as error:
         return [*problems, str(error)]
     return [*problems, *_shape_problems(directory, shapes, architecture)]

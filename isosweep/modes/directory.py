@@ -22,6 +22,7 @@ class StoredSweep:
 
     @property
     def name(self) -> str:
+        """The directory's own name."""
         return self.paths.root.name
 
     def study(self) -> Study:

@@ -86,7 +86,7 @@ def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
 
 
 def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console) -> None:
-    """Print where every run of a sweep stands; `stop`: health rules that end a run."""
+    """Print how far every run of a sweep is; `stop`: health rules that end a run."""
     table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
         state = read_state(paths.run(run.run_id))
@@ -107,5 +107,6 @@ def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: C
 
 
 def run_label(run: PlannedRun) -> str:
+    """n, B, seed and the run's values of `grid.axes`, on one line."""
     axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in run.axes.items())
     return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"

@@ -42,6 +42,7 @@ class Progress:
             self._live.stop()
 
     def update(self, active: Iterable[PlannedRun], failed: int) -> None:
+        """Draw again, at most twice a second; `failed`: runs that have failed."""
         if self._shown and time.monotonic() - self._drawn > 0.5:
             self._live.update(self._picture(list(active), failed))
             self._drawn = time.monotonic()

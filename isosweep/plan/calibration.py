@@ -65,7 +65,7 @@ def fit_efficiency(steps: Sequence[StepTime]) -> Efficiency:
     """Least absolute relative errors, no cause below zero: a run that shared its machine with
     something else for a while does not bend the rest.
 
-    A cause that the steps cannot tell from another may take its share: the prediction is what is
+    A cause that the steps cannot distinguish from another may take its share: the prediction is
     fitted, not each number. No utilization exceeds 1: what is fitted is the time on top of that.
     """
     from scipy.optimize import nnls

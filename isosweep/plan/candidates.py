@@ -93,6 +93,7 @@ class Candidates:
 
     @property
     def config(self) -> SweepConfig:
+        """The settings of the variant."""
         return self.variant.config
 
     @property

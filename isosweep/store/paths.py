@@ -13,14 +13,17 @@ class RunPaths:
 
     @property
     def run_id(self) -> str:
+        """The run's id: its directory's name."""
         return self.root.name
 
     @property
     def spec(self) -> Path:
+        """What the run's id is made of."""
         return self.root / "spec.json"
 
     @property
     def problems(self) -> Path:
+        """The digest of its problems, which every attempt compares."""
         return self.root / "problems.json"
 
     @property
@@ -30,29 +33,36 @@ class RunPaths:
 
     @property
     def state(self) -> Path:
+        """Its progress, as its newest attempt last reported it."""
         return self.root / "state.json"
 
     @property
     def records(self) -> Path:
+        """Held-out evaluations, a line each, of all attempts."""
         return self.root / "records.jsonl"
 
     @property
     def metrics(self) -> Path:
+        """Training's metrics, a line for each logged step, of all attempts."""
         return self.root / "metrics.jsonl"
 
     @property
     def warnings(self) -> Path:
+        """Warnings of the health monitor, a line each, of all attempts."""
         return self.root / "warnings.jsonl"
 
     @property
     def attempts(self) -> Path:
+        """The directory of claims, one for each attempt."""
         return self.root / "attempts"
 
     def attempt(self, number: int) -> Path:
+        """The claim of attempt `number`."""
         return self.attempts / f"{number}.json"
 
     @property
     def checkpoints(self) -> Path:
+        """The directory of all attempts' checkpoints."""
         return self.root / "checkpoints"
 
     def attempt_checkpoints(self, number: int) -> Path:
@@ -61,6 +71,7 @@ class RunPaths:
 
     @property
     def logs(self) -> Path:
+        """The directory of logs, with one for each submission."""
         return self.root / "logs"
 
     def next_logs(self) -> Path:
@@ -102,46 +113,57 @@ class SweepPaths:
 
     @property
     def plan(self) -> Path:
+        """The plan, described by `isosweep/plan/schema.json`."""
         return self.root / "plan.json"
 
     @property
     def plan_csv(self) -> Path:
+        """The plan's cells and rejections as a table."""
         return self.root / "plan.csv"
 
     @property
     def plan_page(self) -> Path:
+        """The plan as a page."""
         return self.root / "plan.html"
 
     @property
     def config(self) -> Path:
+        """The settings that the sweep was launched with."""
         return self.root / "config.json"
 
     @property
     def simulation(self) -> Path:
+        """How often the analysis was right in simulated sweeps."""
         return self.root / "simulation.json"
 
     @property
     def analysis(self) -> Path:
+        """The directory of the view's analysis."""
         return self.root / "analysis" / self.view
 
     @property
     def report(self) -> Path:
+        """The analysis as a page."""
         return self.analysis / "report.html"
 
     @property
     def fits(self) -> Path:
+        """The analysis's numbers, described by `analysis/fits.schema.json`."""
         return self.analysis / "fits.json"
 
     @property
     def comparison(self) -> Path:
+        """What `mode=compare` finds between sweeps."""
         return self.analysis / "comparison.json"
 
     @property
     def recommendation(self) -> Path:
+        """What `mode=recommend` says of one budget."""
         return self.analysis / "recommendation.json"
 
     @property
     def frontier(self) -> Path:
+        """The table of the best n at each budget."""
         return self.table("frontier")
 
     def table(self, name: str) -> Path:
@@ -150,7 +172,9 @@ class SweepPaths:
 
     @property
     def figures(self) -> Path:
+        """The directory of the figures' files."""
         return self.analysis / "figures"
 
     def run(self, run_id: str) -> RunPaths:
+        """The files of one run."""
         return RunPaths(self.runs / run_id)

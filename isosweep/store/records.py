@@ -68,6 +68,7 @@ class RecordFile:
 
 
 def append_attempt(path: Path, start: AttemptStart) -> None:
+    """Append an attempt's first line and force it to the disk. Raises OSError on a full disk."""
     append_line(path, {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}, sync=True)
 
 
@@ -142,6 +143,7 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
 
 
 def append_warning(path: Path, attempt: int, warning: HealthWarning) -> None:
+    """Append a warning of `attempt`, not forced to the disk."""
     append_line(path, {"attempt": attempt, **asdict(warning)}, sync=True)
 
 

@@ -62,6 +62,7 @@ def read_state(run: RunPaths) -> RunState | None:
 
 
 def write_state(run: RunPaths, state: RunState) -> None:
+    """Replace the run's state at once: a reader sees the old one or this one."""
     write_json(run.state, {"version": STATE_VERSION, **asdict(state)})
 
 

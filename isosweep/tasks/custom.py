@@ -100,8 +100,8 @@ def _call(
     problems, score = returned
     if not isinstance(problems, Sequence) or not all(isinstance(p, Problem) for p in problems):
         kinds = {type(p).__name__ for p in problems} if isinstance(problems, Sequence) else None
-        held = f"a sequence of {', '.join(sorted(kinds))}" if kinds else type(problems).__name__
-        raise _wrong(config, f"its problems are {held}, not a sequence of isosweep.tasks.Problem")
+        given = f"a sequence of {', '.join(sorted(kinds))}" if kinds else type(problems).__name__
+        raise _wrong(config, f"its problems are {given}, not a sequence of isosweep.tasks.Problem")
     for problem in problems:
         if not all(isinstance(text, str) for text in _texts(problem)):
             raise _wrong(config, f"a problem's id, prompt, answer and metadata are text: {problem}")

@@ -109,6 +109,7 @@ _JUDGES = {
 
 
 def main() -> None:
+    """Answer verdicts on stdout, a line of JSON for each line on stdin."""
     # math-verify logs every timeout, with the completion.
     logging.disable(logging.WARNING)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))

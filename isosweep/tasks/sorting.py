@@ -19,6 +19,7 @@ def bucket(digits: str) -> int:
 
 
 def is_task_problem(digits: str) -> bool:
+    """Whether the task may draw these digits: the others are for training the built-in model."""
     return bucket(digits) < _TASK_BUCKETS
 
 

@@ -19,6 +19,8 @@ JOIN_S = 60.0
 
 
 class Tracker(Protocol):
+    """A store that shows a sweep while it runs, and afterwards."""
+
     def sync(self) -> None:
         """Bring the store up to what the files say."""
 
@@ -30,16 +32,16 @@ class NullTracker:
     """`tracking=none`."""
 
     def sync(self) -> None:
-        pass
+        """Do nothing."""
 
     def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
-        pass
+        """Do nothing."""
 
 
 class BackgroundTracker:
     """Syncs a tracker every `interval_s` from one daemon thread; its failures stop nothing.
 
-    The first failure of the thread, and that of the last sync, are told to `warn`; all are kept
+    The first failure of the thread, and that of the last sync, are passed to `warn`; all are kept
     in `errors`.
     """
 

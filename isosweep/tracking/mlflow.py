@@ -64,7 +64,7 @@ class MlflowTracker:
     """A parent run for the sweep and a child for each planned run, kept equal to the files.
 
     A step that several attempts reached is sent once, as first seen: its numbers are the same but
-    for `compute/device_seconds`. Runs are found again by their tags.
+    for `compute/device_seconds`. Runs are looked up by their tags.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class MlflowTracker:
 
     def _logged_steps(self, run: _StoredRun, key: str) -> set[int]:
         if key not in run.steps:
-            # `metrics` is from when the run was found: a key that is not there has no history.
+            # `metrics` is from when the run was looked up: a key that is not there has no history.
             known = key in run.metrics
             history = self._client.get_metric_history(run.mlflow_id, key) if known else []
             run.steps[key] = {metric.step for metric in history}

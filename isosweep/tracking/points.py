@@ -25,7 +25,7 @@ _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
 
 @dataclass(frozen=True)
 class Point:
-    """Metrics of one step; they are sent together, so any of them tells whether all are there."""
+    """Metrics of one step; they are sent together, so any of them shows whether all are there."""
 
     step: int
     unix_time: float
@@ -65,6 +65,7 @@ def run_progress(
     planned: PlannedRun,
     unit: BudgetUnit,
 ) -> RunProgress:
+    """What a run's files say of it; `signature` is theirs as they were read."""
     described = ", ".join(f"{warning.rule} (step {warning.step})" for warning in warnings)
     if not records:
         return RunProgress(signature, warnings=described)
@@ -94,6 +95,7 @@ def held_out_points(
 def held_out_point(
     record: Record, base: Record | None, rates: Sequence[float | None] | None = None
 ) -> Point:
+    """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training."""
     scores = score(record.successes, record.samples_per_problem)
     values = {
         "heldout/avg_at_k": record.reward,
@@ -132,6 +134,7 @@ def _against(record: Record, base: Record) -> dict[str, float]:
 
 
 def training_point(line: JsonObject) -> Point:
+    """Metrics of one logged line of training: its numbers, each named `train/...`."""
     values = {
         f"train/{key}": float(value)
         for key, value in line.items()
@@ -141,6 +144,7 @@ def training_point(line: JsonObject) -> Point:
 
 
 def file_signature(path: Path) -> tuple[int, int] | None:
+    """Size in bytes and time of change in ns; None for a file that does not exist."""
     try:
         stat = path.stat()
     except FileNotFoundError:

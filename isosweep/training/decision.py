@@ -13,12 +13,15 @@ class Decision(Enum):
 
     @classmethod
     def of(cls, *, save: bool, stop: bool) -> "Decision":
+        """The decision that says both."""
         return cls((save, stop))
 
     @property
     def save(self) -> bool:
+        """Whether a checkpoint is written after this step."""
         return self.value[0]
 
     @property
     def stop(self) -> bool:
+        """Whether training ends after this step."""
         return self.value[1]

@@ -63,6 +63,7 @@ def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., l
 
 
 def make_stream(spec: RunSpec) -> ProblemStream:
+    """The run's training problems, in the order of its seed."""
     return ProblemStream(spec.task.num_train_problems, spec.seed, least=spec.problems_per_batch)
 
 

@@ -76,6 +76,7 @@ class HealthMonitor:
         }
 
     def to_json(self) -> JsonObject:
+        """The monitor's state, for a checkpoint."""
         return {
             "recent": {name: list(values) for name, values in self._recent.items()},
             "first_entropy": self._first_entropy,

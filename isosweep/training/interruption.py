@@ -29,6 +29,7 @@ class Interruption:
         self.forget()
 
     def forget(self) -> None:
+        """Begin a batch: nothing of it has been interrupted."""
         self.masks: list[list[int]] | None = None
         self.continued: list[tuple[int, int, int]] = []
         self.later: list[int] = []

@@ -27,6 +27,7 @@ class LaggedGRPOTrainer(CountedGRPOTrainer):
         self._waiting: deque[Batch] = deque()
 
     def due_batch(self, fresh: Batch) -> Batch:
+        """The batch whose turn it is; `fresh` itself until enough batches wait."""
         with self._ledger.timing("scoring"):
             self.remember_policy(fresh)
         self._waiting.append(fresh)
@@ -34,6 +35,7 @@ class LaggedGRPOTrainer(CountedGRPOTrainer):
         return self._waiting.popleft() if enough else fresh
 
     def save_beside(self, checkpoint: Path) -> None:
+        """Write the waiting batches beside the checkpoint."""
         tensors = {
             f"{place}.{name}": value.contiguous()
             for place, batch in enumerate(self._waiting)
@@ -42,6 +44,7 @@ class LaggedGRPOTrainer(CountedGRPOTrainer):
         save_file(tensors, self._waiting_file(checkpoint))
 
     def restore_from(self, checkpoint: Path) -> None:
+        """Read back what `save_beside` wrote."""
         batches: dict[int, Batch] = {}
         for key, value in load_file(self._waiting_file(checkpoint)).items():
             place, _, name = key.partition(".")

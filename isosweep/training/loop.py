@@ -40,6 +40,7 @@ class TrainingLoop:
 
     @property
     def spent(self) -> Compute:
+        """Compute of the run so far, earlier attempts included."""
         return self.progress.ledger.spent
 
     def run(self) -> None:
@@ -59,14 +60,17 @@ class TrainingLoop:
     # What the trainer asks.
 
     def begin(self, step: int) -> None:
+        """Record the base model, if that is due, and report the run as running."""
         # Nothing but a step can end training that has begun.
         self._decide(step)
 
     def step_ended(self, step: int, seconds: float) -> Decision:
+        """Count the step's wall seconds; whether to save, and whether to stop."""
         self.progress.ledger.add_seconds(seconds)
         return self._decide(step)
 
     def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
+        """Report the metrics and judge them; a decision only where they end the run."""
         self.session.reporter.metrics(step, values)
         ended = self._judge(step, values)
         if ended is None or self._amid_a_generation(step):
@@ -76,6 +80,7 @@ class TrainingLoop:
         return Decision.STOP if ended.rule == "non_finite" else Decision.SAVE_AND_STOP
 
     def complete(self, checkpoint: Path) -> None:
+        """Add the progress to a checkpoint, which makes it complete."""
         self.progress.save(checkpoint)
 
     # Decisions.

@@ -15,15 +15,19 @@ class Tokenizer(Protocol):
     eos_token_id: int
     pad_token_id: int
 
-    def __call__(self, text: str, *, add_special_tokens: bool = True) -> Mapping[str, Any]: ...
+    def __call__(self, text: str, *, add_special_tokens: bool = True) -> Mapping[str, Any]:
+        """The tokens of `text`, under `input_ids`."""
 
     def apply_chat_template(
         self, conversation: list[dict[str, str]], *, add_generation_prompt: bool, return_dict: bool
-    ) -> Mapping[str, Any]: ...
+    ) -> Mapping[str, Any]:
+        """The tokens of a conversation in the model's format, under `input_ids`."""
 
-    def pad(self, encoded: dict[str, Any], *, return_tensors: str) -> Mapping[str, Any]: ...
+    def pad(self, encoded: dict[str, Any], *, return_tensors: str) -> Mapping[str, Any]:
+        """Sequences as tensors of one length: (sequences, tokens)."""
 
-    def batch_decode(self, sequences: Any, *, skip_special_tokens: bool) -> list[str]: ...
+    def batch_decode(self, sequences: Any, *, skip_special_tokens: bool) -> list[str]:
+        """The text of each sequence."""
 
 
 class Policy(Protocol):
@@ -33,25 +37,32 @@ class Policy(Protocol):
     generation_config: Any
 
     @property
-    def device(self) -> Any: ...
+    def device(self) -> Any:
+        """Where the weights lie."""
 
-    def eval(self) -> Any: ...
+    def eval(self) -> Any:
+        """Switch dropout off."""
 
-    def train(self, mode: bool = True) -> Any: ...
+    def train(self, mode: bool = True) -> Any:
+        """Switch dropout on, or off where `mode` is false."""
 
-    def __call__(self, **inputs: Any) -> Any: ...
+    def __call__(self, **inputs: Any) -> Any:
+        """Logits, among others: (sequences, tokens, vocabulary)."""
 
-    def generate(self, **inputs: Any) -> Any: ...
+    def generate(self, **inputs: Any) -> Any:
+        """Prompts and completions: (sequences, tokens)."""
 
 
 class Sampled(Protocol):
     """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
 
     @property
-    def texts(self) -> tuple[tuple[str, ...], ...]: ...
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The completions' text: (prompts, k)."""
 
     @property
-    def tokens(self) -> tuple[tuple[int, ...], ...]: ...
+    def tokens(self) -> tuple[tuple[int, ...], ...]:
+        """The completions' lengths: (prompts, k)."""
 
 
 class Sampler(Protocol):
@@ -59,7 +70,8 @@ class Sampler(Protocol):
 
     def sample(
         self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
-    ) -> Sampled: ...
+    ) -> Sampled:
+        """`k` completions of each of the `prompts` (token ids), of at most `limit` tokens."""
 
 
 class Observer(Protocol):
@@ -82,11 +94,14 @@ class Learner(Protocol):
     """Of the trainer: what the loop uses."""
 
     @property
-    def model(self) -> Policy: ...
+    def model(self) -> Policy:
+        """The policy, as far as this process has it."""
 
     def follow(self, observer: Observer) -> None:
         """Let `observer` decide what comes of every step."""
 
-    def whole_policy(self) -> AbstractContextManager[Policy]: ...
+    def whole_policy(self) -> AbstractContextManager[Policy]:
+        """The policy with all its weights in this process, while the context lasts."""
 
-    def train(self, resume_from_checkpoint: str | None = None) -> Any: ...
+    def train(self, resume_from_checkpoint: str | None = None) -> Any:
+        """Train until the observer ends it; from a checkpoint's directory, if one is given."""

@@ -30,6 +30,7 @@ class Rank:
 
     @property
     def leads(self) -> bool:
+        """Whether this process writes the run's files."""
         return self.number == 0
 
     def agree(self, value: T) -> T:
@@ -43,6 +44,7 @@ class Rank:
 
 
 def only_rank() -> Rank:
+    """The place of a process that trains alone."""
     return Rank(0, 1, os.getpid())
 
 

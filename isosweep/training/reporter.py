@@ -47,6 +47,7 @@ class Reporter:
             self._attempt.check()
 
     def state(self, status: RunStatus, spent: Compute, reason: str | None = None) -> None:
+        """Write the run's state. Raises OvertakenError where a newer attempt owns the run."""
         if not self._rank.leads:
             return
         self.check()
@@ -80,6 +81,7 @@ class Reporter:
         return {record.step for record in earlier}
 
     def record(self, record: Record) -> None:
+        """Append a record. Raises OvertakenError where a newer attempt owns the run."""
         if self._rank.leads:
             self.check()
             append_record(self._run.records, self._attempt.number, record)
@@ -93,5 +95,6 @@ class Reporter:
             append_line(self._run.metrics, line, sync=False)
 
     def warning(self, warning: HealthWarning) -> None:
+        """Append a warning of the health monitor."""
         if self._rank.leads:
             append_warning(self._run.warnings, self._attempt.number, warning)

@@ -12,6 +12,7 @@ class StopRequest:
     reason: str | None = None
 
     def install(self) -> None:
+        """Note SIGINT and SIGTERM from now on, instead of ending at once."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._set)

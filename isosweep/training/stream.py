@@ -35,15 +35,18 @@ class ProblemStream:
         return drawn
 
     def retire(self, problems: Iterable[int]) -> None:
+        """Draw these no more, as long as a batch's worth of problems is left."""
         for index in problems:
             if self._problems - len(self._retired) > self._least:
                 self._retired.add(index)
 
     @property
     def retired(self) -> Sequence[int]:
+        """The problems that are drawn no more, ascending."""
         return sorted(self._retired)
 
     def to_json(self) -> dict[str, Any]:
+        """Where the stream is, for a checkpoint."""
         return {"epoch": self._epoch, "position": self._position, "retired": list(self.retired)}
 
     def restore(self, document: dict[str, Any]) -> None:

@@ -77,11 +77,13 @@ class CountedGRPOTrainer(TRLTrainer):
             )
 
     def timing_update(self) -> AbstractContextManager[None]:
+        """Count what runs inside as seconds of training."""
         return self._ledger.timing("training")
 
     # A batch: which problems, sampled how, scored how, weighed how.
 
     def make_batch(self, count: int) -> Batch:
+        """The next batch to train on, of `count` rollouts."""
         with self._ledger.timing("scoring"):
             if self._spec.recipe.zero_variance == "resample":
                 problems, self._chosen = self._informative(count)
@@ -185,9 +187,11 @@ class CountedGRPOTrainer(TRLTrainer):
     # What TRL asks for while it makes a batch.
 
     def prompt_tokens(self, text: str) -> list[int]:
+        """Token ids of a prompt of the task."""
         return self._tokens_of[text]
 
     def roll_out(self, prompts: list[str]) -> Rollouts:
+        """The prompts' rollouts; those chosen already, if the batch was resampled."""
         if self._chosen is not None:
             return self._chosen.rollouts
         if self._interruption is not None:
@@ -210,11 +214,13 @@ class CountedGRPOTrainer(TRLTrainer):
             self._ledger.continued(*zip(*continued, strict=True))
 
     def sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
+        """Completions of `prompt_ids`, interrupted as the recipe asks."""
         if self._interruption is None:
             return self.trl_sample(prompt_ids, num_generations)
         return self._interruption.sample(self, prompt_ids, num_generations)
 
     def score(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
+        """Rewards of the rollouts: (rollouts, 1)."""
         if self._chosen is not None:
             rewards = self._chosen.rewards
             self._scores = rewards[:, 0]

@@ -46,7 +46,7 @@ METRICS = {
 
 
 class _Placeholders:
-    """Stands for TRL's data loader, which only says how many rollouts each process makes.
+    """In place of TRL's data loader, which only says how many rollouts each process makes.
 
     Which problems they are is the hook's to say. Nothing random is drawn and nothing is skipped
     at a resume.
@@ -102,27 +102,33 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
     # What TRL does by itself, for hooks to use.
 
     def trl_batch(self, rows: list[Row]) -> Batch:
+        """TRL's own batch of `rows`: rolled out, scored, with advantages."""
         batch: Batch = super()._generate_and_score_completions(rows)
         return batch
 
     def trl_rollouts(self, prompts: list[str]) -> Rollouts:
+        """TRL's own rollouts of the prompts."""
         prompt_ids, completion_ids, masks, texts, logprobs, *_ = super()._generate(prompts)
         return Rollouts(prompt_ids, completion_ids, masks, texts, logprobs)
 
     def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
+        """TRL's own completions of `prompt_ids`, one turn each."""
         sampled: Completions = super()._generate_single_turn(prompt_ids, None, {}, num_generations)
         return sampled
 
     def trl_rewards(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
+        """TRL's own rewards of the rollouts: (rollouts, reward functions)."""
         return super()._calculate_rewards(rows, [row["prompt"] for row in rows], texts, ids)
 
     # Overrides: TRL calls them.
 
     def get_train_dataloader(self) -> Any:
+        """Placeholders without end: the stream of problems says what a batch is."""
         batch = self._train_batch_size * self.args.steps_per_generation
         return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
+        """TRL's own, timed."""
         with self.timing_update():
             return super().training_step(model, inputs, num_items_in_batch)
 
@@ -158,6 +164,7 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
         self.save_beside(checkpoint_directory(self.args, self.state))
 
     def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
+        """TRL's own, after the state beside the checkpoint is read back."""
         if resume_from_checkpoint is not None:
             self.restore_from(Path(resume_from_checkpoint))
         return super().train(resume_from_checkpoint=resume_from_checkpoint, **options)
@@ -166,6 +173,7 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def steps_done(self) -> int:
+        """Optimiser steps of the run."""
         return int(self.state.global_step)
 
     @property
@@ -175,6 +183,7 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def own_device(self) -> Any:
+        """This process's device."""
         return self.accelerator.device
 
     def of_all(self, tensor: Any) -> Any:
@@ -186,6 +195,7 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
         self._metrics["train"][name].append(value)
 
     def ends_answer(self, token: int) -> bool:
+        """Whether `token` ends a completion."""
         return token in self.eos_token_ids
 
     # A batch's tensors.
@@ -307,22 +317,26 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         self._began = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Let the observer begin, and start the first step's clock."""
         self._observer.begin(state.global_step)
         self._began = time.perf_counter()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Do as the observer decides of the step."""
         seconds = time.perf_counter() - self._began
         decision = self._observer.step_ended(state.global_step, seconds)
         control.should_save, control.should_training_stop = decision.save, decision.stop
         self._began = time.perf_counter()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Pass on the metrics under their names in records; do as the observer decides."""
         values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
         decision = self._observer.metrics_logged(state.global_step, values) if values else None
         if decision is not None:
             control.should_save, control.should_training_stop = decision.save, decision.stop
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Let the observer complete the checkpoint once every process has written."""
         # The observer completes a checkpoint: every process has to have written its part.
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:

@@ -133,6 +133,7 @@ class Noise:
 
     @contextmanager
     def of_evaluation(self, seed: int) -> Iterator[None]:
+        """Inside, requests are seeded as samples of an evaluation with `seed`."""
         self._evaluation = seed
         try:
             yield

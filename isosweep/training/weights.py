@@ -6,7 +6,9 @@ or giving every problem the same weight is therefore a factor on the advantages;
 entropy terms keep TRL's own mean.
 """
 
-from typing import Any
+from typing import Any, assert_never
+
+from isosweep.config.recipe import LossType
 
 
 def varied(scores: Any) -> Any:
@@ -14,7 +16,7 @@ def varied(scores: Any) -> Any:
     return (scores != scores[:, :1]).any(dim=1)
 
 
-def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) -> Any:
+def advantage_weights(kept: Any, tokens: Any, loss_type: LossType, by_problem: bool) -> Any:
     """Factors (groups, n) on the advantages that leave out groups and set their weights.
 
     `kept`: (groups,) bool; `tokens`: (groups, n) that bear loss. The result makes TRL's mean over
@@ -34,4 +36,4 @@ def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) 
         case "grpo" | "dr_grpo":
             return kept * kept.numel() / kept.sum()
         case unknown:
-            raise ValueError(f"recipe.loss_type={unknown}: its mean over rollouts is not known")
+            assert_never(unknown)

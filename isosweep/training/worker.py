@@ -56,6 +56,7 @@ class TrainRun:
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
 
     def __call__(self) -> str:
+        """Make an attempt; returns how it ended."""
         return run_attempt(self)
 
     def checkpoint(self) -> Any:
@@ -66,13 +67,16 @@ class TrainRun:
 
     @property
     def run(self) -> RunPaths:
+        """The run's files."""
         return RunPaths(Path(self.run_dir))
 
     def to_json(self) -> JsonObject:
+        """The job, for the processes that share it."""
         return asdict(self)
 
     @staticmethod
     def from_json(document: JsonObject) -> "TrainRun":
+        """The job that `to_json` wrote."""
         return TrainRun(
             document["run_dir"],
             tuple(document["milestones"]),
@@ -129,7 +133,7 @@ def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec) -> Ended:
     try:
         attempt.check()
     except OvertakenError as overtaken:
-        print(overtaken, file=sys.stderr)
+        sys.stderr.write(f"{overtaken}\n")
         return OVERTAKEN
     if any(statuses) or state is None:
         reason = f"its processes ended with status {', '.join(map(str, statuses))}"
@@ -164,7 +168,7 @@ def _attempt(job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank) -> Ende
         if rank.leads:
             drop_older_checkpoints(job.run, attempt.number)
     except OvertakenError as overtaken:
-        print(overtaken, file=sys.stderr)
+        sys.stderr.write(f"{overtaken}\n")
         return OVERTAKEN
     except BaseException as error:
         with suppress(OvertakenError):

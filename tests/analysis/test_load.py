@@ -169,7 +169,7 @@ def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> No
     assert "diverged, collapsed at step" in str(missing_runs(load_sweep(paths)).rows)
 
 
-def test_warnings_are_shown_and_a_damaged_file_of_them_is_told(tmp_path: Path) -> None:
+def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
     files = paths.run(load_sweep(paths).plan.runs[1].run_id)
     warning = HealthWarning(step=7, rule="truncation", value=0.2, threshold=0.1, message="above")
@@ -181,11 +181,11 @@ def test_warnings_are_shown_and_a_damaged_file_of_them_is_told(tmp_path: Path) -
     files.warnings.write_text('{"attempt": 1, "step": 7}\n')
     damaged = load_sweep(paths)
     assert damaged.curves[1].warnings == ()
-    (told,) = damaged.problems
-    assert told.startswith(f"{files.warnings}: ")
+    (problem,) = damaged.problems
+    assert problem.startswith(f"{files.warnings}: ")
 
 
-def test_records_of_another_run_are_left_out_and_told(tmp_path: Path) -> None:
+def test_records_of_another_run_are_left_out_and_reported(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
     run = load_sweep(paths).plan.runs[1]
     write_json(paths.run(run.run_id).spec, {"version": 1, "run_id": "run-of-another-plan"})

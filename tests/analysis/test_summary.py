@@ -28,10 +28,10 @@ CONFIG = AnalysisConfig(name="default")
         (peaked(lambda C: min(8.0, 2 * C / BUDGETS[0])), "saturated", "has stopped growing"),
         (peaked(lambda C: 2 * C / BUDGETS[0]), "growing", "still grows"),
         (peaked(lambda C: 8.0), "flat", "does not change"),
-        (peaked(lambda C: 64 * BUDGETS[0] / C), "not identified", "cannot tell"),
+        (peaked(lambda C: 64 * BUDGETS[0] / C), "not identified", "do not show"),
     ],
 )
-def test_three_sentences_tell_choice_sureness_and_growth(
+def test_three_sentences_state_choice_sureness_and_growth(
     reward: RewardAt, verdict: Verdict, words: str, tmp_path: Path
 ) -> None:
     plan = make_plan(generations=(2, 4, 8, 16, 32, 64), seeds=(0, 1, 2, 3))
@@ -60,7 +60,7 @@ def test_one_seed_gives_no_interval_and_no_cost(tmp_path: Path) -> None:
     what, sure, _ = summarise(data, find(data, CONFIG))
     assert "measured reward" in what
     assert "interval" not in what
-    assert "no n can be told apart" in sure
+    assert "no n can be distinguished" in sure
 
 
 def test_without_a_record_nothing_is_recommended(tmp_path: Path) -> None:

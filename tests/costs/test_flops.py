@@ -202,6 +202,6 @@ def test_inverses_round_trip(
     assert completion_tokens_for(arch, cost, prompt, passes) == pytest.approx(completion)
 
 
-def test_a_budget_below_one_token_is_told() -> None:
+def test_a_budget_below_one_token_is_reported() -> None:
     with pytest.raises(ValueError, match="one token after a prompt of 8 costs"):
         completion_tokens_for(shipped(), 1.0, 8.0, Passes())

@@ -103,11 +103,11 @@ def test_the_cache_is_what_generation_keeps() -> None:
     tokens = 11
     with torch.no_grad():
         cache = model(input_ids=torch.randint(0, 80, (3, tokens)), use_cache=True).past_key_values
-    held = sum(
+    expected = sum(
         t.numel() * t.element_size() for layer in cache.layers for t in (layer.keys, layer.values)
     )
     arch = architecture_from_config(model.config.to_dict())
-    assert 3 * tokens * kv_bytes_per_token(arch, "float32") == held
+    assert 3 * tokens * kv_bytes_per_token(arch, "float32") == expected
 
 
 def test_stages_shard_what_their_paper_says() -> None:

@@ -138,9 +138,9 @@ def test_planted_efficiencies_are_recovered() -> None:
         for t, g, p in rng.uniform((0.01, 0.001, 2), (1.0, 0.1, 40), size=(30, 3))
     ]
     steps = [replace(step, measured=PLANTED.predict(step)) for step in steps]
-    found = fit_efficiency(steps)
+    fitted = fit_efficiency(steps)
     for name, planted in vars(PLANTED).items():
-        assert getattr(found, name) == pytest.approx(planted, rel=1e-6)
+        assert getattr(fitted, name) == pytest.approx(planted, rel=1e-6)
 
 
 def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths]:
@@ -172,8 +172,8 @@ def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths
 def test_a_calibrated_plan_predicts_what_was_measured(tmp_path: Path) -> None:
     config = make_config(f"sweeps_dir={tmp_path}")
     plan, paths = _sweep(tmp_path, config, runs=20)
-    told = calibrate(config, plan, paths)
-    assert "0% after" in told
+    summary = calibrate(config, plan, paths)
+    assert "0% after" in summary
     after = calibrated(config)
     assert after.hardware.calibrated_from == "sweep"
     (table,) = candidates_of(after)
@@ -194,7 +194,7 @@ def test_a_calibrated_plan_predicts_what_was_measured(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "calibration.json").read_text())["version"] == 1
 
 
-def test_a_damaged_calibration_is_told(tmp_path: Path) -> None:
+def test_a_damaged_calibration_is_reported(tmp_path: Path) -> None:
     config = make_config(f"sweeps_dir={tmp_path}")
     key = "cpu, tiny, transformers"
     for text in ("{", "[]", json.dumps({"entries": {key: {"training_utilization": 2.0}}})):

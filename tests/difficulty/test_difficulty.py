@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from isosweep.tasks import problem_pool
 from isosweep.tasks.stored import hold_problems
 from tests.conftest import SMALL, isosweep, make_config
 from tests.models.checkpoints import save_qwen2
+from tests.runs import wait_for
 
 SIZES = ("task.num_train_problems=24", "task.num_eval_problems=8")
 K = 16
@@ -65,9 +65,9 @@ SUCCESSES = [(0, 1, 6, 15, 9, 0, 1, 15, 15, 6)[i % 10] for i in range(200)]
 
 
 def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
-    found = read_measurement(write_measurement(config, SUCCESSES))
-    rates = zip((p.problem_id for p in found.problems), found.rates, strict=True)
-    return found, dict(rates)
+    measurement = read_measurement(write_measurement(config, SUCCESSES))
+    rates = zip((p.problem_id for p in measurement.problems), measurement.rates, strict=True)
+    return measurement, dict(rates)
 
 
 def test_difficulties_are_ranges_that_may_overlap() -> None:
@@ -78,15 +78,15 @@ def test_difficulties_are_ranges_that_may_overlap() -> None:
 
 
 def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
-    found = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
-    assert found == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0}
+    rewards = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
+    assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0}
 
 
 @pytest.mark.parametrize("name", list(DIFFICULTIES))
 def test_a_difficulty_selects_only_problems_of_its_range(name: str, tmp_path: Path) -> None:
     config = config_in(tmp_path, f"task.difficulty={name}", *SIZES)
-    found, rates = measured(config)
-    sets = select(config.task, found).sets
+    measurement, rates = measured(config)
+    sets = select(config.task, measurement).sets
     assert (len(sets.training), len(sets.heldout)) == (24, 8)
     chosen = [problem.problem_id for problem in (*sets.training, *sets.heldout)]
     assert len(set(chosen)) == 32
@@ -97,10 +97,10 @@ def test_a_difficulty_selects_only_problems_of_its_range(name: str, tmp_path: Pa
 def test_a_mix_has_its_shares_and_no_problem_twice(tmp_path: Path) -> None:
     mix = "task.difficulty={hard:0.25,extremely_hard:0.25,easy:0.5}"
     config = config_in(tmp_path, mix, "task.num_train_problems=61", "task.num_eval_problems=8")
-    found, rates = measured(config)
-    sets = select(config.task, found).sets
-    held = Counter(rates[problem.problem_id] for problem in sets.heldout)
-    assert (held[0.0], held[1 / K], held[6 / K] + held[9 / K]) == (2, 2, 4)
+    measurement, rates = measured(config)
+    sets = select(config.task, measurement).sets
+    counts = Counter(rates[problem.problem_id] for problem in sets.heldout)
+    assert (counts[0.0], counts[1 / K], counts[6 / K] + counts[9 / K]) == (2, 2, 4)
     trained = Counter(rates[problem.problem_id] for problem in sets.training)
     assert sorted((trained[0.0], trained[1 / K])) == [15, 15]
     assert trained.total() == 61
@@ -112,22 +112,24 @@ def test_a_mix_has_its_shares_and_no_problem_twice(tmp_path: Path) -> None:
 
 def test_a_selection_does_not_depend_on_the_order_of_measuring(tmp_path: Path) -> None:
     config = config_in(tmp_path, "task.difficulty=[0,0.5]", *SIZES)
-    found, _ = measured(config)
-    turned = replace(found, problems=found.problems[::-1], successes=found.successes[::-1])
-    assert select(config.task, found).sha256 == select(config.task, turned).sha256
+    measurement, _ = measured(config)
+    turned = replace(
+        measurement, problems=measurement.problems[::-1], successes=measurement.successes[::-1]
+    )
+    assert select(config.task, measurement).sha256 == select(config.task, turned).sha256
     other = config_in(tmp_path, "task.difficulty=[0,0.5]", *SIZES, "task.data_seed=1").task
-    assert select(config.task, found).sha256 != select(other, found).sha256
+    assert select(config.task, measurement).sha256 != select(other, measurement).sha256
 
 
 @pytest.mark.parametrize("difficulty", ["hard", "{hard:0.5,easy:0.5}", "{hard:0.9,easy:0.1}"])
 def test_too_few_problems_name_numbers_that_work(difficulty: str, tmp_path: Path) -> None:
     asked = (f"task.difficulty={difficulty}", "task.num_train_problems=150")
     config = config_in(tmp_path, *asked, "task.num_eval_problems=20")
-    found, _ = measured(config)
+    measurement, _ = measured(config)
     with pytest.raises(SettingError, match=r"of 200 measured problems hard .* has 80 of") as caught:
-        select(config.task, found)
+        select(config.task, measurement)
     nearest = str(caught.value).split()[-2:]
-    assert select(config_in(tmp_path, *asked, *nearest).task, found)
+    assert select(config_in(tmp_path, *asked, *nearest).task, measurement)
 
 
 def test_without_a_measurement_the_command_is_named(tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
         ("{}", "add up to 0"),
     ],
 )
-def test_a_wrong_difficulty_is_told(value: str, message: str) -> None:
+def test_a_wrong_difficulty_is_reported(value: str, message: str) -> None:
     with pytest.raises(SettingError, match=message) as caught:
         make_config(f"task.difficulty={value}")
     assert caught.value.setting == "task.difficulty"
@@ -228,10 +230,10 @@ def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> No
     assert task.selection_sha256 is not None
     path = run.selection(task.selection_sha256)
     path.parent.mkdir()
-    found = read_measurement(
+    measurement = read_measurement(
         measurement_path(config.model, task, config.difficulty, tmp_path / "sweeps")
     )
-    document = select(task, found).document
+    document = select(task, measurement).document
     path.write_text(json.dumps(document))
     load_selection(run, task)
     hold_problems(run, task)
@@ -283,10 +285,8 @@ def test_a_killed_measurement_goes_on_and_is_the_same(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "isosweep", *MEASURE]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=killed, stdout=log, stderr=log)
-    deadline = time.monotonic() + 120
-    while not list(killed.glob("sweeps/difficulty/*.jsonl")) or len(entries(killed)) < 8:
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
+    files = "sweeps/difficulty/*.jsonl"
+    wait_for(lambda: any(killed.glob(files)) and len(entries(killed)) >= 8, pause=0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     kept = entries(killed)
@@ -294,7 +294,7 @@ def test_a_killed_measurement_goes_on_and_is_the_same(tmp_path: Path) -> None:
     isosweep(*MEASURE, cwd=killed)
     assert entries(killed)[: len(kept)] == kept
     assert entries(killed) == entries(straight)
-    # The split is told again without measuring anything.
+    # The split is reported again without measuring anything.
     before = next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes()
     again = isosweep(*MEASURE, cwd=killed)
     assert "hard: " in again.stdout

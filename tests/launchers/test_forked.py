@@ -19,10 +19,10 @@ from isosweep.launchers.local import LocalLauncher
 from isosweep.machine import process_alive, process_start
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.worker import TrainRun
 from tests.conftest import SMALL, make_config
+from tests.runs import reproducible, wait_for
 
 pytestmark = [
     pytest.mark.train,
@@ -30,13 +30,6 @@ pytestmark = [
 ]
 # Many times what a start takes.
 TIMEOUT_S = 300.0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +50,7 @@ def server_of(launcher: LocalLauncher) -> int:
 
 
 def result(launcher: LocalLauncher, handle: Any) -> Any:
-    wait_for(lambda: launcher.ended(handle))
+    wait_for(lambda: launcher.ended(handle), TIMEOUT_S)
     return handle.result()
 
 
@@ -161,7 +154,7 @@ def test_a_job_that_dies_takes_no_other_down(
     beside = launcher.submit(waiting, tmp_path / "beside", "a-run", 0)
     before = server_of(launcher)
     dying = launcher.submit(job, tmp_path / "dying", "a-run", 1)
-    wait_for(lambda: launcher.ended(dying))
+    wait_for(lambda: launcher.ended(dying), TIMEOUT_S)
     if message is None:
         assert not dying.paths.result_pickle.exists()
     else:
@@ -209,11 +202,11 @@ def test_when_the_driver_is_killed_its_runs_go_on_and_the_server_leaves(tmp_path
         assert driver.stdout is not None
         server, run = map(int, driver.stdout.readline().split())
         driver.kill()
-    wait_for(lambda: not process_alive(server))
+    wait_for(lambda: not process_alive(server), TIMEOUT_S)
     assert process_alive(run)
     began = process_start(run)
     (tmp_path / "go").touch()
-    wait_for(lambda: process_start(run) != began)
+    wait_for(lambda: process_start(run) != began, TIMEOUT_S)
     assert (tmp_path / "logs" / f"{run}_0_result.pkl").exists()
 
 
@@ -276,7 +269,7 @@ assert touched, "the fakes record nothing"
 def train(run: RunPaths, launcher: LocalLauncher, job: TrainRun) -> list[dict[str, Any]]:
     handle = launcher.submit(job, run.next_logs(), run.run_id, 0)
     assert result(launcher, handle) == "finished"
-    return [record.reproducible() for record in read_records(run.records).records]
+    return reproducible(run)
 
 
 def test_a_forked_run_has_the_records_of_one_that_starts_cold(

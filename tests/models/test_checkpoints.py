@@ -109,7 +109,7 @@ def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
         (lambda d: (d / "config.json").unlink(), "must contain a readable config.json"),
     ],
 )
-def test_a_broken_model_is_told_before_anything_starts(
+def test_a_broken_model_is_reported_before_anything_starts(
     damage: Callable[[Path], object], message: str, saved: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "model"
@@ -152,8 +152,8 @@ def test_every_shard_must_be_there(
     model = tmp_path / "model"
     shutil.copytree(sharded, model)
     damage(model)
-    (found,) = broken(model)
-    assert message in found
+    (problem,) = broken(model)
+    assert message in problem
 
 
 def _overrides(model: Path, folder: Path) -> tuple[str, ...]:

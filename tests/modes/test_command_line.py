@@ -31,7 +31,7 @@ from tests.conftest import SMALL, isosweep, missing
         (("budgets=1e10",), 1, "Could not override 'budgets'"),
     ],
 )
-def test_bad_input_is_told_and_nothing_is_written(
+def test_bad_input_is_reported_and_nothing_is_written(
     overrides: tuple[str, ...], status: int, message: str, tmp_path: Path
 ) -> None:
     done = isosweep(*overrides, cwd=tmp_path, check=False)

@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +14,7 @@ from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records
 from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep, missing, shared_sweep
+from tests.runs import reproducible, wait_for
 
 pytestmark = pytest.mark.train
 QUIET = ("tracking=none",)
@@ -23,17 +22,6 @@ QUIET = ("tracking=none",)
 
 def runs(cwd: Path) -> list[RunPaths]:
     return [RunPaths(path) for path in sorted((cwd / "sweeps" / "runs").iterdir())]
-
-
-def reproducible(run: RunPaths) -> list[dict[str, Any]]:
-    return [record.reproducible() for record in read_records(run.records).records]
-
-
-def wait_for(condition: Any, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")
@@ -138,15 +126,15 @@ def _output(cwd: Path) -> str:
 
 
 def _wait_until_some_run_trains(cwd: Path) -> RunPaths:
-    found: list[RunPaths] = []
+    begun: list[RunPaths] = []
 
     def training() -> bool:
         if (cwd / "sweeps" / "runs").exists():
-            found[:] = [r for r in runs(cwd) if len(read_metrics(r.metrics, r.records)) > 3]
-        return bool(found)
+            begun[:] = [r for r in runs(cwd) if len(read_metrics(r.metrics, r.records)) > 3]
+        return bool(begun)
 
     wait_for(training)
-    return found[0]
+    return begun[0]
 
 
 def _assert_same_records(cwd: Path, reference: Path) -> None:

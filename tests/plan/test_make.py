@@ -145,10 +145,10 @@ def test_the_playbooks_grid_is_enumerated_exactly() -> None:
 
 def test_a_fixed_batch_trades_n_against_b() -> None:
     plan = plan_of(make_config("model=qwen-1.5b", "grid=fix_batch", "budget=1e20"))
-    found = {(c.num_generations, c.problems_per_batch) for c in plan.cells}
-    found |= {(r.num_generations, r.problems_per_batch) for r in plan.rejected}
-    assert {n * B for n, B in found} == {8192}
-    assert len(found) == 8
+    pairs = {(c.num_generations, c.problems_per_batch) for c in plan.cells}
+    pairs |= {(r.num_generations, r.problems_per_batch) for r in plan.rejected}
+    assert {n * B for n, B in pairs} == {8192}
+    assert len(pairs) == 8
 
 
 def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
@@ -204,7 +204,7 @@ def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
         ("{model:[qwen-1b]}", "qwen-"),
     ],
 )
-def test_an_axis_that_is_none_is_told(axes: str, message: str) -> None:
+def test_an_axis_that_is_none_is_reported(axes: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         plan_of(make_config(f"grid.axes={axes}"))
 
@@ -261,7 +261,7 @@ QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
         (("budget=logspace:1e11:1e10:3",), "budget", "0 < first < last"),
     ],
 )
-def test_a_contradiction_is_told_with_the_nearest_setting_that_works(
+def test_a_contradiction_is_reported_with_the_nearest_setting_that_works(
     overrides: tuple[str, ...], setting: str, numbers: str
 ) -> None:
     with pytest.raises(SettingError) as caught:

@@ -43,10 +43,10 @@ def rows_of(plan: Plan) -> list[dict[str, str]]:
 
 
 def embedded(page: str) -> Any:
-    """The data of a page, found as a browser finds it: up to the first closing tag."""
-    found = re.search(r'<script type="application/json" id="plan">(.*?)</script', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    """The data of a page, read as a browser reads it: up to the first closing tag."""
+    element = re.search(r'<script type="application/json" id="plan">(.*?)</script', page, re.DOTALL)
+    assert element is not None
+    return json.loads(element[1])
 
 
 @EVERY_SWEEP

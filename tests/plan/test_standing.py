@@ -4,8 +4,6 @@ import ast
 import io
 import os
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.state import RunState, RunStatus, write_state
 from isosweep.tracking.points import MLFLOW_STATUS
 from tests.conftest import make_config, plan_of
+from tests.runs import dead_pid
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLAN = plan_of(make_config("budget=[1e11,2e11]", "grid.num_generations=[2,4]"))
@@ -42,12 +41,6 @@ def state_of(status: RunStatus, flops: float, *, pid: int | None = None) -> RunS
         updated=time.time(),
         diverged_by="collapse" if status == "diverged" else None,
     )
-
-
-def dead_pid() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
 
 
 # Status, FLOPs spent of 2e11, rules that end runs: where the run is.

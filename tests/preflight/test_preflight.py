@@ -1,4 +1,4 @@
-"""What a machine lacks is told before anything is launched."""
+"""What a machine lacks is reported before anything is launched."""
 
 import sys
 from pathlib import Path

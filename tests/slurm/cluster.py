@@ -236,7 +236,7 @@ class SlurmCluster:
             )
 
     def _wait_until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Poll until true; a command that fails counts as not yet, and is told at the end."""
+        """Poll until true; a command that fails counts as not yet, and is reported at the end."""
         problem = ""
         while True:
             try:
@@ -324,9 +324,9 @@ def _path(program: str) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Distinct TCP ports that nothing listens on; all are held until the last is found."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+    """Distinct TCP ports that nothing listens on; all are bound until the last is."""
+    with contextlib.ExitStack() as bound:
+        sockets = [bound.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [int(each.getsockname()[1]) for each in sockets]

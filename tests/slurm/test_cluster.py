@@ -3,12 +3,13 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import submitit
 
+from tests.runs import wait_for
 from tests.slurm import cluster as cluster_module
 from tests.slurm import configuration
 from tests.slurm.cluster import NODES, SlurmCluster, SlurmStartError
@@ -33,29 +34,22 @@ def run_dir(slurm_cluster: SlurmCluster) -> Iterator[Path]:
         yield Path(path)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.1)
-
-
 def result(job: submitit.Job[str | None]) -> str | None:
     """The job's result, without submitit's wait between two looks at the job's state."""
-    wait_until(job.paths.result_pickle.exists)
+    wait_for(job.paths.result_pickle.exists, TIMEOUT_S, 0.1)
     return job.result()
 
 
 def processes_with(setting: str) -> list[str]:
     """Command lines of all processes that started with NAME=VALUE in their environment."""
-    found = []
+    command_lines = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if setting.encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.append((process / "cmdline").read_text().replace("\0", " "))
+                command_lines.append((process / "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue
-    return found
+    return command_lines
 
 
 def test_two_nodes_are_idle_in_both_partitions(slurm_cluster: SlurmCluster) -> None:
@@ -69,11 +63,13 @@ def test_a_submitit_job_returns_its_result_and_is_accounted_as_completed(
     job = executor.submit(os.getenv, "SLURMD_NODENAME")
 
     assert result(job) in NODES
-    wait_until(
+    wait_for(
         lambda: (
             slurm_cluster.run("sacct", "-n", "-X", "-P", "-j", job.job_id, "-o", "state")
             == "COMPLETED"
-        )
+        ),
+        TIMEOUT_S,
+        0.1,
     )
     assert job.state == "COMPLETED"
 
@@ -107,7 +103,7 @@ def test_stop_ends_daemons_and_jobs_but_no_other_cluster(
     with second:
         stubborn = "trap '' TERM; sleep 1000 & sleep 1000"
         second.run("sbatch", f"--output={run_dir / 'stubborn'}", f"--wrap={stubborn}")
-        wait_until(lambda: second.run("squeue", "-h", "-o", "%T") == "RUNNING")
+        wait_for(lambda: second.run("squeue", "-h", "-o", "%T") == "RUNNING", TIMEOUT_S, 0.1)
         assert processes_with(setting)
 
     assert processes_with(setting) == []

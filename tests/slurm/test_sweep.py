@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep
+from tests.runs import reproducible
 
 pytestmark = [pytest.mark.slurm, pytest.mark.train]
 
@@ -30,8 +30,7 @@ def test_a_sweep_on_slurm_gives_the_records_of_a_local_one(tmp_path: Path) -> No
         assert state.status == "finished"
         jobs.add(state.job_id)
         reference = RunPaths(local / "sweeps" / "runs" / run.run_id)
-        ours, theirs = read_records(run.records).records, read_records(reference.records).records
-        assert [r.reproducible() for r in ours] == [r.reproducible() for r in theirs]
+        assert reproducible(run) == reproducible(reference)
     assert None not in jobs
     assert len(jobs) == 2
     command = ["sacct", "--noheader", "--parsable2", "--format=JobID", "--allocations"]

@@ -50,7 +50,7 @@ def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"version": 99}, "format version 99, not 1"),
         ({"compute": {"training_flops": float("nan")}}, "compute.training_flops is nan"),
@@ -62,7 +62,7 @@ def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_pat
     ],
 )
 def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
-    change: dict[str, Any], told: str, tmp_path: Path
+    change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "records.jsonl"
     _start(path, 1, None, 0)
@@ -75,7 +75,7 @@ def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
     assert [record.step for record in read.records] == [0, 8]
     (problem,) = read.problems
     assert problem.startswith(f"{path}:3: ")
-    assert told in problem
+    assert message in problem
 
 
 def test_lines_of_an_overtaken_attempt_do_not_mix(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from isosweep.store.state import (
     read_state,
     write_state,
 )
+from tests.runs import wait_for
 
 RUNNING = RunState(
     status="running",
@@ -63,11 +64,8 @@ def test_an_owner_on_this_machine_is_alive_as_long_as_its_process() -> None:
     assert replace(RUNNING, updated=0.0).alive()
     assert not replace(RUNNING, status="finished").alive()
     process = subprocess.Popen([sys.executable, "-c", ""])
-    deadline = time.monotonic() + 30
     # Unreaped, the process stays in the table as a zombie.
-    while replace(RUNNING, pid=process.pid).alive():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not replace(RUNNING, pid=process.pid).alive())
     process.wait()
     assert not replace(RUNNING, pid=process.pid).alive()
 

@@ -48,8 +48,8 @@ def test_a_function_of_ones_own_gives_problems_and_scores(directory: Path) -> No
     training, heldout = training_problems(task), heldout_problems(task)
     assert (len(training), len(heldout)) == (16, 4)
     assert not {p.problem_id for p in training} & {p.problem_id for p in heldout}
-    told = [training[0].answer, "?", training[2].answer]
-    assert scores(task, training[:3], told) == [1.0, 0.0, 1.0]
+    answers = [training[0].answer, "?", training[2].answer]
+    assert scores(task, training[:3], answers) == [1.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_a_function_of_ones_own_gives_problems_and_scores(directory: Path) -> No
         ("own_tasks:letters", ("task.custom.parameters={many:3}",), "does not take .*many"),
     ],
 )
-def test_a_wrong_path_or_return_type_is_told(
+def test_a_wrong_path_or_return_type_is_reported(
     directory: Path, function: str, more: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(SettingError, match=message):
         problem_sets(own(directory, function, *more))
 
 
-def test_too_few_problems_are_told(directory: Path) -> None:
+def test_too_few_problems_are_reported(directory: Path) -> None:
     with pytest.raises(SettingError, match=r"asks for 20 distinct .* has 5 "):
         problem_sets(own(directory, "own_tasks:letters", "task.custom.parameters={count:5}"))

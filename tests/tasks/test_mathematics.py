@@ -95,7 +95,7 @@ def test_ids_and_levels_come_from_their_columns(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_bad_row_is_told_with_its_number(
+def test_a_bad_row_is_reported_with_its_number(
     row: dict[str, str], more: tuple[str, ...], setting: str, message: str, tmp_path: Path
 ) -> None:
     path = write_rows(tmp_path / "a.jsonl", [*ROWS, row] if row else ROWS)
@@ -111,7 +111,7 @@ def test_unreadable_answers_can_be_left_out(tmp_path: Path) -> None:
     assert all(problem.answer != "()" for problem in (*sets.training, *sets.heldout))
 
 
-def test_a_torn_line_is_told(tmp_path: Path) -> None:
+def test_a_torn_line_is_reported(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", ROWS)
     path.write_text(path.read_text() + '{"problem": "What')
     with pytest.raises(SettingError, match="row 17 cannot be read"):
@@ -137,13 +137,13 @@ def test_parquet_and_a_dataset_hold_the_same_problems(
         problem_sets(math_task(path, *hub, "task.math.split=dev"))
 
 
-def test_a_file_that_is_no_parquet_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_parquet_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("no")
     with pytest.raises(SettingError, match="is no Parquet file"):
         problem_sets(math_task(tmp_path / "a.parquet"))
 
 
-def test_a_missing_dataset_is_told_and_what_works() -> None:
+def test_a_missing_dataset_is_reported_and_what_works() -> None:
     with pytest.raises(SettingError, match=r"datasets cannot load .*local cache"):
         problem_sets(make_config("task=math", "task.math.dataset=isosweep/there-is-none").task)
 
@@ -172,13 +172,13 @@ def test_answers_are_compared_as_mathematics(answer: str, completion: str, score
 
 def test_answers_are_checked_from_any_thread_and_in_order() -> None:
     """math-verify's own time limits work in a main thread only."""
-    found: list[list[float]] = []
+    results: list[list[float]] = []
     problems = [_problem(str(i)) for i in range(200)]
-    told = [f"\\boxed{{{i if i % 3 else i + 1}}}" for i in range(200)]
-    thread = threading.Thread(target=lambda: found.append(scores(_any(), problems, told)))
+    completions = [f"\\boxed{{{i if i % 3 else i + 1}}}" for i in range(200)]
+    thread = threading.Thread(target=lambda: results.append(scores(_any(), problems, completions)))
     thread.start()
     thread.join()
-    assert found == [[float(i % 3 > 0) for i in range(200)]]
+    assert results == [[float(i % 3 > 0) for i in range(200)]]
 
 
 def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked() -> None:
@@ -210,8 +210,10 @@ def test_a_data_file_may_be_an_axis_of_the_grid(tmp_path: Path) -> None:
     a = write_rows(tmp_path / "a.jsonl", ROWS)
     b = write_rows(tmp_path / "b.jsonl", ROWS[1:])
     axes = f"grid.axes={{task.math.path:[{a},{b}]}}"
-    found = choose_variants(make_config(*math_overrides(a, axes)))
-    hashes = [variant.config.task.math.data_sha256 for variant in found if variant.config.task.math]
+    variants = choose_variants(make_config(*math_overrides(a, axes)))
+    hashes = [
+        variant.config.task.math.data_sha256 for variant in variants if variant.config.task.math
+    ]
     assert len(set(hashes)) == 2
 
 

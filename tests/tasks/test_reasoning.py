@@ -24,9 +24,9 @@ def test_a_generators_answers_score_1_by_its_own_verifier(generator: str) -> Non
     task = gym(generator)
     problems = training_problems(task)
     assert len(problems) == 24
-    told = [f"Well.\n<answer>{problem.answer}</answer>" for problem in problems]
-    assert scores(task, problems, told) == [1.0] * 24
-    shifted = scores(task, problems, told[1:] + told[:1])
+    completions = [f"Well.\n<answer>{problem.answer}</answer>" for problem in problems]
+    assert scores(task, problems, completions) == [1.0] * 24
+    shifted = scores(task, problems, completions[1:] + completions[:1])
     assert sum(shifted) < 12
     assert all(0 <= score <= 1 for score in shifted)
 
@@ -43,14 +43,14 @@ def test_an_answer_is_the_last_tag_or_else_the_last_line() -> None:
     task = gym("chain_sum")
     problem = training_problems(task)[0]
     right = problem.answer
-    told = {
+    expected = {
         f"<answer>1</answer> no, <answer>{right}</answer>": 1.0,
         f"<answer>{right}</answer> no, <answer>1</answer>": 0.0,
         f"Let me think.\n{right}\n\n": 1.0,
         "": 0.0,
         "<answer></answer>": 0.0,
     }
-    assert scores(task, [problem] * len(told), list(told)) == list(told.values())
+    assert scores(task, [problem] * len(expected), list(expected)) == list(expected.values())
 
 
 def test_a_partial_score_is_a_success_from_success_at_on() -> None:
@@ -68,7 +68,7 @@ def test_problems_are_the_same_in_every_process() -> None:
         "from tests.tasks.test_reasoning import gym; from isosweep.tasks import problems_digest\n"
         "print(problems_digest(gym('word_ladder')))"
     )
-    told = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -78,7 +78,7 @@ def test_problems_are_the_same_in_every_process() -> None:
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert told == {problems_digest(gym("word_ladder"))}
+    assert digests == {problems_digest(gym("word_ladder"))}
 
 
 def test_two_data_seeds_share_no_entry() -> None:
@@ -101,6 +101,6 @@ def test_a_generator_with_few_problems_says_how_many_it_has() -> None:
         ("task.reasoning_gym.parameters={min_terms:9}", "refuses them: AssertionError"),
     ],
 )
-def test_a_wrong_generator_or_parameter_is_told(override: str, message: str) -> None:
+def test_a_wrong_generator_or_parameter_is_reported(override: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         problem_sets(gym("chain_sum", override))

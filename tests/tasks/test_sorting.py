@@ -31,14 +31,14 @@ def test_problems_are_the_same_in_every_process_and_release() -> None:
         "from tests.conftest import make_config; from isosweep.tasks import problems_digest\n"
         "print(problems_digest(make_config().task))"
     )
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": "7"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.strip() == problems_digest(make_config().task)
+    assert printed.stdout.strip() == problems_digest(make_config().task)
     # As drawn since the first release: other problems would be other runs.
     assert problems_digest(make_config().task).startswith("3fde242960719457")
 
@@ -47,7 +47,11 @@ def test_an_answer_is_judged_by_the_tasks_rule() -> None:
     exact, worded = make_config().task, make_config("task=sort_instruct").task
     problem = training_problems(exact)[0]
     right = problem.answer
-    told = [right, right + "4", "so " + right, " " + right + "\n"]
-    assert scores(exact, [problem] * 4, told) == [1, 0, 0, 1]
-    told = [f"3 < 4, so the digits are {right}.", f"{right}, or rather 1243", "I cannot tell"]
-    assert scores(worded, [problem] * 3, told) == [1, 0, 0]
+    completions = [right, right + "4", "so " + right, " " + right + "\n"]
+    assert scores(exact, [problem] * 4, completions) == [1, 0, 0, 1]
+    completions = [
+        f"3 < 4, so the digits are {right}.",
+        f"{right}, or rather 1243",
+        "I cannot tell",
+    ]
+    assert scores(worded, [problem] * 3, completions) == [1, 0, 0]

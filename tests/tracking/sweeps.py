@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +72,9 @@ class Sweep:
         client = self.client()
         experiment = client.get_experiment_by_name(self.config.experiment)
         runs = client.search_runs([experiment.experiment_id])
-        found = {run.data.tags.get("isosweep.run_id", "parent"): run for run in runs}
-        assert len(found) == len(runs), "a run was made twice"
-        return found
+        stored = {run.data.tags.get("isosweep.run_id", "parent"): run for run in runs}
+        assert len(stored) == len(runs), "a run was made twice"
+        return stored
 
     def child(self, number: int = 0) -> Any:
         return self.stored()[self.runs[number].run_id]
@@ -157,9 +155,3 @@ def set_state(
     )
     write_state(run, state)
     return state
-
-
-def dead_pid() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid

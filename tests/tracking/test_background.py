@@ -21,7 +21,7 @@ pytestmark = [
 
 
 class FakeTracker:
-    """Counts calls; fails while told to."""
+    """Counts calls; fails as long as asked to."""
 
     def __init__(self, failing: bool = False) -> None:
         self.failing = failing
@@ -52,7 +52,7 @@ def test_background_syncs_repeat_and_the_last_is_the_callers() -> None:
     assert (tracker.finished, warnings, background.errors) == (["FINISHED"], [], [])
 
 
-def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
+def test_a_failing_store_is_reported_once_and_once_more_at_the_end() -> None:
     tracker, warnings = FakeTracker(failing=True), list[str]()
     background = BackgroundTracker(tracker, 0.01, warnings.append)
     assert tracker.called.wait(10)

@@ -13,13 +13,13 @@ from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.mlflow import MAX_BATCH_METRICS
 from isosweep.tracking.points import FinalStatus
+from tests.runs import dead_pid
 from tests.tracking.sweeps import (
     EVAL_STEPS,
     FLOPS_PER_STEP,
     NUM_STEPS,
     START,
     Sweep,
-    dead_pid,
     set_state,
     start,
     write_steps,
@@ -224,7 +224,7 @@ def test_a_reason_that_is_gone_is_emptied(sweep: Sweep) -> None:
     assert sweep.child().data.tags["reason"] == ""
 
 
-def test_warnings_are_told_by_rule_and_step(sweep: Sweep) -> None:
+def test_warnings_are_reported_by_rule_and_step(sweep: Sweep) -> None:
     tracker = sweep.tracker()
     tracker.sync()
     assert "warnings" not in sweep.child().data.tags

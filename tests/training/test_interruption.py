@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records
 from isosweep.store.state import read_state
 from tests.conftest import make_config
+from tests.runs import reproducible
 
 pytestmark = pytest.mark.train
 
@@ -72,10 +72,6 @@ def finish(run: RunPaths, milestones: tuple[float, ...]) -> None:
 def trained(run: RunPaths) -> int:
     """Lines of training metrics, of all attempts."""
     return run.metrics.read_bytes().count(b"\n") if run.metrics.exists() else 0
-
-
-def reproducible(run: RunPaths) -> list[dict[str, Any]]:
-    return [record.reproducible() for record in read_records(run.records).records]
 
 
 @pytest.fixture(scope="module")

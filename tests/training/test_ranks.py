@@ -18,7 +18,8 @@ from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.ranks import run_ranks
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
-from tests.modes.test_sweep import _wait_until_some_run_trains, reproducible, runs
+from tests.modes.test_sweep import _wait_until_some_run_trains, runs
+from tests.runs import reproducible
 from tests.training.two_ranks import STEPS
 
 pytestmark = pytest.mark.train

@@ -42,7 +42,7 @@ def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> N
     result = power(name, sweeps=20)
     assert sum(result.verdicts.values()) == pytest.approx(1)
     if name != "flat":
-        # 90% is promised; 20 sweeps x 5 budgets, correlated, tell it from 80% or less.
+        # 90% is promised; 20 sweeps x 5 budgets, correlated, distinguish it from 80% or less.
         covered = [at.covered for at in result.budgets if at.covered is not None]
         assert sum(covered) / len(covered) >= 0.82
     if name != "easy":
@@ -55,7 +55,7 @@ def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> N
         assert result.asymptote_covered >= 0.8
 
 
-def test_a_planted_plateau_is_found_where_the_design_has_power() -> None:
+def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
     plan = plan_of(
         make_config(
             "model=qwen-0.5b",
@@ -118,15 +118,15 @@ def test_less_noise_narrows_the_intervals() -> None:
 
 def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
     settings = ("mode=simulate", "simulation.sweeps=3", "simulation.worlds=[easy,flat]")
-    told = isosweep(*settings, cwd=tmp_path).stdout
-    assert "world easy, 3 sweeps:" in told
-    assert "(true: flat)" in told
+    printed = isosweep(*settings, cwd=tmp_path).stdout
+    assert "world easy, 3 sweeps:" in printed
+    assert "(true: flat)" in printed
     (file,) = tmp_path.glob("sweeps/*/simulation.json")
     document = json.loads(file.read_text())
     assert [world["world"] for world in document["worlds"]] == ["easy", "flat"]
     assert not list(tmp_path.glob("sweeps/runs/*"))
     again = isosweep(*settings, cwd=tmp_path).stdout
-    assert again == told
+    assert again == printed
     wrong = isosweep("mode=simulate", "simulation.worlds=[esy]", cwd=tmp_path, check=False)
     assert wrong.returncode == 2
     assert "Nearest choice that works: simulation.worlds=easy" in wrong.stderr

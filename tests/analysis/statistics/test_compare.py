@@ -107,8 +107,8 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     for name, reward in (("a", peaked(lambda C: 8.0)), ("b", peaked(lambda C: 4.0))):
         paths = write_sweep(tmp_path / name, reward)
         write_json(paths.config, asdict(make_config(f"sweeps_dir={tmp_path / name}")))
-    told = isosweep("mode=compare", "from=[a/sweep,b/sweep]", cwd=tmp_path).stdout
-    assert "a/sweep: flat" in told
+    printed = isosweep("mode=compare", "from=[a/sweep,b/sweep]", cwd=tmp_path).stdout
+    assert "a/sweep: flat" in printed
     (page,) = tmp_path.glob("sweeps/comparison-*/analysis/report.html")
     text = page.read_text()
     assert re.search(

@@ -22,9 +22,9 @@ def sigmoid(compute: FloatArray, midpoint: float) -> FloatArray:
     return 0.3 + 0.4 / (1 + (midpoint / compute) ** 1.2)
 
 
-def test_an_interval_holds_what_it_promises_and_beats_standing_still() -> None:
+def test_an_interval_covers_what_it_promises_and_beats_standing_still() -> None:
     rng = np.random.default_rng(0)
-    held, errors, still = [], [], []
+    covered, errors, still = [], [], []
     for _ in range(150):
         midpoint = float(np.exp(rng.uniform(math.log(3e8), math.log(1e10))))
         noise = rng.normal(0, 0.006, 36)
@@ -32,11 +32,11 @@ def test_an_interval_holds_what_it_promises_and_beats_standing_still() -> None:
         future = sigmoid(AHEAD, midpoint) + noise[30:]
         ahead = forecast(COMPUTE, past, AHEAD, 0.9)
         assert ahead is not None
-        held.append(((ahead.low <= future) & (future <= ahead.high)).mean())
+        covered.append(((ahead.low <= future) & (future <= ahead.high)).mean())
         errors.append(((ahead.median - future) ** 2).mean())
         still.append(((past[-3:].mean() - future) ** 2).mean())
     # Curves of the family itself: the intervals are wide for runs that behave worse.
-    assert 0.88 <= np.mean(held) <= 1.0
+    assert 0.88 <= np.mean(covered) <= 1.0
     assert math.sqrt(np.mean(errors)) < 0.6 * math.sqrt(np.mean(still))
 
 
@@ -85,7 +85,7 @@ def simulated_curves() -> dict[str, list[tuple[FloatArray, FloatArray]]]:
 def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> None:
     simulated = simulated_curves()
     curves = noisy_curves(np.random.default_rng(3), 30) | simulated
-    held: dict[str, float] = {}
+    covered: dict[str, float] = {}
     errors, still = [], []
     for name, kind in curves.items():
         shares = []
@@ -98,10 +98,10 @@ def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> No
             shares.append(((ahead.low <= future) & (future <= ahead.high)).mean())
             errors.append(math.sqrt(((ahead.median - future) ** 2).mean()))
             still.append(math.sqrt(((reward[seen - 3 : seen].mean() - future) ** 2).mean()))
-        held[name] = float(np.mean(shares))
-    assert 0.80 <= np.mean(list(held.values())) <= 0.97, held
+        covered[name] = float(np.mean(shares))
+    assert 0.80 <= np.mean(list(covered.values())) <= 0.97, covered
     # A decline that the records do not show yet is the worst of them.
-    assert min(held.values()) > 0.65, held
+    assert min(covered.values()) > 0.65, covered
     assert np.median(errors) < 0.7 * np.median(still)
     assert np.mean(errors) < 0.85 * np.mean(still)
 

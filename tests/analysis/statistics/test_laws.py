@@ -23,7 +23,7 @@ def weigh(truth: NDArray[np.float64], spread: float = 0.2) -> Laws:
     return weigh_laws(draws(truth, spread), BUDGETS, GRID, 0.9)
 
 
-def test_a_sigmoid_is_told_from_growth_and_its_plateau_is_held() -> None:
+def test_a_sigmoid_is_distinguished_from_growth_and_its_plateau_covered() -> None:
     laws = weigh(3.3 + 5.7 / (1 + np.exp(-14 * (T - 0.4))))
     assert laws.settled > 0.95
     assert laws.plateau is not None
@@ -79,9 +79,9 @@ def test_probabilities_sum_to_one_and_do_not_hang_on_the_seed(seed: int) -> None
 def test_the_curve_can_go_on_past_the_last_budget() -> None:
     laws = weigh_laws(draws(3.5 + 4 * T), BUDGETS, GRID, 0.9, until=1e22)
     assert laws.compute[-1] == pytest.approx(1e22)
-    ahead, there = laws.curve[-1], laws.curve[45]
-    assert ahead.median > there.median
-    assert ahead.high / ahead.low > there.high / there.low
+    ahead, inside = laws.curve[-1], laws.curve[45]
+    assert ahead.median > inside.median
+    assert ahead.high / ahead.low > inside.high / inside.low
 
 
 def test_a_plateau_nearer_to_the_edge_than_to_the_next_n_is_censored() -> None:

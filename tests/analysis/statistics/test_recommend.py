@@ -100,8 +100,8 @@ def test_the_command_line_recommends_from_a_sweep(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path / "sweeps", REWARD, plan=make_plan())
     settings = make_config(f"sweeps_dir={tmp_path / 'sweeps'}")
     write_json(paths.config, asdict(settings))
-    told = isosweep("mode=recommend", "budget=3.2e7", "from=sweep", cwd=tmp_path).stdout
-    assert "budget 3.2e+07 flops: n = 8, B = 4, T = 10000" in told
+    printed = isosweep("mode=recommend", "budget=3.2e7", "from=sweep", cwd=tmp_path).stdout
+    assert "budget 3.2e+07 flops: n = 8, B = 4, T = 10000" in printed
     (file,) = tmp_path.glob("sweeps/sweep/analysis/recommendation.json")
     assert json.loads(file.read_text())["recommendations"][0]["num_generations"] == 8
     far = isosweep("mode=recommend", "budget=1e12", "from=sweep", cwd=tmp_path, check=False)

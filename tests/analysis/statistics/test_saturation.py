@@ -1,4 +1,4 @@
-"""Planted answers are found, and what the data cannot tell is refused."""
+"""Planted answers are recovered, and what the data do not show is refused."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def judge(
     return judgement.judge(load_sweep(paths), config)[2]
 
 
-def test_planted_saturation_is_found(tmp_path: Path) -> None:
+def test_planted_saturation_is_detected(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)))
     assert saturation.verdict == "saturated"
     assert saturation.plateau is not None

@@ -72,7 +72,7 @@ def test_missing_records_change_nothing() -> None:
         assert getattr(padded, name) == pytest.approx(getattr(short, name), rel=1e-6)
 
 
-def test_noiseless_curves_are_recovered_and_bounds_are_told() -> None:
+def test_noiseless_curves_are_recovered_and_bounds_are_reported() -> None:
     compute = np.tile(np.exp(LOGS), (3, 1))
     truth = [(0.8, np.log(3e9), 0.5), (0.45, np.log(1e10), 1.2), (1.0, np.log(1e10), 0.0)]
     reward = np.array([[curve(LOGS, *parameters)] for parameters in truth])
@@ -89,7 +89,7 @@ def test_a_midpoint_kept_past_the_records_stays_there() -> None:
     base = np.full(reward.shape[:2], BASE)
     free = fit_sigmoids(compute, reward, weight, base)
     last = np.log(compute[:, -1])
-    held = fit_sigmoids(compute, reward, weight, base, least_midpoint=last)
-    assert (held.midpoint >= last[:, None] - 1e-9).all()
-    assert (held.objective >= free.objective * (1 - 1e-9)).all()
-    assert (held.objective > free.objective * 1.5).any()
+    bounded = fit_sigmoids(compute, reward, weight, base, least_midpoint=last)
+    assert (bounded.midpoint >= last[:, None] - 1e-9).all()
+    assert (bounded.objective >= free.objective * (1 - 1e-9)).all()
+    assert (bounded.objective > free.objective * 1.5).any()

@@ -110,12 +110,12 @@ def test_the_same_readings_give_the_same_draws() -> None:
 def test_intervals_of_the_reward_hold_the_truth() -> None:
     reward = peaked(lambda C: 2 * C / BUDGETS[0], fall=0.01)
     plan = make_plan(seeds=(0, 1, 2))
-    held = []
+    covered = []
     for seed in range(30):
         readings = read(plan, reward, noise=0.006, luck=0.006, seed=seed)
         surface = fit_surface(means_of(readings))
         for k, budget in enumerate(BUDGETS):
             for n in (2, 4, 8, 16, 32):
                 low, high = np.quantile(surface.by_n[:, k, surface.column(n)], (0.05, 0.95))
-                held.append(low <= reward(budget, n, 4) <= high)
-    assert 0.84 <= np.mean(held) <= 0.97
+                covered.append(low <= reward(budget, n, 4) <= high)
+    assert 0.84 <= np.mean(covered) <= 0.97

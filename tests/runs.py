@@ -1,0 +1,30 @@
+"""What tests ask of runs and their processes."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
+
+
+def reproducible(run: RunPaths) -> list[dict[str, Any]]:
+    """What of the run's records is the same in every repetition of it."""
+    return [record.reproducible() for record in read_records(run.records).records]
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120, pause: float = 0.02) -> None:
+    """Return once `condition` gives something true, looked at every `pause` seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(pause)
+
+
+def dead_pid() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
