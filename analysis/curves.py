@@ -13,7 +13,7 @@ from isosweep.heldout import scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
 from isosweep.store.warnings import HealthWarning
 
-# What a problem's k samples score: their mean, 1 if any is right, 1 if all are.
+# How a cell's reward was read off its run.
 Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
 
 # A run has collapsed if it ends having lost for good this share of its best gain, and by more than

@@ -13,8 +13,8 @@ class Compute:
 
     `generations`: batches of n x B rollouts that were trained on. `rollouts` and tokens count all
     that were sampled, also those that a recipe throws away. Counts are exact; FLOPs follow
-    `isosweep.flops`. `device_seconds` is training wall time times devices; `*_seconds` are the
-    parts of it that its phases took. A second execution of the run reproduces all but the seconds.
+    `isosweep.costs.flops`. `device_seconds` is training wall time times devices; `*_seconds` are
+    the parts of it that its phases took. A second execution reproduces all but the seconds.
     """
 
     generations: int = 0

@@ -99,7 +99,7 @@ class LeftOut:
     reason: str
 
 
-# Sections of the report's page that have figures, by their headings; the verdict has none.
+# Sections of the report's page that have figures, by their headings.
 Section = Literal["Verdict", "Cells", "Problems", "Fits"]
 
 

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_hex
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, contrast
 from isosweep.analysis.figures.dark import dark
@@ -138,6 +138,9 @@ def _set_axes(figure: Figure, axes: Axes, tone: _Tone) -> None:
             values, labels = zip(*described.ticks, strict=True)
             axis.set_ticks(values, labels)
             axis.set_minor_locator(NullLocator())
+        elif described.log:
+            # The renderer's own labels are formulas, which names with a dollar sign rule out.
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if figure.x.limits is not None:
         axes.set_xlim(*figure.x.limits)
     if figure.y.limits is not None:

@@ -1,12 +1,14 @@
 """Where Hydra ends: the composed config becomes frozen, validated dataclasses.
 
-Nothing behind this module imports Hydra or OmegaConf."""
+Nothing behind this module imports Hydra or OmegaConf.
+"""
 
 import json
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
+from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
@@ -48,6 +50,24 @@ def _architecture_at(directory: Path) -> Any:
     except ValueError as error:
         rule = f"{file} describes no architecture that can be planned: {error}"
         raise SettingError("model.path", directory, rule, nearest) from None
+
+
+def _declared_defaults() -> dict[str, Any]:
+    """Defaults that the settings' fields declare, by group: what no file of `conf/` has to repeat.
+
+    Not of model and task, whose groups hold others of which some are not there.
+    """
+    groups: dict[str, Any] = {}
+    for group in fields(SweepConfig):
+        kind: Any = group.type
+        if group.name not in ("model", "task") and hasattr(kind, "__settings_group__"):
+            known = [item for item in fields(kind) if item.default is not MISSING]
+            groups[group.name] = {item.name: item.default for item in known}
+    return groups
+
+
+# Named first in conf/config.yaml, so that files and overrides come after it.
+ConfigStore.instance().store(name="declared_defaults", node=_declared_defaults())
 
 
 def config_directory() -> Path:

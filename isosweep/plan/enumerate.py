@@ -12,7 +12,7 @@ from isosweep.costs.flops import Passes, prefill_flops, rollout_flops
 from isosweep.costs.memory import MemoryFit, fit_memory
 from isosweep.costs.timing import STARTUP_S, StepSeconds, generation_seconds, step_seconds
 from isosweep.plan.candidates import Candidates, Floats, Ints
-from isosweep.plan.rules import broken_rules
+from isosweep.plan.rules import broken_bits
 from isosweep.plan.spec import passes_of
 
 
@@ -22,7 +22,7 @@ def enumerate_candidates(variants: Sequence[Variant]) -> tuple[Candidates, ...]:
 
 
 def _checked(candidates: Candidates) -> Candidates:
-    return replace(candidates, broken=broken_rules(candidates))
+    return replace(candidates, broken=broken_bits(candidates))
 
 
 def _costed(variant: Variant) -> Candidates:

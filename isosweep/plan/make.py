@@ -10,8 +10,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
-from isosweep.plan.remedies import budget_that_works
-from isosweep.plan.rules import RULES, nearest, rules_broken_by
+from isosweep.plan.rules import RULES, budget_that_works, nearest, rules_of
 from isosweep.plan.spec import RunSpec, run_spec
 
 
@@ -106,7 +105,7 @@ def _cell(table: Candidates, place: Place, spec: RunSpec) -> Cell:
 
 
 def _rejection(table: Candidates, place: Place, seed: int) -> Rejection:
-    rules = rules_broken_by(int(table.broken[place]))
+    rules = rules_of(int(table.broken[place]))
     return Rejection(
         **_described(table, place, seed),
         rule=rules[0].setting,
@@ -161,8 +160,8 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     }
     worst = max(counts, key=lambda setting: counts[setting])
     table, place = _least_broken(tables)
-    rules = rules_broken_by(int(table.broken[place]))
-    remedies = [rule.remedy(table, place) for rule in rules if not rule.of_budget]
+    rules = rules_of(int(table.broken[place]))
+    remedies = [rule.remedy(table, place) for rule in rules if rule.steps is None]
     if len(remedies) < len(rules):
         remedies.append(budget_that_works(table, place))
     total = seeds * sum(int(table.listed.sum()) * len(table.budgets) for table in tables)

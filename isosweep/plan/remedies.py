@@ -11,26 +11,17 @@ from isosweep.costs.memory import fit_memory
 from isosweep.plan.candidates import Candidates, Place
 
 
-def budget_that_works(table: Candidates, place: Place) -> str:
-    """The nearest budget with which this pair of n and B keeps all rules about numbers of steps.
+def budget_for(steps: int, table: Candidates, place: Place) -> str:
+    """The budget that `steps` of this pair of n and B spend, in the fewest digits that buy them."""
+    updates = table.config.recipe.num_iterations
+    cost = float(table.cost[place.i, place.j])
 
-    Where the rules leave no number of steps, with the limits that have to be raised for it.
-    """
-    i, j, _ = place
-    config = table.config
-    grid, updates = config.grid, config.recipe.num_iterations
-    per_epoch = config.task.num_train_problems / int(table.problems_per_batch[j])
-    # From so many steps on, rounding to whole generations stays within the tolerance.
-    least = max(math.ceil(0.5 * updates / grid.tolerance), grid.min_steps)
-    most = min(grid.max_steps, math.floor(grid.max_epochs * per_epoch) * updates)
-    steps = max(min(int(table.steps[i, j, 0]), most), least)
-    settings = [f"budget={steps * float(table.cost[i, j]):.4g}"]
-    if steps > grid.max_steps:
-        settings.append(f"grid.max_steps={steps}")
-    epochs = steps / updates / per_epoch
-    if epochs > grid.max_epochs:
-        settings.append(f"grid.max_epochs={math.ceil(epochs * 100) / 100:g}")
-    return " ".join(settings)
+    def bought(budget: float) -> int:
+        return max(1, math.floor(budget / (cost * updates) + 0.5))
+
+    texts = (f"{steps * cost:.{digits}g}" for digits in range(4, 17))
+    exact = repr(steps * cost)
+    return next((text for text in texts if bought(float(text)) == bought(steps * cost)), exact)
 
 
 def memory_that_suffices(config: SweepConfig, completions: int) -> str:

@@ -13,7 +13,19 @@ import numpy as np
 
 from isosweep.costs.memory import state_bytes
 from isosweep.plan.candidates import Candidate, Candidates, Ints, Place
-from isosweep.plan.remedies import budget_that_works, memory_that_suffices
+from isosweep.plan.remedies import budget_for, memory_that_suffices
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepLimits:
+    """How many steps keep a rule, for one pair of n and B: from `least` to `most`.
+
+    `allowing` says with which setting a number of steps beyond that would keep it.
+    """
+
+    least: Callable[[Candidates, Place], float] = lambda table, place: 0
+    most: Callable[[Candidates, Place], float] = lambda table, place: math.inf
+    allowing: Callable[[Candidates, Place, int], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +36,8 @@ class Rule:
     rejects, for plan.json's schema. `broken` gives a mask, of a shape that
     broadcasts to (N, M, K). `reason` says with numbers why one candidate breaks it, `remedy` with
     which settings that one would keep it. `distance`, of a shape that broadcasts to (N, M, K), is
-    smallest for the candidate that comes nearest to keeping it. `of_budget`: it is about how many
-    steps a budget buys, so that another budget mends it.
+    smallest for the candidate that comes nearest to keeping it. `steps`, of a rule about how many
+    steps a budget buys: which numbers keep it; another budget then mends it too.
     """
 
     setting: str
@@ -34,7 +46,7 @@ class Rule:
     reason: Callable[[Candidate], str]
     remedy: Callable[[Candidates, Place], str]
     distance: Callable[[Candidates], Any] = lambda table: table.completions[..., None]
-    of_budget: bool = False
+    steps: StepLimits | None = None
 
 
 def _jobs_seconds(table: Candidates) -> float:
@@ -49,6 +61,19 @@ def _passes_too_often(table: Candidates) -> Any:
     recipe, problems = table.config.recipe, table.config.task.num_train_problems
     drawn = table.steps * table.problems_per_batch[None, :, None] * recipe.planned_draws
     return drawn > table.config.grid.max_epochs * problems * recipe.num_iterations
+
+
+def _epochs(table: Candidates, place: Place, steps: int) -> float:
+    """Passes over the training problems that `steps` make, with all that their batches draw."""
+    recipe = table.config.recipe
+    drawn = steps / recipe.num_iterations * int(table.problems_per_batch[place.j])
+    return drawn * recipe.planned_draws / table.config.task.num_train_problems
+
+
+def _most_steps_of_epochs(table: Candidates, place: Place) -> float:
+    config = table.config
+    batches = config.grid.max_epochs / _epochs(table, place, config.recipe.num_iterations)
+    return math.floor(batches) * config.recipe.num_iterations
 
 
 def _uneven(c: Candidate) -> str:
@@ -91,17 +116,17 @@ def _tolerance_that_suffices(c: Candidate) -> str:
     return f"grid.tolerance={math.ceil(c.deviation * 1e3) / 1e3:g}"
 
 
-def _epochs_that_suffice(c: Candidate) -> str:
-    epochs = c.num_batches * c.problems_per_batch / c.config.task.num_train_problems
-    return f"grid.max_epochs={math.ceil(epochs)}"
-
-
 def _too_many_epochs(c: Candidate) -> str:
-    problems = c.config.task.num_train_problems
+    problems, draws = c.config.task.num_train_problems, c.config.recipe.planned_draws
+    again = f", {draws:g} draws each," if draws > 1 else ""
+    epochs = c.num_batches * c.problems_per_batch * draws / problems
+    allowed = c.config.grid.max_epochs
+    # With as many digits as it takes to lie above what is allowed.
+    texts = (f"{epochs:.{digits}f}" for digits in range(1, 9))
+    text = next((text for text in texts if float(text) > allowed), f"{epochs}")
     return (
-        f"{c.num_batches} batches of B = {c.problems_per_batch} pass "
-        f"{c.num_batches * c.problems_per_batch / problems:.1f} times "
-        f"over {problems} problems; allowed {c.config.grid.max_epochs:g}"
+        f"{c.num_batches} batches of B = {c.problems_per_batch}{again} pass {text} times "
+        f"over {problems} problems; allowed {allowed:g}"
     )
 
 
@@ -118,6 +143,24 @@ def _enough_requeues(table: Candidates, place: Place) -> str:
     minutes = table.at(place).run_seconds / 60
     jobs = math.ceil(minutes / table.config.launcher.slurm.timeout_min)
     return f"launcher.slurm.max_requeues={jobs - 1}"
+
+
+def budget_that_works(table: Candidates, place: Place) -> str:
+    """The nearest budget with which this pair of n and B keeps all rules about numbers of steps.
+
+    Where the rules leave no number of steps, with the limits that have to be raised for it.
+    """
+    limits = [rule.steps for rule in RULES if rule.steps is not None]
+    least = max(limit.least(table, place) for limit in limits)
+    most = min(limit.most(table, place) for limit in limits)
+    steps = int(max(min(int(table.steps[place.i, place.j, 0]), most), least))
+    raised = [limit for limit in limits if steps > limit.most(table, place)]
+    return " ".join(
+        [
+            f"budget={budget_for(steps, table, place)}",
+            *(limit.allowing(table, place, steps) for limit in raised),
+        ]
+    )
 
 
 def _another_budget(table: Candidates, place: Place, otherwise: str) -> str:
@@ -163,7 +206,10 @@ RULES: tuple[Rule, ...] = (
         reason=lambda c: f"T = {c.num_steps} is below {c.config.grid.min_steps}",
         remedy=lambda t, at: _another_budget(t, at, f"grid.min_steps={t.at(at).num_steps}"),
         distance=lambda t: -t.steps,
-        of_budget=True,
+        steps=StepLimits(
+            least=lambda t, at: t.config.grid.min_steps,
+            allowing=lambda t, at, steps: f"grid.min_steps={steps}",
+        ),
     ),
     Rule(
         setting="grid.max_steps",
@@ -172,7 +218,10 @@ RULES: tuple[Rule, ...] = (
         reason=lambda c: f"T = {c.num_steps} exceeds {c.config.grid.max_steps}",
         remedy=lambda t, at: _another_budget(t, at, f"grid.max_steps={t.at(at).num_steps}"),
         distance=lambda t: t.steps,
-        of_budget=True,
+        steps=StepLimits(
+            most=lambda t, at: t.config.grid.max_steps,
+            allowing=lambda t, at, steps: f"grid.max_steps={steps}",
+        ),
     ),
     Rule(
         setting="grid.tolerance",
@@ -181,16 +230,29 @@ RULES: tuple[Rule, ...] = (
         reason=_off_budget,
         remedy=lambda t, at: _another_budget(t, at, _tolerance_that_suffices(t.at(at))),
         distance=lambda t: np.abs(t.spent / t.budgets - 1),
-        of_budget=True,
+        # From so many steps on, rounding to whole generations stays within the tolerance.
+        steps=StepLimits(
+            least=lambda t, at: math.ceil(
+                0.5 * t.config.recipe.num_iterations / t.config.grid.tolerance
+            ),
+            allowing=lambda t, at, steps: f"grid.tolerance={t.config.grid.tolerance}",
+        ),
     ),
     Rule(
         setting="grid.max_epochs",
         rejects="The run would see the training problems more often (passes over them).",
         broken=_passes_too_often,
         reason=_too_many_epochs,
-        remedy=lambda t, at: _another_budget(t, at, _epochs_that_suffice(t.at(at))),
+        remedy=lambda t, at: _another_budget(
+            t, at, f"grid.max_epochs={math.ceil(_epochs(t, at, t.at(at).num_steps))}"
+        ),
         distance=lambda t: t.steps * t.problems_per_batch[None, :, None],
-        of_budget=True,
+        steps=StepLimits(
+            most=_most_steps_of_epochs,
+            allowing=lambda t, at, steps: (
+                f"grid.max_epochs={math.ceil(_epochs(t, at, steps) * 100) / 100:g}"
+            ),
+        ),
     ),
     Rule(
         setting="launcher.slurm.timeout_min",
@@ -203,7 +265,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def broken_rules(table: Candidates) -> Ints:
+def broken_bits(table: Candidates) -> Ints:
     """Bit r is set where a candidate breaks RULES[r]: (N, M, K)."""
     broken = np.zeros(table.steps.shape, dtype=np.int64)
     for bit, rule in enumerate(RULES):
@@ -211,7 +273,7 @@ def broken_rules(table: Candidates) -> Ints:
     return broken
 
 
-def rules_broken_by(bits: int) -> tuple[Rule, ...]:
+def rules_of(bits: int) -> tuple[Rule, ...]:
     """The rules that a candidate's bits name, in the order of RULES."""
     return tuple(rule for bit, rule in enumerate(RULES) if bits >> bit & 1)
 
