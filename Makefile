@@ -10,7 +10,7 @@ JOBS ?= logical
 PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 # Markers of pyproject.toml; what is marked vllm needs an environment of its own.
-SYSTEM := slurm or browser or disk or package or statistics or kills
+SYSTEM := slurm or browser or disk or package or slow
 
 .PHONY: sweep test test-system test-vllm test-all test-long lint bench bench-quick bench-gpu
 .PHONY: setup setup-vllm clean help
@@ -25,7 +25,7 @@ help:  ## List the targets.
 test: setup  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
 	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm)" $(TESTS)
 
-test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, and the slow statistics.
+test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
 	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not vllm" $(TESTS)
 
 test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.

@@ -43,6 +43,16 @@ class ForkedProcess:
             os.kill(self.pid, number)
 
 
+def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen[bytes]":
+    """A fresh interpreter that serves the other end of the socket pair of `descriptor`."""
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "isosweep.launchers.fork_server", str(descriptor)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        pass_fds=[descriptor],
+    )
+
+
 class ForkServer:
     """A process with the training stack imported (`isosweep.launchers.fork_server`).
 
@@ -52,11 +62,7 @@ class ForkServer:
     def __init__(self, environment: Environment) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs, interrupts_held():
-            end = theirs.fileno()
-            command = [sys.executable, "-u", "-m", "isosweep.launchers.fork_server", str(end)]
-            process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, pass_fds=[end]
-            )
+            process = start_server(theirs.fileno(), environment)
         self.pid = process.pid
         self._answers = self._socket.makefile("rb")
         self.close = weakref.finalize(self, _end, process, self._answers, self._socket)

@@ -2,7 +2,7 @@
 
 The process is multiprocessing's fork server: a fresh interpreter that has done nothing but import,
 has no threads, and ends with the tests. Each fork runs `isosweep.__main__.main`, as the installed
-command does.
+command does. What forks its runs (`tests.server`) comes from the same process.
 """
 
 import multiprocessing
@@ -13,6 +13,8 @@ import sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from tests.server import fork_helper
+
 _LIBRARIES = [
     "isosweep.__main__",
     "isosweep.analysis.report",
@@ -20,6 +22,7 @@ _LIBRARIES = [
     "mlflow",
     "submitit",
     "tests.commands",
+    "tests.stack",
 ]
 
 
@@ -64,6 +67,8 @@ def _command(
     os.chdir(cwd)
     # A shell that started the tests in the background has switched it off.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Before there is a thread.
+    fork_helper()
     sys.argv = ["isosweep", *overrides]
     from isosweep.__main__ import main
 

@@ -72,6 +72,7 @@ def test_a_missed_goal_only_prints_where_no_check_is_asked_for(tmp_path: Path) -
     assert "the goals are speed, optimum, gridded" in wrong.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.train
 def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     first, *lines, last = missed("gpu", tmp_path)
@@ -85,6 +86,7 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     assert sum(phases) == pytest.approx(step, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.train
 def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path: Path) -> None:
     lines = missed("worker", tmp_path)

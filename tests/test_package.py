@@ -1,5 +1,6 @@
 """The built wheel works in a clean environment, beside folders named like its packages."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -12,9 +13,18 @@ pytestmark = pytest.mark.package
 ROOT = Path(__file__).resolve().parent.parent
 
 
+# Without what may lead Python to the checkout.
+CLEAN = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 def _run(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        cwd=cwd,
+        env=CLEAN,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -44,6 +54,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
         refused = subprocess.run(
             [str(python), "-m", "isosweep", f"mode={mode}"],
             cwd=elsewhere,
+            env=CLEAN,
             capture_output=True,
             text=True,
             check=False,

@@ -3,19 +3,18 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.figure
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap, to_hex
-from matplotlib.ticker import FuncFormatter, NullLocator
 
 from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, contrast
 from isosweep.analysis.figures.dark import dark
 from isosweep.analysis.figures.description import Band, Figure, HeatMap, Series
+
+# Where it is drawn with, and not before: importing matplotlib takes long.
+if TYPE_CHECKING:
+    import matplotlib.figure
+    from matplotlib.axes import Axes
 
 DPI = 200
 _MARKERS = {
@@ -76,6 +75,8 @@ def write_figures(
 def _write_figure(
     name: str, figure: Figure, directory: Path, formats: Collection[str]
 ) -> list[Path]:
+    from matplotlib import rc_context
+
     light = [kind for kind in _METADATA if kind in formats]
     paths: list[Path] = []
     with rc_context(_SETTINGS):
@@ -87,7 +88,7 @@ def _write_figure(
     return paths
 
 
-def _save(drawn: matplotlib.figure.Figure, path: Path) -> Path:
+def _save(drawn: "matplotlib.figure.Figure", path: Path) -> Path:
     kind = path.suffix[1:]
     temporary = path.with_name(f".{path.name}")
     drawn.savefig(temporary, format=kind, metadata=_METADATA[kind])
@@ -97,7 +98,10 @@ def _save(drawn: matplotlib.figure.Figure, path: Path) -> Path:
     return path
 
 
-def _draw(figure: Figure, tone: _Tone) -> matplotlib.figure.Figure:
+def _draw(figure: Figure, tone: _Tone) -> "matplotlib.figure.Figure":
+    import matplotlib.figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     drawn = matplotlib.figure.Figure(
         figsize=(8.0, 4.6), dpi=DPI, layout="constrained", facecolor=tone.ground
     )
@@ -128,7 +132,9 @@ def _draw(figure: Figure, tone: _Tone) -> matplotlib.figure.Figure:
     return drawn
 
 
-def _set_axes(figure: Figure, axes: Axes, tone: _Tone) -> None:
+def _set_axes(figure: Figure, axes: "Axes", tone: _Tone) -> None:
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
     if figure.x.log:
         axes.set_xscale("log")
     if figure.y.log:
@@ -150,7 +156,7 @@ def _set_axes(figure: Figure, axes: Axes, tone: _Tone) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _band(axes: Axes, band: Band) -> None:
+def _band(axes: "Axes", band: Band) -> None:
     axes.fill_between(
         band.x,
         band.low,
@@ -162,7 +168,7 @@ def _band(axes: Axes, band: Band) -> None:
     )
 
 
-def _series(axes: Axes, series: Series) -> None:
+def _series(axes: "Axes", series: Series) -> None:
     if any(value is not None for value in series.low):
         for x, low, high in zip(series.x, series.low, series.high, strict=True):
             if low is not None and high is not None:
@@ -184,7 +190,7 @@ def _series(axes: Axes, series: Series) -> None:
     )
 
 
-def _interval(axes: Axes, series: Series, x: float, ends: tuple[float, float]) -> None:
+def _interval(axes: "Axes", series: Series, x: float, ends: tuple[float, float]) -> None:
     axes.plot(
         (x, x),
         ends,
@@ -197,7 +203,11 @@ def _interval(axes: Axes, series: Series, x: float, ends: tuple[float, float]) -
     )
 
 
-def _heat_map(drawn: matplotlib.figure.Figure, axes: Axes, heat_map: HeatMap, tone: _Tone) -> None:
+def _heat_map(
+    drawn: "matplotlib.figure.Figure", axes: "Axes", heat_map: HeatMap, tone: _Tone
+) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
     values = np.array(
         [[np.nan if v is None else v for v in row] for row in heat_map.values], dtype=np.float64
     )
@@ -221,7 +231,7 @@ def _heat_map(drawn: matplotlib.figure.Figure, axes: Axes, heat_map: HeatMap, to
 
 
 def _cell_texts(
-    axes: Axes, text: Sequence[Sequence[str]], grounds: Sequence[Sequence[str]]
+    axes: "Axes", text: Sequence[Sequence[str]], grounds: Sequence[Sequence[str]]
 ) -> None:
     size = 8 if len(text[0]) <= 12 else 6
     for row, cells in enumerate(text):

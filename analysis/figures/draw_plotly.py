@@ -4,8 +4,6 @@ import math
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
 from isosweep.analysis.figures.colors import GREY, GRID, GROUND, INK
 from isosweep.analysis.figures.description import Axis, Band, Figure, HeatMap, Number, Series
 
@@ -22,6 +20,8 @@ _MARKERS = {
 
 def to_plotly(figure: Figure) -> Any:
     """The figure as a plotly `Figure`. Every colour in it is one of `colors`, by itself."""
+    import plotly.graph_objects as go
+
     drawn = go.Figure()
     traces = [_band(band) for band in figure.bands]
     traces += [_series(series) for series in figure.series]
@@ -101,6 +101,8 @@ def _place(axis: Axis, value: float) -> float:
 
 
 def _band(band: Band) -> Any:
+    import plotly.graph_objects as go
+
     return go.Scatter(
         x=[*band.x, *reversed(band.x)],
         y=[*band.high, *reversed(band.low)],
@@ -116,6 +118,8 @@ def _band(band: Band) -> Any:
 
 
 def _series(series: Series) -> Any:
+    import plotly.graph_objects as go
+
     modes = [
         mode
         for mode, wanted in (("lines", series.dash), ("markers", series.marker))
@@ -173,6 +177,8 @@ def error_lengths(series: Series) -> tuple[list[float], list[float]]:
 
 
 def _heat_map(heat_map: HeatMap) -> Any:
+    import plotly.graph_objects as go
+
     last = len(heat_map.scale) - 1
     known = {value for row in heat_map.values for value in row if value is not None}
     return go.Heatmap(

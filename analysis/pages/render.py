@@ -9,8 +9,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-from plotly.utils import PlotlyJSONEncoder
 
 from isosweep.analysis.figures.colors import DARK
 from isosweep.analysis.figures.description import Figure
@@ -21,6 +19,8 @@ _HERE = Path(__file__).parent
 
 def render(template: str, title: str, **values: object) -> str:
     """The page of `template` under `title`, which follows the reader's light or dark colours."""
+    from plotly.offline import get_plotlyjs
+
     own = {name: Markup((_HERE / name).read_text(encoding="utf-8")) for name in _OWN_FILES}
     return (
         _environment()
@@ -41,6 +41,8 @@ _OWN_FILES = ("page.css", "page.js")
 
 
 def _environment() -> Environment:
+    from plotly.utils import PlotlyJSONEncoder
+
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,

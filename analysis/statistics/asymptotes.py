@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from isosweep.analysis.bounds import AtLeastOne, Count
 from isosweep.analysis.pairs import Pair, by_pair
@@ -57,6 +56,8 @@ def asymptotes(
 
 
 def _over_seeds(pair: Pair, fits: list[Fit], confidence: float) -> Asymptote:
+    from scipy import stats
+
     values = [
         fit.asymptote.value
         for fit in fits

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from isosweep.analysis.arrays import FloatArray
 
@@ -66,6 +65,8 @@ class Interval:
 
 def student_half_width(values: FloatArray, confidence: float) -> float:
     """Half the width of Student's interval of the mean of (values,), of which there are several."""
+    from scipy import stats
+
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     return float(stats.t.ppf(upper_share(confidence), len(values) - 1)) * error
 

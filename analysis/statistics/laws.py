@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import Share
@@ -142,7 +142,7 @@ def weigh_laws(
         exponent=Interval.weighted(growth * np.log10(2) / span, weights["power"], confidence),
         compute=tuple((10.0 ** (t[0] + span * at)).tolist()),
         curve=tuple(map(Interval.of, (2.0 ** central_quantiles(drawn, confidence)).T)),
-        fit=float(stats.chi2.sf(least, len(t))),
+        fit=float(special.chdtrc(len(t), least)),
     )
 
 
@@ -232,6 +232,8 @@ def _explore(
     Adaptive importance sampling (population Monte Carlo, Cappé et al. 2004): each round draws
     from a normal around what the rounds before have shown, and in part from the prior.
     """
+    from scipy import stats
+
     points, densities = rng.random((_POINTS, size)), np.ones(_POINTS)
     logs = -0.5 * misfit(points)
     for _ in range(_ROUNDS):

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, special, stats
-from scipy.stats import qmc
+from scipy import linalg, special
 
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
@@ -208,6 +207,8 @@ class _Parameters:
 
 def _parameter_sets(means: Means, count: int, seed: int) -> list[_Parameters]:
     """A low-discrepancy sample of the prior."""
+    from scipy.stats import qmc
+
     level = np.array([means.reward[means.budget == k].mean() for k in range(len(means.budgets))])
     spread = max(float((means.reward - level[means.budget]).std()), 1e-4)
     several = len(np.unique(means.log2_batch)) > 1
@@ -228,7 +229,7 @@ def _parameter_sets(means: Means, count: int, seed: int) -> list[_Parameters]:
             length_batch=between(p[6], _DOUBLINGS_B) if several else 1.0,
             length_compute=between(p[2], _DECADES),
             # The usual posterior of a variance: scaled inverse chi-square.
-            noise=freedom / float(stats.chi2.ppf(1 - p[3], freedom)),
+            noise=freedom / float(2 * special.gammaincinv(freedom / 2, 1 - p[3])),
         )
         for p in points
     ]

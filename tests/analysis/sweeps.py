@@ -12,6 +12,7 @@ from isosweep.files import write_json
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
+from tests.conftest import make_config
 
 NUM_PROBLEMS = 256
 SAMPLES = 8
@@ -96,10 +97,9 @@ def make_plan(
 
 def write_plan(paths: SweepPaths, plan: Plan, model: str = "tiny") -> None:
     paths.root.mkdir(parents=True, exist_ok=True)
-    write_json(
-        paths.plan,
-        {"version": 2, "plan_id": "abc", "cost_models": [{"model": model}], **asdict(plan)},
-    )
+    architecture = asdict(make_config().model.architecture)
+    costs = {"model": model, "axes": {}, "architecture": architecture}
+    write_json(paths.plan, {"version": 2, "plan_id": "abc", "cost_models": [costs], **asdict(plan)})
 
 
 def write_run(

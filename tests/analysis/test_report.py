@@ -9,7 +9,6 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from plotly.offline import get_plotlyjs
 
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
@@ -187,6 +186,8 @@ def test_names_are_escaped(tmp_path: Path) -> None:
 
 
 def test_the_page_loads_nothing_from_elsewhere(reported: Reported) -> None:
+    from plotly.offline import get_plotlyjs
+
     page = reported.analysis.report.read_text()
     assert page.count(get_plotlyjs()) == 1
     own = page.replace(get_plotlyjs(), "")

@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,18 @@ import pytest
 from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
 from isosweep.launchers.queue import RunQueue
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, claim_attempt, mark, read_state, write_state
 from tests.conftest import make_config, plan_of
 
-PLAN = plan_of(make_config("budget=1e10", "grid.seeds=[0]", "grid.tolerance=0.1"))
+
+@cache
+def the_plan() -> Plan:
+    return plan_of(make_config("budget=1e10", "grid.seeds=[0]", "grid.tolerance=0.1"))
+
+
 Worker = Callable[[RunPaths], None]
 
 
@@ -97,8 +103,9 @@ def make_queue(
     *,
     retries: int = 1,
     health: HealthConfig | None = None,
-    runs: tuple[PlannedRun, ...] = PLAN.runs,
+    runs: tuple[PlannedRun, ...] | None = None,
 ) -> RunQueue:
+    runs = the_plan().runs if runs is None else runs
     for run in runs:
         (root / run.run_id).mkdir(exist_ok=True)
     return RunQueue(
@@ -123,7 +130,7 @@ def ignore() -> None:
 
 def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Path) -> None:
     # Here the runs of the most steps are the shortest.
-    runs = tuple(replace(run, seconds=60 / run.num_steps) for run in PLAN.runs)
+    runs = tuple(replace(run, seconds=60 / run.num_steps) for run in the_plan().runs)
     queue = make_queue(tmp_path, finishes, runs=runs)
     queue.follow(ignore)
     launcher = queue.launcher
@@ -151,8 +158,8 @@ def test_a_run_is_retried_so_often_and_then_reported(
     queue.follow(ignore)
     launcher = queue.launcher
     assert isinstance(launcher, ScriptedLauncher)
-    assert len(launcher.submitted) == 3 * len(PLAN.runs)
-    assert queue.failed.keys() == {run.run_id for run in PLAN.runs}
+    assert len(launcher.submitted) == 3 * len(the_plan().runs)
+    assert queue.failed.keys() == {run.run_id for run in the_plan().runs}
     for message in queue.failed.values():
         assert reason in message
         assert "tried 3 times" in message
@@ -161,7 +168,7 @@ def test_a_run_is_retried_so_often_and_then_reported(
 def test_a_worker_that_died_is_not_left_as_running(tmp_path: Path) -> None:
     queue = make_queue(tmp_path, dies, retries=0)
     queue.follow(ignore)
-    states = [read_state(RunPaths(tmp_path / run.run_id)) for run in PLAN.runs]
+    states = [read_state(RunPaths(tmp_path / run.run_id)) for run in the_plan().runs]
     assert {state.status for state in states if state is not None} == {"failed"}
 
 
@@ -176,19 +183,19 @@ def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> Non
     queue.follow(ignore)
     launcher = queue.launcher
     assert isinstance(launcher, ScriptedLauncher)
-    assert len(launcher.submitted) == len(PLAN.runs)
+    assert len(launcher.submitted) == len(the_plan().runs)
     assert not queue.failed
     assert not make_queue(tmp_path, diverges).busy
     lenient = make_queue(tmp_path, finishes, health=HealthConfig(stop=[]))
     assert lenient.busy
     lenient.follow(ignore)
-    states = [read_state(RunPaths(tmp_path / run.run_id)) for run in PLAN.runs]
+    states = [read_state(RunPaths(tmp_path / run.run_id)) for run in the_plan().runs]
     assert {state.status for state in states if state is not None} == {"finished"}
 
 
 def test_a_submitted_run_is_queued_until_it_reports(tmp_path: Path) -> None:
     queue = make_queue(tmp_path, dies)
-    assert {queue.standing(run) for run in PLAN.runs} == {Standing.NOT_BEGUN}
+    assert {queue.standing(run) for run in the_plan().runs} == {Standing.NOT_BEGUN}
     queue.step()
     first, *_ = queue.active
     assert queue.standing(first) is Standing.QUEUED
@@ -205,12 +212,12 @@ def test_a_cancelled_run_is_not_retried(tmp_path: Path) -> None:
     queue.follow(ignore)
     launcher = queue.launcher
     assert isinstance(launcher, ScriptedLauncher)
-    assert len(launcher.submitted) == len(PLAN.runs)
+    assert len(launcher.submitted) == len(the_plan().runs)
     assert set(queue.failed.values()) == {"cancelled"}
 
 
 def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path) -> None:
-    owned: PlannedRun = PLAN.runs[0]
+    owned: PlannedRun = the_plan().runs[0]
     queue = make_queue(tmp_path, finishes)
     elsewhere = RunPaths(tmp_path / owned.run_id)
     dies(elsewhere)  # This process is alive, and so is the run that it says it owns.
@@ -226,5 +233,5 @@ def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path) -> None
     launcher = queue.launcher
     assert isinstance(launcher, ScriptedLauncher)
     assert owned.run_id not in launcher.submitted
-    assert len(launcher.submitted) == len(PLAN.runs) - 1
+    assert len(launcher.submitted) == len(the_plan().runs) - 1
     assert looks >= 20

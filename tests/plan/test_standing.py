@@ -5,6 +5,7 @@ import io
 import os
 import socket
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from isosweep.compute import Compute
 from isosweep.modes.display import show_status
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing, standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.state import RunState, RunStatus, write_state
@@ -21,8 +22,15 @@ from tests.conftest import make_config, plan_of
 from tests.runs import dead_pid
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PLAN = plan_of(make_config("budget=[1e11,2e11]", "grid.num_generations=[2,4]"))
-RUNS = [run for run in PLAN.runs if run.milestones[-1] == 2e11]
+
+
+@cache
+def the_plan() -> Plan:
+    return plan_of(make_config("budget=[1e11,2e11]", "grid.num_generations=[2,4]"))
+
+
+def long_runs() -> list[PlannedRun]:
+    return [run for run in the_plan().runs if run.milestones[-1] == 2e11]
 
 
 def state_of(status: RunStatus, flops: float, *, pid: int | None = None) -> RunState:
@@ -65,20 +73,20 @@ TABLE: list[tuple[RunStatus, float, list[str], Standing]] = [
 def test_where_a_run_is_follows_from_its_state_and_every_view_shows_that(
     status: RunStatus, flops: float, stop: list[str], expected: Standing, tmp_path: Path
 ) -> None:
-    run, state = RUNS[0], state_of(status, flops)
+    run, state = long_runs()[0], state_of(status, flops)
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
     paths.run(run.run_id).root.mkdir(parents=True)
     write_state(paths.run(run.run_id), state)
     assert run_standing(run, state, "flops", stop) is expected
-    assert standing(PLAN, paths.run, stop).runs[run.run_id] is expected
+    assert standing(the_plan(), paths.run, stop).runs[run.run_id] is expected
     text = io.StringIO()
-    show_status(PLAN, paths, stop, Console(file=text, width=200))
+    show_status(the_plan(), paths, stop, Console(file=text, width=200))
     line = next(line for line in text.getvalue().splitlines() if f"{flops:.3g}/2e+11" in line)
     assert f" {expected} " in line
 
 
 def test_a_submitted_run_is_queued_until_it_runs_or_has_ended() -> None:
-    run = RUNS[0]
+    run = long_runs()[0]
     assert run_standing(run, None, "flops", []) is Standing.NOT_BEGUN
     assert run_standing(run, None, "flops", [], queued=True) is Standing.QUEUED
     for status, flops, stop, unqueued in TABLE:
@@ -89,7 +97,7 @@ def test_a_submitted_run_is_queued_until_it_runs_or_has_ended() -> None:
 
 def test_a_run_whose_process_is_gone_is_interrupted() -> None:
     gone = state_of("running", 1e11, pid=dead_pid())
-    assert run_standing(RUNS[0], gone, "flops", []) is Standing.INTERRUPTED
+    assert run_standing(long_runs()[0], gone, "flops", []) is Standing.INTERRUPTED
 
 
 def test_every_standing_has_a_word_in_mlflow() -> None:
@@ -114,7 +122,7 @@ def test_only_the_workers_own_code_reads_the_status_behind_the_standing() -> Non
 
 
 def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: Path) -> None:
-    untouched, failed, half, full, collapsed = RUNS[:5]
+    untouched, failed, half, full, collapsed = long_runs()[:5]
 
     def paths(run_id: str) -> RunPaths:
         return RunPaths(tmp_path / run_id)
@@ -128,19 +136,19 @@ def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: 
     for run, state in on_disk:
         paths(run.run_id).root.mkdir()
         write_state(paths(run.run_id), state)
-    now = standing(PLAN, paths, ["collapse"])
+    now = standing(the_plan(), paths, ["collapse"])
     assert now.runs[untouched.run_id] is Standing.NOT_BEGUN
     assert now.runs[failed.run_id] is Standing.FAILED
     assert now.runs[half.run_id] is Standing.TO_EXTEND
     assert now.runs[full.run_id] is Standing.DONE
     assert now.runs[collapsed.run_id] is Standing.DIVERGED
-    total = sum(run.milestones[-1] for run in PLAN.runs)
+    total = sum(run.milestones[-1] for run in the_plan().runs)
     # Nothing is spent any more on what has diverged.
     assert now.left == pytest.approx(1 - 5e11 / total)
-    counts = f"{len(PLAN.runs) - 4} not begun, 1 to extend, 1 failed, 1 diverged, 1 done"
+    counts = f"{len(the_plan().runs) - 4} not begun, 1 to extend, 1 failed, 1 diverged, 1 done"
     assert now.described().startswith(f"runs: {counts}; ")
     # Where its rule no longer ends runs it is to be extended.
-    again = standing(PLAN, paths, ["non_finite"])
+    again = standing(the_plan(), paths, ["non_finite"])
     extended = {run_id for run_id, s in again.runs.items() if s is Standing.TO_EXTEND}
     assert extended == {half.run_id, collapsed.run_id}
     assert again.left == pytest.approx(1 - 3.5e11 / total)

@@ -84,7 +84,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     return run
 
 
-@pytest.mark.kills
+@pytest.mark.slow
 def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> None:
     run = prepared(tmp_path / small_run().run_id)
     chance = random.Random(5)

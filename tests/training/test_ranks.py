@@ -18,7 +18,7 @@ from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.ranks import run_ranks
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
-from tests.modes.test_sweep import _wait_until_some_run_trains, runs
+from tests.modes.sweeps import runs, wait_until_some_run_trains
 from tests.runs import reproducible
 from tests.training.two_ranks import STEPS
 
@@ -92,6 +92,7 @@ def test_the_plan_is_the_same_arithmetic() -> None:
     assert (alone.cost == shared.cost).all()
 
 
+@pytest.mark.slow
 def test_a_sweep_of_two_processes_a_run_survives_a_kill(tmp_path: Path) -> None:
     (tmp_path / "straight").mkdir()
     isosweep("mode=difficulty", *RUN, cwd=tmp_path / "straight")
@@ -103,7 +104,7 @@ def test_a_sweep_of_two_processes_a_run_survives_a_kill(tmp_path: Path) -> None:
     assert all(len(record.successes) == 32 for record in records)
     killed = tmp_path / "killed"
     process = subprocess.Popen([sys.executable, "-m", "isosweep", *RUN], cwd=killed)
-    run: RunPaths = _wait_until_some_run_trains(killed)
+    run: RunPaths = wait_until_some_run_trains(killed)
     state = read_state(run)
     assert state is not None
     children = Path(f"/proc/{state.pid}/task/{state.pid}/children").read_text().split()

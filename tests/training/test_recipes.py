@@ -195,6 +195,17 @@ def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path:
     assert apart < 1e-3 * norm
 
 
+# One loss that is averaged over rollouts, one whose batches are drawn until they teach something.
+LEARNS_QUICKLY = ("isocompute_easy", "dapo")
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(name, marks=() if name in LEARNS_QUICKLY else pytest.mark.slow)
+        for name in RECIPES
+    ],
+)
 def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     from isosweep.training.evaluate import Evaluator
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,24 +10,30 @@ import pytest
 from isosweep.analysis.simulation.power import Power, measure_power
 from isosweep.analysis.simulation.worlds import worlds
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.plan.cells import Plan
 from tests.conftest import isosweep, make_config, plan_of
 
-PLAN = plan_of(
-    make_config(
-        "model=qwen-0.5b",
-        "budget=logspace:1e18:1e20:5",
-        "grid=fix_B",
-        "grid.seeds=[0,1,2,3]",
-        "grid.tolerance=0.05",
-        "grid.max_epochs=1e6",
+
+@cache
+def the_plan() -> Plan:
+    return plan_of(
+        make_config(
+            "model=qwen-0.5b",
+            "budget=logspace:1e18:1e20:5",
+            "grid=fix_B",
+            "grid.seeds=[0,1,2,3]",
+            "grid.tolerance=0.05",
+            "grid.max_epochs=1e6",
+        )
     )
-)
+
+
 PRESETS = worlds(1e19, smallest_n=8, largest_n=2048)
 
 
 def power(name: str, sweeps: int) -> Power:
     return measure_power(
-        PLAN,
+        the_plan(),
         PRESETS[name],
         AnalysisConfig(name="default"),
         sweeps=sweeps,
@@ -36,7 +43,7 @@ def power(name: str, sweeps: int) -> Power:
     )
 
 
-@pytest.mark.statistics
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["easy", "flat", "growing"])
 def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> None:
     result = power(name, sweeps=20)
@@ -86,7 +93,7 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
 def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     """What it gets wrong, and why ours is not that method."""
     result = measure_power(
-        PLAN,
+        the_plan(),
         PRESETS["flat"],
         AnalysisConfig(name="default", method="playbook"),
         sweeps=8,
@@ -97,14 +104,14 @@ def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     assert result.verdicts.get("saturated", 0.0) >= 0.25
 
 
-@pytest.mark.statistics
+@pytest.mark.slow
 def test_less_noise_narrows_the_intervals() -> None:
     loud = PRESETS["easy"]
     silent = replace(loud, seed_gain_sd=0.001, seed_midpoint_sd=0.001, wander_sd=0.0)
     widths = []
     for world in (loud, silent):
         result = measure_power(
-            PLAN,
+            the_plan(),
             world,
             AnalysisConfig(name="default"),
             sweeps=10,

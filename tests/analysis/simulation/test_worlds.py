@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
+from isosweep.config.sweep import SweepConfig
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import plan_document, resolve
@@ -17,13 +19,24 @@ from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import make_config, plan_of
 
-CONFIG = make_config("budget=logspace:1e10:1e12:5", "grid.tolerance=0.05", "grid.min_steps=1")
-PLAN = plan_of(CONFIG)
+
+@cache
+def the_config() -> SweepConfig:
+    return make_config("budget=logspace:1e10:1e12:5", "grid.tolerance=0.05", "grid.min_steps=1")
+
+
+@cache
+def the_plan() -> Plan:
+    return plan_of(the_config())
+
+
 PRESETS = worlds(1e11, smallest_n=8, largest_n=2048)
 
 
-def simulated(world: World, seed: int = 0, plan: Plan = PLAN) -> dict[str, tuple[Record, ...]]:
-    rng = np.random.default_rng(seed)
+def simulated(
+    world: World, seed: int = 0, plan: Plan | None = None
+) -> dict[str, tuple[Record, ...]]:
+    plan, rng = plan or the_plan(), np.random.default_rng(seed)
     return simulate_records(world, plan, rng, num_problems=200, samples_per_problem=8)
 
 
@@ -62,7 +75,7 @@ def test_records_are_the_worlds_mean_plus_noise() -> None:
     quiet = replace(PRESETS["easy"], seed_gain_sd=0.0, seed_midpoint_sd=0.0, wander_sd=0.0)
     gaps = []
     for seed in range(20):
-        for run in PLAN.runs:
+        for run in the_plan().runs:
             for record in simulated(quiet, seed)[run.run_id][1:]:
                 compute = np.array(record.compute.flops)
                 mean = quiet.reward(compute, run.num_generations, run.problems_per_batch)
@@ -91,7 +104,7 @@ def test_a_simulation_is_reproducible_and_every_run_starts_alike() -> None:
     assert first != other
     starts = {records[0].successes for records in first.values()}
     assert len(starts) == 1
-    for run in PLAN.runs:
+    for run in the_plan().runs:
         steps = [record.step for record in first[run.run_id]]
         assert steps == sorted(set(steps))
         assert steps[0] == 0
@@ -101,15 +114,15 @@ def test_a_simulation_is_reproducible_and_every_run_starts_alike() -> None:
 def test_simulated_records_are_read_like_real_ones(tmp_path: Path) -> None:
     paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
     paths.root.mkdir()
-    write_json(paths.plan, plan_document(resolve(CONFIG)))
+    write_json(paths.plan, plan_document(resolve(the_config())))
     records = simulated(PRESETS["easy"])
-    for run in PLAN.runs:
+    for run in the_plan().runs:
         files = paths.run(run.run_id)
         files.root.mkdir(parents=True)
         append_attempt(files.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
         for record in records[run.run_id]:
             append_record(files.records, 1, record)
-    read, direct = load_sweep(paths), simulated_sweep(PLAN, records)
+    read, direct = load_sweep(paths), simulated_sweep(the_plan(), records)
     assert read.problems == ()
     assert [asdict(r) for r in read.readings] == [asdict(r) for r in direct.readings]
     assert {reading.reading for reading in read.readings} == {"exact"}

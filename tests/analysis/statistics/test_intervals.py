@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.intervals import Interval, central_ends, student_half_width
@@ -26,6 +25,8 @@ def test_weights_move_an_interval_and_no_weight_gives_none() -> None:
 
 
 def test_the_interval_of_a_mean_is_students() -> None:
+    from scipy import stats
+
     values = np.array([0.1, 0.2, 0.4])
     low, high = stats.t.interval(0.9, 2, values.mean(), values.std(ddof=1) / np.sqrt(3))
     assert student_half_width(values, 0.9) == pytest.approx((high - low) / 2)

@@ -109,7 +109,7 @@ def test_a_best_n_that_falls_back_is_refused(tmp_path: Path) -> None:
     assert "not monotone" in saturation.reason
 
 
-@pytest.mark.statistics
+@pytest.mark.slow
 def test_false_claims_from_pure_noise_are_rare() -> None:
     """40 sweeps in which n has no effect, two seeds each."""
     plan = make_plan(seeds=(0, 1), batches=(4, 8))

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import curve_fit
 
 from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
 
@@ -31,6 +30,8 @@ def curve(logs: Any, asymptote: float, midpoint: float, exponent: float) -> Any:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_start_of_scipy_finds_a_better_fit(seed: int) -> None:
+    from scipy.optimize import curve_fit
+
     compute, reward, weight, _ = planted(seed)
     base = np.full(reward.shape[:2], BASE)
     fits = fit_sigmoids(compute, reward, weight, base)

@@ -106,7 +106,7 @@ def test_the_same_readings_give_the_same_draws() -> None:
     assert np.array_equal(fit_surface(means).draws, fit_surface(means).draws)
 
 
-@pytest.mark.statistics
+@pytest.mark.slow
 def test_intervals_of_the_reward_hold_the_truth() -> None:
     reward = peaked(lambda C: 2 * C / BUDGETS[0], fall=0.01)
     plan = make_plan(seeds=(0, 1, 2))

@@ -1,0 +1,19 @@
+"""The sweep that tests of whole sweeps compare with."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SMALL, isosweep, shared_sweep
+from tests.modes.sweeps import QUIET
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted sweep to 2e10 FLOPs."""
+
+    def make(cwd: Path) -> None:
+        # As users start it.
+        isosweep("budget=[1e10,2e10]", *SMALL, *QUIET, cwd=cwd, fresh=True)
+
+    return shared_sweep(tmp_path_factory, "straight", make)
