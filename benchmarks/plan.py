@@ -57,7 +57,10 @@ print(sum(t.broken.size for t in tables), seconds, peak / 1e3, before / 1e3, cel
 
 BARE = """
 import hydra
+from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
+
+ConfigStore.instance().store(name="declared_defaults", node={{}})
 
 @hydra.main(version_base="1.3", config_path={conf!r}, config_name="config")
 def main(config):

@@ -10,7 +10,7 @@ from rich.console import Console
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
-from isosweep.modes.dispatch import prepare
+from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.run import INTERRUPTED
 
 _jobs: list[SweepConfig] = []
@@ -34,7 +34,7 @@ def main() -> None:
     console = Console(highlight=False)
     worst = 0
     try:
-        for action in [prepare(job) for job in _jobs]:
+        for action in prepare_all(_jobs):
             worst = max(worst, action(console))
             if worst == INTERRUPTED:
                 break

@@ -34,6 +34,10 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
         return (Variant(axes={}, config=config),)
     variants = []
     choices = [value if isinstance(value, list) else [value] for value in axes.values()]
+    for setting, values in zip(axes, choices, strict=True):
+        if not values:
+            rule, nearest = "lists no value", "grid.axes={recipe.num_iterations:[1,2]}"
+            raise SettingError(f"grid.axes.{setting}", "[]", rule, nearest)
     for combination in itertools.product(*choices):
         chosen = dict(zip(axes, combination, strict=True))
         plain = asdict(config)

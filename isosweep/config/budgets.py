@@ -31,10 +31,16 @@ def parse_budgets(value: Any) -> tuple[float, ...]:
             nearest = f"budget={-number:g}" if -math.inf < number < 0 else example
             raise SettingError("budget", item, rule, nearest)
         budgets.append(number)
+    return _distinct(value, budgets, "lists a value twice")
+
+
+def _distinct(value: Any, budgets: list[float], rule: str) -> tuple[float, ...]:
+    """The budgets, ascending; SettingError with `rule` where two are the same."""
     unique = sorted(set(budgets))
     if len(unique) < len(budgets):
-        listed = ",".join(f"{b:g}" for b in unique)
-        raise SettingError("budget", value, "lists a value twice", f"budget=[{listed}]")
+        short = {budget: f"{budget:g}" for budget in unique}
+        listed = ",".join(s if float(s) == b else repr(b) for b, s in short.items())
+        raise SettingError("budget", value, rule, f"budget=[{listed}]")
     return tuple(unique)
 
 
@@ -51,7 +57,8 @@ def _logspace(value: str, low: str, high: str, count: str) -> tuple[float, ...]:
     steps = int(number) - 1
     # Three digits, so that a budget can be typed again; the ends stay as they were given.
     inner = [float(f"{first * (last / first) ** (i / steps):.3g}") for i in range(1, steps)]
-    return (first, *inner, last)
+    rule = "gives a value twice: budgets between the ends are rounded to three digits"
+    return _distinct(value, [first, *inner, last], rule)
 
 
 def _number(value: Any) -> float:

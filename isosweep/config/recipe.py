@@ -56,9 +56,9 @@ class RecipeConfig:
     """Weigh the KL term by the probability ratio (arXiv 2512.02556)."""
     entropy_coef: Annotated[NonNegative, _TRL] = 0.0
     """Weight of the entropy bonus."""
-    epsilon: Annotated[float, _TRL]
+    epsilon: Annotated[NonNegative, _TRL]
     """Clipping of the probability ratio, below 1 - `epsilon`."""
-    epsilon_high: Annotated[float, _TRL]
+    epsilon_high: Annotated[NonNegative, _TRL]
     """Clipping of the probability ratio, above 1 + `epsilon_high`."""
     scale_rewards: Annotated[Literal["group", "batch", "none"], _TRL]
     """What the rewards' spread is taken over that advantages are divided by."""

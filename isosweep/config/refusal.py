@@ -31,7 +31,7 @@ def setting_error(kind: type, group: str, error: ValidationError) -> SettingErro
     first = min(error.errors(include_url=False), key=_urgency)
     if first["loc"][-1:] == ("[key]",):
         setting = ".".join(str(part) for part in (*group.split(), *first["loc"][:-2]))
-        nearest = f"{setting}={{'{first['input']}':...}}"
+        nearest = f"{setting}=null, or names in quotes"
         return SettingError(setting, first["input"], "must have names that are text", nearest)
     # A list's setting is named, not the place in the list; a number as a name is in no list.
     unknown = first["type"] in _UNKNOWN

@@ -1,6 +1,6 @@
 """What each mode does, made ready: all that can be refused is refused before anything starts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -52,6 +52,24 @@ def prepare(config: SweepConfig) -> Action:
             return _question(config)
         case _ as mode:
             assert_never(mode)
+
+
+def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
+    """What the jobs of a multirun do, in their order; raises as `prepare` does.
+
+    A job that comes after a measurement is made ready when its turn comes, since it is planned
+    with what was measured.
+    """
+    actions: list[Action] = []
+    measures = False
+    for config in configs:
+        actions.append(partial(_prepare_and_do, config) if measures else prepare(config))
+        measures |= config.mode in ("calibrate", "difficulty")
+    return actions
+
+
+def _prepare_and_do(config: SweepConfig, console: Console) -> int:
+    return prepare(config)(console)
 
 
 def _question(config: SweepConfig) -> Action:

@@ -4,9 +4,10 @@ import os
 import socket
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from isosweep.compute import Compute
+from isosweep.errors import RecordError
 from isosweep.files import read_json, write_json
 from isosweep.machine import process_alive
 from isosweep.store.paths import RunPaths
@@ -51,14 +52,21 @@ class RunState:
 
 
 def read_state(run: RunPaths) -> RunState | None:
-    """The run's state, or None before its first attempt."""
-    document = read_json(run.state)
-    if document is None:
-        return None
-    del document["version"]
-    document["compute"] = Compute(**document["compute"])
-    document["warnings"] = tuple(document.get("warnings", ()))
-    return RunState(**document)
+    """The run's state, or None before its first attempt. Raises RecordError for anything else."""
+    try:
+        document = read_json(run.state)
+        if document is None:
+            return None
+        del document["version"]
+        document["compute"] = Compute(**document["compute"])
+        document["warnings"] = tuple(document.get("warnings", ()))
+        state = RunState(**document)
+        if state.status not in get_args(RunStatus):
+            raise ValueError(f"status {state.status!r}")
+    except (KeyError, TypeError, ValueError) as error:
+        remedy = "remove it: the run then goes on from its last checkpoint"
+        raise RecordError(f"{run.state}: not the state of a run ({error!r}); {remedy}") from None
+    return state
 
 
 def write_state(run: RunPaths, state: RunState) -> None:

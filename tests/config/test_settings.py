@@ -1,8 +1,13 @@
 """Bad input: one message that names the setting, the rule and the nearest choice."""
 
-import pytest
+from dataclasses import MISSING, fields
 
+import pytest
+from hydra import compose, initialize_config_dir
+
+from isosweep.config.axes import combinations
 from isosweep.config.hydra import config_directory
+from isosweep.config.recipe import RecipeConfig
 from isosweep.config.sweep import sweep_config
 from isosweep.errors import SettingError
 from tests.conftest import make_config
@@ -103,3 +108,23 @@ def test_every_shipped_config_file_is_valid(choice: str) -> None:
 def test_a_model_brings_its_grid_and_the_command_line_overrides_it() -> None:
     assert make_config("model=qwen-1.5b").grid.name == "joint"
     assert make_config("model=qwen-1.5b", "grid=tiny").grid.name == "tiny"
+
+
+@pytest.mark.parametrize("budget", ["logspace:1e10:1.0001e10:4", "logspace:1000:1005:9"])
+def test_a_range_too_narrow_for_its_digits_is_refused(budget: str) -> None:
+    with pytest.raises(SettingError, match="gives a value twice") as caught:
+        make_config(f"budget={budget}")
+    nearest = str(caught.value).split()[-1]
+    assert len(make_config(nearest).budgets) > 1
+
+
+def test_an_axis_without_values_is_refused() -> None:
+    with pytest.raises(SettingError, match="lists no value"):
+        combinations(make_config("grid.axes={recipe.num_iterations:[]}"))
+
+
+def test_a_default_that_is_declared_needs_no_line_in_conf() -> None:
+    declared = {item.name for item in fields(RecipeConfig) if item.default is not MISSING}
+    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+        assert declared <= set(compose("config").recipe)
+        assert compose("config", overrides=["~recipe"]).recipe.num_iterations == 1

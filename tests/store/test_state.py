@@ -9,10 +9,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from isosweep.compute import Compute
+from isosweep.errors import RecordError
+from isosweep.files import read_json, write_json
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import (
     SILENCE_S,
@@ -98,3 +101,15 @@ def test_a_run_is_marked_from_outside_without_losing_its_progress(tmp_path: Path
     marked = read_state(run)
     assert marked is not None
     assert marked == replace(RUNNING, status="failed", reason="lost", updated=marked.updated)
+
+
+@pytest.mark.parametrize("spoil", [{"status": "foo"}, {"unknown": 1}, {"compute": {"flops": 1}}])
+def test_a_state_that_is_none_is_refused_with_a_remedy(
+    spoil: dict[str, Any], tmp_path: Path
+) -> None:
+    run = RunPaths(tmp_path)
+    write_state(run, RUNNING)
+    document = read_json(run.state) or {}
+    write_json(run.state, document | spoil)
+    with pytest.raises(RecordError, match="remove it: the run then goes on"):
+        read_state(run)
