@@ -12,7 +12,7 @@ SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 # Markers of pyproject.toml; what is marked vllm needs an environment of its own.
 SYSTEM := slurm or browser or disk or package or slow
 
-.PHONY: sweep test test-system test-vllm test-all test-long lint bench bench-quick bench-gpu
+.PHONY: sweep schemas test test-system test-vllm test-all test-long lint bench bench-quick bench-gpu
 .PHONY: setup setup-vllm clean help
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
@@ -40,6 +40,10 @@ lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+schemas: setup  ## Write the JSON Schemas of plan.json and fits.json anew, from their dataclasses.
+	$(BIN)/python -m isosweep.plan.schema
+	$(BIN)/python -m isosweep.analysis.schema
 
 bench: setup  ## Measure planner, fits and worker, and check them against their goals.
 	$(BIN)/python benchmarks/plan.py --check

@@ -230,6 +230,7 @@ def test_a_stack_that_cannot_be_imported_fails_the_run_in_its_own_log(
     end(launcher)
 
 
+@pytest.mark.slow
 def test_a_server_that_always_dies_leaves_runs_to_start_cold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

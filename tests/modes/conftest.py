@@ -10,10 +10,10 @@ from tests.modes.sweeps import QUIET
 
 @pytest.fixture(scope="session")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An uninterrupted sweep to 2e10 FLOPs."""
+    """An uninterrupted sweep to 1.28e10 FLOPs."""
 
     def make(cwd: Path) -> None:
         # As users start it.
-        isosweep("budget=[1e10,2e10]", *SMALL, *QUIET, cwd=cwd, fresh=True)
+        isosweep("budget=[6.4e9,1.28e10]", *SMALL, *QUIET, cwd=cwd, fresh=True)
 
     return shared_sweep(tmp_path_factory, "straight", make)

@@ -40,14 +40,14 @@ def test_runs_that_differ_in_n_see_the_same_problems(straight: Path) -> None:
 
 
 def test_a_failing_run_is_reported_and_takes_nothing_else_down(tmp_path: Path) -> None:
-    isosweep("mode=plan", "budget=1e10", *SMALL, *QUIET, cwd=tmp_path)
+    isosweep("mode=plan", "budget=6.4e9", *SMALL, *QUIET, cwd=tmp_path)
     plan = json.loads(next(tmp_path.glob("sweeps/*/plan.json")).read_text())
     broken = plan["runs"][0]["run_id"]
     # A file where its checkpoints should go.
     (tmp_path / "sweeps" / "runs" / broken).mkdir()
     (tmp_path / "sweeps" / "runs" / broken / "checkpoints").write_text("in the way")
     done = isosweep(
-        "budget=1e10", *SMALL, *QUIET, "launcher.max_retries=0", cwd=tmp_path, check=False
+        "budget=6.4e9", *SMALL, *QUIET, "launcher.max_retries=0", cwd=tmp_path, check=False
     )
     assert done.returncode == 1
     assert f"failed: {broken}" in done.stdout
@@ -65,7 +65,7 @@ def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
     if mounted.returncode != 0:
         missing("disk", f"cannot mount a tmpfs: {mounted.stderr.strip()}")
     try:
-        settings: tuple[str, ...] = ("budget=1e10", *SMALL, *QUIET, "grid.num_generations=[4]")
+        settings: tuple[str, ...] = ("budget=6.4e9", *SMALL, *QUIET, "grid.num_generations=[4]")
         settings = (*settings, f"sweeps_dir={mount}", "launcher.max_retries=0")
         isosweep(*settings, cwd=tmp_path)
         (run,) = (RunPaths(path) for path in (mount / "runs").iterdir())
@@ -75,7 +75,7 @@ def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
             while file.write(b"x" * 4096):
                 pass
         sweep = next(mount.glob("*/plan.json")).parent
-        more = tuple(s.replace("budget=1e10", "budget=2e10") for s in settings)
+        more = tuple(s.replace("budget=6.4e9", "budget=1.28e10") for s in settings)
         done = isosweep(*more, f"sweep_dir={sweep}-2", cwd=tmp_path, check=False)
         assert done.returncode != 0
         assert run.records.read_bytes().startswith(before)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.train
 
 
 def test_a_multirun_extends_runs_and_trains_nothing_twice(straight: Path, tmp_path: Path) -> None:
-    isosweep("-m", "budget=1e10,2e10", *SMALL, *QUIET, cwd=tmp_path)
+    isosweep("-m", "budget=6.4e9,1.28e10", *SMALL, *QUIET, cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["sweeps"]
     assert [run.run_id for run in runs(tmp_path)] == [run.run_id for run in runs(straight)]
     for run, reference in zip(runs(tmp_path), runs(straight), strict=True):

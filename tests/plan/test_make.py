@@ -347,7 +347,7 @@ def test_the_stored_plan_is_the_plan() -> None:
     assert restored.plan_id == plan.plan_id
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.sampled_from([1, 50_003, 61_237]),
     st.sampled_from([70_000, 500, 20]),

@@ -20,7 +20,6 @@ from isosweep.training.ranks import run_ranks
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.sweeps import runs, wait_until_some_run_trains
 from tests.runs import reproducible
-from tests.training.two_ranks import STEPS
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
@@ -48,16 +47,22 @@ def test_the_first_process_is_asked_to_stop() -> None:
     assert run_ranks(2, ["-c", code], lambda: next(asked, True)) == [0, 0]
 
 
+STEPS = 30
+
+
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two processes reports of STEPS steps."""
+    return trained_by_two(tmp_path_factory.mktemp("ranks"), STEPS)
+
+
+def trained_by_two(out: Path, steps: int) -> list[dict[str, Any]]:
     """What each of two processes reports of a run with n = 4, B = 8."""
-    out = tmp_path_factory.mktemp("ranks")
     config = make_config(*TWO, "recipe.learning_rate_rule=constant")
     spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=16)
     write_json(out / "spec.json", spec.to_json())
-    statuses = run_ranks(
-        2, ["-m", "tests.training.two_ranks", str(out / "spec.json"), str(out)], lambda: False
-    )
+    words = ["-m", "tests.training.two_ranks", str(out / "spec.json"), str(out), str(steps)]
+    statuses = run_ranks(2, words, lambda: False)
     assert statuses == [0, 0]
     return [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
 
@@ -77,11 +82,15 @@ def test_each_process_samples_its_share_of_the_same_batch(ranks: list[dict[str, 
         assert len(set(batch)) == 8
 
 
-def test_two_processes_train_one_policy_that_learns(ranks: list[dict[str, Any]]) -> None:
+def test_two_processes_train_one_policy(ranks: list[dict[str, Any]]) -> None:
     assert ranks[0]["weights"] == ranks[1]["weights"]
     assert ranks[0]["rewards"] == ranks[1]["rewards"]
-    rewards = ranks[0]["rewards"]
-    assert len(rewards) == STEPS
+    assert len(ranks[0]["rewards"]) == STEPS
+
+
+@pytest.mark.slow
+def test_two_processes_train_a_policy_that_learns(tmp_path: Path) -> None:
+    rewards = trained_by_two(tmp_path, 150)[0]["rewards"]
     assert sum(rewards[-30:]) / 30 > sum(rewards[:30]) / 30 + 0.05
 
 

@@ -9,10 +9,8 @@ from typing import Any
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 
-STEPS = 150
 
-
-def main(spec_file: str, out: str) -> None:
+def main(spec_file: str, out: str, steps: int) -> None:
     import torch
 
     from isosweep.training.grpo import load_policy, make_stream, make_trainer
@@ -38,7 +36,7 @@ def main(spec_file: str, out: str) -> None:
         return scores
 
     trainer.reward_funcs[0] = correctness
-    until = Until(STEPS, ledger)
+    until = Until(steps, ledger)
     trainer.follow(until)
     trainer.train()
     spent = ledger.spent
@@ -52,4 +50,4 @@ def main(spec_file: str, out: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
