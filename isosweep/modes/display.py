@@ -1,4 +1,4 @@
-"""What the terminal shows: the plan as a table, and live progress."""
+"""What the terminal shows of a plan and of how far its runs are, as tables."""
 
 from collections import Counter
 from collections.abc import Collection
