@@ -57,7 +57,11 @@ def message_of(setting: str, value: Any) -> str:
             1,
             "hardware.calibrated=1: must be true or false | hardware.calibrated=true",
         ),
-        ("grid.axes", {1: [2]}, "grid.axes=1: must have names that are text | grid.axes={'1':...}"),
+        (
+            "grid.axes",
+            {1: [2]},
+            "grid.axes=1: must have names that are text | grid.axes=null, or names in quotes",
+        ),
         ("recipe", 3, "recipe=3: must be a group of settings | recipe={}"),
         ("grid.axes", 3, "grid.axes=3: must be a group of settings | grid.axes={}"),
         ("recipe.beta", float("inf"), "must be a finite number, 0 or more | recipe.beta=0"),

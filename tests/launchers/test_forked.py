@@ -167,6 +167,7 @@ def test_a_job_that_dies_takes_no_other_down(
     assert server_of(launcher) == before
 
 
+@pytest.mark.slow
 def test_a_killed_server_is_started_again_and_its_runs_go_on(tmp_path: Path) -> None:
     launcher = LocalLauncher(gpus=0)
     handle = launcher.submit(partial(sleep_until, str(tmp_path / "go")), tmp_path / "1", "a-run", 0)
@@ -216,6 +217,7 @@ def import_trl() -> str:
     return str(trl.__file__)
 
 
+@pytest.mark.slow
 def test_a_stack_that_cannot_be_imported_fails_the_run_in_its_own_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +245,7 @@ def test_a_server_that_always_dies_leaves_runs_to_start_cold(
     assert launcher._server is None
 
 
+@pytest.mark.slow
 def test_importing_the_stack_initialises_no_gpu() -> None:
     code = """
 import os
@@ -273,6 +276,7 @@ def train(run: RunPaths, launcher: LocalLauncher, job: TrainRun) -> list[dict[st
     return reproducible(run)
 
 
+@pytest.mark.slow
 def test_a_forked_run_has_the_records_of_one_that_starts_cold(
     launcher: LocalLauncher, tmp_path: Path
 ) -> None:

@@ -14,7 +14,8 @@ from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep
 from tests.modes.sweeps import QUIET, assert_same_records, wait_until_some_run_trains
 
-pytestmark = pytest.mark.train
+# Each ends a sweep from outside and trains it again.
+pytestmark = [pytest.mark.train, pytest.mark.slow]
 
 
 def test_a_killed_worker_is_retried_and_changes_no_record(straight: Path, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tests.tracking.sweeps import Sweep, set_state
 
 pytestmark = [
     pytest.mark.mlflow,
+    # Servers take long to start.
+    pytest.mark.slow,
     # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
 ]
