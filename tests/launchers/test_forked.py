@@ -197,6 +197,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_when_the_driver_is_killed_its_runs_go_on_and_the_server_leaves(tmp_path: Path) -> None:
     command = [sys.executable, "-c", DRIVER, str(tmp_path / "go"), str(tmp_path / "logs")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:

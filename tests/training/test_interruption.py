@@ -121,6 +121,7 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
     assert all((c / "model.safetensors").exists() for c in complete_checkpoints(kept[0]).values())
 
 
+@pytest.mark.slow
 def test_a_run_extended_to_twice_its_budget_is_one_planned_for_it(
     straight: RunPaths, tmp_path: Path
 ) -> None:
