@@ -14,11 +14,12 @@ from rich.console import Console
 
 from isosweep.compute import Compute
 from isosweep.config.axes import combinations
+from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.launchers.queue import RunQueue
-from isosweep.modes.dispatch import prepare
+from isosweep.modes.dispatch import prepare, prepare_all
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
@@ -189,3 +190,17 @@ def test_a_stored_sweep_that_plans_otherwise_today_is_not_resumed(
     write_json(plan_file, document)
     with pytest.raises(SettingError, match="of which this version of isosweep would make"):
         ask("resume", f"sweep_dir={plan_file.parent}")
+
+
+def test_a_job_after_a_measurement_is_planned_when_its_turn_comes(tmp_path: Path) -> None:
+    def job(mode: str) -> SweepConfig:
+        return make_config(f"mode={mode}", f"sweeps_dir={tmp_path / 'sweeps'}", *SWEEP)
+
+    with counted() as counts:
+        prepare_all([job("plan"), job("plan")])
+    assert counts["make_plan"] == 2
+    with counted() as counts:
+        _, plan = prepare_all([job("calibrate"), job("plan")])
+    assert counts["make_plan"] == 0
+    assert plan(Console(quiet=True)) == 0
+    assert list(tmp_path.glob("sweeps/*/plan.json"))
