@@ -17,11 +17,10 @@ from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.costs.flops import Count, Passes, decode_flops, forward_flops, rollout_flops
-from isosweep.costs.memory import kv_bytes_per_token, state_bytes
+from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token, state_bytes
 
 Seconds = NDArray[np.float64]
 
-_SIZE = {"float32": 4, "bfloat16": 2}
 # Loading libraries and weights, once an attempt: assumed.
 STARTUP_S = {"cpu": 8.0, "cuda": 120.0}
 
@@ -117,7 +116,7 @@ def _bytes_per_position(
     arch: Architecture, hardware: HardwareConfig, together: Seconds, cached: float
 ) -> Seconds:
     """Bytes read to decode one position of `together` rollouts with `cached` tokens each."""
-    size = _SIZE[hardware.dtype]
+    size = PRECISION_BYTES[hardware.dtype]
     weights = arch.active_parameters * np.ones_like(together, dtype=float)
     if arch.num_experts:
         # Each token takes k of E experts: the share that none of them takes is (1 - k/E)^tokens.
@@ -144,10 +143,10 @@ def _update_seconds(
     if devices > 1 and hardware.interconnect_bandwidth is not None:
         # A ring all-reduce moves 2 (d - 1) / d of the gradients; ZeRO-3 gathers the weights
         # twice besides (arXiv 1910.02054, section 7).
-        gradients = arch.parameters * _SIZE[hardware.dtype]
+        gradients = arch.parameters * PRECISION_BYTES[hardware.dtype]
         moves = 3 if hardware.sharding in ("zero3", "fsdp") else 2
         volume = moves * gradients * (devices - 1) / devices
         seconds += recipe.num_iterations * volume / hardware.interconnect_bandwidth
     if generation.name == "vllm":
-        seconds += 2 * arch.parameters * _SIZE[hardware.dtype] / hardware.memory_bandwidth
+        seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
     return seconds

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.memory import MemoryFit
+from isosweep.costs.fit import MemoryFit
 from isosweep.costs.timing import StepSeconds
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ import numpy as np
 
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.flops import Passes, prefill_flops, rollout_flops
-from isosweep.costs.memory import MemoryFit, fit_memory
 from isosweep.costs.timing import STARTUP_S, StepSeconds, generation_seconds, step_seconds
 from isosweep.plan.candidates import Candidates, Floats, Ints
 from isosweep.plan.rules import broken_bits

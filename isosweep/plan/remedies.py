@@ -7,7 +7,7 @@ import numpy as np
 
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.memory import fit_memory
+from isosweep.costs.fit import fit_memory
 from isosweep.plan.candidates import Candidates, Place
 
 

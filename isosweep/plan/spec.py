@@ -21,7 +21,7 @@ from isosweep.config.values import Positive, PositiveInt, Whole
 from isosweep.costs.flops import Count, Passes
 
 # Raised when the worker changes in a way that changes a run's numbers.
-NUMERICS_VERSION = 2
+NUMERICS_VERSION = 3
 
 
 @settings("spec")

@@ -10,8 +10,8 @@ import pytest
 from isosweep.config.architecture import adapter_weights, architecture_from_config
 from isosweep.config.hardware import Sharding
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.fit import fit_memory
 from isosweep.costs.memory import (
-    fit_memory,
     kv_bytes_per_token,
     layer_activation_bytes,
     state_bytes,

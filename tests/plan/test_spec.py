@@ -11,41 +11,41 @@ from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
 
-# As commit 7d15ed2 named these runs: a change here means that finished runs are trained again.
+# Names of runs under NUMERICS_VERSION 3: a change here means that finished runs are trained again.
 RUN_IDS = {
-    "": "tiny-sort-n8-B4-s1-13ef7e5178eb",
-    "model=qwen-1.5b": "qwen-1.5b-sort_instruct-n8-B4-s1-c25a703bb24f",
+    "": "tiny-sort-n8-B4-s1-02e563e3dbcc",
+    "model=qwen-1.5b": "qwen-1.5b-sort_instruct-n8-B4-s1-ed08ebe8dd95",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-sort_instruct-n8-B4-s1-8c8ebda748d6"
+        "qwen-7b-sort_instruct-n8-B4-s1-ba7e3380ec64"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-sort_instruct-n8-B4-s1-d13e850d38a7"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-sort_instruct-n8-B4-s1-e085a4268ea5"),
     "model=llama-8b recipe=dapo generation=transformers": (
-        "llama-8b-sort_instruct-n8-B4-s1-ec511653337c"
+        "llama-8b-sort_instruct-n8-B4-s1-1c339d55bb65"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
     "generation.importance_sampling_correction=false": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-a85b2ee2f7b1"
+        "qwen-0.5b-sort_instruct-n8-B4-s1-8e609782de22"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-0ea8ba9ee4b4"
+        "qwen-0.5b-sort_instruct-n8-B4-s1-f99bb9ae85d6"
     ),
-    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-4ecdac2e2eda",
-    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-13ef7e5178eb",
+    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-0f1636df443c",
+    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-02e563e3dbcc",
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
-        "tiny-sort-n8-B4-s1-8cd76dc94ff0"
+        "tiny-sort-n8-B4-s1-c063bb3041b9"
     ),
-    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-13ef7e5178eb",
-    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-13ef7e5178eb",
-    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-0637807d4b12",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-a937e2d9e933",
+    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-02e563e3dbcc",
+    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-02e563e3dbcc",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-636b61caf31e",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-82023665e3c1",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-32e4f5b6762c"
+        "qwen-0.5b-math-n8-B4-s1-8b0a805443cf"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-44bb23731724"
+        "qwen-0.5b-custom-n8-B4-s1-28ce2deab253"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-c49733454d3d"
+        "tiny-sort-n8-B4-s1-3ee78d76cb3d"
     ),
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.memory import MemoryFit, fit_memory
+from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.plan.study import resolve
