@@ -3,12 +3,17 @@
 import urllib.parse
 from typing import Annotated, Any, Literal
 
-from isosweep.config.identity import OUTSIDE
+from isosweep.config.architecture import Architecture
+from isosweep.config.identity import ADDED, OUTSIDE
 from isosweep.config.settings import settings
+from isosweep.config.values import PositiveInt
 from isosweep.errors import SettingError
 
 Backend = Literal["transformers", "vllm"]
 VllmMode = Literal["colocate", "server"]
+
+# vLLM pads the vocabulary to a multiple of it (model_executor/layers/vocab_parallel_embedding.py).
+_VOCABULARY_PADDING = 64
 
 
 @settings("generation")
@@ -30,6 +35,10 @@ class GenerationConfig:
     """URL of the vLLM server of `mode=server`."""
     sleep: Annotated[bool, OUTSIDE] = False
     """Colocated vLLM gives its memory back while the policy is updated."""
+    tensor_parallel: Annotated[PositiveInt, ADDED] = 1
+    """Devices that one vLLM engine is spread over: of the run's own, or of the server's."""
+    server_devices: Annotated[PositiveInt, ADDED] = 1
+    """Devices of the server of `mode=server`, like the run's own; they count as the run's do."""
 
     def __post_init__(self) -> None:
         if self.mode == "server":
@@ -40,6 +49,21 @@ class GenerationConfig:
         for name in ("prefix_sharing", "importance_sampling_correction", "sleep"):
             if self.name != "vllm" and getattr(self, name):
                 raise _refused(name, True, "only generation=vllm does that", "false")
+        if self.name != "vllm" and self.tensor_parallel > 1:
+            rule = "only generation=vllm does that"
+            raise _refused("tensor_parallel", self.tensor_parallel, rule, "1")
+        if self.mode != "server" and self.server_devices > 1:
+            rule = "is only asked in generation.mode=server"
+            raise _refused("server_devices", self.server_devices, rule, "1")
+
+    @property
+    def extra_devices(self) -> int:
+        """Devices of a run besides those that train it."""
+        return self.server_devices if self.mode == "server" else 0
+
+    def sampling_devices(self, training: int) -> int:
+        """Devices that sample, where `training` devices train."""
+        return self.server_devices if self.mode == "server" else training
 
     def _check_server(self) -> None:
         if self.name != "vllm":
@@ -50,6 +74,21 @@ class GenerationConfig:
             raise _refused("server_url", self.server_url, rule, "http://localhost:8000")
         if self.sleep:
             raise _refused("sleep", self.sleep, "a server has no memory to give back", "false")
+
+
+def splits(arch: Architecture, size: int) -> bool:
+    """Whether vLLM can spread the model over `size` devices.
+
+    Heads, MLP and the padded vocabulary are divided; key and value heads are divided, or
+    repeated where there are fewer (QKVParallelLinear, model_executor/layers/linear.py, vLLM 0.31).
+    """
+    kv_heads, padding = arch.num_kv_heads, _VOCABULARY_PADDING
+    divided = [arch.num_heads, max(kv_heads, size), -(-arch.vocab_size // padding) * padding]
+    if arch.num_moe_layers < arch.num_layers:
+        divided.append(arch.intermediate_size)
+    if arch.num_moe_layers:
+        divided.append(arch.expert_intermediate_size)
+    return all(width % size == 0 for width in divided) and max(kv_heads, size) % kv_heads == 0
 
 
 def _refused(name: str, value: Any, rule: str, nearest: str) -> SettingError:

@@ -10,7 +10,7 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.budgets import parse_budgets
 from isosweep.config.difficulty import DifficultyConfig
 from isosweep.config.evaluation import EvaluationConfig
-from isosweep.config.generation import GenerationConfig
+from isosweep.config.generation import GenerationConfig, splits
 from isosweep.config.grid import GridConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.health import HealthConfig
@@ -125,8 +125,35 @@ class SweepConfig:
                 name, most = f"{name}.temperature", f"{VLLM_MAX_TEMPERATURE:g}"
                 rule = f"vLLM takes at most {most}"
                 raise SettingError(name, group.temperature, rule, f"{name}={most}")
+        self._check_tensor_parallel()
         if generation.mode == "server":
             self._check_server()
+
+    def _check_tensor_parallel(self) -> None:
+        """Whether an engine's devices divide those that sample, and the model."""
+        generation, arch = self.generation, self.model.architecture
+        name, size = "generation.tensor_parallel", generation.tensor_parallel
+        server = generation.mode == "server"
+        setting = "generation.server_devices" if server else "hardware.devices_per_run"
+        devices = generation.sampling_devices(self.hardware.devices_per_run)
+        if devices % size:
+            rule = f"must divide {setting}={devices}"
+        elif not splits(arch, size):
+            rule = (
+                f"must divide the model {self.model.name}: its {arch.num_heads} heads, its "
+                f"{arch.num_kv_heads} heads of keys and values (or be a multiple), the widths of "
+                "its MLPs, its vocabulary"
+            )
+        elif size > 1 and self.recipe.interruption is not None and not server:
+            name, rule = "recipe.interruption", "continues some answers only, for which the "
+            rule += f"{size} devices of one engine cannot wait for each other"
+            nearest = "generation.tensor_parallel=1, or recipe.interruption=null"
+            raise SettingError(name, self.recipe.interruption, rule, nearest)
+        else:
+            return
+        smaller = range(min(size, devices), 0, -1)
+        most = next(n for n in smaller if devices % n == 0 and splits(arch, n))
+        raise SettingError(name, size, rule, f"{name}={most}")
 
     def _check_server(self) -> None:
         device, places = self.hardware.device, self.launcher.max_parallel
@@ -138,6 +165,11 @@ class SweepConfig:
             name = "launcher.max_parallel"
             rule = "a vLLM server has one policy: with generation.mode=server runs go one at a time"
             raise SettingError(name, places, rule, f"{name}=1")
+
+    @property
+    def devices(self) -> int:
+        """Devices that one run occupies: its own, and a server's."""
+        return self.hardware.devices_per_run + self.generation.extra_devices
 
     @property
     def budgets(self) -> tuple[float, ...]:

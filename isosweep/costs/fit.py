@@ -1,9 +1,11 @@
 """How a GRPO run fits its device: micro-batch, vLLM's share of the memory, and concurrency.
 
-Sizes are bytes (1 GB = 1e9) on one device; what they are made of is in `memory.py`.
+Sizes are bytes (1 GB = 1e9) on one device; what they are made of is in `memory.py`, and for
+vLLM in `engine.py`.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +14,21 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
-from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token, state_bytes, training_bytes
+from isosweep.costs.engine import (
+    MAX_NUM_SEQS,
+    EngineBytes,
+    batched_tokens,
+    context_tokens,
+    engine_bytes,
+    gathered_bytes,
+    requests_within,
+)
+from isosweep.costs.memory import kv_bytes_per_token, state_bytes, training_bytes
 
 Counts = NDArray[np.int64]
+Bytes = NDArray[np.float64]
 
-# What vLLM needs beside weights and KV cache: captured graphs and the largest forward pass.
-_VLLM_WORKSPACE = 2e9
-# vLLM's own default, and the most that it should take in a process that also trains.
+# The most that vLLM should take of a device, its own or one that also trains.
 _MAX_VLLM_SHARE = 0.9
 
 
@@ -27,15 +37,21 @@ class MemoryFit:
     """How a run fits its device, for each batch. Arrays: (batches,).
 
     `micro_batch`: completions per forward pass, 0 where none fits. `needed`: bytes with the
-    smallest possible micro-batch; `peak`: bytes with the one chosen. `vllm_share`: vLLM's memory
-    fraction, 0 for transformers. `concurrency`: rollouts that generation holds at once.
+    smallest possible micro-batch; `peak`: bytes with the one chosen. `concurrency`: rollouts that
+    generation holds at once, on one device or in one vLLM engine (its `max_num_seqs`). Of vLLM
+    only, 0 for transformers: `vllm_share`, its share of a device that also trains;
+    `batched_tokens`, tokens of a forward pass; `cache_bytes`, its cache on one device;
+    `context_tokens`, of its longest sequence.
     """
 
     micro_batch: Counts
-    needed: NDArray[np.float64]
-    peak: NDArray[np.float64]
-    vllm_share: NDArray[np.float64]
+    needed: Bytes
+    peak: Bytes
     concurrency: Counts
+    vllm_share: Bytes
+    batched_tokens: Counts
+    cache_bytes: Bytes
+    context_tokens: int = 0
 
 
 def fit_memory(
@@ -50,92 +66,156 @@ def fit_memory(
 ) -> MemoryFit:
     """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
 
-    `prompt`, `completion`: the longest lengths. A micro-batch divides the completions of one
-    device; `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at
-    once and frees them before training; vLLM keeps its share throughout and queues what does not
-    fit, so training may take at most half of what the state leaves. A vLLM server has memory of
+    `prompt`, `completion`: the mean length and the longest. A micro-batch divides the completions
+    of one device; `recipe.micro_batch` fixes it. `transformers` generates all completions of a
+    device at once and frees them before training. vLLM keeps weights and cache throughout, so
+    that training may take at most half of what the state leaves; asleep it gives them back, and
+    only the state has to fit beside either. It queues what does not fit. A server has memory of
     its own.
     """
-    demand = _Demand(
+    train = _Training(
         room=hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve),
         state=state_bytes(arch, recipe, hardware).total,
         per_completion=training_bytes(arch, hardware, prompt=prompt, completion=completion),
-        cache=(prompt + completion) * kv_bytes_per_token(arch, hardware.dtype),
+        least=recipe.micro_batch or 1,
         local=completions // hardware.devices_per_run,
     )
     if generation.name == "transformers":
-        return _beside_transformers(demand, arch, recipe)
+        cache = (prompt + completion) * kv_bytes_per_token(arch, hardware.dtype)
+        return _beside_transformers(train, arch, recipe, cache)
+    engines = generation.sampling_devices(hardware.devices_per_run) // generation.tensor_parallel
+    demand = _Sampling(
+        engine=engine_bytes(
+            arch, recipe, hardware, generation, prompt=prompt, completion=completion
+        ),
+        gathered=gathered_bytes(arch, recipe, hardware),
+        memory=hardware.memory_gb * 1e9,
+        context=context_tokens(prompt, completion),
+        most=np.minimum(-(-completions // engines), MAX_NUM_SEQS),
+    )
     if generation.mode == "server":
-        return _beside_a_server(demand, recipe)
-    return _beside_vllm(demand, arch, recipe, hardware)
+        return _beside_a_server(train, demand, recipe)
+    return _beside_vllm(train, demand, recipe, sleeps=generation.sleep)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Demand:
-    """Bytes of a device: what there is, what the state takes, what a completion takes in training
-    and in the cache; and its completions, `local`: (batches,)."""
+class _Training:
+    """Bytes of a device: what there is, what the state and a completion take; the `least`
+    micro-batch, and the completions of the device, `local`: (batches,)."""
 
     room: float
     state: float
     per_completion: float
-    cache: float
+    least: int
     local: Counts
 
+    @property
+    def left(self) -> float:
+        """What the state leaves."""
+        return self.room - self.state
 
-def _beside_transformers(demand: _Demand, arch: Architecture, recipe: RecipeConfig) -> MemoryFit:
-    room, state, local = demand.room, demand.state, demand.local
+
+@dataclass(frozen=True, kw_only=True)
+class _Sampling:
+    """vLLM's side of a device: bytes of one engine, of weights gathered for it, and of all
+    memory; tokens of a context, and the completions of one engine, `most`: (batches,)."""
+
+    engine: EngineBytes
+    gathered: float
+    memory: float
+    context: int
+    most: Counts
+
+    def engines_least(self) -> float:
+        """What one request needs, with what is gathered before it."""
+        return float(self.engine.awake(1) + np.maximum(self.engine.working(1), self.gathered))
+
+    def requests(self, room: float, beside: Bytes) -> Counts:
+        """How many an engine holds at once in `room`, with `beside` held between its steps."""
+        room = min(room, _MAX_VLLM_SHARE * self.memory)
+        return requests_within(self.engine, np.array(room), beside, self.most)
+
+    def settings(self, requests: Counts, fits: NDArray[np.bool_]) -> dict[str, Any]:
+        """What is planned of an engine for `requests` at once, 0 where it does not fit."""
+        return {
+            "concurrency": np.where(fits, requests, 0),
+            "batched_tokens": np.where(fits, batched_tokens(requests, self.context), 0),
+            "cache_bytes": np.where(fits, np.ceil(self.engine.cached(requests)), 0.0),
+            "context_tokens": self.context,
+        }
+
+
+def _beside_transformers(
+    train: _Training, arch: Architecture, recipe: RecipeConfig, cache: float
+) -> MemoryFit:
+    state, local = train.state, train.local
     # The logits of one position for every rollout, in float32, and the sampler's copy.
-    generating = local * (demand.cache + arch.vocab_size * 4.0 * 2)
-    limit = np.where(state + generating <= room, room - state, -1.0)
-    micro = _micro_batch(recipe, local, np.floor(limit / demand.per_completion))
-    least = (recipe.micro_batch or 1) * demand.per_completion
+    generating = local * (cache + arch.vocab_size * 4.0 * 2)
+    limit = np.where(generating <= train.left, train.left, -1.0)
+    micro = _micro_batch(recipe, local, np.floor(limit / train.per_completion))
     return MemoryFit(
         micro_batch=micro,
-        needed=state + np.maximum(generating, least),
-        peak=state + np.maximum(generating, micro * demand.per_completion),
-        vllm_share=np.zeros(local.shape),
+        needed=state + np.maximum(generating, train.least * train.per_completion),
+        peak=state + np.maximum(generating, micro * train.per_completion),
         concurrency=local,
+        vllm_share=np.zeros(local.shape),
+        batched_tokens=np.zeros_like(local),
+        cache_bytes=np.zeros(local.shape),
     )
 
 
-def _beside_a_server(demand: _Demand, recipe: RecipeConfig) -> MemoryFit:
-    state, local = demand.state, demand.local
-    most = np.floor((demand.room - state) / demand.per_completion)
-    micro = _micro_batch(recipe, local, np.full(local.shape, most))
-    least = (recipe.micro_batch or 1) * demand.per_completion
+def _beside_a_server(train: _Training, demand: _Sampling, recipe: RecipeConfig) -> MemoryFit:
+    local = train.local
+    limit = np.full(local.shape, np.floor(train.left / train.per_completion))
+    requests = demand.requests(train.room, np.zeros(local.shape))
+    fits = (requests > 0) & (demand.gathered <= train.left)
+    micro = np.where(fits, _micro_batch(recipe, local, limit), 0)
+    trained = np.maximum(train.least * train.per_completion, demand.gathered)
+    served = float(demand.engine.awake(1) + demand.engine.working(1))
     return MemoryFit(
         micro_batch=micro,
-        needed=np.full(local.shape, state + least),
-        peak=state + micro.astype(np.float64) * demand.per_completion,
+        needed=np.full(local.shape, max(train.state + trained, served)),
+        peak=train.state + np.maximum(micro * train.per_completion, demand.gathered),
         vllm_share=np.zeros(local.shape),
-        concurrency=local,
+        **demand.settings(requests, micro > 0),
     )
 
 
 def _beside_vllm(
-    demand: _Demand, arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig
+    train: _Training, demand: _Sampling, recipe: RecipeConfig, *, sleeps: bool
 ) -> MemoryFit:
-    state, local, cache = demand.state, demand.local, demand.cache
-    per_completion, memory = demand.per_completion, hardware.memory_gb * 1e9
-    least = arch.parameters * PRECISION_BYTES[hardware.dtype] + _VLLM_WORKSPACE + cache
-    left = demand.room - state
-    most = left - least
-    if recipe.micro_batch is None:
-        most = min(most, max(left / 2, per_completion))
-    micro = _micro_batch(recipe, local, np.full(local.shape, np.floor(most / per_completion)))
-    fits = micro > 0
-    useful = least + (local - 1) * cache
-    share = np.minimum(np.minimum(left - micro * per_completion, useful), _MAX_VLLM_SHARE * memory)
-    concurrency = np.minimum(local, 1 + np.floor((share - least) / cache).astype(np.int64))
-    # Rounded down to whole per cents, as it is shown and passed on.
-    fraction = np.floor(100 * share / memory) / 100
-    smallest = state + least + (recipe.micro_batch or 1) * per_completion
+    engine, left, per_completion = demand.engine, train.left, train.per_completion
+    smallest, shape = train.least * per_completion, train.local.shape
+    gathered = np.full(shape, demand.gathered)
+    if sleeps:
+        requests = demand.requests(left, gathered)
+        # What stays of it while the policy is updated leaves room for one micro-batch.
+        beside = np.floor((left - smallest - float(engine.asleep(0))) / engine.kept)
+        requests = np.minimum(requests, np.maximum(beside, 0).astype(np.int64))
+        held = engine.asleep(requests)
+        least = max(demand.engines_least(), float(engine.asleep(1)) + smallest)
+        most = left - held
+    else:
+        one = float(engine.awake(1))
+        least = max(demand.engines_least(), one + smallest)
+        most = np.full(shape, left - one)
+        if recipe.micro_batch is None:
+            most = np.minimum(most, max(left / 2, per_completion))
+    micro = _micro_batch(recipe, train.local, np.floor(most / per_completion))
+    if not sleeps:
+        requests = demand.requests(left, np.maximum(gathered, micro * per_completion))
+        held = engine.awake(requests)
+    fits = (micro > 0) & (requests > 0)
+    sampling = engine.awake(requests) + np.maximum(engine.working(requests), gathered)
+    share = (engine.awake(requests) + engine.working(requests)) / demand.memory
     return MemoryFit(
         micro_batch=np.where(fits, micro, 0),
-        needed=np.full(local.shape, smallest),
-        peak=state + micro * per_completion + share,
-        vllm_share=np.where(fits, fraction, 0.0),
-        concurrency=np.where(fits, concurrency, 0),
+        needed=np.full(shape, train.state + least),
+        peak=train.state + np.maximum(sampling, held + micro * per_completion),
+        # Rounded down to whole per cents, as it is shown and passed on: vLLM asks at its start
+        # whether so much is free.
+        vllm_share=np.where(fits, np.floor(100 * share) / 100, 0.0),
+        **demand.settings(requests, fits),
     )
 
 

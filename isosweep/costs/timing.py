@@ -3,8 +3,10 @@
 Prefill, log-probabilities and training run at a share of the device's peak FLOP/s. Decoding one
 position of all concurrent rollouts takes the roofline's larger time: reading the weights (of a
 mixture of experts those that the batch is expected to touch) and the cached keys and values, or
-the FLOPs. Not modelled: stragglers among completion lengths, preemption by a full KV cache, the
-reward function, time lost to requeues. Arrays of batches broadcast; all results are seconds.
+the FLOPs. The devices of a tensor-parallel engine share both, and exchange activations at every
+decoded position. Not modelled: that exchange in prefill, stragglers among completion lengths,
+preemption by a full KV cache, the reward function, time lost to requeues. Arrays of batches
+broadcast; all results are seconds.
 """
 
 from dataclasses import dataclass
@@ -16,8 +18,9 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.costs.engine import cache_bytes_per_token
 from isosweep.costs.flops import Count, Passes, decode_flops, forward_flops, rollout_flops
-from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token, state_bytes
+from isosweep.costs.memory import PRECISION_BYTES, state_bytes
 
 Seconds = NDArray[np.float64]
 
@@ -55,8 +58,12 @@ def step_seconds(
     completions: NDArray[np.int64],
     concurrency: NDArray[np.int64],
 ) -> StepSeconds:
-    """Seconds of one step with n x B = `completions`, `concurrency` of them decoded at once."""
+    """Seconds of one step with n x B = `completions`.
+
+    `concurrency`: rollouts that each device decodes at once, or each engine of vLLM.
+    """
     local = completions / hardware.devices_per_run
+    engines = generation.sampling_devices(hardware.devices_per_run) / generation.tensor_parallel
     flops = rollout_flops(arch, prompt, completion, passes)
     again = 1.0 if hardware.gradient_checkpointing else 0.0
     scored = float(flops.old_policy + flops.reference + flops.training)
@@ -71,9 +78,10 @@ def step_seconds(
         prompt=prompt,
         completion=completion,
         decoded=longest if generation.name == "transformers" else completion,
-        rollouts=local,
+        rollouts=completions / engines,
         concurrency=concurrency,
         prefill_flops=flops.prefill / passes.draws,
+        tensor_parallel=generation.tensor_parallel,
     )
     generating, positions = generating * passes.draws, positions * passes.draws
     update = np.full(local.shape, _update_seconds(arch, recipe, hardware, generation))
@@ -97,25 +105,37 @@ def generation_seconds(
     rollouts: Seconds,
     concurrency: NDArray[np.int64],
     prefill_flops: Count,
+    tensor_parallel: int = 1,
 ) -> tuple[Seconds, Seconds]:
     """Seconds of sampling `rollouts` on one device, and positions decoded one after the other.
 
+    `tensor_parallel` devices do it together where there are more.
     `decoded`: length to which each is decoded. `transformers` goes on until the last rollout has
     ended, at the longest completion allowed; vLLM refills as rollouts end: the mean length.
     """
     together = np.maximum(np.minimum(concurrency, rollouts), 1)
     positions = np.maximum(rollouts / together, 1.0) * max(decoded - 1, 0.0)
     flops = together * float(decode_flops(arch, prompt, completion)) / max(completion - 1, 1)
-    moved = _bytes_per_position(arch, hardware, together, prompt + completion / 2)
-    each = np.maximum(moved / hardware.memory_bandwidth, flops / hardware.peak_flops)
-    prefill = rollouts * prefill_flops / hardware.peak_flops
+    cached = prompt + completion / 2
+    moved = _bytes_per_position(arch, hardware, together, cached, tensor_parallel)
+    peak = hardware.peak_flops * tensor_parallel
+    each = np.maximum(moved / hardware.memory_bandwidth, flops / peak)
+    if tensor_parallel > 1 and hardware.interconnect_bandwidth is not None:
+        # Two ring all-reduces of the residual stream in every layer (arXiv 1909.08053, section 3).
+        width = 2 * arch.num_layers * arch.hidden_size * PRECISION_BYTES[hardware.dtype]
+        volume = together * width * 2 * (tensor_parallel - 1) / tensor_parallel
+        each = each + volume / hardware.interconnect_bandwidth
+    prefill = rollouts * prefill_flops / peak
     return (prefill + positions * each) / hardware.generation_utilization, positions
 
 
 def _bytes_per_position(
-    arch: Architecture, hardware: HardwareConfig, together: Seconds, cached: float
+    arch: Architecture, hardware: HardwareConfig, together: Seconds, cached: float, devices: int
 ) -> Seconds:
-    """Bytes read to decode one position of `together` rollouts with `cached` tokens each."""
+    """Bytes that each of an engine's `devices` reads to decode one position.
+
+    Of `together` rollouts, with `cached` tokens each.
+    """
     size = PRECISION_BYTES[hardware.dtype]
     weights = arch.active_parameters * np.ones_like(together, dtype=float)
     if arch.num_experts:
@@ -125,7 +145,8 @@ def _bytes_per_position(
         experts = arch.layer_weights - arch.active_layer_weights
         # At one token the active ones are read, at many tokens all of them.
         weights = weights + experts * (touched - share) / (1 - share)
-    return weights * size + together * cached * kv_bytes_per_token(arch, hardware.dtype)
+    cache = cache_bytes_per_token(arch, hardware.dtype, devices)
+    return weights * size / devices + together * cached * cache
 
 
 def _update_seconds(

@@ -111,7 +111,7 @@ def step_times(config: SweepConfig, plan: Plan, paths: SweepPaths) -> list[StepT
             at = n.index(run.num_generations), B.index(run.problems_per_batch)
             times.append(
                 StepTime(
-                    measured=spent.device_seconds / spent.generations / ideal.devices_per_run,
+                    measured=spent.device_seconds / spent.generations / config.devices,
                     training=float(table.phases.training[at]),
                     generation=float(table.phases.generation[at]),
                     positions=float(table.phases.positions[at]),

@@ -22,6 +22,7 @@ Budget = Annotated[float, Gt(0)]
 Cost = Annotated[float, Gt(0)]
 Generations = Annotated[int, Ge(2)]
 PositiveInt = Annotated[int, Ge(1)]
+NonNegativeInt = Annotated[int, Ge(0)]
 Seed = Annotated[int, Ge(0)]
 RunId = Annotated[str, MinLen(1)]
 _UNIQUE = Field(json_schema_extra={"uniqueItems": True})
@@ -114,6 +115,14 @@ class PlannedRun:
     """Completions per device in one forward pass of training. A count."""
     vllm_share: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of a device's memory given to vLLM, 0 without it. A fraction."""
+    vllm_max_num_seqs: NonNegativeInt = 0
+    """Rollouts that one engine of vLLM holds at once, 0 without it. A count."""
+    vllm_max_num_batched_tokens: NonNegativeInt = 0
+    """Tokens of one of its forward passes. A count."""
+    vllm_max_model_len: NonNegativeInt = 0
+    """Tokens of its longest sequence. A count."""
+    vllm_cache_bytes: NonNegativeInt = 0
+    """Its cache of keys and values on one device. Bytes."""
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""

@@ -120,7 +120,7 @@ def _cost(
         case "rollouts":
             cost = completions * passes.draws / updates
         case "device_hours":
-            cost = seconds * config.hardware.devices_per_run / 3600
+            cost = seconds * config.devices / 3600
         case _ as unit:
             assert_never(unit)
     return cost
@@ -144,6 +144,7 @@ def _evaluation_seconds(config: SweepConfig, flops: Floats, steps: Ints) -> Floa
         rollouts=np.array([rollouts]),
         concurrency=np.array([settings.batch_size]),
         prefill_flops=float(prefill_flops(arch, prompt)),
+        tensor_parallel=config.generation.tensor_parallel,
     )
     once = float(seconds[0] + positions[0] * config.hardware.token_overhead_s)
     decades = np.log10(steps * flops[..., None]) - np.maximum(np.log10(flops[..., None]), 0)

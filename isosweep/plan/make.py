@@ -71,13 +71,23 @@ class _Parts:
 
 
 def _spec(table: Candidates, i: int, j: int, seed: int) -> RunSpec:
+    memory = table.memory
+    engine = {}
+    if table.config.generation.name == "vllm":
+        engine = {
+            "vllm_share": float(memory.vllm_share[i, j]),
+            "vllm_max_num_seqs": int(memory.concurrency[i, j]),
+            "vllm_max_num_batched_tokens": int(memory.batched_tokens[i, j]),
+            "vllm_max_model_len": memory.context_tokens,
+            "vllm_cache_bytes": int(memory.cache_bytes[i, j]),
+        }
     return run_spec(
         table.config,
         num_generations=int(table.num_generations[i]),
         problems_per_batch=int(table.problems_per_batch[j]),
         seed=seed,
-        micro_batch=int(table.memory.micro_batch[i, j]),
-        vllm_share=float(table.memory.vllm_share[i, j]),
+        micro_batch=int(memory.micro_batch[i, j]),
+        **engine,
     )
 
 
@@ -94,7 +104,7 @@ def _described(table: Candidates, place: Place, seed: int) -> dict[str, Any]:
 
 
 def _cell(table: Candidates, place: Place, spec: RunSpec) -> Cell:
-    devices = table.config.hardware.devices_per_run
+    devices = table.config.devices
     return Cell(
         **_described(table, place, spec.seed),
         planned_compute=float(table.spent[place]),
@@ -131,6 +141,10 @@ def _run(
         seconds=float(table.run_seconds[last]),
         micro_batch=spec.micro_batch,
         vllm_share=spec.vllm_share,
+        vllm_max_num_seqs=spec.vllm_max_num_seqs,
+        vllm_max_num_batched_tokens=spec.vllm_max_num_batched_tokens,
+        vllm_max_model_len=spec.vllm_max_model_len,
+        vllm_cache_bytes=spec.vllm_cache_bytes,
         axes=table.variant.axes,
     )
 

@@ -1,11 +1,12 @@
 """Settings with which a candidate that broke a rule would be planned."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from isosweep.config.generation import GenerationConfig
+from isosweep.config.generation import GenerationConfig, splits
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import fit_memory
 from isosweep.plan.candidates import Candidates, Place
@@ -26,32 +27,66 @@ def budget_for(steps: int, table: Candidates, place: Place) -> str:
 
 def memory_that_suffices(config: SweepConfig, completions: int) -> str:
     """The mildest change of settings with which `completions` = n x B fit the devices."""
-    hardware, task = config.hardware, config.task
-    choices: list[tuple[str, SweepConfig]] = []
-    lean = config
-    if not hardware.gradient_checkpointing:
-        lean = replace(config, hardware=replace(hardware, gradient_checkpointing=True))
-        choices.append(("hardware.gradient_checkpointing=true", lean))
-    if config.generation.name != "vllm":
-        queued = replace(config, generation=GenerationConfig(name="vllm"))
-        choices.append(("generation=vllm", queued))
-    if hardware.interconnect_bandwidth is not None:
-        for devices in (2, 4, 8, 16, 32, 64):
-            spread = replace(lean.hardware, devices_per_run=devices, sharding="fsdp")
-            text = f"hardware.devices_per_run={devices} hardware.sharding=fsdp"
-            choices.append((text, replace(lean, hardware=spread)))
-    adapters = replace(lean.recipe, lora_rank=32)
-    choices.append(("recipe.lora_rank=32", replace(lean, recipe=adapters)))
-    for text, changed in choices:
-        fit = fit_memory(
-            changed.model.architecture,
-            changed.recipe,
-            changed.hardware,
-            changed.generation,
-            prompt=task.planned_prompt_tokens,
-            completion=float(task.completion_limit),
-            completions=np.array([completions]),
-        )
-        if fit.micro_batch[0] > 0:
+    for text, changed in _changes(config):
+        if _fits(changed, completions):
             return text
     return "a smaller model, or hardware with more memory"
+
+
+# Settings, as they are typed, and the config that has them.
+_Change = tuple[str, SweepConfig]
+
+
+def _changes(config: SweepConfig) -> Iterator[_Change]:
+    """Changes that take less memory, the mildest first."""
+    hardware, lean = config.hardware, config
+    if not hardware.gradient_checkpointing:
+        lean = replace(config, hardware=replace(hardware, gradient_checkpointing=True))
+        yield "hardware.gradient_checkpointing=true", lean
+    if config.generation.name != "vllm":
+        yield "generation=vllm", replace(config, generation=GenerationConfig(name="vllm"))
+    yield from _engines(lean)
+    if hardware.interconnect_bandwidth is not None:
+        for devices in (2, 4, 8, 16, 32, 64):
+            text = f"hardware.devices_per_run={devices} hardware.sharding=fsdp"
+            spread = replace(lean.hardware, devices_per_run=devices, sharding="fsdp")
+            if devices % lean.generation.tensor_parallel == 0 or lean.generation.mode == "server":
+                wide = replace(lean, hardware=spread)
+                yield text, wide
+                yield from ((f"{text} {more}", changed) for more, changed in _engines(wide))
+    yield "recipe.lora_rank=32", replace(lean, recipe=replace(lean.recipe, lora_rank=32))
+
+
+def _engines(config: SweepConfig) -> Iterator[_Change]:
+    """Asleep while the policy is updated, over more devices, and both: vLLM in the trainer."""
+    generation = config.generation
+    if generation.name != "vllm" or generation.mode != "colocate":
+        return
+    asleep = [False, True] if config.hardware.device == "cuda" and not generation.sleep else [False]
+    for size in (generation.tensor_parallel, 2, 4, 8):
+        if size < generation.tensor_parallel or config.hardware.devices_per_run % size:
+            continue
+        if not splits(config.model.architecture, size):
+            continue
+        for sleeps in asleep:
+            settings = []
+            if size > generation.tensor_parallel:
+                settings.append(f"generation.tensor_parallel={size}")
+            if sleeps:
+                settings.append("generation.sleep=true")
+            engine = replace(generation, tensor_parallel=size, sleep=generation.sleep or sleeps)
+            if settings:
+                yield " ".join(settings), replace(config, generation=engine)
+
+
+def _fits(config: SweepConfig, completions: int) -> bool:
+    fit = fit_memory(
+        config.model.architecture,
+        config.recipe,
+        config.hardware,
+        config.generation,
+        prompt=config.task.planned_prompt_tokens,
+        completion=float(config.task.completion_limit),
+        completions=np.array([completions]),
+    )
+    return bool(fit.micro_batch[0] > 0)

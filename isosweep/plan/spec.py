@@ -17,7 +17,7 @@ from isosweep.config.recipe import RecipeConfig
 from isosweep.config.settings import read, settings
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
-from isosweep.config.values import Positive, PositiveInt, Whole
+from isosweep.config.values import NonNegativeInt, Positive, PositiveInt, Whole
 from isosweep.costs.flops import Count, Passes
 
 # Raised when the worker changes in a way that changes a run's numbers.
@@ -65,8 +65,21 @@ class RunSpec:
     """Completions per device and forward pass."""
     vllm_share: Annotated[float, OUTSIDE] = 0.0
     """Share of a device's memory that vLLM takes, 0 without it."""
+    vllm_max_num_seqs: Annotated[NonNegativeInt, OUTSIDE] = 0
+    """Rollouts that one engine of vLLM holds at once, 0 without it."""
+    vllm_max_num_batched_tokens: Annotated[NonNegativeInt, OUTSIDE] = 0
+    """Tokens of one of its forward passes."""
+    vllm_max_model_len: Annotated[NonNegativeInt, OUTSIDE] = 0
+    """Tokens of its longest sequence, as planned."""
+    vllm_cache_bytes: Annotated[NonNegativeInt, OUTSIDE] = 0
+    """Keys and values on one device."""
     numerics_version: Whole = NUMERICS_VERSION
     """Version of the worker's numbers."""
+
+    @property
+    def devices_in_use(self) -> int:
+        """Devices of the run and of the server that samples for it."""
+        return self.devices + self.generation.extra_devices
 
     @property
     def completions_per_step(self) -> int:
@@ -133,9 +146,9 @@ def run_spec(
     problems_per_batch: int,
     seed: int,
     micro_batch: int,
-    vllm_share: float = 0.0,
+    **vllm: Any,
 ) -> RunSpec:
-    """The run that serves every budget of one (n, B, seed)."""
+    """The run that serves every budget of one (n, B, seed); `vllm`: fields of its engine."""
     hardware = config.hardware
     return RunSpec(
         model=config.model,
@@ -154,5 +167,5 @@ def run_spec(
         seed=seed,
         learning_rate=resolve_learning_rate(config.recipe, num_generations * problems_per_batch),
         micro_batch=micro_batch,
-        vllm_share=vllm_share,
+        **vllm,
     )

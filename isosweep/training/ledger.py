@@ -19,12 +19,12 @@ class Ledger:
     """What training has spent so far; evaluation is never booked.
 
     Counts are of all processes together: every process keeps the same ledger. Seconds are this
-    process's wall time times the run's devices.
+    process's wall time times the run's devices, a server's included.
     """
 
     def __init__(self, spec: RunSpec) -> None:
         self._architecture = spec.model.architecture
-        self._devices = spec.devices
+        self._devices = spec.devices_in_use
         passes = passes_of(
             spec.model.architecture, spec.recipe, spec.generation, float(spec.num_generations)
         )

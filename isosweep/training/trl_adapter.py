@@ -8,12 +8,12 @@ it relies on is listed in tests/training/test_trl_signatures.py, which says what
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import gather_object
 from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
@@ -290,19 +290,35 @@ class Engine:
     ) -> list[list[int]]:
         """A completion of each of `rows`, in which every prompt comes `k` times."""
         sampling = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
+        asked = self._as_many_as_others(rows, k) if self._together else rows
         with changed(self._backend, **sampling, max_completion_length=limit):
-            _, completions, _, _ = self._backend.generate(rows, images=None, num_generations=k)
+            _, completions, _, _ = self._backend.generate(asked, images=None, num_generations=k)
         ids: list[list[int]] = completions
-        return ids
+        return ids[: len(rows)]
+
+    @property
+    def _together(self) -> bool:
+        """Whether processes hand their prompts to one engine, which TRL expects as many of each."""
+        backend = self._backend
+        shared: bool = backend.mode == "server" or backend.tensor_parallel_size > 1
+        return shared
+
+    def _as_many_as_others(self, rows: list[list[int]], k: int) -> list[list[int]]:
+        """`rows`, and copies of somebody's first, as many as the process with the most has."""
+        shares = gather_object([(len(rows), rows[:k])])
+        most: int
+        filler: list[list[int]]
+        most, filler = max(shares, key=lambda share: int(share[0]))
+        return rows + filler * ((most - len(rows)) // k)
 
 
 @contextmanager
 def engine_options(options: dict[str, Any]) -> Iterator[None]:
-    """A trainer made within the block gives `vllm.LLM` `options` as well as TRL's."""
+    """A trainer made within the block gives `vllm.LLM` `options`, also in place of TRL's own."""
     from trl.generation import vllm_generation
 
     plain = vllm_generation.LLM
-    vllm_generation.LLM = partial(plain, **options)
+    vllm_generation.LLM = lambda **given: plain(**given | options)
     try:
         yield
     finally:

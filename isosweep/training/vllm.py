@@ -40,21 +40,31 @@ def vllm_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
         return arguments | server
     arguments["vllm_max_model_length"] = context
     arguments["vllm_enable_sleep_mode"] = generation.sleep
+    arguments["vllm_tensor_parallel_size"] = generation.tensor_parallel
     if spec.device == "cuda":
         arguments["vllm_gpu_memory_utilization"] = spec.vllm_share
     return arguments
 
 
 def engine_arguments(spec: RunSpec) -> dict[str, Any]:
-    """Arguments of `vllm.LLM` that TRL does not pass.
+    """Arguments of `vllm.LLM` that TRL does not pass, or passes otherwise.
 
-    Left alone, vLLM turns a float32 checkpoint into bfloat16 and reads the newest revision.
+    Left alone, vLLM turns a float32 checkpoint into bfloat16 and reads the newest revision. TRL
+    asks for as many requests at once as an engine has rollouts, with 4096 tokens of a forward
+    pass: vLLM refuses more requests than tokens.
     """
     cpu = spec.device == "cpu"
     # The head as the trainer computes it (arXiv 2510.13786).
     head = {"hf_overrides": {"head_dtype": "float32"}} if spec.recipe.cast_lm_head_to_fp32 else {}
+    planned = {
+        "max_num_seqs": spec.vllm_max_num_seqs,
+        "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
+        # On a CPU the environment says how large the cache is.
+        "kv_cache_memory_bytes": 0 if cpu else spec.vllm_cache_bytes,
+    }
     return {
         **head,
+        **{name: value for name, value in planned.items() if value},
         # On a CPU nothing is autocast: training computes in the precision of the weights.
         "dtype": spec.weights_dtype if cpu else spec.dtype,
         "revision": spec.model.revision,
@@ -141,8 +151,8 @@ class Noise:
             self._evaluation = None
 
 
-def seed_requests(llm: Any, noise: Noise, rank: int = 0) -> None:
-    """Give every request of `llm` (a `vllm.LLM`) its own seed, drawn from `noise`.
+def seed_requests(llm: Any, noise: Noise, engine: int = 0) -> None:
+    """Give every request of `llm` (a `vllm.LLM`) its own seed, drawn from `noise` and its number.
 
     What is sampled then depends neither on earlier requests nor on how requests are batched.
     """
@@ -150,7 +160,7 @@ def seed_requests(llm: Any, noise: Noise, rank: int = 0) -> None:
 
     def seeded(prompts: Sequence[Any], sampling_params: Any, **options: Any) -> Any:
         each = []
-        for seed in request_seeds((*noise.entropy(), rank), len(prompts)):
+        for seed in request_seeds((*noise.entropy(), engine), len(prompts)):
             parameters = sampling_params.clone()
             parameters.seed = seed
             each.append(parameters)
@@ -237,7 +247,8 @@ def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> 
     noise = Noise(spec.seed, lambda: trainer.steps_done)
     if engine.llm is not None:
         _require_float32_head(spec, engine.llm)
-        seed_requests(engine.llm, noise, trainer.process)
+        # The processes of one engine sample the same requests together.
+        seed_requests(engine.llm, noise, trainer.process // spec.generation.tensor_parallel)
     return VllmSampler(engine, noise, tokenizer)
 
 

@@ -1,0 +1,209 @@
+"""What one vLLM engine holds on a device, and how many rollouts it samples at once.
+
+All sizes are bytes on one device of an engine that `tensor_parallel` devices share. They follow
+vLLM 0.31 with its Model Runner V2, the default for every model here on CUDA and ROCm. Counted:
+weights, the cache in whole blocks, what the sampler keeps for every request, CUDA graphs,
+attention's scratch buffer, the largest forward pass, and the sampler's logits. Not counted:
+input buffers (megabytes), NCCL's, and the device context, which `hardware.memory_reserve` leaves
+room for. The cache is given to vLLM in bytes: its own profiling leaves the sampler's copies out
+(v1/worker/gpu/model_runner.py, `_dummy_sampler_run`). Arrays of batches broadcast.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isosweep.config.architecture import Architecture
+from isosweep.config.generation import GenerationConfig
+from isosweep.config.hardware import HardwareConfig
+from isosweep.config.recipe import RecipeConfig
+from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token
+
+Counts = NDArray[np.int64]
+Bytes = NDArray[np.float64]
+# How many at once: one number, or one for each batch.
+Requests = float | Counts | Bytes
+
+# Tokens of one block of the cache on a GPU (vLLM's config/cache.py, DEFAULT_BLOCK_SIZE).
+BLOCK_TOKENS = 16
+# vLLM's own default on its largest devices (engine/arg_utils.py, get_batch_defaults): most
+# requests at once.
+MAX_NUM_SEQS = 1024
+# Half of vLLM's default for its LLM class there, and what its server has: tokens of one forward
+# pass. Always above MAX_NUM_SEQS, as vLLM asks, so that prompts are read beside decoding.
+MAX_NUM_BATCHED_TOKENS = 8192
+# Assumed: no prompt is longer than this many times the mean, which tasks are planned with.
+_LONGEST_PROMPT = 4
+# Bytes of a layer in one captured graph: Llama-3.2-1B took 0.21 GiB for 35 graphs of 16 layers
+# (vllm-project/vllm#11349).
+_GRAPH_BYTES = 0.4e6
+# The largest graph, in tokens (config/vllm.py, _set_cudagraph_sizes; twice that on Blackwell).
+_LARGEST_GRAPH = 512
+# FlashInfer's, the largest of the attention backends (envs.py,
+# VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE).
+_ATTENTION_SCRATCH = 394 * 2**20
+# Kept for each request and token of the vocabulary, asked for or not: a count of 4 bytes and a
+# bit (v1/worker/gpu/sample/penalties.py, PenaltiesState).
+_KEPT_BY_SAMPLER = 4 + 1 / 8
+# The sampler's float32 copy of the logits, in which temperature, top-p and the noise are applied
+# in place; `processed_logprobs` are read off it without a copy (v1/worker/gpu/sample/).
+_SAMPLER_COPY = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineBytes:
+    """What an engine takes of one device.
+
+    `weights`; `graphs`: captured graphs and attention's buffer, which stay while it sleeps;
+    `kept`: for each request, asleep or not; `cache`: of one rollout at its longest; `context`:
+    of one sequence of `max_model_len` tokens, the least cache that vLLM accepts; `forward`: of
+    the largest forward pass; `hidden`: what of it is left when the sampler runs; `logits`: of
+    one request in the sampler.
+    """
+
+    weights: float
+    graphs: float
+    kept: float
+    cache: float
+    context: float
+    forward: float
+    hidden: float
+    logits: float
+
+    def working(self, requests: Requests) -> Bytes:
+        """The most that a step of `requests` takes for a moment."""
+        return np.maximum(self.forward, self.hidden + requests * self.logits)
+
+    def cached(self, requests: Requests) -> Bytes:
+        """The cache of `requests` rollouts."""
+        return np.maximum(self.context, requests * self.cache)
+
+    def awake(self, requests: Requests) -> Bytes:
+        """All that is held between steps, for `requests` at once."""
+        return self.weights + self.cached(requests) + self.asleep(requests)
+
+    def asleep(self, requests: Requests) -> Bytes:
+        """What stays when weights and cache are given back: sleep frees what is tagged as these.
+
+        v1/worker/gpu_worker.py, `_maybe_get_memory_pool_context`.
+        """
+        return np.asarray(self.graphs + requests * self.kept, dtype=np.float64)
+
+
+def context_tokens(prompt: float, completion: float) -> int:
+    """`max_model_len` that is planned for prompts of `prompt` tokens on average."""
+    return math.ceil(_LONGEST_PROMPT * prompt) + math.ceil(completion)
+
+
+def batched_tokens(requests: Counts, context: int) -> Counts:
+    """`max_num_batched_tokens` for `requests` at once: at least as many, as vLLM asks."""
+    tokens: Counts = np.minimum(MAX_NUM_BATCHED_TOKENS, np.maximum(requests, 1) * context)
+    return tokens
+
+
+def requests_within(engine: EngineBytes, room: Bytes, beside: Bytes, most: Counts) -> Counts:
+    """`max_num_seqs`: at most `most` requests that fit into `room` bytes; 0 where none does.
+
+    `beside`: what else is held at times between the engine's steps. All shapes broadcast.
+    """
+    requests = np.arange(1, MAX_NUM_SEQS + 1, dtype=np.float64)
+    awake = engine.awake(requests)
+    sampling = np.searchsorted(awake + engine.working(requests), room, side="right")
+    waiting = np.searchsorted(awake, room - beside, side="right")
+    return np.minimum(np.minimum(sampling, waiting), most)
+
+
+def gathered_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
+    """What is put together on every device, for a moment, to send sharded weights to an engine.
+
+    One parameter after the other; with adapters DeepSpeed's stage 3 needs all of them at once
+    (TRL 1.16, generation/vllm_generation.py, `_iter_named_params`).
+    """
+    adapted = recipe.lora_rank is not None
+    size = PRECISION_BYTES[hardware.dtype if adapted else hardware.weights_dtype]
+    if hardware.sharding == "zero3" and adapted:
+        return float(arch.parameters * size)
+    if hardware.sharding not in ("zero3", "fsdp"):
+        return 0.0
+    # transformers keeps gate and up of all experts of a layer in one parameter.
+    experts = 2 * arch.num_experts * arch.expert_intermediate_size * arch.hidden_size
+    return float(max(arch.embedding_weights, experts) * size)
+
+
+def engine_bytes(
+    arch: Architecture,
+    recipe: RecipeConfig,
+    hardware: HardwareConfig,
+    generation: GenerationConfig,
+    *,
+    prompt: float,
+    completion: float,
+) -> EngineBytes:
+    """What an engine takes for rollouts of at most `completion` tokens."""
+    size, devices = PRECISION_BYTES[hardware.dtype], generation.tensor_parallel
+    logits = 4 if recipe.cast_lm_head_to_fp32 else size
+    # A device computes its part of the vocabulary; the parts are gathered and put together.
+    gathering = logits * (2 + 1 / devices) if devices > 1 else logits
+    token = cache_bytes_per_token(arch, hardware.dtype, devices)
+    context = context_tokens(prompt, completion)
+    graphs = captured_graphs(MAX_NUM_SEQS) * arch.num_layers * _GRAPH_BYTES + _ATTENTION_SCRATCH
+    return EngineBytes(
+        weights=weight_bytes(arch, hardware.dtype, devices),
+        # On a CPU the engine is eager.
+        graphs=graphs if hardware.device == "cuda" else 0.0,
+        kept=arch.vocab_size * _KEPT_BY_SAMPLER,
+        cache=blocks(prompt + completion) * token,
+        context=blocks(context) * token,
+        forward=MAX_NUM_BATCHED_TOKENS * _forward_bytes_per_token(arch, size, devices),
+        hidden=float(MAX_NUM_BATCHED_TOKENS * arch.hidden_size * size),
+        logits=arch.vocab_size * max(logits + _SAMPLER_COPY, gathering),
+    )
+
+
+def blocks(tokens: float) -> int:
+    """Tokens of the blocks that hold `tokens`."""
+    return math.ceil(tokens / BLOCK_TOKENS) * BLOCK_TOKENS
+
+
+def weight_bytes(arch: Architecture, dtype: str, tensor_parallel: int) -> float:
+    """Weights on one device: divided, but for norms, and for k and v where heads are too few."""
+    repeated = max(1.0, tensor_parallel / arch.num_kv_heads) - 1
+    keys = 2 * arch.num_layers * arch.hidden_size * arch.num_kv_heads * arch.head_dim
+    parameters = arch.parameters + repeated * keys
+    norms = (2 * arch.num_layers + 1) * arch.hidden_size * (1 - 1 / tensor_parallel)
+    return (parameters / tensor_parallel + norms) * PRECISION_BYTES[dtype]
+
+
+def cache_bytes_per_token(arch: Architecture, dtype: str, tensor_parallel: int) -> float:
+    """Keys and values of one token on one device, which has one head at least."""
+    share = max(1, arch.num_kv_heads // tensor_parallel) / arch.num_kv_heads
+    return kv_bytes_per_token(arch, dtype) * share
+
+
+def captured_graphs(requests: int) -> int:
+    """Graphs that vLLM captures for at most `requests` at once, of the pieces and of decoding.
+
+    Batches of 1, 2 and 4, then in steps of 8 up to 256 and of 16 to the largest (config/vllm.py,
+    `_set_cudagraph_sizes`); decoding's are those that `requests` can fill.
+    """
+    largest = min(2 * requests, _LARGEST_GRAPH)
+    sizes = {1, 2, 4, *range(8, 256, 8), *range(256, largest + 1, 16), min(requests, largest)}
+    captured = [size for size in sizes if size <= largest]
+    return len(captured) + len([size for size in captured if size <= requests])
+
+
+def _forward_bytes_per_token(arch: Architecture, size: int, devices: int) -> float:
+    """Activations of one token at the widest point of a layer, the residual stream included."""
+    attention = (2 * arch.num_heads + 2 * arch.num_kv_heads) * arch.head_dim / devices
+    # Gate and up in one tensor, and their product.
+    dense = 3 * arch.intermediate_size / devices
+    routed = 0.0
+    if arch.num_moe_layers:
+        # Each expert's input, gate and up, product, and output (fused_moe's intermediate caches).
+        width = 3 * arch.expert_intermediate_size / devices + 2 * arch.hidden_size
+        routed = arch.num_experts_per_token * width
+    if arch.num_moe_layers == arch.num_layers:
+        dense = 0.0
+    return size * (4 * arch.hidden_size + max(attention, dense, routed))
