@@ -14,7 +14,8 @@ class Compute:
     `generations`: batches of n x B rollouts that were trained on. `rollouts` and tokens count all
     that were sampled, also those that a recipe throws away. Counts are exact; FLOPs follow
     `isosweep.costs.flops`. `device_seconds` is training wall time times devices; `*_seconds` are
-    the parts of it that its phases took. A second execution reproduces all but the seconds.
+    the parts of it that its phases took, but for `checkpoint_seconds`: what training stood still
+    for checkpoints, outside of it. A second execution reproduces all but the seconds.
     """
 
     generations: int = 0
@@ -30,6 +31,7 @@ class Compute:
     reward_seconds: float = 0.0
     scoring_seconds: float = 0.0
     training_seconds: float = 0.0
+    checkpoint_seconds: float = 0.0
     device_seconds: float = 0.0
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from isosweep.compute import BudgetUnit
+from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
@@ -56,6 +57,7 @@ class RunQueue:
     max_parallel: int
     max_retries: int
     health: HealthConfig = field(default_factory=HealthConfig)
+    saving: CheckpointConfig = field(default_factory=CheckpointConfig)
     failed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,7 +125,7 @@ class RunQueue:
         state = read_state(paths)
         logs = paths.next_logs()
         logs.mkdir(parents=True)
-        job = TrainRun(str(paths.root), run.milestones, self.unit, self.health)
+        job = TrainRun(str(paths.root), run.milestones, self.unit, self.health, self.saving)
         handle = self.launcher.submit(job, logs, run.run_id, self._free[0])
         slot = heapq.heappop(self._free)
         self._active[run.run_id] = _Active(run, handle, slot, state.attempt if state else 0)

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.budgets import parse_budgets
+from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.difficulty import DifficultyConfig
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.generation import GenerationConfig, splits
@@ -78,6 +79,8 @@ class SweepConfig:
     """What is asked of the records."""
     health: HealthConfig = field(default_factory=HealthConfig)
     """Rules by which a run is judged to go wrong."""
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    """When a run is checkpointed, and what is kept."""
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
     """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)

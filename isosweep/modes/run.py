@@ -116,6 +116,7 @@ def _queue(study: Study, paths: SweepPaths) -> "RunQueue":
         max_parallel=_places(study),
         max_retries=study.config.launcher.max_retries,
         health=study.config.health,
+        saving=study.config.checkpoint,
     )
 
 

@@ -84,18 +84,23 @@ class RunPaths:
         return self.root.parent.parent / "problems" / f"{sha256}.json"
 
 
-# Written last into a checkpoint, so its presence means that the checkpoint is complete.
+# Written last into a checkpoint, so its presence means that the checkpoint was complete; lists
+# every other file with its size and checksum.
+CHECKPOINT_FILES = "isosweep-files.json"
 CHECKPOINT_PROGRESS = "isosweep.json"
 CHECKPOINT_HEALTH = "isosweep-health.json"
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 def complete_checkpoints(directory: Path) -> dict[int, Path]:
-    """Step of every complete checkpoint in one attempt's directory, and where it lies."""
+    """Step of every checkpoint in one attempt's directory that was completed, and where it lies.
+
+    `store.checkpoints.fault` says whether it still is what was written.
+    """
     checkpoints = {}
     for path in directory.glob("checkpoint-*"):
         match = _CHECKPOINT.fullmatch(path.name)
-        if match and (path / CHECKPOINT_PROGRESS).exists():
+        if match and (path / CHECKPOINT_FILES).exists():
             checkpoints[int(match[1])] = path
     return checkpoints
 

@@ -1,6 +1,9 @@
-"""A health rule that a run broke."""
+"""A health rule that a run broke, or a checkpoint that it could not go on from."""
 
 from dataclasses import dataclass
+
+# In the place of a rule, where an attempt could not start from the checkpoint that it should have.
+LOST_CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,3 +15,8 @@ class HealthWarning:
     value: float | None
     threshold: float | None
     message: str
+
+    @classmethod
+    def without_value(cls, step: int, rule: str, message: str) -> "HealthWarning":
+        """A warning of something that is not measured."""
+        return cls(step=step, rule=rule, value=None, threshold=None, message=message)

@@ -56,7 +56,6 @@ _LEFT_TO_THE_LOOP: dict[str, Any] = {
     "logging_nan_inf_filter": False,
     "save_strategy": "steps",
     "save_steps": ENDLESS,
-    "save_total_limit": 2,
     "eval_strategy": "no",
     "report_to": "none",
     "disable_tqdm": True,

@@ -35,6 +35,7 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     model, tokenizer = load_policy(spec, directory)
     checkpoints = run.attempt_checkpoints(session.attempt.number)
     trainer = make_trainer(spec, model, tokenizer, progress.ledger, progress.stream, checkpoints)
+    trainer.write_later = session.checkpoint.background
     sampler = make_sampler(spec, trainer, tokenizer)
     evaluator = Evaluator(spec, tokenizer, sampler=sampler, rank=rank.number, ranks=rank.count)
     return TrainingLoop(session, progress, trainer, evaluator, recorded)

@@ -73,6 +73,10 @@ class Ledger:
         """Wall time of a whole step."""
         self.spent += Compute(device_seconds=seconds * self._devices)
 
+    def add_checkpoint(self, seconds: float) -> None:
+        """Wall time that training stood still for a checkpoint."""
+        self.spent += Compute(checkpoint_seconds=seconds * self._devices)
+
     @contextmanager
     def timing(self, phase: Phase) -> Iterator[None]:
         """Books the wall time of the block under `phase`, less what blocks within it book."""

@@ -5,6 +5,7 @@ TRL's trainer runs the steps; after each it asks the loop, which answers with a 
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from isosweep.training.decision import Decision
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.progress import Progress
 from isosweep.training.protocols import Learner
+from isosweep.training.saving import Saver
 from isosweep.training.session import Session
 
 
@@ -33,10 +35,12 @@ class TrainingLoop:
     evaluator: Evaluator
     recorded: set[int]
     _previous: Compute = field(init=False)
-    _saved: float = field(init=False, default_factory=time.monotonic)
+    _saver: Saver = field(init=False)
 
     def __post_init__(self) -> None:
         self._previous = self.spent
+        session = self.session
+        self._saver = Saver(session.checkpoint, session.attempt, session.start.checkpoint)
 
     @property
     def spent(self) -> Compute:
@@ -45,8 +49,11 @@ class TrainingLoop:
 
     def run(self) -> None:
         """Train, unless the run is at its end already."""
-        if self.progress.monitor.verdict is not None or self.session.schedule.is_over(self.spent):
-            return
+        if self.progress.monitor.verdict is None and not self.session.schedule.is_over(self.spent):
+            self._train()
+        self._saver.finish()
+
+    def _train(self) -> None:
         self.learner.follow(self)
         checkpoint = self.session.start.checkpoint
         try:
@@ -56,6 +63,11 @@ class TrainingLoop:
             # so before any loss is.
             if not self._ended_by_its_logits():
                 raise
+
+    def tidy(self) -> None:
+        """Leave of the checkpoints what is to be kept, now that the run is over."""
+        if self.session.rank.leads:
+            self._saver.end()
 
     # What the trainer asks.
 
@@ -76,12 +88,20 @@ class TrainingLoop:
         if ended is None or self._amid_a_generation(step):
             return None
         self._take_record(step, self.spent)
-        # Nothing can go on from numbers that are not finite.
-        return Decision.STOP if ended.rule == "non_finite" else Decision.SAVE_AND_STOP
+        if ended.rule == "non_finite":
+            # Nothing can go on from numbers that are not finite.
+            return Decision.STOP
+        self._saver.decided()
+        return Decision.SAVE_AND_STOP
 
-    def complete(self, checkpoint: Path) -> None:
-        """Add the progress to a checkpoint, which makes it complete."""
+    def complete(self, checkpoint: Path, write: Callable[[], None]) -> None:
+        """Add the progress to a checkpoint and complete it, with what `write` writes."""
         self.progress.save(checkpoint)
+        self._saver.begin(checkpoint, write)
+
+    def saved(self, seconds: float) -> None:
+        """Count the wall seconds that training stood still for a checkpoint."""
+        self.progress.ledger.add_checkpoint(seconds)
 
     # Decisions.
 
@@ -105,12 +125,12 @@ class TrainingLoop:
         decision = self.session.rank.agree(self._save_or_stop(step, spent))
         if decision.save:
             self.session.reporter.check()
-            self._saved = time.monotonic()
+            self._saver.decided()
         return decision
 
     def _save_or_stop(self, step: int, spent: Compute) -> Decision:
         stop = self.session.schedule.is_over(spent) or self.session.stop.reason is not None
-        due = stop or time.monotonic() - self._saved > self.session.checkpoint_interval_s
+        due = stop or self._saver.due
         # The step that training starts from has a checkpoint, or is the model itself.
         return Decision.of(save=due and step > self.session.start.step, stop=stop)
 

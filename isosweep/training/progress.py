@@ -1,12 +1,13 @@
 """What a checkpoint says beside the trainer's own files, and which one an attempt starts from."""
 
 import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from isosweep.compute import Compute
+from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json, write_json
+from isosweep.store.checkpoints import fault
 from isosweep.store.paths import (
     CHECKPOINT_HEALTH,
     CHECKPOINT_PROGRESS,
@@ -14,6 +15,7 @@ from isosweep.store.paths import (
     complete_checkpoints,
 )
 from isosweep.store.records import attempt_chain
+from isosweep.store.state import read_state
 from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
 from isosweep.training.stream import ProblemStream
@@ -21,26 +23,66 @@ from isosweep.training.stream import ProblemStream
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where an attempt starts: a checkpoint of attempt `parent`, or step 0."""
+    """Where an attempt starts: a checkpoint of attempt `parent`, or step 0.
+
+    `losses`: what should have been there to start from and is not, a sentence each.
+    """
 
     step: int
     parent: int | None
     checkpoint: Path | None
+    losses: tuple[str, ...] = ()
 
     @property
     def health(self) -> JsonObject | None:
         """State of the health monitor there; None at the start of a run."""
         return read_json(self.checkpoint / CHECKPOINT_HEALTH) if self.checkpoint else None
 
+    def to_json(self) -> JsonObject:
+        """The point, for the processes that share a run."""
+        return {**asdict(self), "checkpoint": str(self.checkpoint) if self.checkpoint else None}
+
+    @staticmethod
+    def from_json(document: JsonObject) -> "ResumePoint":
+        """The point that `to_json` wrote."""
+        path = document["checkpoint"]
+        return ResumePoint(
+            document["step"],
+            document["parent"],
+            Path(path) if path else None,
+            tuple(document["losses"]),
+        )
+
 
 def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
-    """The newest complete checkpoint on the chain of attempts before `attempt`."""
+    """The newest whole checkpoint on the chain of attempts before `attempt`.
+
+    One that is broken is passed over: its every file is read and compared.
+    """
+    losses: list[str] = []
     for parent, last in attempt_chain(run.records, before=attempt).items():
         checkpoints = complete_checkpoints(run.attempt_checkpoints(parent))
-        step = max((step for step in checkpoints if step <= last), default=None)
-        if step is not None:
-            return ResumePoint(step, parent, checkpoints[step])
-    return ResumePoint(0, None, None)
+        for step in sorted((step for step in checkpoints if step <= last), reverse=True):
+            wrong = fault(checkpoints[step])
+            if wrong is None:
+                return ResumePoint(step, parent, checkpoints[step], _ending(losses, step))
+            losses.append(f"the checkpoint of step {step} in {checkpoints[step]} is broken: {wrong}")
+    if not losses and _had_ended(run):
+        losses.append("no checkpoint is left of the run, which had ended (checkpoint.keep)")
+    return ResumePoint(0, None, None, _ending(losses, 0))
+
+
+def _ending(losses: list[str], step: int) -> tuple[str, ...]:
+    return tuple(f"{loss}; training goes on from step {step}" for loss in losses)
+
+
+def _had_ended(run: RunPaths) -> bool:
+    """Whether the last attempt came to the end of its budget, and so left a checkpoint."""
+    try:
+        state = read_state(run)
+    except RecordError:
+        return False
+    return state is not None and state.status == "finished"
 
 
 @dataclass(frozen=True)
@@ -52,7 +94,7 @@ class Progress:
     monitor: HealthMonitor
 
     def save(self, checkpoint: Path) -> None:
-        """Complete a checkpoint whose other files are written."""
+        """Add to a checkpoint what is known now."""
         write_json(checkpoint / CHECKPOINT_HEALTH, self.monitor.to_json())
         document = {"compute": asdict(self.ledger.spent), "stream": self.stream.to_json()}
         write_json(checkpoint / CHECKPOINT_PROGRESS, document)
@@ -65,11 +107,3 @@ class Progress:
         document = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
         self.ledger.spent = Compute(**document["compute"])
         self.stream.restore(document["stream"])
-
-
-def drop_older_checkpoints(run: RunPaths, attempt: int) -> None:
-    """Remove earlier attempts' checkpoints once `attempt` has a complete one of its own."""
-    if complete_checkpoints(run.attempt_checkpoints(attempt)):
-        for path in run.checkpoints.iterdir():
-            if path.name.isdigit() and int(path.name) < attempt:
-                shutil.rmtree(path, ignore_errors=True)

@@ -15,7 +15,7 @@ from isosweep.store.records import (
     read_records,
 )
 from isosweep.store.state import Attempt, RunState, RunStatus, write_state
-from isosweep.store.warnings import HealthWarning
+from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from isosweep.training.health import HealthMonitor
 from isosweep.training.progress import ResumePoint
 from isosweep.training.ranks import Rank
@@ -33,6 +33,7 @@ class Reporter:
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
         self._monitor, self._job_id = monitor, job_id
         self._reported = 0.0
+        self._lost: tuple[str, ...] = ()
         self.step = step
         self.reward: float | None = None
 
@@ -63,7 +64,7 @@ class Reporter:
             reward=self.reward,
             reason=reason,
             updated=time.time(),
-            warnings=self._monitor.active,
+            warnings=(*self._lost, *self._monitor.active),
             diverged_by=ended.rule if status == "diverged" and ended is not None else None,
         )
         write_state(self._run, state)
@@ -76,6 +77,9 @@ class Reporter:
                 attempt=self._attempt.number, parent=start.parent, resumed_step=start.step
             )
             append_attempt(self._run.records, line)
+            for loss in start.losses:
+                self._lost = (LOST_CHECKPOINT,)
+                self.warning(HealthWarning.without_value(start.step, LOST_CHECKPOINT, loss))
         earlier = read_records(self._run.records).records
         self.reward = earlier[-1].reward if earlier else None
         return {record.step for record in earlier}

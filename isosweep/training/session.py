@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.plan.spec import RunSpec
 from isosweep.store.state import Attempt, RunStatus
 from isosweep.training.health import HealthMonitor
@@ -24,7 +25,7 @@ class Session:
     schedule: Schedule
     monitor: HealthMonitor
     reporter: Reporter
-    checkpoint_interval_s: float
+    checkpoint: CheckpointConfig
 
     def outcome(self) -> tuple[RunStatus, str | None]:
         """How an attempt that left by itself has ended, and why."""

@@ -1,4 +1,4 @@
-"""The one file that touches what TRL and transformers do not document.
+"""With trl_checkpoints.py the one file that touches what TRL and transformers do not document.
 
 Between TRL's methods and isosweep's: TRL calls the overrides below, they call the hooks, which a
 subclass implements, and the hooks call `trl_...` for what TRL itself would have done. What all of
@@ -8,19 +8,17 @@ it relies on is listed in tests/training/test_trl_signatures.py, which says what
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
 from transformers import PrinterCallback, TrainerCallback
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
+from isosweep.training.trl_checkpoints import CheckpointedTrainer, checkpoint_directory
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
@@ -64,7 +62,7 @@ class _Placeholders:
             yield [0] * self._batch
 
 
-class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
+class TRLTrainer(CheckpointedTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
     # Hooks.
@@ -92,12 +90,6 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
     def timing_update(self) -> AbstractContextManager[None]:
         """Entered around the forward and backward pass of a micro-batch."""
         return nullcontext()
-
-    def save_beside(self, checkpoint: Path) -> None:
-        """Add to a checkpoint what the trainer has to know when it goes on; on every process."""
-
-    def restore_from(self, checkpoint: Path) -> None:
-        """Take back what `save_beside` wrote."""
 
     # What TRL does by itself, for hooks to use.
 
@@ -158,16 +150,6 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Any:
         return self.score(inputs, completions, completion_ids_list)
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
-        self.save_beside(checkpoint_directory(self.args, self.state))
-
-    def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
-        """TRL's own, after the state beside the checkpoint is read back."""
-        if resume_from_checkpoint is not None:
-            self.restore_from(Path(resume_from_checkpoint))
-        return super().train(resume_from_checkpoint=resume_from_checkpoint, **options)
 
     # Names for what TRL's attributes say.
 
@@ -254,7 +236,7 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def follow(self, observer: Observer) -> None:
         """Let `observer` decide what comes of every step."""
-        self.add_callback(StepCallback(observer))
+        self.add_callback(StepCallback(observer, self.write_rest))
 
     def be_quiet(self) -> None:
         """Print no step's metrics."""
@@ -326,11 +308,14 @@ def engine_options(options: dict[str, Any]) -> Iterator[None]:
 
 
 class StepCallback(TrainerCallback):  # type: ignore[misc]
-    """Asks an Observer after every step, and measures the step."""
+    """Asks an Observer after every step, and measures the step.
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._began = 0.0
+    `write_rest` writes what of the newest checkpoint is not on the disk yet.
+    """
+
+    def __init__(self, observer: Observer, write_rest: Callable[[], None]) -> None:
+        self._observer, self._write_rest = observer, write_rest
+        self._began = self._logged = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Let the observer begin, and start the first step's clock."""
@@ -346,22 +331,25 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Pass on the metrics under their names in records; do as the observer decides."""
+        # Kept for nobody, and written into every checkpoint: metrics.jsonl has them.
+        state.log_history.clear()
         values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
         decision = self._observer.metrics_logged(state.global_step, values) if values else None
         if decision is not None:
             control.should_save, control.should_training_stop = decision.save, decision.stop
+        self._logged = time.perf_counter()
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Let the observer complete the checkpoint once every process has written."""
         # The observer completes a checkpoint: every process has to have written its part.
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
-            self._observer.complete(checkpoint_directory(args, state))
-
-
-def checkpoint_directory(args: Any, state: Any) -> Path:
-    """Where the trainer writes the checkpoint of its present step."""
-    return Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+            checkpoint = checkpoint_directory(args, state)
+            self._observer.complete(checkpoint, self._write_rest)
+        # Every step is logged, and saved right after that; neither is a part of the next.
+        seconds = time.perf_counter() - self._logged
+        self._observer.saved(seconds)
+        self._began += seconds
 
 
 @contextmanager

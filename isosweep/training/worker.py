@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from isosweep.compute import BudgetUnit, Compute
+from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
 from isosweep.errors import RecordError
@@ -27,16 +28,17 @@ from isosweep.store.state import (
     read_state,
 )
 from isosweep.training.health import HealthMonitor
-from isosweep.training.progress import drop_older_checkpoints, find_resume_point
+from isosweep.training.progress import ResumePoint, find_resume_point
 from isosweep.training.ranks import Rank, only_rank, own_rank, run_ranks
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
 from isosweep.training.session import Session
 from isosweep.training.stopping import StopRequest
 
+if TYPE_CHECKING:
+    from isosweep.training.loop import TrainingLoop
+
 OVERTAKEN: Literal["overtaken"] = "overtaken"
-# Wall time between checkpoints: what a kill can cost, besides the step under way.
-CHECKPOINT_INTERVAL_S = 30.0
 
 Ended = RunStatus | Literal["overtaken"]
 
@@ -46,14 +48,14 @@ class TrainRun:
     """The job that a launcher submits: train `run_dir` up to the last of `milestones`.
 
     submitit pickles it by reference; it says only where to read, how far to go, what ends the run
-    before that, and how often it is saved.
+    before that, and how it is saved.
     """
 
     run_dir: str
     milestones: tuple[float, ...]
     unit: BudgetUnit
     health: HealthConfig
-    checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
+    saving: CheckpointConfig = CheckpointConfig()
 
     def __call__(self) -> str:
         """Make an attempt; returns how it ended."""
@@ -82,7 +84,7 @@ class TrainRun:
             tuple(document["milestones"]),
             document["unit"],
             read(HealthConfig, document["health"]),
-            document["checkpoint_interval_s"],
+            read(CheckpointConfig, document["saving"]),
         )
 
 
@@ -110,9 +112,12 @@ def run_attempt(job: TrainRun) -> Ended:
     """
     spec = _spec_of(job.run)
     attempt = claim_attempt(job.run, os.environ.get("SLURM_JOB_ID"))
+    start = find_resume_point(job.run, attempt.number)
+    for loss in start.losses:
+        sys.stderr.write(f"{job.run.run_id}: {loss}\n")
     if spec.devices > 1:
-        return _lead_ranks(job, attempt, spec)
-    return _attempt(job, attempt, spec, only_rank())
+        return _lead_ranks(job, attempt, spec, start)
+    return _attempt(job, attempt, spec, only_rank(), start)
 
 
 def _spec_of(run: RunPaths) -> RunSpec:
@@ -122,11 +127,12 @@ def _spec_of(run: RunPaths) -> RunSpec:
     return RunSpec.from_json(document["spec"])
 
 
-def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec) -> Ended:
+def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec, start: ResumePoint) -> Ended:
     """Train in one process a device; this one passes signals on and speaks for them."""
     stop = StopRequest()
     stop.install()
-    document = {"job": job.to_json(), "attempt": attempt.number, "pid": os.getpid()}
+    place = {"attempt": attempt.number, "pid": os.getpid(), "start": start.to_json()}
+    document = {"job": job.to_json(), **place}
     words = ["-m", "isosweep.training.worker", json.dumps(document)]
     statuses = run_ranks(spec.devices, words, lambda: stop.reason is not None)
     state = read_state(attempt.run)
@@ -148,39 +154,47 @@ def main(text: str) -> None:
     document = json.loads(text)
     job = TrainRun.from_json(document["job"])
     attempt = Attempt(job.run, document["attempt"])
-    if _attempt(job, attempt, _spec_of(job.run), own_rank(document["pid"])) == OVERTAKEN:
+    rank, start = own_rank(document["pid"]), ResumePoint.from_json(document["start"])
+    if _attempt(job, attempt, _spec_of(job.run), rank, start) == OVERTAKEN:
         # The others wait for this one: they are ended as after a failure.
         sys.exit(1)
 
 
-def _attempt(job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank) -> Ended:
+def _attempt(
+    job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank, start: ResumePoint
+) -> Ended:
     stop = StopRequest()
     stop.install()
     if spec.device == "cpu":
         # More threads than cores slow tiny models by an order of magnitude.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    session = _session(job, attempt, spec, rank, stop)
+    session = _session(job, attempt, spec, rank, stop, start)
     reporter = session.reporter
     try:
-        spent = _train(session)
+        loop = _train(session)
         status, reason = session.outcome()
-        reporter.state(status, spent, reason)
-        if rank.leads:
-            drop_older_checkpoints(job.run, attempt.number)
+        reporter.state(status, loop.spent, reason)
+        if status != "interrupted":
+            loop.tidy()
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
         return OVERTAKEN
     except BaseException as error:
-        with suppress(OvertakenError):
+        # A disk that is full takes no state either: what it met is what is raised.
+        with suppress(OvertakenError, OSError):
             reporter.state("failed", _last_compute(job.run), f"{type(error).__name__}: {error}")
         raise
     return status
 
 
 def _session(
-    job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank, stop: StopRequest
+    job: TrainRun,
+    attempt: Attempt,
+    spec: RunSpec,
+    rank: Rank,
+    stop: StopRequest,
+    start: ResumePoint,
 ) -> Session:
-    start = find_resume_point(job.run, attempt.number)
     monitor = HealthMonitor(job.health, spec.problems_per_batch, start.health)
     job_id = os.environ.get("SLURM_JOB_ID")
     return Session(
@@ -192,12 +206,12 @@ def _session(
         schedule=Schedule(job.milestones, job.unit, spec.evaluation.records_per_decade),
         monitor=monitor,
         reporter=Reporter(attempt, rank, monitor, job_id, start.step),
-        checkpoint_interval_s=job.checkpoint_interval_s,
+        checkpoint=job.saving,
     )
 
 
-def _train(session: Session) -> Compute:
-    """Train as far as it goes; what the run has spent then."""
+def _train(session: Session) -> "TrainingLoop":
+    """Train as far as it goes; the loop that did."""
     session.reporter.state("running", _last_compute(session.attempt.run))
     directory = weights(session.spec.model)
     # The training stack is imported here, after the thread count is set.
@@ -206,7 +220,7 @@ def _train(session: Session) -> Compute:
 
     loop = make_loop(session, str(directory))
     loop.run()
-    return loop.spent
+    return loop
 
 
 def _last_compute(run: RunPaths) -> Compute:

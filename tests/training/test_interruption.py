@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.store.checkpoints import fault
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records
 from isosweep.store.state import read_state
@@ -46,7 +48,8 @@ def prepared(root: Path) -> RunPaths:
 def attempt(run: RunPaths, milestones: tuple[float, ...], interval_s: float = 0.0) -> None:
     from isosweep.training.worker import TrainRun
 
-    TrainRun(str(run.root), milestones, "flops", make_config().health, interval_s)()
+    saving = CheckpointConfig(share=1.0, min_interval_s=interval_s)
+    TrainRun(str(run.root), milestones, "flops", make_config().health, saving)()
 
 
 def in_a_process(work: Callable[[], None]) -> int:
@@ -114,11 +117,12 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
     assert counted == list(range(1, state.step + 1))
     resumed = {line["attempt"] for line in read_metrics(run.metrics, run.records)}
     assert len(resumed) > 3
-    # The last two checkpoints are kept, and none of earlier attempts.
-    kept = [path for path in run.checkpoints.iterdir() if complete_checkpoints(path)]
-    assert [path.name for path in kept] == [str(state.attempt)]
-    assert len(complete_checkpoints(kept[0])) <= 2
-    assert all((c / "model.safetensors").exists() for c in complete_checkpoints(kept[0]).values())
+    # The last checkpoint is kept, and none of earlier attempts.
+    (last,) = run.checkpoints.iterdir()
+    assert last.name == str(state.attempt)
+    ((step, checkpoint),) = complete_checkpoints(last).items()
+    assert step == state.step
+    assert fault(checkpoint) is None
 
 
 @pytest.mark.slow

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.store.checkpoints import fault
 from isosweep.store.paths import CHECKPOINT_PROGRESS, RunPaths
 from isosweep.store.records import read_records, read_warnings
 from isosweep.store.state import OvertakenError, claim_attempt, read_state
@@ -25,7 +27,7 @@ from isosweep.training.schedule import Schedule
 from isosweep.training.session import Session
 from isosweep.training.stopping import StopRequest
 from isosweep.training.stream import ProblemStream
-from isosweep.training.worker import CHECKPOINT_INTERVAL_S, TrainRun
+from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.train
 ROLLOUTS = 16
+SAVING = CheckpointConfig(share=0.5, keep="all")
 
 
 def spec(*overrides: str) -> RunSpec:
@@ -76,7 +79,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
         schedule=Schedule((2.0 * ROLLOUTS, 4.0 * ROLLOUTS), "rollouts", 1),
         monitor=monitor,
         reporter=Reporter(attempt, rank, monitor, None, start),
-        checkpoint_interval_s=interval_s,
+        checkpoint=CheckpointConfig(share=1.0, min_interval_s=interval_s, max_interval_s=1e9),
     )
     recorded = session.reporter.started(session.start)
     progress = Progress(Ledger(run), ProblemStream(64, 0), monitor)
@@ -109,8 +112,17 @@ def test_a_run_is_recorded_at_its_milestones_and_saved_at_its_end(tmp_path: Path
     state = read_state(loop.session.attempt.run)
     assert state is not None
     assert (state.status, state.step) == ("running", 0)
-    loop.complete(tmp_path)
-    progress = json.loads((tmp_path / CHECKPOINT_PROGRESS).read_text())
+    checkpoint = tmp_path / "checkpoints" / "1" / "checkpoint-4"
+    checkpoint.mkdir(parents=True)
+    loop.saved(0.25)
+    loop.complete(checkpoint, (checkpoint / "model").touch)
+    # Nothing is left to train: this only waits.
+    loop.run()
+    loop.tidy()
+    assert fault(checkpoint) is None
+    assert (checkpoint / "model").exists()
+    progress = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
+    assert (loop.spent.device_seconds, loop.spent.checkpoint_seconds) == (2.0, 0.25)
     assert progress["compute"]["rollouts"] == 4 * ROLLOUTS
 
 
@@ -192,9 +204,9 @@ def test_an_overtaken_attempt_neither_records_nor_saves(tmp_path: Path) -> None:
 
 
 def test_a_job_is_the_same_after_json_and_pickling() -> None:
-    job = TrainRun("runs/x", (1e10, 2e10), "flops", make_config("health.stop=[]").health, 5.0)
+    job = TrainRun("runs/x", (1e10, 2e10), "flops", make_config("health.stop=[]").health, SAVING)
     assert TrainRun.from_json(json.loads(json.dumps(job.to_json()))) == job
     assert pickle.loads(pickle.dumps(job)) == job
-    # One that was submitted before the interval was part of a job.
-    del job.__dict__["checkpoint_interval_s"]
-    assert pickle.loads(pickle.dumps(job)).checkpoint_interval_s == CHECKPOINT_INTERVAL_S
+    # One that was submitted before how to save was part of a job.
+    del job.__dict__["saving"]
+    assert pickle.loads(pickle.dumps(job)).saving == CheckpointConfig()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.files import write_json
-from isosweep.store.paths import CHECKPOINT_PROGRESS, RunPaths
+from isosweep.store.checkpoints import complete
+from isosweep.store.paths import RunPaths
 from isosweep.store.records import AttemptStart, append_attempt
-from isosweep.training.progress import drop_older_checkpoints, find_resume_point
+from isosweep.training.progress import find_resume_point
 
 
 @pytest.fixture
@@ -20,11 +20,12 @@ def run(tmp_path: Path) -> RunPaths:
     return run
 
 
-def checkpoint(run: RunPaths, attempt: int, step: int, complete: bool = True) -> Path:
+def checkpoint(run: RunPaths, attempt: int, step: int, whole: bool = True) -> Path:
     path = run.attempt_checkpoints(attempt) / f"checkpoint-{step}"
     path.mkdir(parents=True)
-    if complete:
-        write_json(path / CHECKPOINT_PROGRESS, {})
+    (path / "model").write_bytes(bytes(100))
+    if whole:
+        complete(path)
     return path
 
 
@@ -32,7 +33,7 @@ def test_an_attempt_starts_from_the_newest_checkpoint_on_its_chain(run: RunPaths
     checkpoint(run, 1, 3)
     checkpoint(run, 1, 5)
     checkpoint(run, 2, 9)
-    checkpoint(run, 3, 8, complete=False)
+    checkpoint(run, 3, 8, whole=False)
     # What attempt 1 did after step 3, and all of attempt 2, is off the chain of attempt 3.
     start = find_resume_point(run, 4)
     assert (start.step, start.parent) == (3, 1)
@@ -44,17 +45,6 @@ def test_an_attempt_starts_from_the_newest_checkpoint_on_its_chain(run: RunPaths
 
 
 def test_without_a_complete_checkpoint_a_run_starts_at_its_beginning(run: RunPaths) -> None:
-    checkpoint(run, 1, 3, complete=False)
+    checkpoint(run, 1, 3, whole=False)
     start = find_resume_point(run, 4)
     assert (start.step, start.parent, start.checkpoint, start.health) == (0, None, None, None)
-
-
-def test_older_checkpoints_go_once_there_is_a_complete_one(run: RunPaths) -> None:
-    checkpoint(run, 1, 3)
-    kept = checkpoint(run, 3, 7, complete=False)
-    drop_older_checkpoints(run, 3)
-    assert run.attempt_checkpoints(1).exists()
-    write_json(kept / CHECKPOINT_PROGRESS, {})
-    drop_older_checkpoints(run, 3)
-    assert not run.attempt_checkpoints(1).exists()
-    assert kept.exists()

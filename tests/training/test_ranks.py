@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from isosweep.files import write_json
+from isosweep.files import read_lines, write_json
 from isosweep.plan.spec import run_spec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.ranks import run_ranks
+from isosweep.training.worker import TrainRun
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.sweeps import runs, wait_until_some_run_trains
 from tests.runs import reproducible
@@ -92,6 +93,45 @@ def test_two_processes_train_one_policy(ranks: list[dict[str, Any]]) -> None:
 def test_two_processes_train_a_policy_that_learns(tmp_path: Path) -> None:
     rewards = trained_by_two(tmp_path, 150)[0]["rewards"]
     assert sum(rewards[-30:]) / 30 > sum(rewards[:30]) / 30 + 0.05
+
+
+def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
+    import torch
+
+    import isosweep.training.trl_checkpoints  # noqa: F401  # teaches torch the name
+
+    torch.save({"exp_avg": torch.arange(3.0)}, tmp_path / "optimizer.pt")
+    # As transformers loads an optimiser in each of several processes.
+    place = torch.device("cpu", 1)
+    loaded = torch.load(tmp_path / "optimizer.pt", map_location=place, weights_only=True)
+    assert loaded["exp_avg"].tolist() == [0.0, 1.0, 2.0]
+    assert loaded["exp_avg"].device == torch.device("cpu")
+
+
+def trained_to(root: Path, *budgets: tuple[float, ...]) -> RunPaths:
+    """A run of two processes, taken to each of the `budgets` in an attempt of its own."""
+    config = make_config(*SMALL, *TWO, "task.num_eval_problems=8")
+    spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=8)
+    run = RunPaths(root / spec.run_id)
+    run.root.mkdir(parents=True)
+    write_json(run.spec, {"spec": spec.to_json()})
+    for milestones in budgets:
+        assert TrainRun(str(run.root), milestones, "flops", config.health)() == "finished"
+    return run
+
+
+@pytest.mark.slow
+def test_a_run_of_two_processes_is_extended(tmp_path: Path) -> None:
+    straight = trained_to(tmp_path / "straight", (1e9, 2e9))
+    extended = trained_to(tmp_path / "extended", (1e9,), (1e9, 2e9))
+    state = read_state(extended)
+    assert state is not None
+    assert (state.attempt, state.warnings) == (2, ())
+    steps = [record.step for record in read_records(extended.records).records]
+    # Attempt 2 began where attempt 1 had ended.
+    starts = [line for _, line in read_lines(extended.records) if line and line["kind"] == "attempt"]
+    assert 0 < starts[1]["resumed_step"] < steps[-1]
+    assert reproducible(extended) == reproducible(straight)
 
 
 def test_the_plan_is_the_same_arithmetic() -> None:

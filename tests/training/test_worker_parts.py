@@ -1,5 +1,6 @@
 """The worker's parts on the built-in model: what it starts from, evaluation disturbs nothing."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,11 @@ class Strict:
         self.seen.append(values)
         return Decision.STOP if step == 3 else None
 
-    def complete(self, checkpoint: Path) -> None:
+    def complete(self, checkpoint: Path, write: Callable[[], None]) -> None:
         raise AssertionError(checkpoint)
+
+    def saved(self, seconds: float) -> None:
+        raise AssertionError("nothing was to be saved")
 
 
 def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
@@ -95,7 +99,7 @@ def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -
     from isosweep.training.trl_adapter import StepCallback
 
     observer = Strict()
-    callback = StepCallback(observer)
+    callback = StepCallback(observer, lambda: None)
     control = TrainerControl()
     for step in (2, 3):
         state = TrainerState(global_step=step)

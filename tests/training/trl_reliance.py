@@ -15,6 +15,7 @@ from typing import Any
 
 TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
 ADAPTER = TRAINING / "trl_adapter.py"
+ADAPTERS = (ADAPTER, TRAINING / "trl_checkpoints.py")
 
 GRPO = "trl.trainer.grpo_trainer.GRPOTrainer"
 TRAINER = "transformers.trainer.Trainer"
@@ -64,6 +65,12 @@ OVERRIDES = (
         f"{GRPO}._generate_and_score_completions",
     ),
     Override(f"{GRPO}._save_checkpoint", ("model", "trial"), f"{TRAINER}._maybe_log_save_evaluate"),
+    Override(f"{TRAINER}._save", ("output_dir", "state_dict"), f"{TRAINER}.save_model"),
+    Override(
+        f"{TRAINER}._save_optimizer_and_scheduler",
+        ("output_dir",),
+        f"{TRAINER}._save_checkpoint",
+    ),
     Override(f"{TRAINER}.train", ("resume_from_checkpoint", "trial", "ignore_keys_for_eval"), ""),
 )
 CALLS = (
@@ -102,14 +109,14 @@ ATTRIBUTES = {
     ),
     TRAINER: (
         *("accelerator", "args", "state", "model", "model_wrapped", "_train_batch_size"),
-        *("is_deepspeed_enabled", "is_fsdp_enabled"),
+        *("is_deepspeed_enabled", "is_fsdp_enabled", "optimizer", "lr_scheduler"),
     ),
     VLLM: ("llm", "mode", "temperature", "top_p", "top_k", "max_completion_length"),
     CONFIG: (
         *("steps_per_generation", "gradient_accumulation_steps", "output_dir"),
-        "per_device_train_batch_size",
+        *("per_device_train_batch_size", "device", "should_save"),
     ),
-    STATE: ("global_step", "is_world_process_zero"),
+    STATE: ("global_step", "is_world_process_zero", "log_history"),
     CONTROL: ("should_save", "should_training_stop"),
     "transformers.generation.configuration_utils.GenerationConfig": ("max_new_tokens",),
 }
@@ -219,12 +226,13 @@ def texts_in(path: str) -> frozenset[str]:
     return frozenset(texts)
 
 
-def uses(name: str) -> list[int]:
-    """Lines of the adapter that say `name`: as an attribute, a method, an argument or a text."""
+def uses(name: str) -> list[tuple[str, int]]:
+    """Places in the adapters that say `name`: as an attribute, a method, an argument or a text."""
     return sorted(
         {
-            node.lineno
-            for node in ast.walk(tree_of(ADAPTER))
+            (file.name, node.lineno)
+            for file in ADAPTERS
+            for node in ast.walk(tree_of(file))
             if (isinstance(node, ast.Attribute) and node.attr == name)
             or (isinstance(node, ast.FunctionDef | ast.Name) and name == said(node))
             or (isinstance(node, ast.keyword) and node.arg == name)
@@ -239,5 +247,5 @@ def said(node: ast.FunctionDef | ast.Name) -> str:
 
 def used_at(name: str) -> str:
     """Where the adapter uses `name`, for a message."""
-    lines = ", ".join(map(str, uses(name))) or "nowhere"
-    return f"isosweep/training/{ADAPTER.name}:{lines}"
+    places = [f"isosweep/training/{file}:{line}" for file, line in uses(name)]
+    return ", ".join(places) or "nowhere"

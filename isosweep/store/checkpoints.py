@@ -1,0 +1,138 @@
+"""A checkpoint's files: synced before the marker that lists them, checked against it, removed."""
+
+import os
+import shutil
+import zlib
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from isosweep.files import read_json, write_json
+from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
+
+MARKER_VERSION = 1
+_BLOCK = 1 << 22
+# zlib lets other threads run: as many large files at once as a checkpoint has of them.
+_READERS = 4
+# What only a resumed run reads: of transformers' and accelerate's trainers, DeepSpeed's, and ours.
+_STATES = (
+    *("optimizer*", "scheduler.pt", "rng_state*.pth", "scaler.pt", "trainer_state.json"),
+    *("training_args.bin", "global_step*", "latest", "zero_to_fp32.py"),
+    *("isosweep*.json", "waiting-*.safetensors"),
+)
+
+
+def complete(checkpoint: Path) -> None:
+    """Force every file and directory of `checkpoint` to the disk, then write its marker.
+
+    The marker lists each file with its bytes and CRC-32, as read back. Raises OSError.
+    """
+    files = sorted(_files(checkpoint))
+    directories = [path for path in checkpoint.rglob("*") if path.is_dir()]
+    for path in [*files, *directories, checkpoint, checkpoint.parent]:
+        _sync(path)
+    listed = {
+        str(path.relative_to(checkpoint)): {"bytes": path.stat().st_size, "crc32": crc}
+        for path, crc in zip(files, _checksums(files), strict=True)
+    }
+    write_json(checkpoint / CHECKPOINT_FILES, {"version": MARKER_VERSION, "files": listed})
+    _sync(checkpoint)
+
+
+def fault(checkpoint: Path) -> str | None:
+    """What is wrong with a checkpoint that was completed: which file, and how; None if nothing.
+
+    Every file is compared in size, and then in CRC-32 with what the marker says.
+    """
+    try:
+        document = read_json(checkpoint / CHECKPOINT_FILES) or {}
+        if document.get("version") != MARKER_VERSION:
+            return f"{CHECKPOINT_FILES} has version {document.get('version')}"
+        listed = {name: (int(f["bytes"]), f["crc32"]) for name, f in document["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        return f"{CHECKPOINT_FILES} cannot be read ({type(error).__name__})"
+    for name, (size, _) in listed.items():
+        path = checkpoint / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size} bytes and was written with {size}"
+    try:
+        checksums = _checksums([checkpoint / name for name in listed])
+    except OSError as error:
+        return f"{Path(error.filename or checkpoint).name} cannot be read ({error.strerror})"
+    for (name, (_, expected)), found in zip(listed.items(), checksums, strict=True):
+        if found != expected:
+            return f"{name} has checksum {found} and was written with {expected}"
+    return None
+
+
+def size_of(checkpoint: Path) -> int:
+    """Bytes of all files of a checkpoint."""
+    return sum(path.stat().st_size for path in _files(checkpoint))
+
+
+def newest(run: RunPaths, attempt: int, start: Path | None) -> list[Path]:
+    """The completed checkpoints that `attempt` has to go back to, the newest first.
+
+    Its own, then `start`, which it went on from.
+    """
+    own = complete_checkpoints(run.attempt_checkpoints(attempt))
+    return [own[step] for step in sorted(own, reverse=True)] + ([start] if start else [])
+
+
+def keep_only(run: RunPaths, attempt: int, kept: Collection[Path]) -> None:
+    """Remove the checkpoints of `attempt` and of earlier ones, but for `kept`; not a later's."""
+    if not run.checkpoints.exists():
+        return
+    for directory in run.checkpoints.iterdir():
+        if not directory.name.isdigit() or int(directory.name) > attempt:
+            continue
+        for checkpoint in directory.glob("checkpoint-*"):
+            if checkpoint not in kept:
+                remove(checkpoint)
+        if not any(directory.glob("checkpoint-*")):
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove(checkpoint: Path) -> None:
+    """Remove a checkpoint; its marker first, for a kill in between leaves none that is broken."""
+    (checkpoint / CHECKPOINT_FILES).unlink(missing_ok=True)
+    shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def keep_weights(checkpoint: Path) -> None:
+    """Leave of a checkpoint what a model is loaded from; no run goes on from it any more."""
+    (checkpoint / CHECKPOINT_FILES).unlink(missing_ok=True)
+    for pattern in _STATES:
+        for path in checkpoint.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _files(checkpoint: Path) -> Iterator[Path]:
+    """Every file of a checkpoint but its marker."""
+    for path in checkpoint.rglob("*"):
+        if path.is_file() and path != checkpoint / CHECKPOINT_FILES:
+            yield path
+
+
+def _checksums(files: Collection[Path]) -> list[str]:
+    with ThreadPoolExecutor(_READERS) as readers:
+        return list(readers.map(_crc32, files))
+
+
+def _crc32(path: Path) -> str:
+    """CRC-32 of a file: 1.6 GB/s on one core, against 0.65 of BLAKE2b; finds damage, no intent."""
+    checksum, block = 0, memoryview(bytearray(_BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while count := file.readinto(block):
+            checksum = zlib.crc32(block[:count], checksum)
+    return f"{checksum:08x}"
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,107 @@
+"""How TRL's trainer writes and reads checkpoints: what can wait is written while it trains.
+
+Beside trl_adapter.py the one file that touches what TRL and transformers do not document. Weights
+and optimiser states of a process that holds them whole (one device, or DDP's first) are copied to
+host memory with torch.distributed.checkpoint's stager and written from there by another thread,
+in transformers' own format: `torch.distributed.checkpoint.async_save` itself would write files
+that `from_pretrained` does not read, and needs a CPU backend beside NCCL. FSDP's and DeepSpeed's
+are written by accelerate and DeepSpeed with collectives of all processes, which must not run
+beside those of training: there everything is written at once.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
+
+
+def _numbered_cpu(storage: Any, location: str) -> Any:
+    """A storage that is loaded to `cpu:0`, as transformers asks where processes share a CPU."""
+    return storage if location.startswith("cpu:") else None
+
+
+# torch itself knows `cpu` alone. Any priority: nothing else answers to such a name.
+torch.serialization.register_package(90, lambda _: None, _numbered_cpu)
+
+
+class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
+    """TRL's GRPOTrainer with files beside its checkpoints, and large ones written later.
+
+    `write_later`: whether that is wanted.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self.write_later = False
+        self._left: list[Callable[[], None]] = []
+        super().__init__(*given, **named)
+        cuda = self.args.device.type == "cuda"
+        self._stager = DefaultStager(
+            StagingOptions(
+                use_pinned_memory=cuda,
+                use_shared_memory=False,
+                use_async_staging=False,
+                use_non_blocking_copy=cuda,
+            )
+        )
+
+    def write_rest(self) -> None:
+        """Write what of the newest checkpoint is not on the disk yet; in any thread."""
+        for write in self._left:
+            write()
+
+    # Hooks.
+
+    def save_beside(self, checkpoint: Path) -> None:
+        """Add to a checkpoint what the trainer has to know when it goes on; on every process."""
+
+    def restore_from(self, checkpoint: Path) -> None:
+        """Take back what `save_beside` wrote."""
+
+    # Overrides: TRL calls them.
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        self._left = []
+        super()._save_checkpoint(model, trial)
+        self.save_beside(checkpoint_directory(self.args, self.state))
+
+    def _save(self, output_dir: str, state_dict: Any = None) -> None:
+        if not self._whole_and_later:
+            super()._save(output_dir, state_dict)
+            return
+        Path(output_dir).mkdir(parents=True, exist_ok=True)
+        trained = {name for name, weights in self.model.named_parameters() if weights.requires_grad}
+        own = self.model.state_dict()
+        if len(trained) < len(list(self.model.parameters())):
+            # Of adapters no more is saved.
+            own = {name: weights for name, weights in own.items() if name in trained}
+        copy = self._stager.stage({"weights": own})["weights"]
+        self._left.append(partial(super()._save, output_dir, copy))
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not self._whole_and_later:
+            super()._save_optimizer_and_scheduler(output_dir)
+        elif self.args.should_save:
+            copy = self._stager.stage(self.optimizer.state_dict())
+            self._left.append(partial(torch.save, copy, Path(output_dir) / OPTIMIZER_NAME))
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
+
+    @property
+    def _whole_and_later(self) -> bool:
+        return self.write_later and not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+
+    def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
+        """TRL's own, after the state beside the checkpoint is read back."""
+        if resume_from_checkpoint is not None:
+            self.restore_from(Path(resume_from_checkpoint))
+        return super().train(resume_from_checkpoint=resume_from_checkpoint, **options)
+
+
+def checkpoint_directory(args: Any, state: Any) -> Path:
+    """Where the trainer writes the checkpoint of its present step."""
+    return Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"

@@ -1,0 +1,187 @@
+"""What a run goes on from when its checkpoints are broken, and what is left of them."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never, get_args
+
+import pytest
+
+from isosweep.config.checkpoint import CheckpointConfig, Keep
+from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
+from isosweep.store.records import read_metrics, read_warnings
+from isosweep.store.state import Attempt, mark, read_state
+from isosweep.training.progress import ResumePoint, find_resume_point
+from isosweep.training.saving import Saver
+from tests.runs import reproducible, wait_for
+from tests.training.test_interruption import in_a_process, prepared, small_run
+
+pytestmark = pytest.mark.train
+MILESTONES = (1.5e9, 3e9)
+
+
+def train(run: RunPaths, saving: CheckpointConfig) -> None:
+    from isosweep.training.worker import TrainRun
+    from tests.conftest import make_config
+
+    TrainRun(str(run.root), MILESTONES, "flops", make_config().health, saving)()
+
+
+def finish(run: RunPaths) -> None:
+    """To the end, with no checkpoint before it."""
+    _, status = os.waitpid(in_a_process(lambda: train(run, CheckpointConfig())), 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    import isosweep.training.assembly  # noqa: F401  # forks have it imported
+
+    run = prepared(tmp_path_factory.mktemp("straight") / small_run().run_id)
+    finish(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def stopped(straight: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """The same run, asked to stop on its way: it has its last two checkpoints."""
+    run = prepared(tmp_path_factory.mktemp("stopped") / small_run().run_id)
+    often = CheckpointConfig(share=1.0, min_interval_s=0.0)
+    process = in_a_process(lambda: train(run, often))
+    wait_for(lambda: len(complete_checkpoints(run.attempt_checkpoints(1))) == 2)
+    os.kill(process, signal.SIGTERM)
+    os.waitpid(process, 0)
+    assert len(complete_checkpoints(run.attempt_checkpoints(1))) == 2
+    assert len(reproducible(run)) < len(reproducible(straight))
+    return run
+
+
+def copy_of(run: RunPaths, root: Path) -> RunPaths:
+    return RunPaths(shutil.copytree(run.root, root / run.run_id))
+
+
+def last_two(run: RunPaths) -> tuple[Path, Path]:
+    """The checkpoint before the newest, and the newest."""
+    checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
+    first, second = (checkpoints[step] for step in sorted(checkpoints))
+    return first, second
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def garbled(path: Path) -> None:
+    """The same length, and one byte in the middle another."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+# What transformers, TRL and isosweep write of a run on one device.
+FILES = (
+    *("model.safetensors", "optimizer.pt", "rng_state.pth", "scheduler.pt", "trainer_state.json"),
+    *("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"),
+    *("training_args.bin", "isosweep.json", "isosweep-health.json", CHECKPOINT_FILES),
+)
+
+
+def test_every_file_of_a_checkpoint_is_listed_here(stopped: RunPaths) -> None:
+    assert {path.name for path in last_two(stopped)[1].iterdir()} == set(FILES)
+
+
+@pytest.mark.parametrize("damage", [truncated, garbled, Path.unlink])
+@pytest.mark.parametrize("name", FILES)
+def test_a_broken_checkpoint_is_passed_over(
+    name: str, damage: Callable[[Path], None], stopped: RunPaths, tmp_path: Path
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    before, newest = last_two(run)
+    damage(newest / name)
+    start = find_resume_point(run, 2)
+    assert start.checkpoint == before
+    if name == CHECKPOINT_FILES and damage is Path.unlink:
+        # Without its marker it was never complete.
+        assert not start.losses
+    else:
+        (loss,) = start.losses
+        assert f"{newest} is broken: {name} " in loss
+        assert loss.endswith(f"training goes on from step {start.step}")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("optimizer.pt", truncated), ("model.safetensors", garbled), ("rng_state.pth", Path.unlink)],
+)
+def test_a_run_goes_on_from_the_checkpoint_before(
+    name: str,
+    damage: Callable[[Path], None],
+    straight: RunPaths,
+    stopped: RunPaths,
+    tmp_path: Path,
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    before, newest = last_two(run)
+    damage(newest / name)
+    finish(run)
+    assert reproducible(run) == reproducible(straight)
+    metrics = read_metrics(run.metrics, run.records)
+    assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1))
+    state = read_state(run)
+    assert state is not None
+    (warning,) = read_warnings(run.warnings, run.records)
+    assert (state.status, state.warnings) == ("finished", ("checkpoint",))
+    assert (warning.rule, before.name) == ("checkpoint", f"checkpoint-{warning.step}")
+    assert f"{newest} is broken: {name} " in warning.message
+
+
+def test_without_a_whole_checkpoint_a_run_begins_again_and_says_so(
+    stopped: RunPaths, tmp_path: Path
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    for checkpoint in last_two(run):
+        truncated(checkpoint / "optimizer.pt")
+    start = find_resume_point(run, 2)
+    assert (start.step, start.parent, start.checkpoint) == (0, None, None)
+    assert [loss.rpartition("; ")[2] for loss in start.losses] == [
+        "training goes on from step 0"
+    ] * 2
+    assert ResumePoint.from_json(json.loads(json.dumps(start.to_json()))) == start
+
+
+# What a model is loaded from.
+WEIGHTS = (
+    *("model.safetensors", "config.json", "generation_config.json"),
+    *("tokenizer.json", "tokenizer_config.json"),
+)
+
+
+@pytest.mark.parametrize("keep", get_args(Keep))
+def test_what_is_kept_of_a_run_that_has_ended(
+    keep: Keep, stopped: RunPaths, tmp_path: Path
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    before, newest = last_two(run)
+    mark(run, "finished", "for a test")
+    Saver(CheckpointConfig(keep=keep), Attempt(run, 2), newest).end()
+    left = {*run.checkpoints.glob("*/*/")}
+    start = find_resume_point(run, 3)
+    match keep:
+        case "all":
+            assert left == {before, newest}
+        case "resumable":
+            assert left == {newest}
+        case "weights":
+            assert left == {newest}
+            assert {path.name for path in newest.iterdir()} == set(WEIGHTS)
+        case "none":
+            assert not left
+        case unknown:
+            assert_never(unknown)
+    if keep in ("all", "resumable"):
+        assert start.checkpoint == newest
+    else:
+        assert (start.step, start.losses[0].partition(" of")[0]) == (0, "no checkpoint is left")
