@@ -1,4 +1,4 @@
-"""The one file that touches what TRL and transformers do not document.
+"""What touches what TRL and transformers do not document; micro-batches have a file of their own.
 
 Between TRL's methods and isosweep's: TRL calls the overrides below, they call the hooks, which a
 subclass implements, and the hooks call `trl_...` for what TRL itself would have done. What all of
@@ -16,9 +16,9 @@ import torch
 from accelerate import PartialState
 from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
+from isosweep.training.microbatches import MicroBatchTrainer, changed
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 
@@ -64,7 +64,7 @@ class _Placeholders:
             yield [0] * self._batch
 
 
-class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
+class TRLTrainer(MicroBatchTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
     # Hooks.
@@ -199,11 +199,6 @@ class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
         return token in self.eos_token_ids
 
     # A batch's tensors.
-
-    def bearing(self, batch: Batch) -> Any:
-        """1 for every token that bears loss: (rollouts, tokens)."""
-        mask = batch["completion_mask"]
-        return mask * batch["tool_mask"] if "tool_mask" in batch else mask
 
     def weigh(self, batch: Batch, weights: Any) -> None:
         """Multiply advantages by this process's part of `weights` (n x B)."""
@@ -346,16 +341,3 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 def checkpoint_directory(args: Any, state: Any) -> Path:
     """Where the trainer writes the checkpoint of its present step."""
     return Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
-
-
-@contextmanager
-def changed(target: Any, **values: Any) -> Iterator[None]:
-    """`target` with other attribute values, put back afterwards."""
-    before = {name: getattr(target, name) for name in values}
-    for name, value in values.items():
-        setattr(target, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(target, name, value)

@@ -147,18 +147,18 @@ def of_trainers(module: ast.AST, owned: bool = True) -> set[str]:
 
 
 def test_the_lists_have_all_that_the_adapter_uses_and_nothing_else() -> None:
-    used = of_trainers(reliance.tree_of(reliance.ADAPTER))
+    used = set().union(*(of_trainers(reliance.tree_of(each)) for each in reliance.ADAPTERS))
     overridden = {last(override.path) for override in OVERRIDES}
     # The state has one attribute whose name is also a method's of the trainer.
     assert (used | overridden) - set(ATTRIBUTES[STATE]) == listed()
     for owner, names in ATTRIBUTES.items():
-        unused = [name for name in names if not reliance.uses(name)]
+        unused = [name for name in names if reliance.used_at(name) == "nowhere"]
         assert not unused, f"{owner}: {unused}"
 
 
 @pytest.mark.parametrize("path", sorted(reliance.TRAINING.glob("*.py")), ids=lambda path: path.stem)
-def test_internals_are_touched_in_the_adapter_alone(path: Path) -> None:
-    if path == reliance.ADAPTER:
+def test_internals_are_touched_in_the_adapters_alone(path: Path) -> None:
+    if path in reliance.ADAPTERS:
         return
     module = reliance.tree_of(path)
     # In other classes `self` is no trainer.
@@ -178,6 +178,7 @@ def test_internals_are_touched_in_the_adapter_alone(path: Path) -> None:
 def test_no_name_of_isosweeps_trainers_hides_one_of_trls() -> None:
     overridden = {last(override.path) for override in OVERRIDES}
     for kind in (
+        "microbatches.MicroBatchTrainer",
         "trl_adapter.TRLTrainer",
         "trainer.CountedGRPOTrainer",
         "lag.LaggedGRPOTrainer",
@@ -209,7 +210,7 @@ def test_a_changed_method_is_named_with_what_it_was_and_where_it_is_used() -> No
     assert change is not None
     assert f"{here}._generate is (prompts, tools), was (prompts); used at isosweep/" in change
     lines = [int(line) for line in change.rpartition(":")[2].split(",")]
-    text = reliance.ADAPTER.read_text().splitlines()
+    text = reliance.ADAPTERS[0].read_text().splitlines()
     assert lines
     assert all("_generate(" in text[line - 1] for line in lines)
     change = change_of_override(Override(f"{here}.gone", ("prompts",), ""))
