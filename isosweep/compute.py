@@ -1,7 +1,7 @@
 """Compute spent: what budgets are made of, and when a run has reached one."""
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 BudgetUnit = Literal["flops", "rollouts", "tokens", "device_hours"]
 BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
@@ -13,9 +13,11 @@ class Compute:
 
     `generations`: batches of n x B rollouts that were trained on. `rollouts` and tokens count all
     that were sampled, also those that a recipe throws away. Counts are exact; FLOPs follow
-    `isosweep.costs.flops`. `device_seconds` is training wall time times devices; `*_seconds` are
-    the parts of it that its phases took, but for `checkpoint_seconds`: what training stood still
-    for checkpoints, outside of it. A second execution reproduces all but the seconds.
+    `isosweep.costs.flops`. `*_hardware_flops` are what devices compute in scoring (old and
+    reference log-probabilities) and in training, padding and recomputation included; None where
+    nobody counted. `device_seconds` is training wall time times devices; `*_seconds` are the parts
+    of it that its phases took, but for `checkpoint_seconds`: what training stood still for
+    checkpoints, outside of it. A second execution reproduces all but the seconds.
     """
 
     generations: int = 0
@@ -27,6 +29,8 @@ class Compute:
     old_policy_flops: float = 0.0
     reference_flops: float = 0.0
     training_flops: float = 0.0
+    scoring_hardware_flops: float | None = None
+    training_hardware_flops: float | None = None
     generation_seconds: float = 0.0
     reward_seconds: float = 0.0
     scoring_seconds: float = 0.0
@@ -40,6 +44,14 @@ class Compute:
         generation = self.prefill_flops + self.decode_flops
         scoring = self.old_policy_flops + self.reference_flops
         return generation + scoring + self.training_flops
+
+    @property
+    def hardware_flops(self) -> float | None:
+        """FLOPs that the devices computed, sampling as in `flops`; None where nobody counted."""
+        if self.training_hardware_flops is None:
+            return None
+        learner = (self.scoring_hardware_flops or 0.0) + self.training_hardware_flops
+        return self.prefill_flops + self.decode_flops + learner
 
     @property
     def tokens(self) -> int:
@@ -63,9 +75,15 @@ class Compute:
         return has_reached(budget, self.spent(unit), self.generations)
 
     def __add__(self, other: "Compute") -> "Compute":
-        return Compute(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Compute)}
-        )
+        names = [item.name for item in fields(Compute)]
+        return Compute(**{name: _sum(getattr(self, name), getattr(other, name)) for name in names})
+
+
+def _sum(first: Any, second: Any) -> Any:
+    """The sum; of what only one side has, that; None where neither does."""
+    if first is None or second is None:
+        return first if second is None else second
+    return first + second
 
 
 def has_reached(budget: float, spent: float, generations: int) -> bool:

@@ -5,10 +5,10 @@ embedding look-ups, norms, activations, rotary angles and softmax cost nothing; 
 counts, on the last position of a prompt and on completions; an attention pair costs 4 x heads x
 head_dim FLOPs a layer; grouped-query attention changes the projections but not the pairs; of a
 mixture of experts the router and the experts that a token is sent to count; the backward pass is
-twice the forward pass; recomputation under gradient checkpointing is hardware cost and not
-counted. Attention counts the pairs that a causal mask (and a sliding window) leaves; the counter
-sees the whole square, and `pairs="square"` agrees with it. Token counts may be floats (means) or
-arrays; results follow their shape.
+twice the forward pass. Attention counts the pairs that a causal mask (and a sliding window)
+leaves; the counter sees the whole square, and `pairs="square"` agrees with it. What devices compute
+besides, on padding and twice, is in `hardware_flops`. Token counts may be floats (means) or arrays;
+results follow their shape.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isosweep.config.architecture import Architecture
+from isosweep.config.hardware import Device
 
 Count = float | NDArray[np.float64]
 Pairs = Literal["attended", "square"]
@@ -137,9 +138,7 @@ def rollout_flops(
     if passes.adapter_weights:
         # Attention has no weights: its backward pass is whole. Before the first layer's adapters
         # nothing learns: no gradient is sent on to the embedding.
-        keys = 2 * arch.num_kv_heads * arch.head_dim
-        first = 2.0 * arch.hidden_size * (arch.num_heads * arch.head_dim + keys) * tokens
-        update = update - (forward - attention_flops(arch, tokens)) - first
+        update = update - (forward - attention_flops(arch, tokens)) - _first_maps(arch) * tokens
     sampling = 2.0 * passes.adapter_weights * float(passes.adapted_sampling)
     prefill = prefill_flops(arch, prompt) + sampling * prompt
     decode = decode_flops(arch, prompt, completion) + sampling * (completion - 1)
@@ -150,6 +149,64 @@ def rollout_flops(
         reference=forward * float(passes.reference),
         training=update * passes.num_iterations,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareFlops:
+    """FLOPs that a device computes for one row: of one log-probability pass, of all updates."""
+
+    scoring: Count
+    training: Count
+
+
+def hardware_flops(
+    arch: Architecture,
+    passes: Passes,
+    *,
+    prompt: Count,
+    completion: Count,
+    answer: Count,
+    device: Device,
+    checkpointing: bool,
+) -> HardwareFlops:
+    """FLOPs that a device computes for one row of a micro-batch that is padded to these lengths.
+
+    `answer`: tokens of the row's own completion. TRL's fused LM head (1.16, trl/kernels/
+    chunked_logprob.py) runs on those alone on a GPU, on every position but the last on a CPU, and
+    computes its logits again in the backward pass. Attention is SDPA's under a mask: the whole
+    square, and five products of it backward, scores again among them, for two forward (the
+    formulas of `torch.utils.flop_counter`); flash attention would leave out half, and SDPA does
+    where nothing of a micro-batch is padded. Checkpointing computes each layer again up to its
+    last saved tensor: all but a gated MLP's last map (torch.utils.checkpoint stops early).
+    """
+    tokens = prompt + completion
+    linear = linear_flops_per_token(arch) * tokens
+    head = head_flops_per_token(arch) * (tokens - 1 if device == "cpu" else answer)
+    attention = attention_flops(arch, tokens, "square")
+    adapters = 2.0 * passes.adapter_weights * tokens
+    update = 3.0 * (linear + adapters) + 3.5 * attention + 4.0 * head
+    if passes.adapter_weights:
+        update = update - linear - head
+        if not checkpointing:
+            update = update - _first_maps(arch) * tokens
+    if checkpointing:
+        update = update + linear + adapters + attention
+        if not passes.adapter_weights:
+            dense = arch.num_layers - arch.num_moe_layers
+            update = update - 2.0 * dense * arch.hidden_size * arch.intermediate_size * tokens
+    # The reference model has no adapters.
+    made = passes.old_policy + passes.reference
+    adapted = passes.old_policy / made if made else 1.0
+    return HardwareFlops(
+        scoring=linear + head + attention + adapters * adapted,
+        training=update * passes.num_iterations,
+    )
+
+
+def _first_maps(arch: Architecture) -> float:
+    """FLOPs of the first layer's q, k and v for one token: of a gradient that goes no further."""
+    heads = arch.num_heads + 2 * arch.num_kv_heads
+    return 2.0 * arch.hidden_size * heads * arch.head_dim
 
 
 def rollouts_for(

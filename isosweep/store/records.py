@@ -185,7 +185,7 @@ def _record(line: JsonObject) -> Record:
         seconds=line.get("seconds", 0.0),
     )
     for name, value in vars(record.compute).items():
-        if not (math.isfinite(value) and value >= 0):
+        if value is not None and not (math.isfinite(value) and value >= 0):
             raise ValueError(f"compute.{name} is {value}")
     return record
 

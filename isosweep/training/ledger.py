@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, assert_never
 
 import numpy as np
 
 from isosweep.compute import Compute
-from isosweep.costs.flops import PhaseFlops, rollout_flops
+from isosweep.costs.flops import PhaseFlops, hardware_flops, rollout_flops
 from isosweep.plan.spec import RunSpec, passes_of
 
 Phase = Literal["generation", "reward", "scoring", "training"]
@@ -23,6 +23,7 @@ class Ledger:
     """
 
     def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
         self._architecture = spec.model.architecture
         self._devices = spec.devices_in_use
         passes = passes_of(
@@ -68,6 +69,32 @@ class Ledger:
         """The rollouts of one generation batch that updates are made with; both (rollouts,)."""
         flops = self._flops(prompt_tokens, completion_tokens)
         self.spent += Compute(generations=1, training_flops=float(np.sum(flops.training)))
+
+    def computed(
+        self, phase: Literal["scoring", "training"], shapes: Sequence[Sequence[int]]
+    ) -> None:
+        """What devices compute in one log-probability pass, or in all updates with a generation.
+
+        `shapes`, of the micro-batches of all processes: rollouts, positions that their prompts and
+        their completions are padded to, tokens of all completions.
+        """
+        rows, prompt, completion, answers = np.array(shapes, dtype=np.float64).T
+        row = hardware_flops(
+            self._architecture,
+            self._passes,
+            prompt=prompt,
+            completion=completion,
+            answer=answers / rows,
+            device=self._spec.device,
+            checkpointing=self._spec.gradient_checkpointing,
+        )
+        match phase:
+            case "scoring":
+                self.spent += Compute(scoring_hardware_flops=float(np.sum(rows * row.scoring)))
+            case "training":
+                self.spent += Compute(training_hardware_flops=float(np.sum(rows * row.training)))
+            case unknown:
+                assert_never(unknown)
 
     def add_seconds(self, seconds: float) -> None:
         """Wall time of a whole step."""

@@ -6,7 +6,7 @@ Every hook is a small step around TRL's own: the loss, the sampling and the upda
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from accelerate.utils import gather_object
@@ -79,6 +79,10 @@ class CountedGRPOTrainer(TRLTrainer):
     def timing_update(self) -> AbstractContextManager[None]:
         """Count what runs inside as seconds of training."""
         return self._ledger.timing("training")
+
+    def computed(self, phase: Literal["scoring", "training"], shapes: Any) -> None:
+        """Book what the micro-batches of all processes cost their devices."""
+        self._ledger.computed(phase, self.of_all(shapes).tolist())
 
     # A batch: which problems, sampled how, scored how, weighed how.
 

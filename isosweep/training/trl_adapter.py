@@ -1,4 +1,4 @@
-"""With trl_checkpoints.py the one file that touches what TRL and transformers do not document.
+"""What touches what TRL and transformers do not document; the adapter has four files.
 
 Between TRL's methods and isosweep's: TRL calls the overrides below, they call the hooks, which a
 subclass implements, and the hooks call `trl_...` for what TRL itself would have done. What all of
@@ -16,6 +16,7 @@ from accelerate.utils import gather_object
 from transformers import PrinterCallback, TrainerCallback
 from trl.models import unwrap_model_for_generation
 
+from isosweep.training.microbatches import MicroBatchTrainer, changed
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.trl_checkpoints import CheckpointedTrainer, checkpoint_directory
@@ -62,7 +63,7 @@ class _Placeholders:
             yield [0] * self._batch
 
 
-class TRLTrainer(CheckpointedTrainer):
+class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
     # Hooks.
@@ -181,11 +182,6 @@ class TRLTrainer(CheckpointedTrainer):
         return token in self.eos_token_ids
 
     # A batch's tensors.
-
-    def bearing(self, batch: Batch) -> Any:
-        """1 for every token that bears loss: (rollouts, tokens)."""
-        mask = batch["completion_mask"]
-        return mask * batch["tool_mask"] if "tool_mask" in batch else mask
 
     def weigh(self, batch: Batch, weights: Any) -> None:
         """Multiply advantages by this process's part of `weights` (n x B)."""
@@ -350,16 +346,3 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         seconds = time.perf_counter() - self._logged
         self._observer.saved(seconds)
         self._began += seconds
-
-
-@contextmanager
-def changed(target: Any, **values: Any) -> Iterator[None]:
-    """`target` with other attribute values, put back afterwards."""
-    before = {name: getattr(target, name) for name in values}
-    for name, value in values.items():
-        setattr(target, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(target, name, value)

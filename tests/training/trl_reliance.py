@@ -1,4 +1,4 @@
-"""What isosweep/training/trl_adapter.py relies on in TRL and transformers, as a list.
+"""What isosweep/training relies on in TRL and transformers, as a list: the adapter, micro-batches.
 
 Read with inspect and ast from the installed packages: nothing is trained or sampled. Names are
 those of a dotted path, so that vLLM's backend can be looked at without vLLM.
@@ -15,7 +15,7 @@ from typing import Any
 
 TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
 ADAPTER = TRAINING / "trl_adapter.py"
-ADAPTERS = (ADAPTER, TRAINING / "trl_checkpoints.py")
+ADAPTERS = (ADAPTER, TRAINING / "trl_checkpoints.py", TRAINING / "microbatches.py")
 
 GRPO = "trl.trainer.grpo_trainer.GRPOTrainer"
 TRAINER = "transformers.trainer.Trainer"
@@ -28,7 +28,7 @@ CONFIG = "trl.trainer.grpo_config.GRPOConfig"
 
 @dataclass(frozen=True)
 class Override:
-    """A method that TRL calls and the adapter replaces; `caller` is the method that calls it."""
+    """A method that TRL calls and an adapter replaces; `caller` is the method that calls it."""
 
     path: str
     parameters: tuple[str, ...]
@@ -50,6 +50,22 @@ OVERRIDES = (
         f"{GRPO}.training_step",
         ("model", "inputs", "num_items_in_batch"),
         f"{TRAINER}._run_epoch",
+    ),
+    Override(f"{GRPO}._prepare_inputs", ("generation_batch",), f"{TRAINER}.training_step"),
+    Override(
+        f"{GRPO}.compute_loss",
+        ("model", "inputs", "return_outputs", "num_items_in_batch"),
+        f"{TRAINER}.training_step",
+    ),
+    Override(
+        f"{GRPO}._get_per_token_logps_and_entropies",
+        (
+            *("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"),
+            *("compute_entropy", "compute_aux_loss", "pixel_values", "image_grid_thw"),
+            *("num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles", "image_sizes"),
+            *("token_type_ids", "mm_token_type_ids", "image_position_ids"),
+        ),
+        f"{GRPO}._generate_and_score_completions",
     ),
     Override(f"{GRPO}._generate_and_score_completions", ("inputs",), f"{GRPO}._prepare_inputs"),
     Override(f"{GRPO}._tokenize_prompts", ("prompts",), f"{GRPO}._generate"),
@@ -105,7 +121,8 @@ RETURNS = {
 ATTRIBUTES = {
     GRPO: (
         *("use_vllm", "vllm_generation", "generation_config", "eos_token_ids"),
-        *("_metrics", "_dist", "_last_loaded_step"),
+        *("_metrics", "_dist", "_last_loaded_step", "_buffered_inputs", "_step"),
+        *("aux_loss_enabled", "entropy_coef"),
     ),
     TRAINER: (
         *("accelerator", "args", "state", "model", "model_wrapped", "_train_batch_size"),
@@ -124,6 +141,7 @@ ATTRIBUTES = {
 BATCH_KEYS = (
     *("prompt_ids", "prompt_mask", "completion_ids", "completion_mask"),
     *("advantages", "old_per_token_logps", "tool_mask"),
+    *("ref_per_token_logps", "sampling_per_token_logps", "importance_sampling_ratio"),
 )
 # Metrics whose names are put together: what TRL's source says of them.
 COMPOSED = {

@@ -1,0 +1,218 @@
+"""Micro-batches that pad little: an update's rollouts ordered by length, each part cut to its own.
+
+TRL pads the rollouts of a generation to its longest prompt and completion, splits them at random
+into micro-batches and keeps that width. Here the rollouts of one update are ordered by length
+before the split, and every micro-batch loses the columns that pad all of its rows. None moves to
+another update, and the update's gradient stays the same: the losses that a recipe can have are
+sums over rollouts or tokens with a divisor that no micro-batch changes. The entropy bonus, a mean
+over each micro-batch's tokens, is weighed to be the mean over the update's. A mixture's
+load-balancing loss is a product of means of a micro-batch: its rollouts stay where TRL put them.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from trl import GRPOTrainer
+
+from isosweep.training.rollouts import Batch
+
+# A batch's tensors with a column for every position, by TRL's names; prompts are padded on the
+# left, completions on the right. A ratio of whole rollouts has one column, which stays.
+_PROMPT = frozenset({"prompt_ids", "prompt_mask"})
+_COMPLETION = frozenset(
+    {
+        *("completion_ids", "completion_mask", "tool_mask", "old_per_token_logps"),
+        *("ref_per_token_logps", "sampling_per_token_logps", "importance_sampling_ratio"),
+    }
+)
+# Means over a micro-batch's tokens that the log takes the plain mean of.
+_TOKEN_MEANS = ("entropy", "kl")
+
+
+def lengths_of(batch: Batch) -> tuple[list[int], list[int]]:
+    """Tokens of each rollout's prompt and completion that are attended to."""
+    return batch["prompt_mask"].sum(1).tolist(), batch["completion_mask"].sum(1).tolist()
+
+
+def ordered(prompts: Sequence[int], completions: Sequence[int], size: int) -> list[int]:
+    """Places of rollouts of these lengths, longest first, so that parts of `size` pad little.
+
+    By completion and then prompt or the other way round, whichever pads less; rollouts of equal
+    lengths keep their order.
+    """
+    lengths = list(zip(prompts, completions, strict=True))
+    places = range(len(lengths))
+    orders = [
+        sorted(places, key=lambda at: lengths[at][::-1], reverse=True),
+        sorted(places, key=lambda at: lengths[at], reverse=True),
+    ]
+
+    def padded(order: list[int]) -> int:
+        parts = [order[at : at + size] for at in places[::size]]
+        longest = (map(max, zip(*(lengths[at] for at in part), strict=True)) for part in parts)
+        return sum(map(sum, longest))
+
+    return min(orders, key=padded)
+
+
+def cut(batch: Batch) -> Batch:
+    """`batch` without the columns that pad every one of its rollouts."""
+    prompt, completion = (max(1, *lengths) for lengths in lengths_of(batch))
+    start = batch["prompt_ids"].size(1) - prompt
+    return {
+        name: value[:, start:]
+        if name in _PROMPT
+        else value[:, :completion]
+        if name in _COMPLETION
+        else value
+        for name, value in batch.items()
+    }
+
+
+def shape_of(batch: Batch) -> tuple[int, int, int, int]:
+    """Rollouts, positions of prompts and of completions, and tokens of all completions."""
+    rows, prompt = batch["prompt_ids"].shape
+    completion = batch["completion_ids"].shape[1]
+    return rows, prompt, completion, int(batch["completion_mask"].sum())
+
+
+def repacked(parts: Sequence[Batch], update: int, reorder: bool) -> list[Batch]:
+    """The micro-batches `parts`, cut; with `reorder`, each `update` of them ordered by length."""
+    if not reorder:
+        return [cut(part) for part in parts]
+    size = len(parts[0]["prompt_ids"])
+    made = []
+    for at in range(0, len(parts), update):
+        whole = joined(parts[at : at + update])
+        order = ordered(*lengths_of(whole), size)
+        made += [cut(rows_of(whole, order[i : i + size])) for i in range(0, len(order), size)]
+    return made
+
+
+def joined(parts: Sequence[Batch]) -> Batch:
+    """Batches of the same width as one; what has no rows is the first one's."""
+    return {
+        name: torch.cat([part[name] for part in parts]) if value.dim() else value
+        for name, value in parts[0].items()
+    }
+
+
+def rows_of(batch: Batch, places: Sequence[int]) -> Batch:
+    """The rollouts of `batch` at `places`."""
+    at = torch.tensor(places, device=batch["prompt_ids"].device)
+    return {name: value[at] if value.dim() else value for name, value in batch.items()}
+
+
+@contextmanager
+def changed(target: Any, **values: Any) -> Iterator[None]:
+    """`target` with other attribute values, put back afterwards."""
+    before = {name: getattr(target, name) for name in values}
+    for name, value in values.items():
+        setattr(target, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(target, name, value)
+
+
+class MicroBatchTrainer(GRPOTrainer):  # type: ignore[misc]
+    """TRL's GRPOTrainer with micro-batches that pad little."""
+
+    def computed(self, phase: Literal["scoring", "training"], shapes: Any) -> None:
+        """Told what this process computes with: (micro-batches, 4), each as `shape_of` has it."""
+
+    def bearing(self, batch: Batch) -> Any:
+        """1 for every token that bears loss: (rollouts, tokens)."""
+        mask = batch["completion_mask"]
+        return mask * batch["tool_mask"] if "tool_mask" in batch else mask
+
+    def _prepare_inputs(self, generation_batch: Any) -> Batch:
+        before = self._buffered_inputs
+        inputs: Batch = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is before:
+            return inputs
+        steps = self.args.steps_per_generation
+        # Micro-batches in succession that are sure to be of one update.
+        update = math.gcd(steps, self.args.gradient_accumulation_steps)
+        made = repacked(self._buffered_inputs, update, reorder=not self.aux_loss_enabled)
+        device = self.accelerator.device
+        self.computed("training", torch.tensor([shape_of(part) for part in made], device=device))
+        self._buffered_inputs[:] = self._with_shares(made, update)
+        weighed: Batch = self._buffered_inputs[self._step % steps]
+        return weighed
+
+    def _with_shares(self, parts: list[Batch], update: int) -> list[Batch]:
+        """`parts` with what their token means count for, so that an update's mean is its tokens'.
+
+        `token_share` of a mean over all processes, `entropy_share` of one over this process.
+        """
+        own = torch.stack([self.bearing(part).sum() for part in parts])
+        everyones = self.accelerator.gather(own).view(-1, len(parts))
+        together = everyones.sum(0)
+        whole = together.view(-1, update).sum(1).repeat_interleave(update).clamp(min=1)
+        shares = update * together / whole
+        entropy = update * len(everyones) * own / whole
+        return [
+            {**part, "token_share": share, "entropy_share": entropy_share}
+            for part, share, entropy_share in zip(
+                parts, shares.tolist(), entropy.tolist(), strict=True
+            )
+        ]
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: Batch,
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        """TRL's own, with the entropy bonus and the token means weighed by the tokens they mean."""
+        with changed(self, entropy_coef=self.entropy_coef * inputs.get("entropy_share", 1.0)):
+            loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        for name in _TOKEN_MEANS:
+            if name in self._metrics["train"]:
+                self._metrics["train"][name][-1] *= inputs.get("token_share", 1.0)
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Any,
+        attention_mask: Any,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **more: Any,
+    ) -> tuple[Any, Any, Any]:
+        """TRL's own; where it is asked to take `batch_size` rollouts at once, ordered and cut."""
+        plain = super()._get_per_token_logps_and_entropies
+        if batch_size is None or compute_entropy:
+            more |= {"batch_size": batch_size, "compute_entropy": compute_entropy}
+            scored: tuple[Any, Any, Any] = plain(
+                model, input_ids, attention_mask, logits_to_keep, **more
+            )
+            return scored
+        start = input_ids.size(1) - logits_to_keep
+        batch = {
+            "prompt_ids": input_ids[:, :start],
+            "prompt_mask": attention_mask[:, :start],
+            "completion_ids": input_ids[:, start:],
+            "completion_mask": attention_mask[:, start:],
+        }
+        order = ordered(*lengths_of(batch), batch_size)
+        logs, shapes = input_ids.new_zeros(batch["completion_ids"].shape, dtype=torch.float32), []
+        for at in range(0, len(order), batch_size):
+            places = order[at : at + batch_size]
+            part = cut(rows_of(batch, places))
+            ids = torch.cat([part["prompt_ids"], part["completion_ids"]], dim=1)
+            mask = torch.cat([part["prompt_mask"], part["completion_mask"]], dim=1)
+            width = part["completion_ids"].size(1)
+            own, *_ = plain(model, ids, mask, width, **more)
+            logs[places, :width] = own
+            shapes.append(shape_of(part))
+        self.computed("scoring", torch.tensor(shapes, device=input_ids.device))
+        return logs, None, None

@@ -1,0 +1,399 @@
+"""Micro-batches that pad little: the update's gradient, its metrics and its books."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from isosweep.config.recipe import ImportanceSamplingMode
+from isosweep.plan.spec import RunSpec, run_spec
+from tests.conftest import make_config
+
+pytestmark = pytest.mark.train
+
+N, B, MICRO = 4, 4, 2
+# Prompts of several lengths, and room for answers of many.
+MIXED = (
+    *("task.sort.levels=[3,5,7]", "task.num_train_problems=48", "task.num_eval_problems=12"),
+    "task.max_completion_tokens=24",
+)
+RECIPES = (
+    *("isocompute_easy", "isocompute_hard", "grpo", "dr_grpo", "dapo"),
+    *("gspo", "cispo", "tis", "scalerl"),
+)
+
+
+def spec_of(*overrides: str, micro: int = MICRO) -> RunSpec:
+    config = make_config(*MIXED, *overrides)
+    return run_spec(config, num_generations=N, problems_per_batch=B, seed=0, micro_batch=micro)
+
+
+def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
+    import torch
+
+    from isosweep.models.weights import weights
+    from isosweep.training.grpo import load_policy, make_stream, make_trainer
+    from isosweep.training.ledger import Ledger
+
+    torch.manual_seed(0)
+    builtin, tokenizer = load_policy(spec, weights(make_config().model))
+    model = builtin if model is None else model
+    trainer = make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
+    trainer.model.train()
+    return trainer
+
+
+def answers(trainer: Any, lengths: Callable[[int], int]) -> None:
+    """Let the i-th completion have `lengths(i)` tokens; one shorter than allowed has an end."""
+    import torch
+
+    limit, end = trainer._spec.task.completion_limit, trainer.processing_class.eos_token_id
+
+    def sample(prompt_ids: list[list[int]], num_generations: int) -> Any:
+        made = [torch.randint(3, 13, (lengths(i),)).tolist() for i in range(len(prompt_ids))]
+        return [ids if len(ids) == limit else [*ids[:-1], end] for ids in made], None
+
+    trainer.sample = sample
+
+
+def mixed(i: int) -> int:
+    return (5 * i) % 23 + 1
+
+
+def batch_of(trainer: Any) -> dict[str, Any]:
+    """A generation of mixed lengths with spread of rewards, an older policy and a reference."""
+    import torch
+
+    flat = [float(i % 3 == 0) for i in range(N * B)]
+    trainer.reward_funcs[0] = lambda completions, **_: flat[: len(completions)]
+    answers(trainer, mixed)
+    batch: dict[str, Any] = trainer.make_batch(N * B)
+    logs = trainer.log_probabilities(batch)
+    noise = torch.randn(2, *logs.shape, generator=torch.Generator().manual_seed(2))
+    batch["old_per_token_logps"] = logs + 0.3 * noise[0]
+    batch["ref_per_token_logps"] = logs + 0.3 * noise[1]
+    return batch
+
+
+def corrected(trainer: Any, batch: dict[str, Any], mode: ImportanceSamplingMode) -> None:
+    """As if vLLM had sampled: ratios of tokens, or one of each rollout, by TRL's shapes."""
+    import torch
+
+    trainer.use_vllm = trainer.vllm_importance_sampling_correction = True
+    shape = (N * B, 1) if mode.startswith("sequence") else batch["completion_ids"].shape
+    batch["importance_sampling_ratio"] = torch.rand(shape) * 2
+    batch["sampling_per_token_logps"] = batch["old_per_token_logps"] + 0.1
+
+
+def updates(trainer: Any, batch: dict[str, Any], kind: Any = None) -> list[Any]:
+    """Gradients of every update made with `batch`, by the methods of `kind`: the trainer's own."""
+    import torch
+
+    kind = kind or type(trainer)
+    trainer.make_batch = lambda count: dict(batch)
+    trainer._buffered_inputs, trainer._step = None, 0
+    accumulated = trainer.args.gradient_accumulation_steps
+    trainer.current_gradient_accumulation_steps = accumulated
+    trainer._metrics["train"].clear()
+    torch.manual_seed(5)
+    gradients = []
+    for step in range(trainer.args.steps_per_generation):
+        inputs = kind._prepare_inputs(trainer, [{}] * (N * B))
+        kind.compute_loss(trainer, trainer.model, inputs).backward()
+        trainer._step += 1
+        if trainer._step % accumulated == 0:
+            parameters = [p for p in trainer.model.parameters() if p.grad is not None]
+            gradients.append(torch.cat([p.grad.flatten() for p in parameters]))
+            trainer.model.zero_grad()
+        assert step < 100
+    return gradients
+
+
+def apart(ours: list[Any], theirs: list[Any]) -> float:
+    """The largest distance of two gradients over the norm of one."""
+    assert len(ours) == len(theirs)
+    assert all(gradient.norm() > 1e-4 for gradient in theirs)
+    return max(float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True))
+
+
+def positions(parts: list[dict[str, Any]]) -> int:
+    """Positions that micro-batches compute."""
+    return sum(part["prompt_ids"].numel() + part["completion_ids"].numel() for part in parts)
+
+
+def compared(trainer: Any, batch: dict[str, Any]) -> float:
+    """How far the update's gradient is from TRL's own, untrimmed and in TRL's order."""
+    from trl import GRPOTrainer
+
+    theirs = updates(trainer, batch, GRPOTrainer)
+    untrimmed = positions(trainer._buffered_inputs)
+    ours = updates(trainer, batch)
+    assert positions(trainer._buffered_inputs) < 0.8 * untrimmed
+    return apart(ours, theirs)
+
+
+PLAIN = ("recipe.interruption=null", "recipe.micro_batch=null", "recipe.entropy_coef=0")
+KEPT = ("recipe.zero_variance=keep", "recipe.max_draws=1", "recipe.planned_draws=1")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_an_update_has_the_gradient_of_trls_own(recipe: str, tmp_path: Path) -> None:
+    trainer = trainer_of(spec_of(f"recipe={recipe}", *PLAIN, *KEPT), tmp_path)
+    batch = batch_of(trainer)
+    trainer.model.double()
+    assert compared(trainer, batch) < 1e-6
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("mode", get_args(ImportanceSamplingMode))
+def test_ratios_follow_their_rollouts(
+    mode: ImportanceSamplingMode, level: str, tmp_path: Path
+) -> None:
+    # Ratios are given: what the mode changes of the loss is their shape.
+    settings = (f"recipe.importance_sampling_level={level}", "recipe.beta=0.01")
+    trainer = trainer_of(spec_of("recipe=grpo", *PLAIN, *settings), tmp_path)
+    batch = batch_of(trainer)
+    corrected(trainer, batch, mode)
+    trainer.model.double()
+    assert compared(trainer, batch) < 1e-6
+
+
+VARIANTS = {
+    "by problem": ("recipe=scalerl",),
+    "dropped": ("recipe.zero_variance=drop",),
+    "masked": ("recipe.mask_truncated_completions=true", "task.max_completion_tokens=20"),
+    "adapters": ("recipe.lora_rank=4",),
+    "lagging": ("recipe.rollout_lag=1",),
+    "used twice": ("recipe.num_iterations=2",),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_a_recipe_does_to_a_batch_survives(variant: str, tmp_path: Path) -> None:
+    import torch
+
+    trainer = trainer_of(spec_of(*PLAIN, *VARIANTS[variant], "recipe.interruption=null"), tmp_path)
+    batch = batch_of(trainer)
+    if variant == "adapters":
+        with torch.no_grad():
+            for name, parameter in trainer.model.named_parameters():
+                if "lora_B" in name:
+                    parameter.normal_(std=0.1)
+    trainer.model.double()
+    assert compared(trainer, batch) < 1e-6
+
+
+def test_a_phrase_that_bears_no_loss_follows_its_rollout(tmp_path: Path) -> None:
+    trainer = trainer_of(spec_of(*PLAIN), tmp_path)
+    batch = batch_of(trainer)
+    batch["tool_mask"] = (batch["completion_ids"] % 3 > 0).long()
+    trainer.model.double()
+    assert compared(trainer, batch) < 1e-6
+
+
+def test_no_rollout_moves_to_another_update(tmp_path: Path) -> None:
+    from trl import GRPOTrainer
+
+    trainer = trainer_of(spec_of(*PLAIN), tmp_path)
+    batch = batch_of(trainer)
+    trainer.model.double()
+    # Eight micro-batches, of which two are an update.
+    trainer.args.gradient_accumulation_steps = 2
+    theirs = updates(trainer, batch, GRPOTrainer)
+    whose = [part["advantages"].tolist() for part in trainer._buffered_inputs]
+    assert len(theirs) == 4
+    assert apart(updates(trainer, batch), theirs) < 1e-6
+    ours = [part["advantages"].tolist() for part in trainer._buffered_inputs]
+    for at in range(0, 8, 2):
+        assert sorted(ours[at] + ours[at + 1]) == sorted(whose[at] + whose[at + 1])
+
+
+def test_the_entropy_bonus_is_the_mean_over_an_updates_tokens(tmp_path: Path) -> None:
+    from trl import GRPOTrainer
+
+    bonus = ("recipe.entropy_coef=1", "recipe.beta=0.1")
+    trainer = trainer_of(spec_of(*PLAIN, *bonus), tmp_path / "parts")
+    batch = batch_of(trainer)
+    trainer.model.double()
+    ours = updates(trainer, batch)
+    means = {name: trainer._metrics["train"][name] for name in ("entropy", "kl")}
+    assert all(len(values) == N * B // MICRO for values in means.values())
+    whole = trainer_of(spec_of(*PLAIN, *bonus, micro=N * B), tmp_path / "whole")
+    whole.model.double()
+    assert apart(ours, updates(whole, batch, GRPOTrainer)) < 1e-6
+    # As the log takes it, the mean of a metric is that over tokens, however they are split.
+    for name, values in means.items():
+        (together,) = whole._metrics["train"][name]
+        assert math.fsum(values) / len(values) == pytest.approx(together, rel=1e-5)
+
+
+def test_log_probabilities_are_those_of_one_width_in_the_order_that_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    import torch
+    from trl import GRPOTrainer
+
+    trainer = trainer_of(spec_of(*PLAIN), tmp_path)
+    batch = batch_of(trainer)
+    trainer.model.double()
+    ours = trainer.log_probabilities(batch)
+    with torch.no_grad():
+        theirs, *_ = GRPOTrainer._get_per_token_logps_and_entropies(
+            trainer,
+            trainer.model,
+            torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
+            torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
+            batch["completion_ids"].size(1),
+        )
+    assert (theirs.abs() > 0).sum() == batch["completion_mask"].sum()
+    assert float((ours - theirs).abs().max()) < 1e-6
+
+
+def test_a_mixture_keeps_trls_micro_batches_for_its_load_balancing_loss(tmp_path: Path) -> None:
+    import torch
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    shape = Qwen3MoeConfig(
+        **{"vocab_size": 32, "hidden_size": 32, "num_hidden_layers": 2, "head_dim": 16},
+        **{"num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 64},
+        **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+        router_aux_loss_coef=0.5,
+        experts_implementation="eager",
+    )
+    torch.manual_seed(0)
+    trainer = trainer_of(spec_of(*PLAIN), tmp_path, Qwen3MoeForCausalLM(shape))
+    assert trainer.aux_loss_enabled
+    batch = batch_of(trainer)
+    trainer.model.double()
+    assert compared(trainer, batch) < 1e-6
+
+
+def test_ordering_takes_the_longest_first_by_what_pads_less() -> None:
+    from isosweep.training.microbatches import ordered
+
+    assert ordered([1, 1, 1, 1], [2, 9, 3, 8], 2) == [1, 3, 2, 0]
+    # Prompts that differ more than answers decide.
+    assert ordered([50, 1, 50, 1], [2, 3, 3, 2], 2) == [2, 0, 1, 3]
+    assert ordered([4, 4, 4], [7, 7, 7], 1) == [0, 1, 2]
+
+
+SMALL = {"hidden_size": 64, "intermediate_size": 160, "head_dim": 32, "vocab_size": 80}
+# Wide enough that what the counter sees besides is little: of attention's square a causal mask
+# leaves half; a CPU runs the head on prompts, and once more in the backward pass.
+WIDE = {"hidden_size": 256, "intermediate_size": 2048, "head_dim": 128, "vocab_size": 32}
+
+
+def counted(step: Callable[[], Any]) -> int:
+    """What torch counts, with its own formulas for what it has none registered: SDPA and the
+    products that the fused head adds up in place, on a CPU."""
+    import torch
+    from torch.utils.flop_counter import (
+        FlopCounterMode,
+        sdpa_backward_flop_count,
+        sdpa_flop_count,
+    )
+
+    def forward(q: Any, k: Any, v: Any, *_: Any, **__: Any) -> int:
+        return int(sdpa_flop_count(q, k, v))
+
+    def backward(gradient: Any, q: Any, k: Any, v: Any, *_: Any, **__: Any) -> int:
+        return int(sdpa_backward_flop_count(gradient, q, k, v))
+
+    def added(total: Any, a: Any, b: Any, *_: Any, **__: Any) -> int:
+        return 2 * math.prod(a) * b[1]
+
+    aten = torch.ops.aten
+    mapping = {
+        aten._scaled_dot_product_flash_attention_for_cpu: forward,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: backward,
+        aten.addmm_: added,
+    }
+    with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+        step()
+    return int(counter.get_total_flops())
+
+
+def network_trainer(directory: Path, sizes: dict[str, int], *overrides: str) -> Any:
+    """A trainer of a new model of these sizes, with SDPA's attention."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    shaped = [f"model.architecture.{name}={value}" for name, value in sizes.items()]
+    torch.manual_seed(0)
+    shape = Qwen2Config(
+        **sizes,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+        eos_token_id=1,
+    )
+    network = Qwen2ForCausalLM(shape)
+    network.save_pretrained(directory / "model")
+    network = Qwen2ForCausalLM.from_pretrained(directory / "model")
+    return trainer_of(spec_of(*shaped, *overrides, micro=4), directory, network)
+
+
+def one_to_four(i: int) -> int:
+    return 16 if i % 2 else 4
+
+
+def trained(trainer: Any) -> Any:
+    """One step of it; what its books say."""
+    from tests.training.until import Until
+
+    trainer.follow(Until(1, trainer._ledger))
+    trainer.train()
+    return trainer._ledger.spent
+
+
+def test_booked_training_is_what_torch_counts_with_lengths_mixed_one_to_four(
+    tmp_path: Path,
+) -> None:
+    trainer = network_trainer(tmp_path, WIDE, *PLAIN, "task.sort.levels=[4]")
+    answers(trainer, one_to_four)
+    flops = counted(lambda: trained(trainer))
+    spent = trainer._ledger.spent
+    assert spent.completion_tokens == N * B * 10
+    assert flops == pytest.approx(spent.training_hardware_flops, rel=0.01)
+    assert flops == pytest.approx(spent.training_flops, rel=0.01)
+
+
+COSTS = {
+    "padding": (),
+    "checkpointing": ("hardware.gradient_checkpointing=true",),
+    "adapters": ("recipe.lora_rank=8",),
+    "adapters, checkpointing": ("recipe.lora_rank=8", "hardware.gradient_checkpointing=true"),
+    "two passes": ("recipe=grpo", "recipe.rollout_lag=1"),
+    "twice": ("recipe.num_iterations=2",),
+    "truncated": ("recipe.mask_truncated_completions=true", "task.max_completion_tokens=23"),
+}
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
+    trainer = network_trainer(tmp_path, SMALL, *PLAIN, *COSTS[cost])
+    answers(trainer, mixed)
+    flops = counted(lambda: trained(trainer))
+    spent = trainer._ledger.spent
+    updates = trainer.num_iterations
+    learner = (spent.scoring_hardware_flops or 0) + spent.training_hardware_flops / updates
+    assert flops == pytest.approx(learner, rel=0.01)
+    assert (spent.scoring_hardware_flops is not None) == (cost in ("two passes", "twice"))
+    # Rollouts that bear no loss are in the budget, and not computed.
+    if cost != "truncated":
+        assert spent.flops < spent.hardware_flops
+
+
+def test_processes_and_micro_batches_share_no_books(tmp_path: Path) -> None:
+    spec = replace(spec_of(*PLAIN), micro_batch=1)
+    trainer = trainer_of(spec, tmp_path)
+    answers(trainer, mixed)
+    spent = trained(trainer)
+    rows = sum(mixed(i) for i in range(N * B))
+    assert spent.completion_tokens == rows
+    # A rollout alone is not padded: what is left is the square, the head and its recomputation.
+    assert spent.training_hardware_flops / spent.training_flops < 1.3
