@@ -1,4 +1,4 @@
-"""The one file that touches what TRL and transformers do not document.
+"""What TRL and transformers do not document is touched here, and in trl_lean.py.
 
 Between TRL's methods and isosweep's: TRL calls the overrides below, they call the hooks, which a
 subclass implements, and the hooks call `trl_...` for what TRL itself would have done. What all of
@@ -16,11 +16,12 @@ import torch
 from accelerate import PartialState
 from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
+from isosweep.training.changed import changed
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
+from isosweep.training.trl_lean import LeanGRPOTrainer
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
@@ -64,7 +65,7 @@ class _Placeholders:
             yield [0] * self._batch
 
 
-class TRLTrainer(GRPOTrainer):  # type: ignore[misc]
+class TRLTrainer(LeanGRPOTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
     # Hooks.
@@ -346,16 +347,3 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
 def checkpoint_directory(args: Any, state: Any) -> Path:
     """Where the trainer writes the checkpoint of its present step."""
     return Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
-
-
-@contextmanager
-def changed(target: Any, **values: Any) -> Iterator[None]:
-    """`target` with other attribute values, put back afterwards."""
-    before = {name: getattr(target, name) for name in values}
-    for name, value in values.items():
-        setattr(target, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(target, name, value)

@@ -1,4 +1,4 @@
-"""What isosweep/training/trl_adapter.py relies on in TRL and transformers, as a list.
+"""What trl_adapter.py and trl_lean.py rely on in TRL and transformers, as a list.
 
 Read with inspect and ast from the installed packages: nothing is trained or sampled. Names are
 those of a dotted path, so that vLLM's backend can be looked at without vLLM.
@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
-ADAPTER = TRAINING / "trl_adapter.py"
+ADAPTERS = (TRAINING / "trl_adapter.py", TRAINING / "trl_lean.py")
 
 GRPO = "trl.trainer.grpo_trainer.GRPOTrainer"
 TRAINER = "transformers.trainer.Trainer"
 VLLM = "trl.generation.vllm_generation.VLLMGeneration"
+UTILS = "trl.trainer.utils"
+MODEL = "transformers.generation.utils.GenerationMixin"
 CALLBACK = "transformers.trainer_callback.TrainerCallback"
 STATE = "transformers.trainer_callback.TrainerState"
 CONTROL = "transformers.trainer_callback.TrainerControl"
@@ -59,6 +61,16 @@ OVERRIDES = (
         f"{GRPO}._generate",
     ),
     Override(
+        f"{GRPO}._get_per_token_logps_and_entropies",
+        (
+            *("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"),
+            *("compute_entropy", "compute_aux_loss", "pixel_values", "image_grid_thw"),
+            *("num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles", "image_sizes"),
+            *("token_type_ids", "mm_token_type_ids", "image_position_ids"),
+        ),
+        f"{GRPO}._compute_loss",
+    ),
+    Override(
         f"{GRPO}._calculate_rewards",
         ("inputs", "prompts", "completions", "completion_ids_list"),
         f"{GRPO}._generate_and_score_completions",
@@ -67,6 +79,14 @@ OVERRIDES = (
     Override(f"{TRAINER}.train", ("resume_from_checkpoint", "trial", "ignore_keys_for_eval"), ""),
 )
 CALLS = (
+    Call(f"{UTILS}.pad", ("tensors", "padding_value", "padding_side", "pad_to_multiple_of")),
+    Call(f"{MODEL}._prepare_generation_config", ("generation_config",)),
+    Call("transformers.generation.configuration_utils.GenerationConfig.to_diff_dict", ()),
+    Call(
+        "transformers.generation.configuration_utils.GenerationConfig"
+        "._get_default_generation_params",
+        (),
+    ),
     Call(
         f"{GRPO}._get_per_token_logps_and_entropies",
         ("model", "input_ids", "attention_mask", "logits_to_keep"),
@@ -98,6 +118,7 @@ RETURNS = {
 ATTRIBUTES = {
     GRPO: (
         *("use_vllm", "vllm_generation", "generation_config", "eos_token_ids"),
+        *("use_transformers_continuous_batching", "temperature"),
         *("_metrics", "_dist", "_last_loaded_step"),
     ),
     TRAINER: (
@@ -111,7 +132,9 @@ ATTRIBUTES = {
     ),
     STATE: ("global_step", "is_world_process_zero"),
     CONTROL: ("should_save", "should_training_stop"),
-    "transformers.generation.configuration_utils.GenerationConfig": ("max_new_tokens",),
+    "transformers.generation.configuration_utils.GenerationConfig": (
+        *("max_new_tokens", "temperature", "eos_token_id", "pad_token_id"),
+    ),
 }
 # Names of a batch's tensors that `_generate_and_score_completions` writes.
 BATCH_KEYS = (
@@ -176,6 +199,11 @@ def last_return(path: str) -> tuple[str, ...] | None:
     return tuple(ast.unparse(element) for element in elements)
 
 
+def names_in(path: str) -> set[str]:
+    """The variables that a function reads."""
+    return {node.id for node in ast.walk(body_of(path)) if isinstance(node, ast.Name)}
+
+
 def calls_method(caller: str, name: str) -> bool:
     """Whether `caller` has a call of `self.<name>(...)`."""
     return any(
@@ -219,18 +247,21 @@ def texts_in(path: str) -> frozenset[str]:
     return frozenset(texts)
 
 
-def uses(name: str) -> list[int]:
-    """Lines of the adapter that say `name`: as an attribute, a method, an argument or a text."""
-    return sorted(
-        {
+def uses(name: str) -> dict[str, list[int]]:
+    """Lines of the adapters that say `name`: as an attribute, method, argument or text."""
+    found = {}
+    for adapter in ADAPTERS:
+        lines = {
             node.lineno
-            for node in ast.walk(tree_of(ADAPTER))
+            for node in ast.walk(tree_of(adapter))
             if (isinstance(node, ast.Attribute) and node.attr == name)
             or (isinstance(node, ast.FunctionDef | ast.Name) and name == said(node))
             or (isinstance(node, ast.keyword) and node.arg == name)
             or (isinstance(node, ast.Constant) and node.value == name)
         }
-    )
+        if lines:
+            found[adapter.name] = sorted(lines)
+    return found
 
 
 def said(node: ast.FunctionDef | ast.Name) -> str:
@@ -238,6 +269,9 @@ def said(node: ast.FunctionDef | ast.Name) -> str:
 
 
 def used_at(name: str) -> str:
-    """Where the adapter uses `name`, for a message."""
-    lines = ", ".join(map(str, uses(name))) or "nowhere"
-    return f"isosweep/training/{ADAPTER.name}:{lines}"
+    """Where the adapters use `name`, for a message."""
+    places = [
+        f"isosweep/training/{file}:{', '.join(map(str, lines))}"
+        for file, lines in uses(name).items()
+    ]
+    return "; ".join(places) or "nowhere"
