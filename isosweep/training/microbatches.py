@@ -10,13 +10,13 @@ load-balancing loss is a product of means of a micro-batch: its rollouts stay wh
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 from trl import GRPOTrainer
 
+from isosweep.training.changed import changed
 from isosweep.training.rollouts import Batch
 
 # A batch's tensors with a column for every position, by TRL's names; prompts are padded on the
@@ -104,19 +104,6 @@ def rows_of(batch: Batch, places: Sequence[int]) -> Batch:
     """The rollouts of `batch` at `places`."""
     at = torch.tensor(places, device=batch["prompt_ids"].device)
     return {name: value[at] if value.dim() else value for name, value in batch.items()}
-
-
-@contextmanager
-def changed(target: Any, **values: Any) -> Iterator[None]:
-    """`target` with other attribute values, put back afterwards."""
-    before = {name: getattr(target, name) for name in values}
-    for name, value in values.items():
-        setattr(target, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(target, name, value)
 
 
 class MicroBatchTrainer(GRPOTrainer):  # type: ignore[misc]

@@ -16,10 +16,12 @@ from accelerate.utils import gather_object
 from transformers import PrinterCallback, TrainerCallback
 from trl.models import unwrap_model_for_generation
 
-from isosweep.training.microbatches import MicroBatchTrainer, changed
+from isosweep.training.changed import changed
+from isosweep.training.microbatches import MicroBatchTrainer
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.trl_checkpoints import CheckpointedTrainer, checkpoint_directory
+from isosweep.training.trl_lean import LeanGRPOTrainer
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
@@ -63,7 +65,7 @@ class _Placeholders:
             yield [0] * self._batch
 
 
-class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer):
+class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
     # Hooks.

@@ -19,6 +19,7 @@ from tests.training.trl_reliance import (
     RETURNS,
     STATE,
     TRAINER,
+    UTILS,
     Call,
     Override,
 )
@@ -123,6 +124,12 @@ def test_modules_have_the_names_that_are_replaced_or_read() -> None:
         for alias in node.names
     }
     assert "LLM" in imported, broken("trl.generation.vllm_generation.LLM", "missing", "imported")
+    # `pad`, and the logits that are reserved, have others put in their place.
+    assert reliance.located("trl.trainer.grpo_trainer.pad") is reliance.located(f"{UTILS}.pad")
+    width = "_CHUNKED_LOGPROB_CHUNK_SIZE"
+    assert width in reliance.names_in(f"{UTILS}.add_fused_lm_head"), broken(
+        f"{UTILS}.{width}", "not used", "used by add_fused_lm_head"
+    )
     prefix = "transformers.trainer_utils.PREFIX_CHECKPOINT_DIR"
     assert PREFIX_CHECKPOINT_DIR == "checkpoint", broken(
         prefix, PREFIX_CHECKPOINT_DIR, f"'checkpoint', which {complete_checkpoints.__name__} reads"
@@ -147,7 +154,7 @@ def of_trainers(module: ast.AST, owned: bool = True) -> set[str]:
 
 
 def test_the_lists_have_all_that_the_adapter_uses_and_nothing_else() -> None:
-    used = set().union(*(of_trainers(reliance.tree_of(file)) for file in reliance.ADAPTERS))
+    used = set[str]().union(*(of_trainers(reliance.tree_of(file)) for file in reliance.ADAPTERS))
     overridden = {last(override.path) for override in OVERRIDES}
     # The state has one attribute whose name is also a method's of the trainer.
     assert (used | overridden) - {*ATTRIBUTES[STATE], "__init__"} == listed()
@@ -180,6 +187,7 @@ def test_no_name_of_isosweeps_trainers_hides_one_of_trls() -> None:
     for kind in (
         "trl_checkpoints.CheckpointedTrainer",
         "microbatches.MicroBatchTrainer",
+        "trl_lean.LeanGRPOTrainer",
         "trl_adapter.TRLTrainer",
         "trainer.CountedGRPOTrainer",
         "lag.LaggedGRPOTrainer",

@@ -1,4 +1,4 @@
-"""What isosweep/training relies on in TRL and transformers, as a list: the adapter, micro-batches.
+"""What the adapter relies on in TRL and transformers, as a list.
 
 Read with inspect and ast from the installed packages: nothing is trained or sampled. Names are
 those of a dotted path, so that vLLM's backend can be looked at without vLLM.
@@ -15,11 +15,16 @@ from typing import Any
 
 TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
 ADAPTER = TRAINING / "trl_adapter.py"
-ADAPTERS = (ADAPTER, TRAINING / "trl_checkpoints.py", TRAINING / "microbatches.py")
+ADAPTERS = (
+    ADAPTER,
+    *(TRAINING / f"{name}.py" for name in ("trl_checkpoints", "microbatches", "trl_lean")),
+)
 
 GRPO = "trl.trainer.grpo_trainer.GRPOTrainer"
 TRAINER = "transformers.trainer.Trainer"
 VLLM = "trl.generation.vllm_generation.VLLMGeneration"
+UTILS = "trl.trainer.utils"
+MODEL = "transformers.generation.utils.GenerationMixin"
 CALLBACK = "transformers.trainer_callback.TrainerCallback"
 STATE = "transformers.trainer_callback.TrainerState"
 CONTROL = "transformers.trainer_callback.TrainerControl"
@@ -76,6 +81,16 @@ OVERRIDES = (
         f"{GRPO}._generate",
     ),
     Override(
+        f"{GRPO}._get_per_token_logps_and_entropies",
+        (
+            *("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"),
+            *("compute_entropy", "compute_aux_loss", "pixel_values", "image_grid_thw"),
+            *("num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles", "image_sizes"),
+            *("token_type_ids", "mm_token_type_ids", "image_position_ids"),
+        ),
+        f"{GRPO}._compute_loss",
+    ),
+    Override(
         f"{GRPO}._calculate_rewards",
         ("inputs", "prompts", "completions", "completion_ids_list"),
         f"{GRPO}._generate_and_score_completions",
@@ -90,6 +105,14 @@ OVERRIDES = (
     Override(f"{TRAINER}.train", ("resume_from_checkpoint", "trial", "ignore_keys_for_eval"), ""),
 )
 CALLS = (
+    Call(f"{UTILS}.pad", ("tensors", "padding_value", "padding_side", "pad_to_multiple_of")),
+    Call(f"{MODEL}._prepare_generation_config", ("generation_config",)),
+    Call("transformers.generation.configuration_utils.GenerationConfig.to_diff_dict", ()),
+    Call(
+        "transformers.generation.configuration_utils.GenerationConfig"
+        "._get_default_generation_params",
+        (),
+    ),
     Call(
         f"{GRPO}._get_per_token_logps_and_entropies",
         ("model", "input_ids", "attention_mask", "logits_to_keep"),
@@ -123,6 +146,7 @@ ATTRIBUTES = {
         *("use_vllm", "vllm_generation", "generation_config", "eos_token_ids"),
         *("_metrics", "_dist", "_last_loaded_step", "_buffered_inputs", "_step"),
         *("aux_loss_enabled", "entropy_coef"),
+        *("use_transformers_continuous_batching", "temperature"),
     ),
     TRAINER: (
         *("accelerator", "args", "state", "model", "model_wrapped", "_train_batch_size"),
@@ -135,7 +159,9 @@ ATTRIBUTES = {
     ),
     STATE: ("global_step", "is_world_process_zero", "log_history"),
     CONTROL: ("should_save", "should_training_stop"),
-    "transformers.generation.configuration_utils.GenerationConfig": ("max_new_tokens",),
+    "transformers.generation.configuration_utils.GenerationConfig": (
+        *("max_new_tokens", "temperature", "eos_token_id", "pad_token_id"),
+    ),
 }
 # Names of a batch's tensors that `_generate_and_score_completions` writes.
 BATCH_KEYS = (
@@ -199,6 +225,11 @@ def last_return(path: str) -> tuple[str, ...] | None:
     last = max(returns, key=lambda node: node.lineno).value
     elements = last.elts if isinstance(last, ast.Tuple) else [last] if last else []
     return tuple(ast.unparse(element) for element in elements)
+
+
+def names_in(path: str) -> set[str]:
+    """The variables that a function reads."""
+    return {node.id for node in ast.walk(body_of(path)) if isinstance(node, ast.Name)}
 
 
 def calls_method(caller: str, name: str) -> bool:
