@@ -5,8 +5,8 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from isosweep.config.architecture import architecture_from_config
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
+from isosweep.config.model_files import architecture_from_config
 from isosweep.models.builtin import IDENTITY, builtin_model
 from isosweep.models.checkpoints import broken_parts
 

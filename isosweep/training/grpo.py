@@ -15,6 +15,7 @@ from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.lag import LaggedGRPOTrainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
+from isosweep.training.retirement import Retirement
 from isosweep.training.stream import ProblemStream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
 from isosweep.training.vllm import vllm_engine
@@ -64,7 +65,11 @@ def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., l
 
 def make_stream(spec: RunSpec) -> ProblemStream:
     """The run's training problems, in the order of its seed."""
-    return ProblemStream(spec.task.num_train_problems, spec.seed, least=spec.problems_per_batch)
+    recipe, problems = spec.recipe, spec.task.num_train_problems
+    retirement = None
+    if recipe.retire_at is not None:
+        retirement = Retirement(recipe.retire_at, recipe.retire_window)
+    return ProblemStream(problems, spec.seed, spec.problems_per_batch, retirement)
 
 
 def make_trainer(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.architecture import architecture_from_config
+from isosweep.config.model_files import architecture_from_config
 from isosweep.models.checkpoints import broken_parts, safetensors_shapes
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
