@@ -1,9 +1,9 @@
 """Transformer architectures: the numbers that parameters, FLOPs, memory and time follow from."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
 
+from isosweep.config.identity import ADDED
 from isosweep.config.settings import settings
 from isosweep.config.values import NonNegativeInt, PositiveInt
 from isosweep.errors import SettingError
@@ -11,7 +11,7 @@ from isosweep.errors import SettingError
 
 @settings("model.architecture")
 class Architecture:
-    """A decoder-only transformer with gated MLP and RMS norms: Qwen2, Qwen3, Llama, Mistral."""
+    """A decoder-only transformer with gated MLP and RMS norms: Qwen, Llama, Gemma and their kin."""
 
     hidden_size: PositiveInt
     """Width of the residual stream."""
@@ -33,12 +33,24 @@ class Architecture:
     """Biases of q, k and v; they change parameter counts alone."""
     qk_norm: bool = False
     """RMS norms of q and k; they change parameter counts alone."""
+    wide_qk_norm: Annotated[bool, ADDED] = False
+    """Those norms span all heads of a layer, not one (OLMo 2)."""
+    output_bias: Annotated[bool, ADDED] = False
+    """Bias of o; it changes parameter counts alone."""
+    mlp_bias: Annotated[bool, ADDED] = False
+    """Biases of the gated MLP; they change parameter counts alone."""
+    norms_per_layer: Annotated[PositiveInt, ADDED] = 2
+    """RMS norms of the residual stream in a layer; 4 in Gemma 2 and 3."""
+    fused_projections: Annotated[bool, ADDED] = False
+    """q, k and v are one linear map, and gate and up another (Phi-3): of LoRA one adapter each."""
     num_experts: NonNegativeInt = 0
     """Experts of a mixture's layer; 0: every layer is dense."""
     num_experts_per_token: NonNegativeInt = 0
     """Experts that a token is sent to."""
     expert_intermediate_size: NonNegativeInt = 0
     """Width of one expert's gated MLP."""
+    shared_expert_intermediate_size: Annotated[NonNegativeInt, ADDED] = 0
+    """Width of the gated MLP that every token of a mixture's layer passes as well; 0: none."""
     num_dense_layers: NonNegativeInt = 0
     """Layers of a mixture that have no experts."""
     sliding_window: PositiveInt | None = None
@@ -86,17 +98,25 @@ class Architecture:
     def _layers(self, experts: int) -> int:
         moe, h = self.num_moe_layers, self.hidden_size
         dense = (self.num_layers - moe) * 3 * h * self.intermediate_size
-        routed = moe * (3 * h * self.expert_intermediate_size * experts + h * self.num_experts)
-        return self.num_layers * self.attention_weights + dense + routed
+        routed = 3 * h * self.expert_intermediate_size * experts + h * self.num_experts
+        shared = self.shared_expert_intermediate_size
+        # A shared expert has a gate of one number.
+        always = 3 * h * shared + h if shared else 0
+        return self.num_layers * self.attention_weights + dense + moe * (routed + always)
 
     @property
     def parameters(self) -> int:
         """All parameters; a tied head is counted once, as transformers counts it."""
-        per_layer = 2 * self.hidden_size
+        per_layer = self.norms_per_layer * self.hidden_size
         if self.qkv_bias:
             per_layer += self.head_dim * (self.num_heads + 2 * self.num_kv_heads)
+        if self.output_bias:
+            per_layer += self.hidden_size
+        if self.mlp_bias:
+            per_layer += 2 * self.intermediate_size + self.hidden_size
         if self.qk_norm:
-            per_layer += 2 * self.head_dim
+            heads = self.num_heads + self.num_kv_heads if self.wide_qk_norm else 2
+            per_layer += heads * self.head_dim
         return (
             self.layer_weights
             + self.num_layers * per_layer
@@ -115,86 +135,17 @@ class Architecture:
         return self.active_layer_weights + self.embedding_weights
 
 
-# Names in a Hugging Face config.json and ours.
-_NAMES = {
-    "hidden_size": "hidden_size",
-    "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_heads",
-    "num_key_value_heads": "num_kv_heads",
-    "intermediate_size": "intermediate_size",
-    "vocab_size": "vocab_size",
-}
-# What the architectures of `model_type` imply without a word in their config.json.
-_FAMILIES: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "mistral": {},
-    "qwen2": {"qkv_bias": True},
-    "qwen3": {"qk_norm": True},
-    "qwen3_moe": {"qk_norm": True},
-}
-
-
-def architecture_from_config(document: Mapping[str, Any]) -> Architecture:
-    """The architecture that a Hugging Face `config.json` describes.
-
-    Raises ValueError for a family that is not modelled or a number that is missing.
-    """
-    family = document.get("model_type")
-    if family not in _FAMILIES:
-        raise ValueError(f"model_type {family!r} is not one of {', '.join(_FAMILIES)}")
-    missing = [name for name in _NAMES if name not in document and name != "num_key_value_heads"]
-    if missing:
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    numbers = {ours: document[theirs] for theirs, ours in _NAMES.items() if theirs in document}
-    numbers.setdefault("num_kv_heads", numbers["num_heads"])
-    head_dim = document.get("head_dim") or numbers["hidden_size"] // numbers["num_heads"]
-    settings = {**_FAMILIES[family], **_experts(document), **_windows(document)}
-    if family == "llama" and document.get("attention_bias"):
-        raise ValueError("attention_bias=true is not modelled")
-    return Architecture(
-        **numbers,
-        **settings,
-        head_dim=head_dim,
-        tie_word_embeddings=bool(document.get("tie_word_embeddings", False)),
-    )
-
-
-def _experts(document: Mapping[str, Any]) -> dict[str, int]:
-    # Older files name the first, newer ones of transformers the second.
-    experts = document.get("num_experts") or document.get("num_local_experts")
-    if not experts:
-        return {}
-    layers = document["num_hidden_layers"]
-    step = document.get("decoder_sparse_step", 1)
-    only_dense = set(document.get("mlp_only_layers") or ())
-    sparse = [i for i in range(layers) if i not in only_dense and (i + 1) % step == 0]
-    return {
-        "num_experts": experts,
-        "num_experts_per_token": document["num_experts_per_tok"],
-        "expert_intermediate_size": document["moe_intermediate_size"],
-        "num_dense_layers": layers - len(sparse),
-    }
-
-
-def _windows(document: Mapping[str, Any]) -> dict[str, int]:
-    """Sliding layers: `layer_types` where it is given, else Qwen's and Mistral's older switches."""
-    window, layers = document.get("sliding_window"), document["num_hidden_layers"]
-    if not window:
-        return {}
-    if document.get("layer_types"):
-        sliding = document["layer_types"].count("sliding_attention")
-    elif "use_sliding_window" in document:
-        first = document.get("max_window_layers", layers)
-        sliding = max(0, layers - first) if document["use_sliding_window"] else 0
-    else:
-        sliding = layers
-    return {"sliding_window": window, "num_sliding_layers": sliding} if sliding else {}
-
-
 def adapter_weights(arch: Architecture, rank: int) -> int:
     """Weights of rank-`rank` adapters on every linear map of the layers, experts left out."""
     h, q, kv = arch.hidden_size, arch.num_heads * arch.head_dim, arch.num_kv_heads * arch.head_dim
-    ends = 2 * (h + q) + 2 * (h + kv)
-    if not arch.num_experts:
-        ends += 3 * (h + arch.intermediate_size)
-    return arch.num_layers * rank * ends
+    fused = arch.fused_projections
+    attention = (h + q) + (h + q + 2 * kv if fused else (h + q) + 2 * (h + kv))
+
+    def mlp(width: int) -> int:
+        return (h + 2 * width if fused else 2 * (h + width)) + (h + width)
+
+    shared = arch.shared_expert_intermediate_size
+    always = mlp(shared) + h + 1 if shared else 0
+    moe = arch.num_moe_layers
+    dense = (arch.num_layers - moe) * mlp(arch.intermediate_size)
+    return rank * (arch.num_layers * attention + dense + moe * always)

@@ -12,8 +12,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
-from isosweep.config.architecture import architecture_from_config
 from isosweep.config.data_files import find_data
+from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 

@@ -1,9 +1,9 @@
 """The policy to train."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from isosweep.config.architecture import Architecture
-from isosweep.config.identity import OUTSIDE
+from isosweep.config.identity import ADDED, OUTSIDE
 from isosweep.config.settings import settings
 
 BUILTIN_MODEL = "builtin"
@@ -21,5 +21,15 @@ class ModelConfig:
     """Directory to load weights from instead; the architecture is that of its config.json."""
     revision: str | None = None
     """Revision of a hub model; null: the newest."""
+    chat_template_kwargs: Annotated[dict[str, Any] | None, ADDED] = None
+    """What the chat template is given beside the messages, as {enable_thinking: false} for Qwen3:
+    in training, evaluation and `mode=difficulty` alike."""
+    system_prompt: Annotated[str | None, ADDED] = None
+    """First message of every conversation; null: none but the template's own."""
     architecture: Architecture
     """The shape that costs are computed from."""
+
+    @property
+    def asks_for_a_template(self) -> bool:
+        """Whether a setting acts through the chat template alone."""
+        return bool(self.chat_template_kwargs) or self.system_prompt is not None

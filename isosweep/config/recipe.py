@@ -3,7 +3,9 @@
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-from isosweep.config.identity import OUTSIDE, Identity
+from annotated_types import Ge, Lt
+
+from isosweep.config.identity import ADDED, OUTSIDE, Identity
 from isosweep.config.settings import settings
 from isosweep.config.values import (
     NonNegative,
@@ -24,6 +26,9 @@ ImportanceSamplingMode = Literal[
 ]
 
 
+Decay = Annotated[float, Ge(0), Lt(1), Says("is the share that is kept: 0 or more, below 1", "0.9")]
+
+
 @dataclass(frozen=True)
 class ForTRL:
     """Marks a setting that TRL takes as it is; `name`: what TRL calls it, where not the same."""
@@ -36,6 +41,7 @@ _CORRECTED = Identity(when=lambda run: run.generation.importance_sampling_correc
 _PENALISED = Identity(when=lambda run: run.recipe.beta != 0)
 _RESAMPLED = Identity(when=lambda run: run.recipe.zero_variance == "resample")
 _INTERRUPTED = Identity(when=lambda run: run.recipe.interruption is not None)
+_RETIRING = Identity(when=lambda run: run.recipe.retire_at is not None)
 
 
 @settings("recipe")
@@ -62,6 +68,12 @@ class RecipeConfig:
     """Clipping of the probability ratio, above 1 + `epsilon_high`."""
     scale_rewards: Annotated[Literal["group", "batch", "none"], _TRL]
     """What the rewards' spread is taken over that advantages are divided by."""
+    scale_advantages: Annotated[bool, ADDED] = False
+    """Advantages are divided by their own standard deviation over the batch (ScaleRL, arXiv
+    2510.13786, section 4), where `scale_rewards=none`."""
+    reward_scale: Annotated[Positive, ADDED] = 1.0
+    """Reward of a right answer above that of a wrong one: 1 where they are 1 and 0, 2 where they
+    are 1 and -1. Each problem's mean is taken off, so nothing but the difference acts."""
     importance_sampling_level: Annotated[Literal["token", "sequence"], _TRL] = "token"
     """What has a probability ratio: each token, or the completion (GSPO)."""
     importance_sampling_mode: Annotated[
@@ -84,6 +96,8 @@ class RecipeConfig:
     """Batches a step that the planner counts on, a mean."""
     retire_at: Annotated[Share, Says("is a share: above 0, at most 1", "0.9")] | None = None
     """Success rate at which a problem is never drawn again; null: none is retired."""
+    retire_window: Annotated[PositiveInt, _RETIRING] = 64
+    """Rollouts of a problem that this rate is taken over, whatever n; then the next as many."""
     overlong_share: Annotated[Share, Says("is a share: above 0, at most 1", "0.2")] | None = None
     """Last share of the length allowed that is penalised (DAPO); null: none."""
     mask_truncated_completions: Annotated[bool, _TRL] = False
@@ -97,10 +111,12 @@ class RecipeConfig:
     learning_rate: Annotated[Positive, OUTSIDE]
     """Learning rate at `reference_completions` completions a step."""
     learning_rate_rule: Annotated[LearningRateRule, OUTSIDE]
-    """How it is scaled to n x B: `sqrt` (IsoCompute Playbook, arXiv 2603.12151), `constant` or
-    `linear`."""
+    """How it is scaled to an update's completions, n x B / `mini_batches`: `sqrt` (IsoCompute
+    Playbook, arXiv 2603.12151), `constant` or `linear`."""
     reference_completions: Annotated[PositiveInt, OUTSIDE]
-    """n x B at which `learning_rate` applies as it is, in completions."""
+    """Completions of an update at which `learning_rate` applies as it is."""
+    max_completions_per_step: Annotated[PositiveInt, OUTSIDE] = 65536
+    """n x B up to which the recipe was studied; `grid=joint` goes no further."""
     warmup_steps: Annotated[NonNegativeInt, _TRL]
     """Steps over which the learning rate rises from 0."""
     temperature: Annotated[Positive, _TRL]
@@ -111,19 +127,30 @@ class RecipeConfig:
     """Norm that gradients are clipped to."""
     weight_decay: Annotated[NonNegative, _TRL]
     """AdamW's weight decay."""
-    adam_beta2: Annotated[float, _TRL]
+    adam_beta1: Annotated[Decay, _TRL, ADDED] = 0.9
+    """AdamW's decay of the gradients' mean."""
+    adam_beta2: Annotated[Decay, _TRL]
     """AdamW's decay of the squared gradients' mean."""
+    adam_epsilon: Annotated[Positive, _TRL, ADDED] = 1e-8
+    """What AdamW adds to the root of that mean."""
     micro_batch: Annotated[PositiveInt | None, OUTSIDE]
     """Completions per device and forward pass; null: the most that divides n x B / devices, fits
     the memory, and does not pass `max_micro_batch`."""
     max_micro_batch: Annotated[PositiveInt, OUTSIDE]
     """Largest micro-batch that is chosen."""
     num_iterations: Annotated[PositiveInt, _TRL] = 1
-    """Updates made with each batch of rollouts."""
+    """Updates made with each rollout."""
+    mini_batches: Annotated[PositiveInt, ADDED] = 1
+    """Parts of equal size that a generation is cut into; each makes an update of its own."""
     rollout_lag: NonNegativeInt = 0
     """Generations that rollouts wait before they are trained on; 0 is on-policy."""
     lora_rank: PositiveInt | None = None
     """Rank of adapters on all linear maps; null: all weights are trained."""
+
+    @property
+    def updates_per_generation(self) -> int:
+        """Optimiser updates made with one batch of n x B rollouts."""
+        return self.num_iterations * self.mini_batches
 
     def for_trl(self) -> dict[str, Any]:
         """The settings that TRL takes as they are, by TRL's names."""
@@ -142,6 +169,10 @@ class RecipeConfig:
             )
             nearest = "recipe.aggregation=loss"
             raise SettingError("recipe.aggregation", self.aggregation, rule, nearest)
+        if self.scale_advantages and self.scale_rewards != "none":
+            name = "recipe.scale_rewards"
+            rule = "scales advantages that recipe.scale_advantages=true scales"
+            raise SettingError(name, self.scale_rewards, rule, f"{name}=none")
         draws = self.planned_draws
         most = self.max_draws if self.zero_variance == "resample" else 1
         if not 1 <= draws <= most:

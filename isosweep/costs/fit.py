@@ -220,7 +220,9 @@ def _beside_vllm(
 
 
 def _micro_batch(recipe: RecipeConfig, local: Counts, limit: NDArray[np.float64]) -> Counts:
-    """The largest divisor of `local` within `limit` and the recipe's own bound; 0 if none."""
+    """The largest divisor of an update's share of `local` within `limit` and the recipe's own
+    bound; 0 if none."""
+    local = local // recipe.mini_batches
     if recipe.micro_batch is not None:
         fits = (local % recipe.micro_batch == 0) & (recipe.micro_batch <= limit)
         return np.where(fits, recipe.micro_batch, 0)

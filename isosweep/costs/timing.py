@@ -159,7 +159,7 @@ def _update_seconds(
     state = state_bytes(arch, recipe, hardware)
     # AdamW reads weights, gradients and both states and writes all but the gradients.
     moved = 2 * (state.weights + state.optimizer) + state.gradients
-    seconds = recipe.num_iterations * moved / hardware.memory_bandwidth
+    seconds = recipe.updates_per_generation * moved / hardware.memory_bandwidth
     devices = hardware.devices_per_run
     if devices > 1 and hardware.interconnect_bandwidth is not None:
         # A ring all-reduce moves 2 (d - 1) / d of the gradients; ZeRO-3 gathers the weights
@@ -167,7 +167,7 @@ def _update_seconds(
         gradients = arch.parameters * PRECISION_BYTES[hardware.dtype]
         moves = 3 if hardware.sharding in ("zero3", "fsdp") else 2
         volume = moves * gradients * (devices - 1) / devices
-        seconds += recipe.num_iterations * volume / hardware.interconnect_bandwidth
+        seconds += recipe.updates_per_generation * volume / hardware.interconnect_bandwidth
     if generation.name == "vllm":
         seconds += 2 * arch.parameters * PRECISION_BYTES[hardware.dtype] / hardware.memory_bandwidth
     return seconds

@@ -123,7 +123,14 @@ def _shape_problems(directory: Path, shapes: Shapes, arch: Architecture) -> Iter
         "input_layernorm.weight": (hidden,),
         "self_attn.q_proj.weight": (arch.num_heads * arch.head_dim, hidden),
         "self_attn.k_proj.weight": (arch.num_kv_heads * arch.head_dim, hidden),
+        "self_attn.qkv_proj.weight": (
+            (arch.num_heads + 2 * arch.num_kv_heads) * arch.head_dim,
+            hidden,
+        ),
         "mlp.gate_proj.weight": (arch.intermediate_size, hidden),
+        "mlp.gate_up_proj.weight": (2 * arch.intermediate_size, hidden),
+        "mlp.shared_expert.gate_proj.weight": (arch.shared_expert_intermediate_size, hidden),
+        "block_sparse_moe.experts.0.w1.weight": (arch.expert_intermediate_size, hidden),
     }
     embedding = (arch.vocab_size, hidden)
     ends = {"embed_tokens.weight": embedding, "lm_head.weight": embedding}

@@ -5,27 +5,45 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from isosweep.config.architecture import architecture_from_config
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
+from isosweep.config.model_files import architecture_from_config
 from isosweep.models.builtin import IDENTITY, builtin_model
 from isosweep.models.checkpoints import broken_parts
 
 
 def weights(model: ModelConfig) -> str:
-    """What `from_pretrained` loads: a directory, or a hub name that is in the local cache."""
+    """What `from_pretrained` and vLLM load: a directory; a hub name only where none is cached.
+
+    A snapshot's directory is found without a network, which a name is not on every node.
+    """
     if model.path is not None:
         return model.path
     if model.source == BUILTIN_MODEL:
         return str(builtin_model())
-    return model.source
+    snapshot = cached_snapshot(model)
+    return model.source if snapshot is None else str(snapshot)
+
+
+def cached_snapshot(model: ModelConfig) -> Path | None:
+    """Directory of the hub model's revision in this machine's cache; None if it is not there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(model.source, "config.json", revision=model.revision)
+    return Path(cached).parent if isinstance(cached, str) else None
 
 
 def content_identity(model: ModelConfig) -> list[str]:
     """What distinguishes this model from any other, without reading all of it.
 
     Of a directory: the sha256 of configuration and tokenizer, and of each weights file its size,
-    header and `_SAMPLES` pieces: weights that were trained further differ in every piece.
+    header and `_SAMPLES` pieces: weights that were trained further differ in every piece. What
+    the chat template is given belongs to it.
     """
+    told = [json.dumps([model.chat_template_kwargs, model.system_prompt], sort_keys=True)]
+    return _weights_identity(model) + (told if model.asks_for_a_template else [])
+
+
+def _weights_identity(model: ModelConfig) -> list[str]:
     if model.path is None:
         if model.source == BUILTIN_MODEL:
             return [IDENTITY]
@@ -57,13 +75,15 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
         return _missing_in(model, Path(model.path))
     if model.source == BUILTIN_MODEL:
         return _missing_in(model, builtin_model())
-    from huggingface_hub import try_to_load_from_cache
+    snapshot = cached_snapshot(model)
+    if snapshot is not None:
+        return _missing_in(model, snapshot)
+    from huggingface_hub.constants import HF_HUB_CACHE
 
-    cached = try_to_load_from_cache(model.source, "config.json", revision=model.revision)
-    if not isinstance(cached, str):
-        remedy = f"run `hf download {model.source}` with a network, or set model.path=DIRECTORY"
-        return [(f"weights of {model.source} in the local Hugging Face cache", remedy)]
-    return _missing_in(model, Path(cached).parent)
+    pinned = f" --revision {model.revision}" if model.revision else ""
+    what = f"weights of {model.source}{pinned} in the local Hugging Face cache ({HF_HUB_CACHE})"
+    command = f"hf download {model.source}{pinned}"
+    return [(what, f"run `{command}` with a network, or set model.path=DIRECTORY")]
 
 
 def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
@@ -74,6 +94,9 @@ def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
         return [(f"a readable {config} ({error})", "set model.path to a saved model's directory")]
     remedy = "save model and tokenizer in it again with save_pretrained, or copy them anew"
     problems = [(part, remedy) for part in broken_parts(directory, saved)]
+    if model.asks_for_a_template and not _has_template(directory):
+        settings = "model.system_prompt and model.chat_template_kwargs act through it: set null"
+        problems.append((f"a chat template in {directory}", settings))
     planned = model.architecture
     for field in fields(planned):
         value, wanted = getattr(saved, field.name), getattr(planned, field.name)
@@ -82,3 +105,14 @@ def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:
             what = f"agreement of {config} with the plan: {numbers}"
             problems.append((what, f"set model.architecture.{field.name}={value}"))
     return problems
+
+
+def _has_template(directory: Path) -> bool:
+    """Whether the tokenizer there has a chat template, as transformers saves one."""
+    if (directory / "chat_template.jinja").exists():
+        return True
+    try:
+        saved = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(saved.get("chat_template"))

@@ -60,7 +60,7 @@ class Candidate:
     @property
     def num_batches(self) -> int:
         """Batches of problems that its steps draw: one for every generation."""
-        return self.num_steps // self.config.recipe.num_iterations
+        return self.num_steps // self.config.recipe.updates_per_generation
 
     @property
     def deviation(self) -> float:
@@ -125,10 +125,13 @@ class Candidates:
     @property
     def divisible(self) -> Bools:
         """Whether n x B can be shared evenly by devices and micro-batches: (N, M)."""
-        devices, micro_batch = self.config.hardware.devices_per_run, self.config.recipe.micro_batch
-        share = self.completions // devices
-        even: Bools = share * devices == self.completions
-        return even if micro_batch is None else even & (share % micro_batch == 0)
+        devices, recipe = self.config.hardware.devices_per_run, self.config.recipe
+        even: Bools = self.completions % devices == 0
+        if recipe.micro_batch is None:
+            return even
+        together = devices * recipe.mini_batches * recipe.micro_batch
+        whole: Bools = even & (self.completions % together == 0)
+        return whole
 
     def at(self, place: Place) -> Candidate:
         """The candidate at `place`."""

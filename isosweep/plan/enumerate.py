@@ -28,7 +28,7 @@ def _checked(candidates: Candidates) -> Candidates:
 def _costed(variant: Variant) -> Candidates:
     """One variant's candidates with what they cost; what they break is not judged yet."""
     config = variant.config
-    grid, updates = config.grid, config.recipe.num_iterations
+    grid, updates = config.grid, config.recipe.updates_per_generation
     n = np.array(sorted(grid.num_generations), dtype=np.int64)
     B = np.array(sorted(grid.problems_per_batch), dtype=np.int64)
     budgets = np.array(config.budgets)
@@ -109,7 +109,7 @@ def _cost(
     config: SweepConfig, passes: Passes, completions: Ints, flops: Floats, seconds: Floats
 ) -> Floats:
     """What an update costs in the budget's unit: (N, M)."""
-    task, updates = config.task, config.recipe.num_iterations
+    task, updates = config.task, config.recipe.updates_per_generation
     cost: Floats
     match config.unit:
         case "flops":

@@ -14,7 +14,7 @@ from isosweep.plan.candidates import Candidates, Place
 
 def budget_for(steps: int, table: Candidates, place: Place) -> str:
     """The budget that `steps` of this pair of n and B spend, in the fewest digits that buy them."""
-    updates = table.config.recipe.num_iterations
+    updates = table.config.recipe.updates_per_generation
     cost = float(table.cost[place.i, place.j])
 
     def bought(budget: float) -> int:

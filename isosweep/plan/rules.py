@@ -60,20 +60,20 @@ def _passes_too_often(table: Candidates) -> Any:
     """Whether the steps draw more problems than `grid.max_epochs` passes hold: (N, M, K)."""
     recipe, problems = table.config.recipe, table.config.task.num_train_problems
     drawn = table.steps * table.problems_per_batch[None, :, None] * recipe.planned_draws
-    return drawn > table.config.grid.max_epochs * problems * recipe.num_iterations
+    return drawn > table.config.grid.max_epochs * problems * recipe.updates_per_generation
 
 
 def _epochs(table: Candidates, place: Place, steps: int) -> float:
     """Passes over the training problems that `steps` make, with all that their batches draw."""
     recipe = table.config.recipe
-    drawn = steps / recipe.num_iterations * int(table.problems_per_batch[place.j])
+    drawn = steps / recipe.updates_per_generation * int(table.problems_per_batch[place.j])
     return drawn * recipe.planned_draws / table.config.task.num_train_problems
 
 
 def _most_steps_of_epochs(table: Candidates, place: Place) -> float:
     config = table.config
-    batches = config.grid.max_epochs / _epochs(table, place, config.recipe.num_iterations)
-    return math.floor(batches) * config.recipe.num_iterations
+    batches = config.grid.max_epochs / _epochs(table, place, config.recipe.updates_per_generation)
+    return math.floor(batches) * config.recipe.updates_per_generation
 
 
 def _uneven(c: Candidate) -> str:
@@ -81,7 +81,9 @@ def _uneven(c: Candidate) -> str:
     if c.completions % devices:
         return f"{c.product} is not a multiple of hardware.devices_per_run={devices}"
     across = f" x {devices} devices" if devices > 1 else ""
-    return f"{c.product} is not a multiple of {size}{across}"
+    parts = c.config.recipe.mini_batches
+    updates = f" x {parts} mini-batches" if parts > 1 else ""
+    return f"{c.product} is not a multiple of {size}{across}{updates}"
 
 
 def _even_share(table: Candidates, place: Place) -> str:
@@ -89,8 +91,26 @@ def _even_share(table: Candidates, place: Place) -> str:
     devices = c.config.hardware.devices_per_run
     if c.completions % devices:
         return f"hardware.devices_per_run={math.gcd(c.completions, devices)}"
-    size = math.gcd(c.completions // devices, c.config.recipe.micro_batch or 1)
-    return f"recipe.micro_batch={size}"
+    share = c.completions // devices // c.config.recipe.mini_batches
+    return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
+
+
+def _cut_unevenly(table: Candidates) -> Any:
+    """Whether mini-batches, where there are several, cannot all be of one size: (N, M, 1)."""
+    devices, parts = table.config.hardware.devices_per_run, table.config.recipe.mini_batches
+    return ((parts > 1) & (table.completions % (devices * parts) != 0))[..., None]
+
+
+def _uncut(c: Candidate) -> str:
+    devices, parts = c.config.hardware.devices_per_run, c.config.recipe.mini_batches
+    across = f" x {devices} devices" if devices > 1 else ""
+    return f"{c.product} is not a multiple of {parts} mini-batches{across}"
+
+
+def _even_parts(table: Candidates, place: Place) -> str:
+    c = table.at(place)
+    share = max(1, c.completions // c.config.hardware.devices_per_run)
+    return f"recipe.mini_batches={math.gcd(share, c.config.recipe.mini_batches)}"
 
 
 def _out_of_memory(c: Candidate) -> str:
@@ -186,6 +206,14 @@ RULES: tuple[Rule, ...] = (
         remedy=lambda t, at: f"task.num_train_problems={t.at(at).problems_per_batch}",
     ),
     Rule(
+        setting="recipe.mini_batches",
+        rejects="n x B is no multiple of devices x mini-batches (completions).",
+        broken=_cut_unevenly,
+        reason=_uncut,
+        remedy=_even_parts,
+        distance=lambda t: -t.completions[..., None],
+    ),
+    Rule(
         setting="recipe.micro_batch",
         rejects="n x B is no multiple of devices x micro-batch (completions).",
         broken=lambda t: ~t.divisible[..., None],
@@ -233,7 +261,7 @@ RULES: tuple[Rule, ...] = (
         # From so many steps on, rounding to whole generations stays within the tolerance.
         steps=StepLimits(
             least=lambda t, at: math.ceil(
-                0.5 * t.config.recipe.num_iterations / t.config.grid.tolerance
+                0.5 * t.config.recipe.updates_per_generation / t.config.grid.tolerance
             ),
             allowing=lambda t, at, steps: f"grid.tolerance={t.config.grid.tolerance}",
         ),

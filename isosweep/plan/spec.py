@@ -105,8 +105,8 @@ class RunSpec:
 
 
 def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
-    """Learning rate at `completions` = n x B completions a step, by the recipe's rule."""
-    ratio = completions / recipe.reference_completions
+    """Learning rate at `completions` = n x B a generation, by the recipe's rule."""
+    ratio = completions / recipe.mini_batches / recipe.reference_completions
     match recipe.learning_rate_rule:
         case "sqrt":
             return recipe.learning_rate * math.sqrt(ratio)
@@ -123,10 +123,11 @@ def passes_of(
 ) -> Passes:
     """The passes that a recipe and a generation backend make over a rollout.
 
-    Old log-probabilities are computed when rollouts are used more than once or later than they
-    were sampled, or when the sampler's are not the learner's and importance sampling corrects it.
+    Old log-probabilities are computed when a generation makes several updates or makes them later
+    than it was sampled, or when the sampler's are not the learner's and importance sampling
+    corrects it.
     """
-    reused = recipe.num_iterations > 1 or recipe.rollout_lag > 0
+    reused = recipe.updates_per_generation > 1 or recipe.rollout_lag > 0
     return Passes(
         prompt_sharing=num_generations if generation.prefix_sharing else 1.0,
         old_policy=reused or generation.importance_sampling_correction,

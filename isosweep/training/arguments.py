@@ -11,11 +11,13 @@ from isosweep.training.vllm import vllm_arguments
 
 
 def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
-    """TRL's settings: each update uses all n x B completions of one generation.
+    """TRL's settings: each update uses one of `mini_batches` equal parts of a generation.
 
-    One generation serves `num_iterations` updates. `context`: tokens of the longest prompt and
-    completion together.
+    TRL draws at random which rollouts are in which part; each serves `num_iterations` updates.
+    Rewards are the task's score times `reward_scale`, and what the recipe adds. `context`: tokens
+    of the longest prompt and completion together.
     """
+    penalised = spec.recipe.overlong_share is not None
     return GRPOConfig(
         output_dir=str(checkpoints),
         seed=spec.seed,
@@ -24,6 +26,7 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
         num_generations=spec.num_generations,
         max_completion_length=spec.task.completion_limit,
         top_k=0,
+        reward_weights=[spec.recipe.reward_scale, *([1.0] if penalised else [])],
         vllm_importance_sampling_correction=spec.generation.importance_sampling_correction,
         learning_rate=spec.learning_rate,
         lr_scheduler_type="constant_with_warmup",
@@ -40,7 +43,8 @@ def _device(spec: RunSpec) -> dict[str, Any]:
     micro_batches = spec.completions_per_step // spec.micro_batch // spec.devices
     return {
         "per_device_train_batch_size": spec.micro_batch,
-        "gradient_accumulation_steps": micro_batches,
+        "gradient_accumulation_steps": micro_batches // spec.recipe.mini_batches,
+        "steps_per_generation": micro_batches,
         "bf16": cuda and spec.dtype == "bfloat16",
         "gradient_checkpointing": spec.gradient_checkpointing,
         "use_cpu": not cuda,

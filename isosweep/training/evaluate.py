@@ -46,7 +46,9 @@ class Evaluator:
         size = math.ceil(len(everything) / ranks)
         # The last shares may be smaller, or empty.
         self._problems = list(everything)[rank * size : (rank + 1) * size]
-        self._prompts = [prompt_tokens(tokenizer, problem) for problem in self._problems]
+        self._prompts = [
+            prompt_tokens(tokenizer, problem, spec.model) for problem in self._problems
+        ]
         self._rank, self._ranks = rank, ranks
 
     def __call__(self, model: Policy) -> Evaluation:

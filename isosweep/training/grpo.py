@@ -9,12 +9,14 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.rewards import get_soft_overlong_punishment
 
+from isosweep.config.model import ModelConfig
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Problem, heldout_problems, scores, training_problems
 from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.lag import LaggedGRPOTrainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
+from isosweep.training.retirement import Retirement
 from isosweep.training.stream import ProblemStream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
 from isosweep.training.vllm import vllm_engine
@@ -23,29 +25,44 @@ from isosweep.training.vllm import vllm_engine
 def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
     """Model and tokenizer from a directory or hub name, in the precision it is trained in.
 
-    Under LoRA the model is frozen, and held in the precision it is computed in.
+    Under LoRA the model is frozen, and held in the precision it is computed in. No code that lies
+    beside the weights is executed.
     """
-    tokenizer = AutoTokenizer.from_pretrained(directory, revision=spec.model.revision)
+    place: dict[str, Any] = {"revision": spec.model.revision, "trust_remote_code": False}
+    tokenizer = AutoTokenizer.from_pretrained(directory, **place)
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     dtype = spec.weights_dtype if spec.recipe.lora_rank is None else spec.dtype
-    model = AutoModelForCausalLM.from_pretrained(
-        directory, revision=spec.model.revision, dtype=getattr(torch, dtype)
-    )
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=getattr(torch, dtype), **place)
+    keep_soft_cap(model)
     return model, tokenizer
 
 
-def prompt_tokens(tokenizer: Tokenizer, problem: Problem) -> list[int]:
+def keep_soft_cap(model: Any) -> None:
+    """Has a model that caps its attention scores (Gemma 2) do so: torch's fused attention cannot.
+
+    transformers' `sdpa` passes over the cap without a word; vLLM and flash attention keep it.
+    """
+    caps = getattr(model.config, "attn_logit_softcapping", None) is not None
+    if caps and model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation("eager")
+
+
+def prompt_tokens(tokenizer: Tokenizer, problem: Problem, model: ModelConfig) -> list[int]:
     """The problem as the model reads it: through its chat template where it has one."""
     if tokenizer.chat_template is None:
         return list(tokenizer(problem.prompt)["input_ids"])
     messages = [{"role": "user", "content": problem.prompt}]
-    return list(
-        tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)[
-            "input_ids"
-        ]
+    if model.system_prompt is not None:
+        messages.insert(0, {"role": "system", "content": model.system_prompt})
+    read = tokenizer.apply_chat_template(
+        messages,
+        add_generation_prompt=True,
+        return_dict=True,
+        **(model.chat_template_kwargs or {}),
     )
+    return list(read["input_ids"])
 
 
 def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., list[float]]]:
@@ -64,7 +81,11 @@ def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., l
 
 def make_stream(spec: RunSpec) -> ProblemStream:
     """The run's training problems, in the order of its seed."""
-    return ProblemStream(spec.task.num_train_problems, spec.seed, least=spec.problems_per_batch)
+    recipe, problems = spec.recipe, spec.task.num_train_problems
+    retirement = None
+    if recipe.retire_at is not None:
+        retirement = Retirement(recipe.retire_at, recipe.retire_window)
+    return ProblemStream(problems, spec.seed, spec.problems_per_batch, retirement)
 
 
 def make_trainer(
@@ -77,8 +98,10 @@ def make_trainer(
 ) -> CountedGRPOTrainer:
     """A GRPOTrainer for `spec` that draws from `stream` and counts compute in `ledger`."""
     problems = training_problems(spec.task)
-    tokens = [prompt_tokens(tokenizer, problem) for problem in problems]
-    heldout = [prompt_tokens(tokenizer, problem) for problem in heldout_problems(spec.task)]
+    tokens, heldout = (
+        [prompt_tokens(tokenizer, problem, spec.model) for problem in asked]
+        for asked in (problems, heldout_problems(spec.task))
+    )
     longest = max(map(len, [*tokens, *heldout]))
     kind = LaggedGRPOTrainer if spec.recipe.rollout_lag else CountedGRPOTrainer
     with vllm_engine(spec):
@@ -95,6 +118,8 @@ def make_trainer(
             processing_class=tokenizer,
             peft_config=adapters(spec),
         )
+    if trainer.ref_model is not None:
+        keep_soft_cap(trainer.ref_model)
     # metrics.jsonl has every step's metrics.
     trainer.be_quiet()
     return trainer

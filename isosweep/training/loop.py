@@ -110,7 +110,7 @@ class TrainingLoop:
 
         A run is read off, saved and ended between generations only.
         """
-        return step % self.session.spec.recipe.num_iterations != 0
+        return step % self.session.spec.recipe.updates_per_generation != 0
 
     def _decide(self, step: int) -> Decision:
         if self._amid_a_generation(step):

@@ -19,7 +19,12 @@ class Tokenizer(Protocol):
         """The tokens of `text`, under `input_ids`."""
 
     def apply_chat_template(
-        self, conversation: list[dict[str, str]], *, add_generation_prompt: bool, return_dict: bool
+        self,
+        conversation: list[dict[str, str]],
+        *,
+        add_generation_prompt: bool,
+        return_dict: bool,
+        **template: Any,
     ) -> Mapping[str, Any]:
         """The tokens of a conversation in the model's format, under `input_ids`."""
 

@@ -4,6 +4,8 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from isosweep.training.retirement import Retirement
+
 
 class ProblemStream:
     """Problems in a new random order each epoch, without end.
@@ -11,10 +13,13 @@ class ProblemStream:
     The order depends on `seed` and the number of problems alone: runs that differ in n or B meet
     the same problems in the same order (common random numbers). A problem that is retired is
     passed over from then on (no positive resampling, arXiv 2510.13786), unless fewer than `least`
-    would be left.
+    would be left. `retirement` says when; without it none is.
     """
 
-    def __init__(self, problems: int, seed: int, least: int = 1) -> None:
+    def __init__(
+        self, problems: int, seed: int, least: int = 1, retirement: Retirement | None = None
+    ) -> None:
+        self._retirement = retirement
         self._problems, self._seed = problems, seed
         self._least = min(least, problems)
         self._epoch, self._position = 0, 0
@@ -34,6 +39,12 @@ class ProblemStream:
                 drawn.append(index)
         return drawn
 
+    def scored(self, scores: Iterable[tuple[int, Sequence[float]]]) -> None:
+        """Take note of problems' newest `scores`, and retire those that are solved."""
+        if self._retirement is not None:
+            judge = self._retirement
+            self.retire([problem for problem, given in scores if judge.solved(problem, given)])
+
     def retire(self, problems: Iterable[int]) -> None:
         """Draw these no more, as long as a batch's worth of problems is left."""
         for index in problems:
@@ -47,12 +58,16 @@ class ProblemStream:
 
     def to_json(self) -> dict[str, Any]:
         """Where the stream is, for a checkpoint."""
-        return {"epoch": self._epoch, "position": self._position, "retired": list(self.retired)}
+        windows = {} if self._retirement is None else {"windows": self._retirement.to_json()}
+        place = {"epoch": self._epoch, "position": self._position}
+        return {**place, "retired": list(self.retired), **windows}
 
     def restore(self, document: dict[str, Any]) -> None:
         """Go on where `to_json` was called."""
         self._epoch, self._position = document["epoch"], document["position"]
         self._retired = set(document["retired"])
+        if self._retirement is not None:
+            self._retirement.restore(document["windows"])
         self._order = self._shuffled()
 
     def _shuffled(self) -> list[int]:

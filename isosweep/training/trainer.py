@@ -17,7 +17,7 @@ from isosweep.training.ledger import Ledger
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import ProblemStream
 from isosweep.training.trl_adapter import TRLTrainer
-from isosweep.training.weights import advantage_weights, varied
+from isosweep.training.weights import advantage_weights, by_their_spread, varied
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ class CountedGRPOTrainer(TRLTrainer):
             if self._chosen is None:
                 self._retire(problems)
             self._chosen = None
+        if self._spec.recipe.scale_advantages:
+            fresh["advantages"] = by_their_spread(fresh["advantages"], self.of_all)
         self._weigh_groups(fresh)
         fresh["lengths"] = torch.tensor(self._lengths, device=self.own_device)
         self._ledger.scored(*self._all_lengths(fresh))
@@ -124,10 +126,7 @@ class CountedGRPOTrainer(TRLTrainer):
 
     def _retire(self, problems: Sequence[int]) -> None:
         """Retires those of the problems just scored that are solved."""
-        if self._spec.recipe.retire_at is not None:
-            rates = self._by_group().mean(dim=1)
-            solved = (rates >= self._spec.recipe.retire_at).tolist()
-            self._stream.retire(p for p, done in zip(problems, solved, strict=True) if done)
+        self._stream.scored(zip(problems, self._by_group().tolist(), strict=True))
 
     def _by_group(self) -> Any:
         """Scores of the rollouts scored last: (groups, n)."""

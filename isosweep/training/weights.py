@@ -6,6 +6,7 @@ or giving every problem the same weight is therefore a factor on the advantages;
 entropy terms keep TRL's own mean.
 """
 
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from isosweep.config.recipe import LossType
@@ -14,6 +15,20 @@ from isosweep.config.recipe import LossType
 def varied(scores: Any) -> Any:
     """Which groups teach something: (groups,) bool from the `scores` (groups, n) of rollouts."""
     return (scores != scores[:, :1]).any(dim=1)
+
+
+# TRL's own, in its division by the rewards' spread (grpo_trainer.py).
+_LEAST_SPREAD = 1e-4
+
+
+def by_their_spread(advantages: Any, of_all: Callable[[Any], Any]) -> Any:
+    """`advantages` (rollouts,) of this process divided by the standard deviation of everyone's.
+
+    ScaleRL's batch-level normalisation (arXiv 2510.13786, section 4): of advantages, not of
+    rewards, whose spread holds the difference between problems as well. All groups of the batch
+    count, also those without spread. `of_all` gathers the processes' rows.
+    """
+    return advantages / (of_all(advantages).std() + _LEAST_SPREAD)
 
 
 def advantage_weights(kept: Any, tokens: Any, loss_type: LossType, by_problem: bool) -> Any:

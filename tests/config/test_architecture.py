@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.architecture import Architecture, architecture_from_config
+from isosweep.config.architecture import Architecture
 from isosweep.config.hydra import config_directory
+from isosweep.config.model_files import architecture_from_config
 from isosweep.errors import SettingError
 from tests.conftest import make_config
+from tests.models.families import FAMILIES, VARIANTS, configuration
 
 MODELS = sorted(
     path.stem
@@ -92,6 +94,100 @@ def test_a_shipped_model_has_its_published_parameters(name: str) -> None:
     assert make_config(f"model={name}").model.architecture.parameters == PUBLISHED[name]
 
 
+@pytest.mark.parametrize("family", [*FAMILIES, *VARIANTS])
+def test_a_family_has_the_parameters_that_transformers_makes(family: str, tmp_path: Path) -> None:
+    import torch
+    import transformers
+
+    config = configuration(family)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    config.save_pretrained(tmp_path)
+    arch = architecture_from_config(json.loads((tmp_path / "config.json").read_text()))
+    assert sum(p.numel() for p in model.parameters()) == arch.parameters
+    assert arch.tie_word_embeddings == config.tie_word_embeddings
+    types = getattr(config, "layer_types", None) or []
+    assert arch.num_sliding_layers == types.count("sliding_attention")
+
+
+# As the files on the hub are: what is the family's own is left out of them.
+ON_THE_HUB: dict[str, tuple[dict[str, Any], int, int]] = {
+    "google/gemma-2b": (
+        {
+            **{"model_type": "gemma", "hidden_size": 2048, "intermediate_size": 16384},
+            **{"num_attention_heads": 8, "num_hidden_layers": 18, "num_key_value_heads": 1},
+            **{"vocab_size": 256000, "head_dim": 256},
+        },
+        2_506_172_416,
+        0,
+    ),
+    "google/gemma-2-2b-it": (
+        {
+            **{"model_type": "gemma2", "hidden_size": 2304, "intermediate_size": 9216},
+            **{"num_attention_heads": 8, "num_hidden_layers": 26, "num_key_value_heads": 4},
+            **{"vocab_size": 256000, "head_dim": 256, "sliding_window": 4096},
+        },
+        2_614_341_888,
+        13,
+    ),
+    "google/gemma-3-1b-it": (
+        {
+            **{"model_type": "gemma3_text", "hidden_size": 1152, "intermediate_size": 6912},
+            **{"num_attention_heads": 4, "num_hidden_layers": 26, "num_key_value_heads": 1},
+            **{"vocab_size": 262144, "head_dim": 256, "sliding_window": 512},
+            "sliding_window_pattern": 6,
+        },
+        999_885_952,
+        22,
+    ),
+    "HuggingFaceTB/SmolLM3-3B": (
+        {
+            **{"model_type": "smollm3", "hidden_size": 2048, "intermediate_size": 11008},
+            **{"num_attention_heads": 16, "num_hidden_layers": 36, "num_key_value_heads": 4},
+            **{"vocab_size": 128256, "use_sliding_window": False, "sliding_window": None},
+        },
+        3_075_098_624,
+        0,
+    ),
+    "microsoft/Phi-3-mini-4k-instruct": (
+        {
+            **{"model_type": "phi3", "hidden_size": 3072, "intermediate_size": 8192},
+            **{"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32},
+            **{"vocab_size": 32064, "sliding_window": 2047, "auto_map": {"AutoConfig": "x.y"}},
+        },
+        3_821_079_552,
+        32,
+    ),
+    "mistralai/Mixtral-8x7B-Instruct-v0.1": (
+        {
+            **{"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336},
+            **{"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8},
+            **{"vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2},
+        },
+        46_702_792_704,
+        0,
+    ),
+    "Qwen/Qwen1.5-MoE-A2.7B-Chat": (
+        {
+            **{"model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632},
+            **{"num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 16},
+            **{"vocab_size": 151936, "num_experts": 60, "num_experts_per_tok": 4},
+            **{"moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632},
+        },
+        14_315_784_192,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_HUB)
+def test_a_file_of_the_hub_gives_the_published_parameters(name: str) -> None:
+    document, parameters, sliding = ON_THE_HUB[name]
+    arch = architecture_from_config(document)
+    assert arch.parameters == parameters
+    assert arch.num_sliding_layers == sliding
+
+
 def test_older_switches_of_sliding_windows_are_read() -> None:
     document = {
         "model_type": "qwen2",
@@ -118,6 +214,11 @@ def test_older_switches_of_sliding_windows_are_read() -> None:
         (None, "must contain a readable config.json"),
         ({"model_type": "gpt2"}, "model_type 'gpt2' is not one of"),
         ({"model_type": "llama", "hidden_size": 8}, "it lacks num_hidden_layers"),
+        ({"model_type": "gemma3", "text_config": {}}, "takes more than text"),
+        (
+            {"model_type": "InternLM2", "auto_map": {"AutoModel": "modeling_internlm2.X"}},
+            "isosweep executes no code of a model",
+        ),
     ],
 )
 def test_a_directory_that_describes_no_model_is_refused(

@@ -130,7 +130,7 @@ def test_a_misspelt_name_comes_before_the_name_it_leaves_missing() -> None:
 POSITIVE = {
     "recipe": "learning_rate reference_completions temperature top_p max_grad_norm micro_batch "
     "max_micro_batch num_iterations lora_rank max_draws importance_sampling_cap retire_at "
-    "overlong_share",
+    "overlong_share reward_scale retire_window adam_epsilon mini_batches",
     "grid": "min_steps max_steps max_completions_per_step max_epochs tolerance",
     "hardware": "peak_flops memory_gb memory_bandwidth interconnect_bandwidth devices_per_run "
     "training_utilization generation_utilization",

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.config.architecture import adapter_weights, architecture_from_config
+from isosweep.config.architecture import adapter_weights
 from isosweep.config.hardware import Sharding
+from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import fit_memory
 from isosweep.costs.memory import (

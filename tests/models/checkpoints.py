@@ -1,6 +1,9 @@
 """A real, small language model on disk, with a tokenizer and a chat template of its own."""
 
 from pathlib import Path
+from typing import Any
+
+from tests.models.families import configuration, language_model
 
 _LINES = (
     "What is 3 + 4? Think step by step, and put the final answer in \\boxed{7}.",
@@ -14,11 +17,10 @@ CHAT = (
 )
 
 
-def save_qwen2(directory: Path, *, shard_bytes: int | None = None, tied: bool = True) -> Path:
-    """A Qwen2 of two layers with random weights and a byte-level BPE tokenizer."""
-    import torch
+def small_tokenizer() -> Any:
+    """A byte-level BPE tokenizer of 320 tokens, with CHAT for its template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -34,6 +36,24 @@ def save_qwen2(directory: Path, *, shard_bytes: int | None = None, tied: bool = 
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>"
     )
     whole.chat_template = CHAT
+    return whole
+
+
+def save_family(directory: Path, family: str) -> Path:
+    """A tiny random model of `family` (tests/models/families.py), with that tokenizer."""
+    tokenizer = small_tokenizer()
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    language_model(configuration(family, vocab_size=336, **ends)).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def save_qwen2(directory: Path, *, shard_bytes: int | None = None, tied: bool = True) -> Path:
+    """A Qwen2 of two layers with random weights, with that tokenizer."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    whole = small_tokenizer()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = Qwen2ForCausalLM(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.architecture import architecture_from_config
+from isosweep.config.model_files import architecture_from_config
 from isosweep.models.checkpoints import broken_parts, safetensors_shapes
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
@@ -187,10 +187,11 @@ def test_a_model_with_its_own_tokenizer_and_chat_template_trains_from_disk(
 
     spec = RunSpec.from_json(json.loads(run.spec.read_text())["spec"])
     tokenizer = AutoTokenizer.from_pretrained(saved)
-    counts = [len(prompt_tokens(tokenizer, problem)) for problem in training_problems(spec.task)]
+    training = training_problems(spec.task)
+    counts = [len(prompt_tokens(tokenizer, problem, spec.model)) for problem in training]
     spent = records[-1].compute
     assert spent.rollouts == 12
     assert min(counts) * 12 <= spent.prompt_tokens <= max(counts) * 12
-    shown = tokenizer.decode(prompt_tokens(tokenizer, training_problems(spec.task)[0]))
+    shown = tokenizer.decode(prompt_tokens(tokenizer, training[0], spec.model))
     assert "<|im_start|>assistant" in shown
     assert json.loads(run.problems.read_text())["training"] == 8

@@ -14,20 +14,20 @@ from tests.conftest import make_config
 # Names of runs under NUMERICS_VERSION 3: a change here means that finished runs are trained again.
 RUN_IDS = {
     "": "tiny-sort-n8-B4-s1-02e563e3dbcc",
-    "model=qwen-1.5b": "qwen-1.5b-sort_instruct-n8-B4-s1-ed08ebe8dd95",
+    "model=qwen-1.5b": "qwen-1.5b-sort_instruct-n8-B4-s1-18badad2961a",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-sort_instruct-n8-B4-s1-ba7e3380ec64"
+        "qwen-7b-sort_instruct-n8-B4-s1-279f86e57a85"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-sort_instruct-n8-B4-s1-e085a4268ea5"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-sort_instruct-n8-B4-s1-1d9e8c188d2d"),
     "model=llama-8b recipe=dapo generation=transformers": (
-        "llama-8b-sort_instruct-n8-B4-s1-1c339d55bb65"
+        "llama-8b-sort_instruct-n8-B4-s1-3e19d028a020"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
     "generation.importance_sampling_correction=false": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-8e609782de22"
+        "qwen-0.5b-sort_instruct-n8-B4-s1-b44412fbba3b"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-f99bb9ae85d6"
+        "qwen-0.5b-sort_instruct-n8-B4-s1-61e3c0a472aa"
     ),
     "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-0f1636df443c",
     "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-02e563e3dbcc",
@@ -37,12 +37,12 @@ RUN_IDS = {
     "recipe.max_draws=4": "tiny-sort-n8-B4-s1-02e563e3dbcc",
     "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-02e563e3dbcc",
     "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-636b61caf31e",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-82023665e3c1",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-c675e3f47f7c",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-8b0a805443cf"
+        "qwen-0.5b-math-n8-B4-s1-d3581be29dfa"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-28ce2deab253"
+        "qwen-0.5b-custom-n8-B4-s1-b32060bb2092"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
         "tiny-sort-n8-B4-s1-3ee78d76cb3d"

@@ -27,7 +27,13 @@ KILLS = 20
 # away, several updates a generation.
 SETTINGS = (
     *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
-    *("recipe.num_iterations=2", "task.num_train_problems=64", "task.num_eval_problems=16"),
+    *(
+        "recipe.retire_window=6",
+        "recipe.mini_batches=2",
+        "recipe.num_iterations=2",
+        "task.num_train_problems=64",
+        "task.num_eval_problems=16",
+    ),
     *("evaluation.samples_per_problem=2", "evaluation.records_per_decade=20"),
 )
 MILESTONES = (1e10, 2e10)
@@ -35,7 +41,7 @@ MILESTONES = (1e10, 2e10)
 
 def small_run() -> RunSpec:
     config = make_config(*SETTINGS)
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
+    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=8)
 
 
 def prepared(root: Path) -> RunPaths:

@@ -26,7 +26,12 @@ pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 RUN = (
     *(*SMALL, *TWO, "grid.num_generations=[4]", "budget=[5e9,1e10]", "tracking=none"),
-    *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
+    *(
+        "recipe.zero_variance=resample",
+        "recipe.max_draws=2",
+        "recipe.retire_at=1",
+        "recipe.retire_window=4",
+    ),
     *("task.num_train_problems=128", "task.difficulty=[0,0.9]"),
     *("difficulty.max_problems=300", "difficulty.samples_per_problem=4"),
 )

@@ -28,7 +28,7 @@ RECIPES = (
 
 def spec_of(recipe: str, *more: str, n: int = N, problems: int = B) -> RunSpec:
     # The built-in model has no words to be interrupted with, and its answers no room.
-    plain = ("recipe.interruption=null", "recipe.micro_batch=null", *more)
+    plain = ("recipe.interruption=null", "recipe.micro_batch=null", "recipe.rollout_lag=0", *more)
     config = make_config(f"recipe={recipe}", *plain)
     return run_spec(
         config, num_generations=n, problems_per_batch=problems, seed=0, micro_batch=n * problems
@@ -87,7 +87,8 @@ def advantages(rewards: Any, scale: str) -> Any:
     if scale == "group":
         A = A / (groups.std(1, keepdim=True) + 1e-4)
     if scale == "batch":
-        A = A / (torch.std(rewards) + 1e-4)
+        # Of advantages: the spread of rewards has that between problems in it.
+        A = A / (torch.std(A) + 1e-4)
     return A.flatten()
 
 
@@ -121,27 +122,26 @@ def formula(recipe: str, trainer: Any, batch: dict[str, Any]) -> Any:
         case "dr_grpo":
             losses = clipped(advantages(rewards, "none")[:, None], ratio, 0.2, 0.2)
             return (losses * mask).sum() / (N * B * LIMIT)
-        case "dapo":
-            # The last fifth of 7 tokens is 1: answers of 7 are punished by -1.
-            rewards = rewards - (mask.sum(1) == LIMIT).float()
+        case "dapo" | "cispo":
+            # Paid 1 and -1; the last fifth of 7 tokens is 1: answers of 7 are punished by -1.
+            paid = 2 * rewards - 1 if recipe == "dapo" else rewards
+            punished = paid - (mask.sum(1) == LIMIT).float()
             informative = torch.tensor([1.0, 1.0, 0.0, 0.0]).repeat_interleave(N)[:, None]
-            A = advantages(rewards, "group")[:, None]
-            losses = clipped(A, ratio, 0.2, 0.28) * informative
-            return (losses * mask).sum() / (informative * mask).sum()
+            A = advantages(punished, "group")[:, None]
+            weighted = -ratio.clamp(max=5.0).detach() * A * logp
+            losses = clipped(A, ratio, 0.2, 0.28) if recipe == "dapo" else weighted
+            return (losses * informative * mask).sum() / (informative * mask).sum()
         case "gspo":
             by_rollout = torch.exp(
                 ((logp - batch["old_per_token_logps"]) * mask).sum(1) / mask.sum(1)
             )
             return clipped(advantages(rewards, "group"), by_rollout, 3e-4, 4e-4).mean()
-        case "cispo":
-            A = advantages(rewards, "group")[:, None]
-            return token_mean(-ratio.clamp(max=5.0).detach() * A * logp)
         case "tis":
             A = advantages(rewards, "group")[:, None]
             truncated = batch["importance_sampling_ratio"].clamp(max=2.0)
             return token_mean(truncated * clipped(A, ratio, 0.2, 0.2))
         case "scalerl":
-            A = advantages(rewards, "batch")[:, None]
+            A = advantages(2 * rewards - 1, "batch")[:, None]
             losses = -ratio.clamp(max=5.0).detach() * A * logp * mask
             groups, tokens = losses.view(B, -1), mask.view(B, -1)
             kept = [0, 1]
@@ -154,7 +154,8 @@ def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path:
     import torch
 
     more = ("recipe.zero_variance=drop", "recipe.max_draws=1", "recipe.planned_draws=1")
-    spec = spec_of(recipe, *(more if recipe == "dapo" else ()))
+    resampled = recipe in ("dapo", "cispo")
+    spec = spec_of(recipe, "recipe.mini_batches=1", *(more if resampled else ()))
     spec = replace(spec, micro_batch=N * B // micro_batches)
     trainer = trainer_of(spec, tmp_path)
     assert trainer.args.steps_per_generation == micro_batches
@@ -213,19 +214,22 @@ def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     evaluation = ("task.num_eval_problems=256", "evaluation.samples_per_problem=4")
     clip = ("recipe.overlong_share=null", "recipe.warmup_steps=5")
     spec = spec_of(recipe, *settings, *evaluation, *clip, n=4, problems=8)
+    # One update of a generation is 32 rollouts less what its mini-batches leave to others.
+    updates = spec.recipe.updates_per_generation
+    spec = replace(spec, micro_batch=32 // updates)
     trainer = trainer_of(spec, tmp_path)
     evaluate = Evaluator(spec, trainer.processing_class)
-    until = Until(150, trainer._ledger)
+    until = Until(150 * updates, trainer._ledger)
     trainer.follow(until)
     before = sum(evaluate(trainer.model).successes) / 1024
     trainer.train()
     after = sum(evaluate(trainer.model).successes) / 1024
-    assert len(until.metrics) == 150
+    assert len(until.metrics) == 150 * updates
     # Three standard errors of a difference of two means of 1,024 answers.
     assert after > before + 0.06, (before, after)
     spent = trainer._ledger.spent
     assert spent.generations == 150
-    if recipe == "dapo":
+    if spec.recipe.zero_variance == "resample":
         # What dynamic sampling threw away is in the books.
         assert spent.rollouts > 150 * 32
     else:

@@ -183,7 +183,10 @@ def test_dynamic_sampling_gives_up_after_max_draws(tmp_path: Path) -> None:
 
 
 def test_solved_problems_are_not_drawn_again(tmp_path: Path) -> None:
-    settings = ("recipe.retire_at=0.9", "task.num_train_problems=16", "recipe.learning_rate=1e-9")
+    settings = (
+        *("recipe.retire_at=0.9", "recipe.retire_window=4"),
+        *("task.num_train_problems=16", "recipe.learning_rate=1e-9"),
+    )
     trainer = trainer_of(spec_of(*settings), tmp_path)
     right = trainer.reward_funcs[0]
 
@@ -199,7 +202,10 @@ def test_solved_problems_are_not_drawn_again(tmp_path: Path) -> None:
 
 
 def test_problems_solved_before_they_are_thrown_away_are_retired(tmp_path: Path) -> None:
-    draws = ("recipe.zero_variance=resample", "recipe.max_draws=4", "recipe.retire_at=0.9")
+    draws = (
+        *("recipe.zero_variance=resample", "recipe.max_draws=4"),
+        *("recipe.retire_at=0.9", "recipe.retire_window=2"),
+    )
     trainer = trainer_of(spec_of(*draws, "task.num_train_problems=32", n=2), tmp_path)
 
     def half(problem: list[int], **_: Any) -> list[float]:

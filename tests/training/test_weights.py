@@ -75,3 +75,17 @@ def test_where_nothing_is_kept_nothing_weighs() -> None:
     for loss_type, by_problem in means:
         weights = advantage_weights(varied(scores), torch.ones(2, 2), loss_type, by_problem)
         assert (weights == 0).all()
+
+
+def test_advantages_are_divided_by_their_own_spread_over_all_processes() -> None:
+    import torch
+
+    from isosweep.training.weights import by_their_spread
+
+    rewards = torch.tensor([[1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, -1.0], [1.0] * 4])
+    centred = (rewards - rewards.mean(1, keepdim=True)).flatten()
+    scaled = by_their_spread(centred[:4], lambda local: centred)
+    expected = centred[:4] / (((centred**2).sum() / 11).sqrt() + 1e-4)
+    assert torch.allclose(scaled, expected)
+    # The rewards' own spread is another: it has the problems' differences in it.
+    assert not torch.allclose(expected, centred[:4] / rewards.std(), rtol=0.05)

@@ -1,0 +1,128 @@
+"""The architecture that a Hugging Face config.json describes, family by family."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from isosweep.config.architecture import Architecture
+
+# Names in a config.json and ours.
+_NAMES = {
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "num_key_value_heads": "num_kv_heads",
+    "intermediate_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+}
+_GEMMA = {"tie_word_embeddings": True, "head_dim": 256}
+# What transformers takes for what a family's config.json leaves out (its configuration classes),
+# under the names of config.json; where it is not what other families take.
+_LEFT_OUT: dict[str, dict[str, Any]] = {
+    "gemma": _GEMMA,
+    "gemma2": {**_GEMMA, "sliding_window": 4096, "sliding_window_pattern": 2},
+    "gemma3_text": {**_GEMMA, "sliding_window": 4096, "sliding_window_pattern": 6},
+    "qwen2_moe": {"qkv_bias": True},
+    "smollm3": {"tie_word_embeddings": True, "use_sliding_window": False},
+}
+# What the architectures of `model_type` imply without a word in their config.json.
+_FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "mistral": {},
+    "mixtral": {},
+    "qwen2": {"qkv_bias": True},
+    "qwen2_moe": {},
+    "qwen3": {"qk_norm": True},
+    "qwen3_moe": {"qk_norm": True},
+    "gemma": {},
+    "gemma2": {"norms_per_layer": 4},
+    "gemma3_text": {"norms_per_layer": 4, "qk_norm": True},
+    "phi3": {"fused_projections": True},
+    "olmo2": {"qk_norm": True, "wide_qk_norm": True},
+    "smollm3": {},
+    "granite": {},
+}
+
+
+def architecture_from_config(document: Mapping[str, Any]) -> Architecture:
+    """The architecture that a Hugging Face `config.json` describes.
+
+    Raises ValueError for a family that is not modelled, a model that brings its own code, or a
+    number that is missing.
+    """
+    family = _family(document)
+    document = {**_LEFT_OUT.get(family, {}), **document}
+    missing = [name for name in _NAMES if name not in document and name != "num_key_value_heads"]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    numbers = {ours: document[theirs] for theirs, ours in _NAMES.items() if document.get(theirs)}
+    numbers.setdefault("num_kv_heads", numbers["num_heads"])
+    head_dim = document.get("head_dim") or numbers["hidden_size"] // numbers["num_heads"]
+    settings = {**_biases(document), **_experts(document), **_windows(document)}
+    return Architecture(
+        **numbers,
+        **{**settings, **_FAMILIES[family]},
+        head_dim=head_dim,
+        tie_word_embeddings=bool(document.get("tie_word_embeddings", False)),
+    )
+
+
+def _family(document: Mapping[str, Any]) -> str:
+    family = document.get("model_type")
+    if family in _FAMILIES:
+        return str(family)
+    known = f"is not one of {', '.join(_FAMILIES)}"
+    if document.get("auto_map"):
+        raise ValueError(
+            f"model_type {family!r} is defined by code beside the weights (auto_map), which asks "
+            f"for trust_remote_code; isosweep executes no code of a model, and the type {known}"
+        )
+    if "text_config" in document:
+        raise ValueError(f"model_type {family!r} takes more than text; only text models are run")
+    raise ValueError(f"model_type {family!r} {known}")
+
+
+def _biases(document: Mapping[str, Any]) -> dict[str, bool]:
+    attention = bool(document.get("attention_bias"))
+    return {
+        "qkv_bias": attention or bool(document.get("qkv_bias")),
+        "output_bias": attention,
+        "mlp_bias": bool(document.get("mlp_bias")),
+    }
+
+
+def _experts(document: Mapping[str, Any]) -> dict[str, int]:
+    # Older files name the first, newer ones of transformers the second.
+    experts = document.get("num_experts") or document.get("num_local_experts")
+    if not experts:
+        return {}
+    layers = document["num_hidden_layers"]
+    step = document.get("decoder_sparse_step", 1)
+    only_dense = set(document.get("mlp_only_layers") or ())
+    sparse = [i for i in range(layers) if i not in only_dense and (i + 1) % step == 0]
+    return {
+        "num_experts": experts,
+        "num_experts_per_token": document["num_experts_per_tok"],
+        # Mixtral has no other width.
+        "expert_intermediate_size": document.get("moe_intermediate_size")
+        or document["intermediate_size"],
+        "shared_expert_intermediate_size": document.get("shared_expert_intermediate_size") or 0,
+        "num_dense_layers": layers - len(sparse),
+    }
+
+
+def _windows(document: Mapping[str, Any]) -> dict[str, int]:
+    """Sliding layers: `layer_types` where it is given, else the families' older switches."""
+    window, layers = document.get("sliding_window"), document["num_hidden_layers"]
+    if not window:
+        return {}
+    if document.get("layer_types"):
+        sliding = document["layer_types"].count("sliding_attention")
+    elif "sliding_window_pattern" in document:
+        # Every so many layers one attends to everything.
+        sliding = layers - layers // document["sliding_window_pattern"]
+    elif "use_sliding_window" in document:
+        first = document.get("max_window_layers", layers)
+        sliding = max(0, layers - first) if document["use_sliding_window"] else 0
+    else:
+        sliding = layers
+    return {"sliding_window": window, "num_sliding_layers": sliding} if sliding else {}

@@ -1,0 +1,93 @@
+"""What the chat template is given reaches the model, and is part of a run's identity."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.config.model import ModelConfig
+from isosweep.models.weights import content_identity, missing_weights
+from isosweep.plan.spec import run_spec
+from isosweep.tasks import Problem
+from tests.conftest import make_config
+from tests.models.checkpoints import save_qwen2
+
+pytestmark = pytest.mark.train
+# As Qwen3's: thinking is closed at once where it is switched off.
+THINKING = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>{% endif %}"
+    "{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_qwen2(tmp_path_factory.mktemp("qwen2"))
+
+
+def model_at(directory: Path, **more: Any) -> ModelConfig:
+    return replace(make_config("model=local", f"model.path={directory}").model, **more)
+
+
+def test_the_template_is_given_arguments_and_a_system_prompt(saved: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from isosweep.training.grpo import prompt_tokens
+
+    tokenizer = AutoTokenizer.from_pretrained(saved)
+    tokenizer.chat_template = THINKING
+    problem = Problem(problem_id="p", prompt="1 + 1", answer="2")
+
+    def read(**more: Any) -> str:
+        text: str = tokenizer.decode(prompt_tokens(tokenizer, problem, model_at(saved, **more)))
+        return text
+
+    plain = read()
+    assert read(chat_template_kwargs={"enable_thinking": False}) == plain + "<think>\n\n</think>"
+    assert read(chat_template_kwargs={"enable_thinking": True}) == plain
+    assert read(system_prompt="Be brief.") == ("<|im_start|>system\nBe brief.<|im_end|>\n" + plain)
+
+
+def test_they_make_another_run_and_another_measurement() -> None:
+    plain = make_config("model=qwen3-4b")
+    told = make_config("model=qwen3-4b", "model.chat_template_kwargs={enable_thinking: false}")
+    sizes = {"num_generations": 2, "problems_per_batch": 1, "seed": 0, "micro_batch": 1}
+    assert run_spec(plain, **sizes).run_id != run_spec(told, **sizes).run_id
+    assert content_identity(plain.model) != content_identity(told.model)
+
+
+def test_a_model_without_a_template_is_named_before_anything_starts(saved: Path) -> None:
+    assert missing_weights(model_at(saved, system_prompt="Be brief.")) == []
+    ((what, remedy),) = missing_weights(make_config("model.system_prompt=Be brief.").model)
+    assert what.startswith("a chat template in ")
+    assert "model.system_prompt" in remedy
+
+
+def test_a_hub_model_is_loaded_from_its_snapshot(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    from isosweep.models.weights import weights
+
+    model = model_at(saved, path=None, source="someone/small", revision=None)
+    for module in (huggingface_hub.constants, huggingface_hub.file_download.constants):
+        monkeypatch.setattr(module, "HF_HUB_CACHE", str(tmp_path))
+    assert weights(model) == "someone/small"
+    pinned = replace(model, revision="v1")
+    ((what, remedy),) = missing_weights(pinned)
+    assert f"someone/small --revision v1 in the local Hugging Face cache ({tmp_path})" in what
+    assert "hf download someone/small --revision v1" in remedy
+    repository = tmp_path / "models--someone--small"
+    snapshot = repository / "snapshots" / "0123abc"
+    snapshot.parent.mkdir(parents=True)
+    snapshot.symlink_to(saved)
+    for name in ("main", "v1"):
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / name).write_text("0123abc")
+    for each in (model, pinned, replace(model, revision="0123abc")):
+        assert weights(each) == str(snapshot)
+        assert missing_weights(each) == []
