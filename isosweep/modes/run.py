@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.devices import visible_devices
 from isosweep.difficulty.measurement import (
     measurement_path,
     read_measurement,
@@ -13,7 +14,7 @@ from isosweep.difficulty.measurement import (
 from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.files import read_json, write_json
-from isosweep.machine import available_cores, visible_gpus
+from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.modes.display import show_plan
 from isosweep.plan.standing import standing
@@ -69,8 +70,9 @@ def _places(study: Study) -> int:
         return launcher.max_parallel
     if launcher.name == "local" and hardware.device == "cpu":
         return max(1, available_cores() // hardware.devices_per_run)
-    gpus = visible_gpus() if launcher.name == "local" else 0
-    return gpus // hardware.devices_per_run or len(study.plan.runs)
+    gpus = len(visible_devices().names) if launcher.name == "local" else 0
+    places = gpus // hardware.devices_per_run * launcher.runs_per_device
+    return places or len(study.plan.runs)
 
 
 def _store_runs(study: Study, paths: SweepPaths) -> None:

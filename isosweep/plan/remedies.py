@@ -26,7 +26,13 @@ def budget_for(steps: int, table: Candidates, place: Place) -> str:
 
 def memory_that_suffices(config: SweepConfig, completions: int) -> str:
     """The mildest change of settings with which `completions` = n x B fit the devices."""
-    hardware, task = config.hardware, config.task
+    prefix = ""
+    for fewer in range(config.launcher.runs_per_device - 1, 0, -1):
+        launcher = replace(config.launcher, runs_per_device=fewer)
+        config, prefix = replace(config, launcher=launcher), f"launcher.runs_per_device={fewer} "
+        if _fits(config, completions):
+            return prefix.strip()
+    hardware = config.hardware
     choices: list[tuple[str, SweepConfig]] = []
     lean = config
     if not hardware.gradient_checkpointing:
@@ -43,15 +49,19 @@ def memory_that_suffices(config: SweepConfig, completions: int) -> str:
     adapters = replace(lean.recipe, lora_rank=32)
     choices.append(("recipe.lora_rank=32", replace(lean, recipe=adapters)))
     for text, changed in choices:
-        fit = fit_memory(
-            changed.model.architecture,
-            changed.recipe,
-            changed.hardware,
-            changed.generation,
-            prompt=task.planned_prompt_tokens,
-            completion=float(task.completion_limit),
-            completions=np.array([completions]),
-        )
-        if fit.micro_batch[0] > 0:
-            return text
+        if _fits(changed, completions):
+            return prefix + text
     return "a smaller model, or hardware with more memory"
+
+
+def _fits(config: SweepConfig, completions: int) -> bool:
+    fit = fit_memory(
+        config.model.architecture,
+        config.recipe,
+        config.run_hardware,
+        config.generation,
+        prompt=config.task.planned_prompt_tokens,
+        completion=float(config.task.completion_limit),
+        completions=np.array([completions]),
+    )
+    return bool(fit.micro_batch[0] > 0)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
+from isosweep.devices import keep_first
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
 from isosweep.models.weights import weights
@@ -199,6 +200,9 @@ def _session(
 def _train(session: Session) -> Compute:
     """Train as far as it goes; what the run has spent then."""
     session.reporter.state("running", _last_compute(session.attempt.run))
+    if session.spec.device == "cuda":
+        # More of them, as a job may be given, would make transformers split each batch over them.
+        keep_first(session.spec.devices)
     directory = weights(session.spec.model)
     # The training stack is imported here, after the thread count is set.
     with lean_imports():
