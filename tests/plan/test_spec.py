@@ -14,20 +14,20 @@ from tests.conftest import make_config
 # Names of runs under NUMERICS_VERSION 3: a change here means that finished runs are trained again.
 RUN_IDS = {
     "": "tiny-sort-n8-B4-s1-02e563e3dbcc",
-    "model=qwen-1.5b": "qwen-1.5b-sort_instruct-n8-B4-s1-ed08ebe8dd95",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-e0a406c01267",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-sort_instruct-n8-B4-s1-ba7e3380ec64"
+        "qwen-7b-math-n8-B4-s1-72eda639b959"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-sort_instruct-n8-B4-s1-e085a4268ea5"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-6cfdb09713d5"),
     "model=llama-8b recipe=dapo generation=transformers": (
-        "llama-8b-sort_instruct-n8-B4-s1-1c339d55bb65"
+        "llama-8b-math-n8-B4-s1-b56affc1058d"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
     "generation.importance_sampling_correction=false": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-8e609782de22"
+        "qwen-0.5b-math-n8-B4-s1-6973544026c2"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-f99bb9ae85d6"
+        "qwen-0.5b-math-n8-B4-s1-d5b4573d849b"
     ),
     "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-0f1636df443c",
     "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-02e563e3dbcc",
