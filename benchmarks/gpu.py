@@ -32,7 +32,7 @@ from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.timing import generation_seconds
-from isosweep.machine import visible_gpus
+from isosweep.devices import visible_devices
 from isosweep.models.make_builtin import character_tokenizer
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.plan.study import resolve
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--completion", type=int, default=256)
     parser.add_argument("--steps", type=int, default=5)
-    options = parse(parser, GOALS, QUICK_GPU if visible_gpus() else QUICK_CPU)
+    options = parse(parser, GOALS, QUICK_GPU if visible_devices().names else QUICK_CPU)
     context = multiprocessing.get_context("spawn")
     figures, failed = dict[str, float](), 0
     for model in options.model:

@@ -11,7 +11,7 @@ from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.modes.dispatch import prepare_all
-from isosweep.modes.run import INTERRUPTED
+from isosweep.modes.price import INTERRUPTED
 
 _jobs: list[SweepConfig] = []
 

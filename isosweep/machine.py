@@ -1,15 +1,7 @@
-"""What this machine has: GPUs that runs may use, cores, and processes that are alive."""
+"""What this machine has: cores, and processes that are alive."""
 
 import os
 from pathlib import Path
-
-
-def visible_gpus() -> int:
-    """GPUs of this machine that runs may use; 0 without importing torch where there are none."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([device for device in visible.split(",") if device.strip()])
-    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
 
 
 def available_cores() -> int:

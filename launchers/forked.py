@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from submitit import LocalExecutor
-from submitit.local.local import LocalJob
+from submitit.local.local import LocalJob, start_controller
 
+from isosweep.devices import CUDA
 from isosweep.machine import process_start
 
 Environment = dict[str, str]
@@ -96,31 +97,41 @@ def _end(
 
 
 class ForkExecutor(LocalExecutor):
-    """Submits as submitit's local executor does; `fork` starts the process, if it can."""
+    """Submits as submitit's local executor does; `fork` starts the process, if it can.
+
+    `shown`: the variables that say which GPUs it sees; submitit knows GPUs by number only.
+    """
 
     def __init__(
-        self, folder: Path, fork: Callable[[Path, Environment], ForkedProcess | None]
+        self,
+        folder: Path,
+        fork: Callable[[Path, Environment], ForkedProcess | None],
+        shown: Environment,
     ) -> None:
         super().__init__(folder)
-        self._fork = fork
+        self._fork, self._shown = fork, shown
 
     def _submit_command(self, command: str) -> Any:
-        gpus = self.parameters.get("visible_gpus", ())
         environment = {
             **os.environ,
+            **self._shown,
             "SUBMITIT_EXECUTOR": "local",
             "SUBMITIT_LOCAL_NTASKS": "1",
             "SUBMITIT_LOCAL_JOB_NUM_NODES": "1",
             "SUBMITIT_LOCAL_NODEID": "0",
             "SUBMITIT_LOCAL_LOCALID": "0",
             "SUBMITIT_LOCAL_GLOBALID": "0",
-            "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
         }
         # Of a Popen, what submitit uses.
         process: Any = self._fork(Path(self.folder), environment)
         if process is None:
-            with interrupts_held():
-                return super()._submit_command(command)
+            with interrupts_held(), _environment(self._shown):
+                process = start_controller(
+                    Path(self.folder),
+                    command,
+                    cuda_devices=self._shown[CUDA],
+                    timeout_min=self.parameters["timeout_min"],
+                )
         return LocalJob(folder=self.folder, job_id=str(process.pid), tasks=[0], process=process)
 
 
@@ -132,3 +143,15 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _environment(variables: Environment) -> Iterator[None]:
+    """Processes that are started meanwhile inherit these variables as well."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from isosweep.devices import Devices, showing
 from isosweep.launchers.forked import Environment, ForkedProcess, ForkExecutor, ForkServer
 
 # submitit's local executor ends a job after its timeout; a run here ends by its budget.
@@ -14,27 +15,24 @@ _NO_TIMEOUT_MIN = 60 * 24 * 365
 class LocalLauncher:
     """Starts each run as a process; `slot` numbers the run's place, and with it its GPUs.
 
-    `gpus` of this machine are shared out, `devices` to a run; 0 leaves runs as they are. On Linux
-    the processes are forked from one that has imported the training stack; elsewhere, and where
-    that one dies again and again, each imports it for itself.
+    `devices` are shared out, `per_run` to a run, by the names they were inherited by; where they
+    are all taken, places past the last share them. None: runs see no GPU. On Linux the processes
+    are forked from one that has imported the training stack; elsewhere, and where that one dies
+    again and again, each imports it for itself.
     """
 
     detaches = False
 
-    def __init__(self, *, gpus: int, devices: int = 1) -> None:
-        self._gpus, self._devices = gpus, devices
+    def __init__(self, *, devices: Devices | None, per_run: int = 1) -> None:
+        self._devices, self._per_run = devices, per_run
         self._warm = Path("/proc/self/stat").exists()
         self._server: ForkServer | None = None
 
     def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
         """Start the job, on the GPUs of its slot; returns submitit's job."""
-        executor = ForkExecutor(logs, self._fork)
-        parameters: dict[str, Any] = {"timeout_min": _NO_TIMEOUT_MIN}
-        if self._gpus:
-            first = slot * self._devices
-            own = tuple((first + i) % self._gpus for i in range(self._devices))
-            parameters |= {"gpus_per_node": len(own), "visible_gpus": own}
-        executor.update_parameters(**parameters)
+        own = () if self._devices is None else self._devices.share(slot, self._per_run)
+        executor = ForkExecutor(logs, self._fork, showing(own))
+        executor.update_parameters(timeout_min=_NO_TIMEOUT_MIN)
         return executor.submit(job)
 
     def ended(self, handle: Any) -> bool:
@@ -63,8 +61,8 @@ class LocalLauncher:
         # Asked whether there is a GPU, torch then reads NVML: CUDA itself would be unusable in
         # what is forked later.
         environment = {**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-        if not self._gpus:
+        if self._devices is None:
             # As a worker on a CPU: more threads than cores slow tiny models by an order of
             # magnitude, and none may run in a process that forks.
-            environment = {"OMP_NUM_THREADS": "1", **environment, "CUDA_VISIBLE_DEVICES": ""}
+            environment = {"OMP_NUM_THREADS": "1", **environment, **showing(())}
         return environment

@@ -8,11 +8,21 @@ from typing import Any
 from submitit import SlurmExecutor
 
 from isosweep.config.launcher import SlurmConfig
+from isosweep.config.sweep import SweepConfig
 from isosweep.errors import PreflightError
 
 
-def executor_parameters(config: SlurmConfig, name: str) -> dict[str, Any]:
-    """submitit's Slurm parameters for one run."""
+def gpus_of_job(config: SweepConfig) -> int:
+    """GPUs that each job asks for by `--gpus-per-node`: those of its run, unless the settings say
+    otherwise; 0 where it asks for none, or by an option of its own."""
+    slurm, hardware = config.launcher.slurm, config.hardware
+    if slurm.gpus_per_node is not None:
+        return slurm.gpus_per_node
+    return hardware.devices_per_run if hardware.device == "cuda" and not slurm.gpu_options else 0
+
+
+def executor_parameters(config: SlurmConfig, name: str, gpus: int) -> dict[str, Any]:
+    """submitit's Slurm parameters for one run, whose job asks for `gpus`."""
     parameters: dict[str, Any] = {
         "job_name": name,
         "time": config.timeout_min,
@@ -25,7 +35,7 @@ def executor_parameters(config: SlurmConfig, name: str) -> dict[str, Any]:
         "account": config.account,
         "qos": config.qos,
         "mem": None if config.mem_gb is None else f"{round(config.mem_gb * 1024)}M",
-        "gpus_per_node": config.gpus_per_node or None,
+        "gpus_per_node": gpus or None,
     }
     return {key: value for key, value in parameters.items() if value is not None}
 
@@ -43,14 +53,14 @@ class SlurmLauncher:
 
     detaches = True
 
-    def __init__(self, config: SlurmConfig) -> None:
+    def __init__(self, config: SlurmConfig, gpus: int) -> None:
         require_slurm()
-        self._config = config
+        self._config, self._gpus = config, gpus
 
     def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
         """Submit the job to Slurm; returns submitit's job."""
         executor = SlurmExecutor(logs, max_num_timeout=self._config.max_requeues)
-        executor.update_parameters(**executor_parameters(self._config, name))
+        executor.update_parameters(**executor_parameters(self._config, name, self._gpus))
         return executor.submit(job)
 
     def ended(self, handle: Any) -> bool:

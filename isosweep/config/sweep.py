@@ -1,6 +1,6 @@
 """All settings of one sweep, and the rules that several groups keep together."""
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -57,6 +57,8 @@ class SweepConfig:
     """Directory of runs/ (shared by all sweeps), the sweeps, and mlflow.db."""
     sweep_dir: str | None
     """Directory of this sweep; null: `<sweeps_dir>/<model>-<task>-<hash of the plan>`."""
+    confirm: bool = False
+    """Launch without asking, whatever it is predicted to take (`launcher.confirm_above`)."""
     model: ModelConfig
     """The policy."""
     task: TaskConfig
@@ -92,6 +94,7 @@ class SweepConfig:
     def __post_init__(self) -> None:
         self._check_vllm()
         self._check_interruption()
+        self._check_sharing()
         name, cast = "recipe.cast_lm_head_to_fp32", self.recipe.cast_lm_head_to_fp32
         tied = self.model.architecture.tie_word_embeddings
         if self.recipe.lora_rank is not None and cast and tied:
@@ -168,6 +171,49 @@ class SweepConfig:
             name = "launcher.max_parallel"
             rule = "a vLLM server has one policy: with generation.mode=server runs go one at a time"
             raise SettingError(name, places, rule, f"{name}=1")
+
+    def _check_sharing(self) -> None:
+        """Whether several runs can share a device: each is one process with a part of it."""
+        name, runs = "launcher.runs_per_device", self.launcher.runs_per_device
+        places = self.launcher.max_parallel
+        if runs == 1:
+            return
+        if self.hardware.device == "cpu":
+            rule = "shares GPUs, and hardware.device=cpu: launcher.max_parallel shares out cores"
+        elif self.hardware.devices_per_run > 1:
+            devices = self.hardware.devices_per_run
+            rule = f"shares a device, and hardware.devices_per_run={devices} takes several whole"
+        elif self.launcher.name == "slurm":
+            rule = "shares the GPUs of this machine, and each Slurm job has devices of its own"
+        elif places is not None and places < runs:
+            rule = f"needs as many runs at once, and launcher.max_parallel={places}"
+        elif self.unit == "device_hours":
+            rule = "budget_unit=device_hours measures runs that have their devices to themselves"
+        else:
+            return
+        raise SettingError(name, runs, rule, f"{name}=1")
+
+    @property
+    def run_hardware(self) -> HardwareConfig:
+        """The devices as one run has them: runs that share one share its memory and speed evenly.
+
+        What is spent beside the device (`step_overhead_s`, `token_overhead_s`) is not shared.
+        """
+        runs, hardware = self.launcher.runs_per_device, self.hardware
+        if runs == 1:
+            return hardware
+        return replace(
+            hardware,
+            memory_gb=hardware.memory_gb / runs,
+            peak_flops=hardware.peak_flops / runs,
+            memory_bandwidth=hardware.memory_bandwidth / runs,
+        )
+
+    @property
+    def devices_taken(self) -> float:
+        """Devices that a run takes: a part of one where several runs share it; a server's too."""
+        own = self.hardware.devices_per_run / self.launcher.runs_per_device
+        return own + self.generation.extra_devices
 
     @property
     def devices(self) -> int:

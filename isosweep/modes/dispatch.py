@@ -28,12 +28,14 @@ def prepare(config: SweepConfig) -> Action:
 
             return partial(plan_sweep, resolve(config))
         case "run" | "launch":
-            from isosweep.modes.run import run_sweep
+            from isosweep.modes.price import require_affordable
+            from isosweep.modes.run import Launch
             from isosweep.preflight.machine import preflight
 
             study = resolve(config)
+            require_affordable([study])
             preflight(study.config, study.variants)
-            return partial(run_sweep, study, follow=config.mode == "run")
+            return Launch(study=study, follow=config.mode == "run")
         case "resume":
             from isosweep.modes.run import resume_sweep
 
@@ -58,14 +60,28 @@ def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
     """What the jobs of a multirun do, in their order; raises as `prepare` does.
 
     A job that comes after a measurement is made ready when its turn comes, since it is planned
-    with what was measured.
+    with what was measured. The others are agreed to together, before the first one starts.
     """
     actions: list[Action] = []
     measures = False
     for config in configs:
         actions.append(partial(_prepare_and_do, config) if measures else prepare(config))
         measures |= config.mode in ("calibrate", "difficulty")
-    return actions
+    return _agreed_to_at_once(actions)
+
+
+def _agreed_to_at_once(actions: list[Action]) -> list[Action]:
+    """Where several are launches: one question before all of them instead of one before each."""
+    from isosweep.modes.price import confirm, require_affordable
+    from isosweep.modes.run import Launch
+
+    launches = [action for action in actions if isinstance(action, Launch)]
+    if len(launches) < 2:
+        return actions
+    studies = [launch.study for launch in launches]
+    require_affordable(studies)
+    silent = (replace(a, asks=False) if isinstance(a, Launch) else a for a in actions)
+    return [partial(confirm, studies), *silent]
 
 
 def _prepare_and_do(config: SweepConfig, console: Console) -> int:

@@ -71,7 +71,7 @@ def _hours(hours: float) -> str:
 def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
     hardware = config.hardware
     seconds = [run.seconds for run in plan.runs]
-    hours = sum(seconds) * config.devices / 3600
+    hours = sum(seconds) * config.devices_taken / 3600
     end, bound = makespan(seconds, places) / 3600, makespan_bound(seconds, places) / 3600
     flops = sum(run.planned_flops for run in plan.runs)
     measured = hardware.calibrated_from

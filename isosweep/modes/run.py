@@ -1,10 +1,12 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
 import signal
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.devices import visible_devices
 from isosweep.difficulty.measurement import (
     measurement_path,
     read_measurement,
@@ -13,9 +15,10 @@ from isosweep.difficulty.measurement import (
 from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.files import read_json, write_json
-from isosweep.machine import available_cores, visible_gpus
+from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.modes.display import show_plan
+from isosweep.modes.price import INTERRUPTED, confirm, require_affordable, show_price
 from isosweep.plan.standing import standing
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
@@ -25,32 +28,51 @@ if TYPE_CHECKING:
     from isosweep.launchers.queue import RunQueue
     from isosweep.tracking.background import BackgroundTracker
 
-# Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
-INTERRUPTED = 130
-
 
 def plan_sweep(study: Study, console: Console) -> int:
     """Store and show the plan; returns 0."""
     paths = _stored_plan(study, console)
+    show_price(study, console)
     console.print(f"plan: {paths.plan}; as a map: {paths.plan_page}", soft_wrap=True)
     return 0
 
 
-def run_sweep(study: Study, console: Console, *, follow: bool) -> int:
-    """Store and show the plan, and launch it; `follow` it to the end, or leave.
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """A sweep about to be launched, and followed to its end, or left (`follow`).
 
-    Returns 0, 1 if runs failed, or INTERRUPTED.
+    `asks`: the user is asked about its price where that is high.
     """
-    return _run(study, _stored_plan(study, console), console, follow=follow)
+
+    study: Study
+    follow: bool
+    asks: bool = True
+
+    def __call__(self, console: Console) -> int:
+        """Store and show the plan, ask, and launch; returns 0, 1 if runs failed, or INTERRUPTED."""
+        paths = _stored_plan(self.study, console)
+        if self.asks and confirm([self.study], console) == INTERRUPTED:
+            return INTERRUPTED
+        return _run(self.study, paths, console, follow=self.follow)
 
 
 def resume_sweep(config: "SweepConfig", console: Console) -> int:
-    """Finish a stored sweep with the settings that it holds; returns as `run_sweep` does."""
+    """Finish a stored sweep with the settings that it holds; returns as `Launch` does.
+
+    Whether it is asked, and a limit that is given, are this command's to say.
+    """
     from isosweep.preflight.machine import preflight
 
     sweep = stored_sweep(config)
     study = sweep.study()
+    limit = config.launcher.max_device_hours or study.config.launcher.max_device_hours
+    launcher = replace(study.config.launcher, max_device_hours=limit)
+    asked = replace(study.config, launcher=launcher, confirm=config.confirm)
+    study = replace(study, config=asked)
+    require_affordable([study])
     preflight(study.config, study.variants)
+    if confirm([study], console) == INTERRUPTED:
+        return INTERRUPTED
     return _run(study, sweep.paths, console, follow=True)
 
 
@@ -69,8 +91,9 @@ def _places(study: Study) -> int:
         return launcher.max_parallel
     if launcher.name == "local" and hardware.device == "cpu":
         return max(1, available_cores() // hardware.devices_per_run)
-    gpus = visible_gpus() if launcher.name == "local" else 0
-    return gpus // hardware.devices_per_run or len(study.plan.runs)
+    gpus = len(visible_devices().names) if launcher.name == "local" else 0
+    places = gpus // hardware.devices_per_run * launcher.runs_per_device
+    return places or len(study.plan.runs)
 
 
 def _store_runs(study: Study, paths: SweepPaths) -> None:

@@ -180,4 +180,6 @@ def _file(sweeps: Path) -> Path:
 
 
 def _key(config: SweepConfig) -> str:
-    return f"{config.hardware.name}, {config.model.name}, {config.generation.name}"
+    runs = config.launcher.runs_per_device
+    shared = f", {runs} runs a device" if runs > 1 else ""
+    return f"{config.hardware.name}, {config.model.name}, {config.generation.name}{shared}"

@@ -52,8 +52,8 @@ class Cell:
     planned_flops: Cost
     """FLOPs of T steps: generation and training, evaluation not counted."""
     device_hours: Cost
-    """Predicted time from the run's start to this budget times the devices of the run, evaluation
-    included. Device-hours."""
+    """Predicted time from the run's start to this budget times the devices of the run (a part of
+    one that runs share), evaluation included. Device-hours."""
     run_id: RunId
     """Name of the training run and of its directory, ending in a hash of all that can change its
     numbers. No unit."""

@@ -50,9 +50,9 @@ class CostModel:
     flops_per_rollout: PhaseFlops
     """FLOPs of one rollout of the grid's smallest n, by phase; 0 for a pass that is not made."""
     hardware: Settings
-    """The settings of the hardware group: memory_gb in 1e9 bytes, peak_flops in FLOPs per second,
-    bandwidths in bytes per second, names ending in _s in seconds, utilizations and memory_reserve
-    as fractions."""
+    """The settings of the hardware group, of a device that runs share the part of one: memory_gb
+    in 1e9 bytes, peak_flops in FLOPs per second, bandwidths in bytes per second, names ending in
+    _s in seconds, utilizations and memory_reserve as fractions."""
     generation: Settings
     """The settings of the generation group: what samples the rollouts. No units."""
 

@@ -68,15 +68,17 @@ def _costed(variant: Variant) -> Candidates:
 
 
 def _memory(config: SweepConfig, completions: Ints) -> MemoryFit:
-    return fit_memory(
+    fit = fit_memory(
         config.model.architecture,
         config.recipe,
-        config.hardware,
+        config.run_hardware,
         config.generation,
         prompt=config.task.planned_prompt_tokens,
         completion=float(config.task.completion_limit),
         completions=completions,
     )
+    # vLLM counts its share of the whole device.
+    return replace(fit, vllm_share=fit.vllm_share / config.launcher.runs_per_device)
 
 
 def _phases(
@@ -86,7 +88,7 @@ def _phases(
     return step_seconds(
         config.model.architecture,
         config.recipe,
-        config.hardware,
+        config.run_hardware,
         config.generation,
         passes,
         prompt=config.task.planned_prompt_tokens,
@@ -137,7 +139,7 @@ def _evaluation_seconds(config: SweepConfig, flops: Floats, steps: Ints) -> Floa
     prompt = task.planned_prompt_tokens
     seconds, positions = generation_seconds(
         arch,
-        config.hardware,
+        config.run_hardware,
         prompt=prompt,
         completion=task.planned_completion_tokens,
         decoded=float(task.completion_limit),

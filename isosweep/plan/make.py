@@ -104,12 +104,11 @@ def _described(table: Candidates, place: Place, seed: int) -> dict[str, Any]:
 
 
 def _cell(table: Candidates, place: Place, spec: RunSpec) -> Cell:
-    devices = table.config.devices
     return Cell(
         **_described(table, place, spec.seed),
         planned_compute=float(table.spent[place]),
         planned_flops=int(table.steps[place]) * float(table.flops[place[:2]]),
-        device_hours=float(table.run_seconds[place]) * devices / 3600,
+        device_hours=float(table.run_seconds[place]) * table.config.devices_taken / 3600,
         run_id=spec.run_id,
     )
 

@@ -39,6 +39,16 @@ _Change = tuple[str, SweepConfig]
 
 def _changes(config: SweepConfig) -> Iterator[_Change]:
     """Changes that take less memory, the mildest first."""
+    prefix = ""
+    for fewer in range(config.launcher.runs_per_device - 1, 0, -1):
+        launcher = replace(config.launcher, runs_per_device=fewer)
+        config, prefix = replace(config, launcher=launcher), f"launcher.runs_per_device={fewer} "
+        yield prefix.strip(), config
+    for text, changed in _changes_of_a_run(config):
+        yield prefix + text, changed
+
+
+def _changes_of_a_run(config: SweepConfig) -> Iterator[_Change]:
     hardware, lean = config.hardware, config
     if not hardware.gradient_checkpointing:
         lean = replace(config, hardware=replace(hardware, gradient_checkpointing=True))
@@ -83,7 +93,7 @@ def _fits(config: SweepConfig, completions: int) -> bool:
     fit = fit_memory(
         config.model.architecture,
         config.recipe,
-        config.hardware,
+        config.run_hardware,
         config.generation,
         prompt=config.task.planned_prompt_tokens,
         completion=float(config.task.completion_limit),

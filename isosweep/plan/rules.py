@@ -114,7 +114,7 @@ def _even_parts(table: Candidates, place: Place) -> str:
 
 
 def _out_of_memory(c: Candidate) -> str:
-    hardware = c.config.hardware
+    hardware, runs = c.config.run_hardware, c.config.launcher.runs_per_device
     needed, free = c.memory_bytes / 1e9, 1 - hardware.memory_reserve
     states = state_bytes(c.config.model.architecture, c.config.recipe, hardware).total / 1e9
     return (
@@ -122,6 +122,7 @@ def _out_of_memory(c: Candidate) -> str:
         f"optimiser, the rest for generation and activations), "
         f"{needed - hardware.memory_gb * free:,.1f} GB "
         f"more than {free:.0%} of {hardware.memory_gb:g} GB"
+        + (f", its part of a device that {runs} runs share" if runs > 1 else "")
     )
 
 

@@ -80,6 +80,6 @@ def _cost_model(variant: ChosenVariant) -> dict[str, Any]:
         "completion_tokens": completion,
         "passes": asdict(passes),
         "flops_per_rollout": {name: float(value) for name, value in asdict(phases).items()},
-        "hardware": asdict(config.hardware),
+        "hardware": asdict(config.run_hardware),
         "generation": asdict(config.generation),
     }

@@ -7,8 +7,8 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
-from isosweep.machine import visible_gpus
 from isosweep.models.weights import missing_weights
+from isosweep.preflight.devices import missing_devices
 from isosweep.preflight.vllm import missing_for_vllm
 
 # A planning install (`pip install isosweep`) has none of these.
@@ -23,12 +23,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     missing = _missing_packages("torch", "trl", "transformers", "datasets", *ANALYSIS_PACKAGES)
     if config.tracking.name == "mlflow":
         missing += _missing_packages("mlflow")
-    local = config.launcher.name == "local"
-    if local and config.hardware.device == "cuda" and visible_gpus() == 0:
-        remedy = (
-            "run on a GPU machine, submit to a cluster with launcher=slurm, or set hardware=cpu"
-        )
-        missing.append((f"a GPU ({config.hardware.name}) on this machine", remedy))
+    missing += missing_devices(config)
     if importlib.util.find_spec("huggingface_hub") is not None:
         for variant in variants:
             missing += missing_weights(variant.config.model)
@@ -43,7 +38,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     for variant in variants:
         # What is wrong with the problems is reported once, not by every worker.
         _ = variant.problems
-    if not local:
+    if config.launcher.name == "slurm":
         from isosweep.launchers.slurm import require_slurm
 
         require_slurm()
@@ -78,21 +73,7 @@ def require_analysis() -> None:
 def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
     """What can be planned and not trained as configured."""
     missing = []
-    devices = config.hardware.devices_per_run
-    slurm = config.launcher.slurm
-    short = config.launcher.name == "slurm" and 0 < slurm.gpus_per_node < devices
-    if config.hardware.device == "cuda" and short:
-        what = f"{devices} GPUs in what each job asks for, which is {slurm.gpus_per_node}"
-        missing.append((what, f"set launcher.slurm.gpus_per_node={devices}"))
-    local = config.launcher.name == "local" and config.hardware.device == "cuda"
-    if local and 0 < visible_gpus() < devices:
-        what = f"{devices} GPUs on this machine, which shows {visible_gpus()}"
-        missing.append((what, f"set hardware.devices_per_run={visible_gpus()}"))
     if config.hardware.sharding.startswith("zero") and not importlib.util.find_spec("deepspeed"):
         remedy = "pip install deepspeed, or set hardware.sharding=fsdp"
         missing.append(("the package deepspeed", remedy))
-    asked = slurm.gpus_per_node or {"gres", "gpus", "gpus_per_task"} & set(slurm.additional)
-    if config.launcher.name == "slurm" and config.hardware.device == "cuda" and not asked:
-        remedy = f"set launcher.slurm.gpus_per_node={devices}"
-        missing.append(("GPUs in what each job asks for", remedy))
     return missing

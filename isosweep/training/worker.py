@@ -13,6 +13,7 @@ from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
+from isosweep.devices import keep_first
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
 from isosweep.models.weights import weights
@@ -213,6 +214,9 @@ def _session(
 def _train(session: Session) -> "TrainingLoop":
     """Train as far as it goes; the loop that did."""
     session.reporter.state("running", _last_compute(session.attempt.run))
+    if session.spec.device == "cuda":
+        # More of them, as a job may be given, would make transformers split each batch over them.
+        keep_first(session.spec.devices)
     directory = weights(session.spec.model)
     # The training stack is imported here, after the thread count is set.
     with lean_imports():

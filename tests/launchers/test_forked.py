@@ -14,6 +14,7 @@ import pytest
 from submitit.core.utils import FailedJobError
 
 from isosweep.config.health import HealthConfig
+from isosweep.devices import visible_devices
 from isosweep.files import write_json
 from isosweep.launchers.local import LocalLauncher
 from isosweep.machine import process_alive, process_start
@@ -34,7 +35,7 @@ TIMEOUT_S = 300.0
 
 @pytest.fixture(scope="module")
 def launcher() -> Iterator[LocalLauncher]:
-    launcher = LocalLauncher(gpus=0)
+    launcher = LocalLauncher(devices=None)
     yield launcher
     end(launcher)
 
@@ -68,6 +69,10 @@ def describe() -> dict[str, Any]:
         "environment": dict(os.environ),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
     }
+
+
+def dict_of_environment() -> dict[str, str]:
+    return dict(os.environ)
 
 
 def sleep_until(file: str) -> int:
@@ -128,13 +133,53 @@ def test_a_job_starts_warm_with_the_environment_and_logs_of_submitit(
     assert handle.paths.result_pickle.parent == tmp_path / "logs"
 
 
-def test_gpus_are_shared_out_by_slot(tmp_path: Path, launcher: LocalLauncher) -> None:
-    shared = LocalLauncher(gpus=4, devices=2)
+UUIDS = "GPU-8932f937,GPU-1b2c3d4e-5f60-4718-8293-a4b5c6d7e8f9"
+MIGS = "MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0,MIG-1b2c3d4e-5f60-4718-8293-a4b5c6d7e8f9"
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["forked", "cold"])
+@pytest.mark.parametrize(
+    ("inherited", "per_run", "seen"),
+    [
+        ("4,5,6,7", 1, ["4", "5", "6", "7", "4"]),
+        ("4,5,6,7", 2, ["4,5", "6,7", "4,5"]),
+        (UUIDS, 1, UUIDS.split(",")),
+        (MIGS, 1, MIGS.split(",")),
+    ],
+    ids=["numbers", "pairs", "uuids", "migs"],
+)
+def test_each_worker_sees_its_own_of_the_inherited_gpus(
+    inherited: str,
+    per_run: int,
+    seen: list[str],
+    warm: bool,
+    launcher: LocalLauncher,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("isosweep.devices._driver_devices", lambda: 8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", inherited)
+    shared = LocalLauncher(devices=visible_devices(), per_run=per_run)
     # The same server: this machine may have no GPU, and none is touched here.
+    shared._server, shared._warm = launcher._server, warm
+    slots = range(len(seen) if warm else 1)
+    handles = [shared.submit(dict_of_environment, tmp_path / str(i), "a-run", i) for i in slots]
+    environments = [result(shared, handle) for handle in handles]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == seen[: len(slots)]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == inherited
+    shared._server = None
+
+
+def test_rocm_is_told_by_both_variables(
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isosweep.devices.torch_is_for_rocm", lambda: True)
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "2,3,6,7")
+    shared = LocalLauncher(devices=visible_devices(), per_run=2)
     shared._server = launcher._server
-    handles = [shared.submit(describe, tmp_path / str(slot), "a-run", slot) for slot in (0, 1, 2)]
-    seen = [result(shared, handle)["environment"] for handle in handles]
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in seen] == ["0,1", "2,3", "0,1"]
+    handle = shared.submit(dict_of_environment, tmp_path, "a-run", 1)
+    names = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    assert [result(shared, handle)[name] for name in names] == ["2,3,6,7", "2,3", "2,3"]
     shared._server = None
 
 
@@ -169,7 +214,7 @@ def test_a_job_that_dies_takes_no_other_down(
 
 @pytest.mark.slow
 def test_a_killed_server_is_started_again_and_its_runs_go_on(tmp_path: Path) -> None:
-    launcher = LocalLauncher(gpus=0)
+    launcher = LocalLauncher(devices=None)
     handle = launcher.submit(partial(sleep_until, str(tmp_path / "go")), tmp_path / "1", "a-run", 0)
     first = server_of(launcher)
     os.kill(first, signal.SIGKILL)
@@ -189,7 +234,7 @@ from functools import partial
 from pathlib import Path
 from isosweep.launchers.local import LocalLauncher
 from tests.launchers.test_forked import sleep_until
-launcher = LocalLauncher(gpus=0)
+launcher = LocalLauncher(devices=None)
 go, logs = sys.argv[1:]
 handle = launcher.submit(partial(sleep_until, go), Path(logs), "a-run", 0)
 print(launcher._server.pid, handle.job_id, flush=True)
@@ -225,7 +270,7 @@ def test_a_stack_that_cannot_be_imported_fails_the_run_in_its_own_log(
     (tmp_path / "trl").mkdir()
     (tmp_path / "trl" / "__init__.py").write_text("raise RuntimeError('a broken package')")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-    launcher = LocalLauncher(gpus=0)
+    launcher = LocalLauncher(devices=None)
     handle = launcher.submit(import_trl, tmp_path / "logs", "a-run", 0)
     with pytest.raises(FailedJobError, match="a broken package"):
         result(launcher, handle)
@@ -240,7 +285,7 @@ def test_a_server_that_always_dies_leaves_runs_to_start_cold(
     (tmp_path / "trl").mkdir()
     (tmp_path / "trl" / "__init__.py").write_text("import os; os.abort()")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-    launcher = LocalLauncher(gpus=0)
+    launcher = LocalLauncher(devices=None)
     handle = launcher.submit(os.getpid, tmp_path / "logs", "a-run", 0)
     assert result(launcher, handle) != int(handle.job_id)
     assert launcher._server is None
@@ -284,7 +329,7 @@ def test_a_forked_run_has_the_records_of_one_that_starts_cold(
     study = resolve(make_config("budget=1e10", *SMALL))
     planned = study.plan.runs[0]
     records: list[list[dict[str, Any]]] = []
-    cold = LocalLauncher(gpus=0)
+    cold = LocalLauncher(devices=None)
     cold._warm = False
     for starts in (launcher, cold):
         run = RunPaths(tmp_path / f"{len(records)}" / planned.run_id)

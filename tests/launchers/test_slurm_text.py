@@ -6,7 +6,7 @@ from pathlib import Path
 
 from submitit import SlurmExecutor
 
-from isosweep.launchers.slurm import executor_parameters
+from isosweep.launchers.slurm import executor_parameters, gpus_of_job
 from tests.conftest import make_config
 
 GOLDEN = Path(__file__).parent / "run.sbatch"
@@ -31,7 +31,8 @@ def test_the_sbatch_text_is_the_golden_one(tmp_path: Path) -> None:
     os.environ["PATH"] = f"{sbatch.parent}:{before}"
     try:
         executor = SlurmExecutor(tmp_path / "logs", python="python")
-        executor.update_parameters(**executor_parameters(config.launcher.slurm, "a-run"))
+        parameters = executor_parameters(config.launcher.slurm, "a-run", gpus_of_job(config))
+        executor.update_parameters(**parameters)
         text = executor._make_submission_file_text("COMMAND", "UID")
     finally:
         os.environ["PATH"] = before

@@ -14,20 +14,20 @@ from tests.conftest import make_config
 # Names of runs under NUMERICS_VERSION 3: a change here means that finished runs are trained again.
 RUN_IDS = {
     "": "tiny-sort-n8-B4-s1-02e563e3dbcc",
-    "model=qwen-1.5b": "qwen-1.5b-sort_instruct-n8-B4-s1-18badad2961a",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-92155b0f4adb",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-sort_instruct-n8-B4-s1-279f86e57a85"
+        "qwen-7b-math-n8-B4-s1-36d5871e9cec"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-sort_instruct-n8-B4-s1-1d9e8c188d2d"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-f5f27dc0773f"),
     "model=llama-8b recipe=dapo generation=transformers": (
-        "llama-8b-sort_instruct-n8-B4-s1-3e19d028a020"
+        "llama-8b-math-n8-B4-s1-4402ed2e491e"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
     "generation.importance_sampling_correction=false": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-b44412fbba3b"
+        "qwen-0.5b-math-n8-B4-s1-c8c6882cb361"
     ),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-sort_instruct-n8-B4-s1-61e3c0a472aa"
+        "qwen-0.5b-math-n8-B4-s1-625f4c3a4403"
     ),
     "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-0f1636df443c",
     "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-02e563e3dbcc",

@@ -1,0 +1,127 @@
+"""Which GPUs this process was given, and how the processes it starts are given some of them.
+
+A GPU is named as the process was told of it: a number, a UUID or a MIG name. Only such names mean
+the same in a child: numbers counted anew from 0 are other people's GPUs.
+"""
+
+import importlib.util
+import os
+import runpy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+CUDA, HIP, ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices:
+    """GPUs by name, in the order in which torch numbers them; `source` says who listed them."""
+
+    names: tuple[str, ...]
+    source: str
+
+    @property
+    def known(self) -> bool:
+        """Whether anything listed them: a variable, or a driver that shows one at least."""
+        return bool(self.names) or "=" in self.source
+
+    def described(self) -> str:
+        """How many there are, and the list that was inherited."""
+        return f"{len(self.names)} here: {self.source}"
+
+    def share(self, number: int, size: int) -> tuple[str, ...]:
+        """The names of share `number`, of `size` devices each; numbers past the last begin anew."""
+        shares = max(1, len(self.names) // size)
+        first = number % shares * size
+        return self.names[first : first + size]
+
+
+def visible_devices() -> Devices:
+    """The GPUs that torch would show to this process, without importing it."""
+    hip, rocr, cuda = (os.environ.get(name) for name in (HIP, ROCR, CUDA))
+    present = _driver_devices()
+    if torch_is_for_rocm():
+        # HIP chooses among the devices that ROCR leaves (torch/cuda/__init__.py, as below).
+        if rocr is not None:
+            present = len(rocr.split(","))
+        if hip is not None:
+            return _listed(HIP, hip, present)
+        if rocr is not None:
+            return Devices(names=_numbers(present), source=f"{ROCR}={rocr}")
+    if cuda is not None:
+        return _listed(CUDA, cuda, present)
+    return Devices(names=_numbers(present), source=f"the driver shows {present or 'none'}")
+
+
+def showing(names: Sequence[str]) -> dict[str, str]:
+    """The variables of a process that is to see these GPUs and no more."""
+    text = ",".join(names)
+    # vLLM refuses two that differ (vllm/platforms/rocm.py).
+    return {CUDA: text, HIP: text} if torch_is_for_rocm() else {CUDA: text}
+
+
+def keep_first(count: int) -> None:
+    """Show this process, and those it starts, the first `count` of its GPUs and no more.
+
+    torch must not have initialised CUDA. Raises LookupError where there are fewer.
+    """
+    devices = visible_devices()
+    if not devices.known:
+        return
+    if len(devices.names) < count:
+        raise LookupError(f"this run takes {count} GPUs, and there are {devices.described()}")
+    os.environ.update(showing(devices.names[:count]))
+
+
+@cache
+def torch_is_for_rocm() -> bool:
+    """Whether `torch.version.hip` is set; False where there is no torch."""
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None:
+        return False
+    return runpy.run_path(str(Path(found.origin).with_name("version.py"))).get("hip") is not None
+
+
+def _driver_devices() -> int:
+    """GPUs that the driver of NVIDIA, or AMD's for ROCm, shows; 0 where there is none."""
+    if not torch_is_for_rocm():
+        return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+    # Nodes of this topology are CPUs too, whose id as a GPU is 0.
+    nodes = Path("/sys/class/kfd/kfd/topology/nodes").glob("*/gpu_id")
+    return sum(node.read_text().strip() not in ("", "0") for node in nodes)
+
+
+def _listed(variable: str, value: str, present: int) -> Devices:
+    """What a variable lists; with `present` devices, 0 if unknown, a larger number is invalid.
+
+    The first invalid entry ends the list (CUDA C++ Programming Guide, CUDA Environment Variables),
+    and a repeated one empties it (`_parse_visible_devices` in torch/cuda/__init__.py).
+    """
+    prefix = next((known for known in ("GPU-", "MIG-") if value.startswith(known)), None)
+    names: list[str] = []
+    for entry in value.split(","):
+        name = _number(entry, present) if prefix is None else entry
+        if name is None or (prefix is not None and not name.startswith(prefix)):
+            break
+        if name in names:
+            names = []
+            break
+        names.append(name)
+    rest = "" if ",".join(names) == value else f", of which {','.join(names) or 'none'} can be seen"
+    return Devices(names=tuple(names), source=f"{variable}={value}{rest}")
+
+
+def _number(entry: str, present: int) -> str | None:
+    """The number that an entry begins with, as strtoul reads it; None if it is no device."""
+    text = entry.strip()
+    digits = text.removeprefix("+")
+    length = next((i for i, c in enumerate(digits) if not c.isdigit()), len(digits))
+    if length == 0 or (present and int(digits[:length]) >= present):
+        return None
+    return str(int(digits[:length]))
+
+
+def _numbers(count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(count)))

@@ -1,0 +1,151 @@
+"""What is left of sweeps is predicted to take, and whether that may be spent.
+
+Before anything is launched: above `launcher.max_device_hours` it is refused, above
+`launcher.confirm_above` a terminal is asked. Only what is not trained yet counts, and a run that
+several jobs of a multirun share counts once.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.console import Console
+from rich.prompt import Confirm
+
+from isosweep.errors import IsosweepError, SettingError
+from isosweep.modes.directory import sweep_paths
+from isosweep.plan.standing import compute_behind
+from isosweep.plan.study import Study, resolve_stored
+from isosweep.store.state import read_state
+
+# Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
+INTERRUPTED = 130
+# Smaller budgets that are tried before none is named.
+_TRIES = 12
+
+
+class NotConfirmedError(IsosweepError):
+    """The user was asked, and does not want it launched."""
+
+
+def device_hours_left(studies: Sequence[Study]) -> float:
+    """Predicted device-hours of all that the runs of `studies` have not trained yet."""
+    left: dict[str, float] = {}
+    for study in studies:
+        config, plan, paths = study.config, study.plan, sweep_paths(study)
+        for run in plan.runs:
+            state = read_state(paths.run(run.run_id))
+            behind = compute_behind(run, state, plan.budget_unit, config.health.stop)
+            hours = run.seconds * config.devices_taken / 3600 * (1 - behind / run.milestones[-1])
+            left[run.run_id] = max(hours, left.get(run.run_id, 0.0))
+    return math.fsum(left.values())
+
+
+def require_affordable(studies: Sequence[Study]) -> None:
+    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
+    limits = [study.config.launcher.max_device_hours for study in studies]
+    limit = min((limit for limit in limits if limit is not None), default=math.inf)
+    hours = device_hours_left(studies)
+    if hours <= limit:
+        return
+    nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
+    if len(studies) > 1:
+        what, nearest = f"the {len(studies)} jobs are", f"{nearest}, or fewer jobs"
+    else:
+        what, smaller = "the plan is", _smaller_budget(studies[0], limit)
+        nearest = f"{smaller}, or {nearest}" if smaller else nearest
+    rule = f"{what} predicted to take {_in_words(hours)} more"
+    raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
+
+
+def confirm(studies: Sequence[Study], console: Console) -> int:
+    """0 if they may be launched, INTERRUPTED after Ctrl-C; asks on a terminal.
+
+    Raises NotConfirmedError for a no.
+    """
+    question = _question(studies)
+    if question is None or all(study.config.confirm for study in studies):
+        return 0
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+        console.print(f"{question}; not on a terminal: launched without asking", soft_wrap=True)
+        return 0
+    try:
+        agreed = Confirm.ask(f"{question}. Launch?", console=console, default=False)
+    except EOFError:
+        agreed = False
+    except KeyboardInterrupt:
+        console.print("\nnothing was launched")
+        return INTERRUPTED
+    if not agreed:
+        raise NotConfirmedError(
+            "nothing was launched. A smaller budget takes less; confirm=true launches unasked"
+        )
+    return 0
+
+
+def show_price(study: Study, console: Console) -> None:
+    """Print what launching the plan would meet: a question, or a refusal."""
+    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
+    if limit is not None and hours > limit:
+        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
+        console.print(f"mode=run would refuse this: {line}", soft_wrap=True)
+    elif (question := _question([study])) is not None and not study.config.confirm:
+        console.print(f"mode=run would ask first: {question}", soft_wrap=True)
+
+
+def _question(studies: Sequence[Study]) -> str | None:
+    """What is to be agreed to; None where it is no more than `launcher.confirm_above`."""
+    limits = [study.config.launcher.confirm_above for study in studies]
+    above = min((limit for limit in limits if limit is not None), default=math.inf)
+    hours = device_hours_left(studies)
+    if hours <= above:
+        return None
+    jobs = f" for {len(studies)} jobs" if len(studies) > 1 else ""
+    return (
+        f"about {_in_words(hours)} are predicted{jobs}, more than launcher.confirm_above={above:g}"
+    )
+
+
+def _is_terminal(stream: object) -> bool:
+    """Whether someone may sit at it; a standard stream that was closed is None."""
+    return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
+
+
+def _smaller_budget(study: Study, limit: float) -> str | None:
+    """The setting of budgets that `limit` device-hours are predicted to pay for: the smallest ones
+    of the list, or less than one of them; None where no plan is that small."""
+    budgets = study.config.budgets
+    for count in range(len(budgets) - 1, 0, -1):
+        if _hours_of(study, budgets[:count]) <= limit:
+            return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
+    budget, hours = budgets[0], _hours_of(study, budgets[:1])
+    for _ in range(_TRIES):
+        if not 0 < hours < math.inf:
+            return None
+        scaled = budget * min(limit / hours, 0.95)
+        # Two digits, rounded down.
+        unit = 10 ** (math.floor(math.log10(scaled)) - 1)
+        budget = float(f"{math.floor(scaled / unit) * unit:.2g}")
+        hours = _hours_of(study, (budget,))
+        if hours <= limit:
+            return f"budget={budget:g}"
+    return None
+
+
+def _hours_of(study: Study, budgets: tuple[float, ...]) -> float:
+    """Device-hours left of the same study at other budgets; infinite where nothing is feasible."""
+    try:
+        return device_hours_left([resolve_stored(replace(study.config, budget=budgets))])
+    except SettingError:
+        return math.inf
+
+
+def _in_words(hours: float) -> str:
+    return f"{hours:,.0f} device-hours" if hours >= 10 else f"{hours:.2g} device-hours"
+
+
+def _rounded_up(hours: float) -> str:
+    """In three digits, and never less than it is."""
+    unit = 10 ** (math.floor(math.log10(hours)) - 2)
+    return f"{math.ceil(hours / unit) * unit:g}"

@@ -1,0 +1,199 @@
+"""What a sweep is predicted to take is agreed to on a terminal, before anything is launched."""
+
+import os
+import pty
+import re
+import select
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from isosweep.compute import Compute
+from isosweep.errors import SettingError
+from isosweep.modes.directory import sweep_paths
+from isosweep.modes.dispatch import prepare_all
+from isosweep.modes.price import device_hours_left, require_affordable
+from isosweep.plan.study import Study, resolve
+from isosweep.store.state import RunState, write_state
+from tests.conftest import SMALL, make_config
+
+DEAR = (*SMALL, "budget=1e10", "tracking=none", "launcher.confirm_above=1e-6")
+LLM = ("model=qwen-1.5b", "task=sort_instruct", "grid.num_generations=[32,64]")
+TIMEOUT_S = 60.0
+
+
+class Terminal:
+    """The command line on a pseudo-terminal of its own, and what it has written there."""
+
+    def __init__(self, cwd: Path, *overrides: str) -> None:
+        self.text = ""
+        self._pid, self._screen = pty.fork()
+        if self._pid == 0:
+            os.chdir(cwd)
+            os.environ["COLUMNS"] = "200"
+            os.execv(sys.executable, [sys.executable, "-m", "isosweep", *overrides])
+
+    def read_until(self, pattern: str) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not re.search(pattern, self.text):
+            assert time.monotonic() < deadline, self.text
+            if select.select([self._screen], [], [], 1.0)[0]:
+                self._read()
+
+    def _read(self) -> None:
+        # Without colours.
+        self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", os.read(self._screen, 65536).decode())
+
+    def type(self, keys: str) -> None:
+        os.write(self._screen, keys.encode())
+
+    def status(self) -> int:
+        """The exit status, once it has ended."""
+        try:
+            while True:
+                self._read()
+        except OSError:
+            pass  # Linux: nobody has the other side open any more.
+        os.close(self._screen)
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+QUESTION = r"are predicted, more than\s+launcher.confirm_above=1e-06. Launch\? \[y/n\] \(n\):"
+
+
+@pytest.mark.parametrize(
+    ("keys", "status", "answer"),
+    [
+        ("n\r", 2, "nothing was launched. A smaller budget takes less"),
+        ("\r", 2, "nothing was launched"),
+        ("\x03", 130, "nothing was launched"),
+    ],
+    ids=["no", "enter", "ctrl-c"],
+)
+def test_nothing_is_launched_without_a_yes(
+    keys: str, status: int, answer: str, tmp_path: Path
+) -> None:
+    terminal = Terminal(tmp_path, *DEAR)
+    terminal.read_until(QUESTION)
+    terminal.type(keys)
+    assert terminal.status() == status
+    assert answer in " ".join(terminal.text.split())
+    assert not list((tmp_path / "sweeps" / "runs").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_a_yes_launches(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, *DEAR)
+    terminal.read_until(QUESTION)
+    terminal.type("y\r")
+    terminal.read_until("sweep: ")
+    assert list((tmp_path / "sweeps" / "runs").iterdir())
+    terminal.read_until(r"0/\d")  # The progress of the first run.
+    terminal.type("\x03")
+    assert terminal.status() == 130
+    assert "go on with" in terminal.text
+
+
+def study(*overrides: str) -> Study:
+    return resolve(make_config(*overrides))
+
+
+def test_without_a_terminal_the_price_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.console import Console
+
+    from isosweep.modes.price import confirm
+
+    dear = (*LLM, "budget=1e19", f"sweeps_dir={tmp_path}")
+    assert confirm([study(*dear)], Console()) == 0
+    told = capsys.readouterr().out
+    assert re.fullmatch(
+        r"about \d+ device-hours are predicted, more than launcher.confirm_above=100; "
+        r"not on a terminal: launched without asking\n",
+        told,
+    )
+    for more in (
+        (*SMALL, "budget=1e10"),
+        (*dear, "confirm=true"),
+        (*dear, "launcher.confirm_above=null"),
+    ):
+        assert confirm([study(*more)], Console()) == 0
+        assert not capsys.readouterr().out
+
+
+def test_what_is_trained_does_not_count(tmp_path: Path) -> None:
+    one = study(*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}")
+    first, *_ = one.plan.runs
+    whole = device_hours_left([one])
+    paths = sweep_paths(one).run(first.run_id)
+    paths.root.mkdir(parents=True)
+    state = RunState(
+        status="interrupted",
+        attempt=1,
+        host="here",
+        pid=1,
+        job_id=None,
+        step=1,
+        compute=Compute(generations=1, training_flops=2.5e9),
+        reward=None,
+        reason=None,
+        updated=0.0,
+    )
+    write_state(paths, state)
+    spared = first.seconds / 3600 * 0.25
+    assert device_hours_left([one]) == pytest.approx(whole - spared)
+
+
+def test_jobs_that_share_runs_count_them_once() -> None:
+    small, large = (study(*LLM, f"budget={budget}") for budget in ("1e19", "[1e19,2e19]"))
+    assert device_hours_left([small, large]) == pytest.approx(device_hours_left([large]))
+
+
+def smaller(*overrides: str) -> str:
+    """What is offered in place of a plan that `launcher.max_device_hours` forbids."""
+    with pytest.raises(SettingError) as caught:
+        require_affordable([study(*overrides)])
+    message = str(caught.value)
+    assert re.match(
+        r"launcher.max_device_hours=\S+: the plan is predicted to take [\d,.]+ device-hours more\. "
+        r"Nearest choice that works: ",
+        message,
+    )
+    return message.partition("works: ")[2]
+
+
+@pytest.mark.parametrize("budget", ["3e19", "[1e19,2e19,4e19]"])
+def test_a_limit_is_refused_with_a_budget_that_keeps_it(budget: str) -> None:
+    limit = "launcher.max_device_hours=80"
+    offer = smaller(*LLM, f"budget={budget}", limit)
+    fewer, more = offer.split(", or ")
+    require_affordable([study(*LLM, f"budget={budget}", more)])
+    require_affordable([study(*LLM, fewer, limit)])
+    assert device_hours_left([study(*LLM, fewer)]) > 80 / 3
+
+
+def test_where_no_budget_is_that_small_only_the_limit_is_named() -> None:
+    offer = smaller(*LLM, "budget=1e19", "launcher.max_device_hours=1e-3")
+    assert re.fullmatch(r"launcher.max_device_hours=\S+", offer)
+
+
+def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
+    common = (*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}")
+    limit = f"launcher.max_device_hours={device_hours_left([study(*common)]) * 1.5}"
+    jobs = [make_config(*common, f"grid.seeds=[{seed}]", limit) for seed in (0, 1)]
+    for job in jobs:
+        prepare_all([job])
+    with pytest.raises(SettingError, match=r"the 2 jobs are predicted to take .* or fewer jobs$"):
+        prepare_all(jobs)
+
+
+def test_a_multirun_asks_once(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "-m", *DEAR[:-3], "budget=1e10,2e10", *DEAR[-2:])
+    terminal.read_until(r"for 2 jobs, more than\s+launcher.confirm_above=1e-06. Launch\?")
+    terminal.type("n\r")
+    assert terminal.status() == 2
+    assert not list(tmp_path.glob("sweeps/*/plan.json"))

@@ -1,0 +1,86 @@
+"""Runs that share a device: each is planned with its part of memory and speed."""
+
+import math
+
+import numpy as np
+import pytest
+
+from isosweep.errors import SettingError
+from isosweep.plan.remedies import memory_that_suffices
+from isosweep.plan.study import Study, resolve
+from tests.conftest import candidates_of, make_config
+
+GPU = ("model=qwen-0.5b", "hardware=h100", "budget=1e18", "grid.tolerance=0.1")
+THREE = "launcher.runs_per_device=3"
+
+
+def study(*overrides: str) -> Study:
+    return resolve(make_config(*GPU, *overrides))
+
+
+def test_memory_and_vllms_share_are_parts_of_the_device() -> None:
+    whole, part, third = (
+        candidates_of(make_config(*GPU)),
+        candidates_of(make_config(*GPU, THREE)),
+        80e9 / 3,
+    )
+    room = third * 0.9
+    memory = part[0].memory
+    fits = memory.micro_batch > 0
+    assert fits.any()
+    assert (memory.peak[fits] <= room).all()
+    assert (memory.vllm_share[fits] <= 0.9 / 3).all()
+    assert (memory.vllm_share[fits] > 0).all()
+    assert (memory.concurrency <= whole[0].memory.concurrency).all()
+
+
+def test_speed_is_shared_and_overheads_are_not() -> None:
+    # With transformers as many rollouts are decoded at once, whatever the memory.
+    plain = ("generation=transformers", "recipe.micro_batch=1")
+    (whole,), (part,) = (candidates_of(make_config(*GPU, *plain, *o)) for o in ((), (THREE,)))
+    for phase in ("training", "generation", "update"):
+        assert np.allclose(getattr(part.phases, phase), 3 * getattr(whole.phases, phase))
+    assert np.allclose(part.phases.positions, whole.phases.positions)
+    assert (part.phases.total < 3 * whole.phases.total).all()
+
+
+def test_device_hours_count_the_part_that_a_run_takes() -> None:
+    shared = study(THREE).plan
+    runs = {run.run_id: run for run in shared.runs}
+    last = [c for c in shared.cells if c.num_steps == runs[c.run_id].num_steps]
+    assert last
+    for cell in last:
+        assert math.isclose(cell.device_hours, runs[cell.run_id].seconds / 3 / 3600)
+
+
+def test_runs_with_the_same_micro_batch_are_the_same_runs() -> None:
+    fixed = "recipe.micro_batch=1"
+    ids = {run.run_id for run in study(fixed).plan.runs}
+    assert {run.run_id for run in study(fixed, THREE).plan.runs} <= ids
+
+
+def test_what_does_not_fit_a_part_is_told_so() -> None:
+    config = make_config("model=qwen-1.5b", "hardware=h100", "budget=1e19", THREE)
+    with pytest.raises(SettingError) as caught:
+        resolve(config)
+    assert "its part of a device that 3 runs share" in str(caught.value)
+    assert "launcher.runs_per_device=2" in str(caught.value)
+    assert memory_that_suffices(config, 64) == "launcher.runs_per_device=2"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule"),
+    [
+        (("hardware=cpu", "generation=transformers"), "hardware.device=cpu"),
+        (("hardware.devices_per_run=2",), "hardware.devices_per_run=2 takes several whole"),
+        (("launcher=slurm",), "each Slurm job has devices of its own"),
+        (("launcher.max_parallel=2",), "launcher.max_parallel=2"),
+        (("budget_unit=device_hours",), "budget_unit=device_hours"),
+    ],
+)
+def test_what_cannot_share_is_refused(overrides: tuple[str, ...], rule: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_config(*GPU, THREE, *overrides)
+    assert str(caught.value).startswith("launcher.runs_per_device=3: ")
+    assert rule in str(caught.value)
+    assert str(caught.value).endswith("launcher.runs_per_device=1")
