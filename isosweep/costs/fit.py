@@ -29,7 +29,7 @@ Counts = NDArray[np.int64]
 Bytes = NDArray[np.float64]
 
 # The most that vLLM should take of a device, its own or one that also trains.
-_MAX_VLLM_SHARE = 0.9
+MAX_VLLM_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class _Sampling:
 
     def requests(self, room: float, beside: Bytes) -> Counts:
         """How many an engine holds at once in `room`, with `beside` held between its steps."""
-        room = min(room, _MAX_VLLM_SHARE * self.memory)
+        room = min(room, MAX_VLLM_SHARE * self.memory)
         return requests_within(self.engine, np.array(room), beside, self.most)
 
     def settings(self, requests: Counts, fits: NDArray[np.bool_]) -> dict[str, Any]:
