@@ -212,9 +212,9 @@ def _beside_vllm(
         micro_batch=np.where(fits, micro, 0),
         needed=np.full(shape, train.state + least),
         peak=train.state + np.maximum(sampling, held + micro * per_completion),
-        # Rounded down to whole per cents, as it is shown and passed on: vLLM asks at its start
-        # whether so much is free.
-        vllm_share=np.where(fits, np.floor(100 * share) / 100, 0.0),
+        # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
+        # free, and refuses a share of 0.
+        vllm_share=np.where(fits, np.maximum(np.floor(100 * share), 1.0) / 100, 0.0),
         **demand.settings(requests, fits),
     )
 

@@ -119,6 +119,10 @@ def test_an_engine_that_sleeps_leaves_training_more() -> None:
         (("model=qwen-32b", *EIGHT, "hardware.weights_dtype=bfloat16"), "tensor_parallel=2"),
         (("model=qwen-14b", *EIGHT, "hardware.weights_dtype=bfloat16"), None),
         (("model=qwen-14b", *EIGHT, "hardware.memory_gb=60"), "generation.sleep=true"),
+        (
+            ("model=qwen-72b", *EIGHT, *SERVER, "hardware.weights_dtype=bfloat16"),
+            "generation.server_devices=4 generation.tensor_parallel=4",
+        ),
     ],
 )
 def test_too_little_memory_is_mended_by_what_is_named(
@@ -184,8 +188,9 @@ def test_a_servers_devices_are_planned_and_counted() -> None:
     assert ledger.spent.device_seconds == 120.0
 
 
-def test_what_a_server_needs_does_not_fit_it_is_rejected() -> None:
-    config = make_config("model=qwen-72b", *EIGHT, *SERVER, "hardware.weights_dtype=bfloat16")
+def test_what_does_not_fit_a_server_is_rejected() -> None:
+    config = make_config("model=qwen-72b", *EIGHT, *SERVER, "hardware.memory_gb=150")
     fit = _fit(config, 4096)
     assert fit.micro_batch[0] == 0
-    assert fit.needed[0] > 145e9
+    # Two bytes a parameter, and more than training would need: 18, over eight devices.
+    assert fit.needed[0] > 2 * config.model.architecture.parameters
