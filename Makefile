@@ -29,7 +29,7 @@ test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or en
 	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not vllm" $(TESTS)
 
 test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.
-	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py
+	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py tests/training/test_engine_configs.py
 
 test-all: test test-system test-vllm  ## Run all tests.
 

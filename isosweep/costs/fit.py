@@ -29,7 +29,7 @@ Counts = NDArray[np.int64]
 Bytes = NDArray[np.float64]
 
 # The most that vLLM should take of a device, its own or one that also trains.
-_MAX_VLLM_SHARE = 0.9
+MAX_VLLM_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class _Sampling:
 
     def requests(self, room: float, beside: Bytes) -> Counts:
         """How many an engine holds at once in `room`, with `beside` held between its steps."""
-        room = min(room, _MAX_VLLM_SHARE * self.memory)
+        room = min(room, MAX_VLLM_SHARE * self.memory)
         return requests_within(self.engine, np.array(room), beside, self.most)
 
     def settings(self, requests: Counts, fits: NDArray[np.bool_]) -> dict[str, Any]:
@@ -212,9 +212,9 @@ def _beside_vllm(
         micro_batch=np.where(fits, micro, 0),
         needed=np.full(shape, train.state + least),
         peak=train.state + np.maximum(sampling, held + micro * per_completion),
-        # Rounded down to whole per cents, as it is shown and passed on: vLLM asks at its start
-        # whether so much is free.
-        vllm_share=np.where(fits, np.floor(100 * share) / 100, 0.0),
+        # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
+        # free, and refuses a share of 0.
+        vllm_share=np.where(fits, np.maximum(np.floor(100 * share), 1.0) / 100, 0.0),
         **demand.settings(requests, fits),
     )
 

@@ -68,25 +68,30 @@ def _changes_of_a_run(config: SweepConfig) -> Iterator[_Change]:
 
 
 def _engines(config: SweepConfig) -> Iterator[_Change]:
-    """Asleep while the policy is updated, over more devices, and both: vLLM in the trainer."""
-    generation = config.generation
-    if generation.name != "vllm" or generation.mode != "colocate":
+    """Engines that sleep while the policy is updated, that have more devices, and both."""
+    generation, arch = config.generation, config.model.architecture
+    if generation.name != "vllm":
         return
-    asleep = [False, True] if config.hardware.device == "cuda" and not generation.sleep else [False]
-    for size in (generation.tensor_parallel, 2, 4, 8):
-        if size < generation.tensor_parallel or config.hardware.devices_per_run % size:
+    present = generation.tensor_parallel
+    wider = [size for size in (2, 4, 8) if size > present and splits(arch, size)]
+    if generation.mode == "server":
+        for size in wider:
+            devices = math.lcm(size, generation.server_devices)
+            text = f"generation.server_devices={devices} generation.tensor_parallel={size}"
+            engine = replace(generation, server_devices=devices, tensor_parallel=size)
+            yield text, replace(config, generation=engine)
+        return
+    asleep = config.hardware.device == "cuda" and not generation.sleep
+    for size in (present, *wider):
+        if config.hardware.devices_per_run % size:
             continue
-        if not splits(config.model.architecture, size):
-            continue
-        for sleeps in asleep:
-            settings = []
-            if size > generation.tensor_parallel:
-                settings.append(f"generation.tensor_parallel={size}")
-            if sleeps:
-                settings.append("generation.sleep=true")
-            engine = replace(generation, tensor_parallel=size, sleep=generation.sleep or sleeps)
-            if settings:
-                yield " ".join(settings), replace(config, generation=engine)
+        engine = replace(generation, tensor_parallel=size)
+        text = f"generation.tensor_parallel={size}"
+        if size > present:
+            yield text, replace(config, generation=engine)
+        if asleep:
+            text = f"{text} generation.sleep=true" if size > present else "generation.sleep=true"
+            yield text, replace(config, generation=replace(engine, sleep=True))
 
 
 def _fits(config: SweepConfig, completions: int) -> bool:

@@ -171,13 +171,16 @@ def test_what_is_planned_fits_the_device() -> None:
         fit = _fit(h200(), 256, 4096, 65536, longest=length)
         assert (fit.micro_batch > 0).all()
         each = training_bytes(arch, h200().hardware, prompt=72.0, completion=length)
-        used = state + fit.micro_batch * each + fit.vllm_share * h200().hardware.memory_gb * 1e9
-        assert (used <= capacity).all()
+        weights = 2 * arch.parameters
+        used = state + fit.micro_batch * each + weights + fit.cache_bytes
+        assert (used <= fit.peak).all()
+        assert (fit.peak <= capacity).all()
         assert (np.array([256, 4096, 65536]) % fit.micro_batch == 0).all()
         cache = fit.concurrency * (72.0 + length) * kv_bytes_per_token(arch, "bfloat16")
-        weights = 2 * arch.parameters
+        assert (cache <= fit.cache_bytes).all()
         # Rounded down to whole per cents, the share may hold one per cent less.
-        assert (cache + weights <= (fit.vllm_share + 0.01) * h200().hardware.memory_gb * 1e9).all()
+        share = (fit.vllm_share + 0.01) * h200().hardware.memory_gb * 1e9
+        assert (fit.cache_bytes + weights <= share).all()
 
 
 def test_longer_completions_never_fit_more() -> None:

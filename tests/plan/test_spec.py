@@ -89,6 +89,8 @@ def test_fields_that_change_no_number_are_marked() -> None:
         *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),
         *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
         *("generation.server_url", "generation.sleep"),
+        *("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_max_model_len"),
+        "vllm_cache_bytes",
     }
 
 

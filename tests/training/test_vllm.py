@@ -124,6 +124,18 @@ def test_evaluations_change_nothing_of_training(straight: RunPaths, tmp_path: Pa
     assert metrics(run) == metrics(straight)
 
 
+def test_two_processes_of_one_engine_sample_what_both_learn_from(tmp_path: Path) -> None:
+    # An odd number of held-out problems: one process has one fewer to ask.
+    devices = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e9")
+    odd = ("task.num_eval_problems=33", "generation.tensor_parallel=2")
+    isosweep("budget=3e10", *RUN, *devices, *odd, cwd=tmp_path)
+    run = only_run(tmp_path)
+    assert 0 < max(line["logp_difference"] for line in metrics(run)) < SAME
+    records = read_records(run.records).records
+    assert all(len(record.successes) == 33 for record in records)
+    assert records[-1].compute.flops == pytest.approx(3e10, rel=0.02)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """URL of a real vLLM server on this machine's CPU."""

@@ -16,7 +16,7 @@ from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.plan.study import resolve
-from isosweep.preflight.vllm import missing_for_vllm, missing_server
+from isosweep.preflight.vllm import missing_for_vllm, missing_server, server_needs
 from isosweep.training.vllm import Noise, engine_arguments, request_seeds, vllm_arguments
 from tests.conftest import make_config, plan_of
 
@@ -79,6 +79,10 @@ def test_a_run_is_given_the_share_of_memory_that_was_planned() -> None:
         assert 0 < run.vllm_share == arguments["vllm_gpu_memory_utilization"]
         assert arguments["vllm_max_model_length"] == 1024
         assert not arguments["vllm_enable_sleep_mode"]
+        planned = engine_arguments(specs[run.run_id])
+        assert planned["max_num_seqs"] == run.vllm_max_num_seqs > 0
+        assert planned["max_num_batched_tokens"] == run.vllm_max_num_batched_tokens
+        assert planned["kv_cache_memory_bytes"] == run.vllm_cache_bytes
 
 
 def test_settings_of_transformers_name_no_engine() -> None:
@@ -223,6 +227,39 @@ def test_a_server_that_cannot_take_weights_is_named(
         assert part in what
         assert url in what
         assert "vllm serve" in remedy
+
+
+def test_a_server_that_differs_from_the_plan_is_named() -> None:
+    settings = ("generation.server_devices=4", "generation.tensor_parallel=2")
+    config = make_config(*GPU, *SERVER, *settings, "launcher.max_parallel=1", "task=math")
+    needs = server_needs(config)
+    assert needs.command.startswith("VLLM_SERVER_DEV_MODE=1 vllm serve Qwen/Qwen2.5-0.5B")
+    assert "--tensor-parallel-size 2 --data-parallel-size 2" in needs.command
+    document = described({"backend": "nccl"}, "processed_logprobs")
+    document["vllm_config"]["model_config"] |= {
+        "model": needs.model,
+        "dtype": "torch.bfloat16",
+        "max_model_len": needs.shortest,
+    }
+    document["vllm_config"] |= {
+        "scheduler_config": {"max_num_seqs": needs.max_num_seqs},
+        "parallel_config": {"tensor_parallel_size": 2, "data_parallel_size": 2},
+    }
+    with answering(document) as url:
+        assert missing_server(url, [needs]) == []
+    document["vllm_config"]["model_config"] |= {
+        "model": "Qwen/Qwen2.5-7B",
+        "dtype": "torch.float16",
+        "max_model_len": needs.shortest - 1,
+    }
+    document["vllm_config"]["scheduler_config"]["max_num_seqs"] = 16
+    document["vllm_config"]["parallel_config"]["data_parallel_size"] = 1
+    with answering(document) as url:
+        lacking = missing_server(url, [needs])
+    parts = ("it has Qwen/Qwen2.5-7B", "it has float16", "a context of", "it has 16", "it has 1)")
+    for (what, remedy), part in zip(lacking, parts, strict=True):
+        assert part in what
+        assert needs.command in remedy
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -1,0 +1,196 @@
+"""vLLM's part of a device: what is planned for it, asleep, over several devices, on a server."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.engine import (
+    MAX_NUM_BATCHED_TOKENS,
+    MAX_NUM_SEQS,
+    EngineBytes,
+    cache_bytes_per_token,
+    engine_bytes,
+    requests_within,
+    weight_bytes,
+)
+from isosweep.costs.fit import MemoryFit, fit_memory
+from isosweep.costs.memory import kv_bytes_per_token, state_bytes, training_bytes
+from isosweep.errors import SettingError
+from isosweep.plan.remedies import memory_that_suffices
+from isosweep.plan.spec import run_spec
+from isosweep.plan.study import resolve
+from isosweep.training.ledger import Ledger
+from tests.conftest import make_config
+
+EIGHT = ("hardware=h100", "hardware.devices_per_run=8", "hardware.sharding=fsdp")
+SERVER = (
+    "generation.mode=server",
+    "generation.server_url=http://gpu7:8000",
+    "launcher.max_parallel=1",
+)
+
+
+def _engine(config: SweepConfig, completion: float = 2048.0) -> EngineBytes:
+    return engine_bytes(
+        config.model.architecture,
+        config.recipe,
+        config.hardware,
+        config.generation,
+        prompt=150.0,
+        completion=completion,
+    )
+
+
+def _fit(config: SweepConfig, *completions: int) -> MemoryFit:
+    return fit_memory(
+        config.model.architecture,
+        config.recipe,
+        config.hardware,
+        config.generation,
+        prompt=150.0,
+        completion=2048.0,
+        completions=np.array(completions),
+    )
+
+
+def test_as_many_requests_are_held_as_fit_beside_what_else_is_there() -> None:
+    engine = _engine(make_config("model=qwen-1.5b"))
+    for room in np.linspace(3e9, 120e9, 40):
+        for beside in (0.0, 5e9, 20e9):
+
+            def held(count: int, beside: float = beside) -> float:
+                return float(engine.awake(count) + np.maximum(engine.working(count), beside))
+
+            (found,) = requests_within(
+                engine, np.array(room), np.array([beside]), np.array([MAX_NUM_SEQS])
+            )
+            assert found == 0 or held(int(found)) <= room
+            assert found == MAX_NUM_SEQS or held(int(found) + 1) > room
+
+
+@pytest.mark.parametrize("devices", [1, 2, 4, 8])
+def test_weights_and_cache_are_divided_but_for_what_every_device_has(devices: int) -> None:
+    arch = make_config("model=qwen-7b").model.architecture
+    whole = 2 * arch.parameters
+    part = weight_bytes(arch, "bfloat16", devices)
+    # Four heads of keys: on eight devices each is there twice.
+    assert whole / devices <= part <= 1.03 * whole / devices
+    cache = kv_bytes_per_token(arch, "bfloat16")
+    assert cache_bytes_per_token(arch, "bfloat16", devices) == cache / min(devices, 4)
+
+
+@pytest.mark.parametrize("sleep", [False, True])
+def test_state_engine_and_training_never_take_more_than_there_is(sleep: bool) -> None:
+    config = make_config("model=qwen-7b", *EIGHT, "generation.tensor_parallel=2")
+    config = replace(config, generation=replace(config.generation, sleep=sleep))
+    hardware, arch, engine = config.hardware, config.model.architecture, _engine(config)
+    room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
+    state = state_bytes(arch, config.recipe, hardware).total
+    fit = _fit(config, 256, 4096, 65536)
+    assert (fit.micro_batch > 0).all()
+    training = fit.micro_batch * training_bytes(arch, hardware, prompt=150.0, completion=2048.0)
+    held = engine.asleep(fit.concurrency) if sleep else engine.awake(fit.concurrency)
+    assert (state + training + held <= room).all()
+    sampling = engine.awake(fit.concurrency) + engine.working(fit.concurrency)
+    assert (state + sampling <= room).all()
+    assert (fit.cache_bytes >= fit.concurrency * engine.cache).all()
+    # vLLM asks at its start for that share of the memory.
+    assert (fit.vllm_share * hardware.memory_gb * 1e9 <= sampling).all()
+    assert (fit.concurrency <= fit.batched_tokens).all()
+    assert (fit.batched_tokens <= MAX_NUM_BATCHED_TOKENS).all()
+
+
+def test_an_engine_that_sleeps_leaves_training_more() -> None:
+    config = make_config("model=qwen-7b", *EIGHT, "recipe.max_micro_batch=64")
+    asleep = replace(config, generation=replace(config.generation, sleep=True))
+    awake, slept = _fit(config, 4096), _fit(asleep, 4096)
+    assert slept.micro_batch[0] > awake.micro_batch[0]
+    assert slept.concurrency[0] >= awake.concurrency[0]
+    assert slept.needed[0] < awake.needed[0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "remedy"),
+    [
+        (("model=qwen-7b", "generation.prefix_sharing=false", *EIGHT[:1]), "devices_per_run=4"),
+        (("model=qwen-32b", *EIGHT, "hardware.weights_dtype=bfloat16"), "tensor_parallel=2"),
+        (("model=qwen-14b", *EIGHT, "hardware.weights_dtype=bfloat16"), None),
+        (("model=qwen-14b", *EIGHT, "hardware.memory_gb=60"), "generation.sleep=true"),
+        (
+            ("model=qwen-72b", *EIGHT, *SERVER, "hardware.weights_dtype=bfloat16"),
+            "generation.server_devices=4 generation.tensor_parallel=4",
+        ),
+    ],
+)
+def test_too_little_memory_is_mended_by_what_is_named(
+    overrides: tuple[str, ...], remedy: str | None
+) -> None:
+    config = make_config(*overrides, "task=math", "budget=1e21")
+    if remedy is None:
+        assert _fit(config, 4096).micro_batch[0] > 0
+        return
+    assert _fit(config, 4096).micro_batch[0] == 0
+    named = memory_that_suffices(config, 4096)
+    assert remedy in named
+    mended = make_config(*overrides, *named.split(), "task=math", "budget=1e21")
+    assert _fit(mended, 4096).micro_batch[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "nearest"),
+    [
+        (("generation.tensor_parallel=2",), "generation.tensor_parallel=1"),
+        ((*EIGHT, "generation.tensor_parallel=3"), "generation.tensor_parallel=2"),
+        # 14 heads, 2 of keys and values.
+        ((*EIGHT, "generation.tensor_parallel=4"), "generation.tensor_parallel=2"),
+        ((*SERVER, "generation.tensor_parallel=2"), "generation.tensor_parallel=1"),
+        (("generation.server_devices=2",), "generation.server_devices=1"),
+        (("generation=transformers", "generation.tensor_parallel=2"), "tensor_parallel=1"),
+    ],
+)
+def test_devices_that_an_engine_cannot_use_are_refused(
+    overrides: tuple[str, ...], nearest: str
+) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_config("model=qwen-0.5b", "budget=1e18", *overrides)
+    assert nearest in str(caught.value)
+
+
+def _seconds(*overrides: str) -> Any:
+    return resolve(make_config("model=qwen-7b", *EIGHT, "budget=1e20", *overrides))
+
+
+def test_an_engine_over_two_devices_decodes_faster_and_less_than_twice_as_fast() -> None:
+    one, two = (
+        float(_seconds(f"generation.tensor_parallel={n}").candidates[0].phases.generation[0, 0])
+        for n in (1, 2)
+    )
+    # Few rollouts a device: reading the weights takes the time. Four rollouts, or eight on two.
+    assert one / 2 < two < one
+
+
+def test_a_servers_devices_are_planned_and_counted() -> None:
+    settings = (*SERVER, "generation.server_devices=4", "generation.tensor_parallel=2")
+    study = _seconds(*settings)
+    assert study.config.devices == 12
+    (cell, *_), runs = study.plan.cells, {run.run_id: run for run in study.plan.runs}
+    assert cell.device_hours == pytest.approx(runs[cell.run_id].seconds * 12 / 3600)
+    more = _seconds(*SERVER, "generation.server_devices=8", "generation.tensor_parallel=2")
+    phases, faster = (s.candidates[0].phases for s in (study, more))
+    assert (faster.generation < phases.generation).all()
+    assert (faster.training == phases.training).all()
+    sizes = {"num_generations": 8, "problems_per_batch": 8, "seed": 0, "micro_batch": 1}
+    ledger = Ledger(run_spec(study.config, **sizes))
+    ledger.add_seconds(10.0)
+    assert ledger.spent.device_seconds == 120.0
+
+
+def test_what_does_not_fit_a_server_is_rejected() -> None:
+    config = make_config("model=qwen-72b", *EIGHT, *SERVER, "hardware.memory_gb=150")
+    fit = _fit(config, 4096)
+    assert fit.micro_batch[0] == 0
+    # Two bytes a parameter, and more than training would need: 18, over eight devices.
+    assert fit.needed[0] > 2 * config.model.architecture.parameters

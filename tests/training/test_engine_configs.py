@@ -1,0 +1,266 @@
+"""vLLM's own configuration of every engine that ten realistic plans ask for.
+
+vLLM's CPU build checks the scheduler's limits, the context, how a model divides and what its cache
+takes. It cannot check sleep mode, which it refuses, CUDA graphs, and whether memory suffices:
+docs/vllm.md says so.
+"""
+
+import importlib.util
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from isosweep.config.architecture import Architecture
+from isosweep.config.generation import splits
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.engine import BLOCK_TOKENS, blocks, cache_bytes_per_token, captured_graphs
+from isosweep.plan.spec import RunSpec
+from isosweep.plan.study import Study, resolve
+from isosweep.preflight.vllm import server_needs
+from isosweep.training.vllm import engine_arguments, vllm_arguments
+from tests.conftest import make_config, missing
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+SHARDED = "hardware.sharding=fsdp"
+SERVER = "generation.mode=server generation.server_url=http://gpu7:8000 launcher.max_parallel=1"
+# What is planned, and the least number of cells that it has to have: written down beforehand.
+PLANS = {
+    "model=qwen-0.5b task=math hardware=l40s budget=1e18": 15,
+    "model=qwen-1.5b task=math hardware=h100 budget=1e19": 27,
+    "model=qwen-1.5b task=reasoning_gym hardware=h200 budget=1e20": 20,
+    "model=qwen-1.5b task=math hardware=h200 budget=1e20 generation.sleep=true": 20,
+    f"model=qwen-3b task=math hardware=h100 hardware.devices_per_run=2 {SHARDED} budget=1e20 "
+    "generation.sleep=true": 20,
+    f"model=qwen-7b task=math hardware=l40s hardware.devices_per_run=8 {SHARDED} budget=1e21 "
+    "generation.tensor_parallel=2 generation.sleep=true": 10,
+    f"model=llama-8b task=reasoning_gym hardware=mi300x hardware.devices_per_run=8 {SHARDED} "
+    "budget=1e21": 10,
+    f"model=qwen-14b task=math hardware=h200 hardware.devices_per_run=8 {SHARDED} budget=1e21 "
+    f"{SERVER} generation.server_devices=4 generation.tensor_parallel=2": 10,
+    f"model=qwen-32b task=reasoning_gym hardware=h200 hardware.devices_per_run=8 {SHARDED} "
+    "budget=1e21 generation.tensor_parallel=4": 10,
+    f"model=qwen-72b task=math hardware=mi300x hardware.devices_per_run=8 {SHARDED} "
+    "budget=1e22 hardware.weights_dtype=bfloat16 generation.tensor_parallel=8 "
+    "generation.sleep=true": 10,
+}
+# The largest context of any of the models: vLLM refuses more than a model's own.
+POSITIONS = 32768
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _vllm() -> Iterator[None]:
+    if importlib.util.find_spec("vllm") is None:
+        missing("vllm", "vLLM is not installed in this environment: make test-vllm has one")
+    with mock.patch.dict(os.environ, {"VLLM_LOGGING_LEVEL": "ERROR"}):
+        yield
+
+
+@cache
+def study(plan: str) -> Study:
+    return resolve(make_config(*plan.split()))
+
+
+@contextmanager
+def on_disk(arch: Architecture, directory: Path) -> Iterator[Path]:
+    """A directory with the `config.json` of a model of this architecture."""
+    kind = "Qwen2" if arch.qkv_bias else "Qwen3" if arch.qk_norm else "Llama"
+    document = {
+        "architectures": [f"{kind}ForCausalLM"],
+        "model_type": kind.lower(),
+        "num_hidden_layers": arch.num_layers,
+        "num_attention_heads": arch.num_heads,
+        "num_key_value_heads": arch.num_kv_heads,
+        "max_position_embeddings": POSITIONS,
+        "rms_norm_eps": 1e-6,
+    }
+    for name in ("hidden_size", "head_dim", "intermediate_size", "vocab_size"):
+        document[name] = getattr(arch, name)
+    (directory / "config.json").write_text(json.dumps(document))
+    yield directory
+
+
+class Recorder:
+    """In place of `vllm.LLM`: what it is given."""
+
+    given: dict[str, Any]
+
+    def __init__(self, **given: Any) -> None:
+        Recorder.given = given
+
+    def sleep(self, level: int) -> None:
+        pass
+
+
+def given_to_vllm(spec: RunSpec, model: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """What TRL's own code gives `vllm.LLM` for this run, with `options` put past it."""
+    from trl.generation import vllm_generation
+
+    from isosweep.training.trl_adapter import engine_options
+
+    trl = vllm_arguments(spec, spec.vllm_max_model_len)
+    backend = vllm_generation.VLLMGeneration.__new__(vllm_generation.VLLMGeneration)
+    backend.model = SimpleNamespace(name_or_path=str(model), named_modules=list)
+    backend.accelerator = SimpleNamespace(
+        num_processes=spec.devices, process_index=0, local_process_index=0
+    )
+    backend.accelerator.wait_for_everyone = lambda: None
+    backend.mode, backend.model_impl, backend.trust_remote_code = "colocate", "auto", False
+    backend.tensor_parallel_size = trl["vllm_tensor_parallel_size"]
+    backend.gpu_memory_utilization = trl["vllm_gpu_memory_utilization"]
+    backend.max_model_length = trl["vllm_max_model_length"]
+    backend.enable_sleep_mode = trl["vllm_enable_sleep_mode"]
+    # As GRPOTrainer does: completions of one process, times the processes of one engine.
+    local = spec.completions_per_step // spec.devices
+    backend.max_num_seqs = local * backend.tensor_parallel_size
+    with (
+        mock.patch.dict(os.environ),
+        mock.patch.object(vllm_generation, "LLM", Recorder),
+        mock.patch("torch.distributed.new_subgroups_by_enumeration", return_value=(None, None)),
+        engine_options(options),
+    ):
+        backend._init_vllm()
+    return Recorder.given
+
+
+def configured(**given: Any) -> Any:
+    """vLLM's configuration of an engine with these arguments; ValueError where it refuses."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.usage.usage_lib import UsageContext
+
+    # A CPU build refuses it.
+    given.pop("enable_sleep_mode", None)
+    arguments = EngineArgs(**{**given, "skip_tokenizer_init": True})
+    return arguments.create_engine_config(usage_context=UsageContext.LLM_CLASS)
+
+
+def refusal(**given: Any) -> str:
+    """Why vLLM refuses an engine with these arguments; empty where it takes it."""
+    try:
+        configured(**given)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def engines(plan: str, model: Path) -> Iterator[tuple[RunSpec, dict[str, Any]]]:
+    """Every distinct engine of a plan: a run that has it, and vLLM's arguments."""
+    seen = set()
+    for spec in study(plan).specs.values():
+        if spec.generation.mode == "server":
+            given = {**server_needs(study(plan).config).arguments, "model": str(model)}
+        else:
+            given = given_to_vllm(spec, model, engine_arguments(spec))
+        key = json.dumps(given, sort_keys=True, default=str)
+        if key not in seen:
+            seen.add(key)
+            yield spec, given
+
+
+def cache_of(config: Any) -> dict[str, Any]:
+    """vLLM's description of the cache of every layer, in blocks of a GPU's size."""
+    import torch
+    from vllm.v1.kv_cache_interface import FullAttentionSpec
+
+    model, parallel = config.model_config, config.parallel_config
+    layer = FullAttentionSpec(
+        block_size=BLOCK_TOKENS,
+        num_kv_heads=model.get_num_kv_heads(parallel),
+        head_size=model.get_head_size(),
+        dtype=torch.bfloat16,
+    )
+    return {f"layer.{i}": layer for i in range(model.get_num_layers(parallel))}
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=range(len(PLANS)))
+def test_vllm_takes_every_engine_that_is_planned(plan: str, tmp_path: Path) -> None:
+    from vllm.v1.core.kv_cache_utils import check_enough_kv_cache_memory
+
+    config = study(plan).config
+    cells, rejected = study(plan).plan.cells, study(plan).plan.rejected
+    by_rule = Counter(item.rule for item in rejected)
+    assert len(cells) >= PLANS[plan], by_rule
+    assert "hardware.memory_gb" not in by_rule
+    longest = config.task.planned_prompt_tokens + config.task.completion_limit
+    with on_disk(config.model.architecture, tmp_path) as model:
+        for spec, given in engines(plan, model):
+            made = configured(**given)
+            assert made.scheduler_config.max_num_seqs >= spec.vllm_max_num_seqs > 0
+            tokens = made.scheduler_config.max_num_batched_tokens
+            assert tokens >= spec.vllm_max_num_batched_tokens
+            assert made.model_config.max_model_len == spec.vllm_max_model_len >= longest
+            layers = cache_of(made)
+            # Refuses a cache that does not hold one sequence.
+            check_enough_kv_cache_memory(made, layers, spec.vllm_cache_bytes)
+            page = sum(layer.page_size_bytes for layer in layers.values())
+            pages = spec.vllm_cache_bytes // page
+            assert pages * BLOCK_TOKENS >= spec.vllm_max_num_seqs * blocks(longest)
+
+
+def test_vllm_refuses_what_trl_would_have_given_it(tmp_path: Path) -> None:
+    plan = next(plan for plan in PLANS if "qwen-1.5b task=math hardware=h100" in plan)
+    specs = study(plan).specs.values()
+    with on_disk(study(plan).config.model.architecture, tmp_path) as model:
+        refusals = [refusal(**given_to_vllm(s, model, {"dtype": "bfloat16"})) for s in specs]
+    refused = [text for text in refusals if text]
+    assert len(refused) == 18
+    assert all("must be greater than or equal to max_num_seqs" in text for text in refused)
+    assert len(refused) == sum(spec.completions_per_step > 4096 for spec in specs)
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A model that vLLM may or may not spread over so many devices."""
+
+    model: str
+    size: int
+
+
+@pytest.mark.parametrize(
+    "case",
+    [Divided(m, n) for m in ("qwen-0.5b", "qwen-7b", "llama-3b", "qwen-72b") for n in (2, 3, 4, 8)],
+    ids=lambda case: f"{case.model}-{case.size}",
+)
+def test_a_model_divides_as_vllm_says(case: Divided, tmp_path: Path) -> None:
+    config: SweepConfig = make_config(f"model={case.model}")
+    arch = config.model.architecture
+    with on_disk(arch, tmp_path) as model:
+        given = {"model": str(model), "tensor_parallel_size": case.size}
+        if text := refusal(**given):
+            assert "must be divisible by tensor parallel size" in text
+            assert not splits(arch, case.size)
+            return
+        made = configured(**given)
+    # Widths are looked at only when layers are made.
+    even = arch.intermediate_size % case.size == 0 and (
+        arch.num_kv_heads % case.size == 0 or case.size % arch.num_kv_heads == 0
+    )
+    assert splits(arch, case.size) == even
+    page = sum(layer.page_size_bytes for layer in cache_of(made).values())
+    assert page == BLOCK_TOKENS * cache_bytes_per_token(arch, "bfloat16", case.size)
+
+
+@pytest.mark.parametrize("requests", [1, 7, 128, 200, 256, 300, 512, 1024])
+def test_as_many_graphs_are_planned_as_vllm_captures(requests: int, tmp_path: Path) -> None:
+    from vllm.config.compilation import CUDAGraphMode
+
+    with on_disk(make_config("model=qwen-0.5b").model.architecture, tmp_path) as model:
+        made = configured(model=str(model), max_num_seqs=requests, max_num_batched_tokens=8192)
+    # As on a GPU: the CPU's platform switches graphs off.
+    made.compilation_config.cudagraph_mode = CUDAGraphMode.FULL_AND_PIECEWISE
+    made.compilation_config.max_cudagraph_capture_size = None
+    made.compilation_config.cudagraph_capture_sizes = None
+    made._set_cudagraph_sizes()
+    sizes = made.compilation_config.cudagraph_capture_sizes
+    decoding = [size for size in sizes if size <= requests]
+    assert captured_graphs(requests) == len(sizes) + len(decoding)
