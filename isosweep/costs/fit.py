@@ -12,7 +12,8 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
-from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token, state_bytes, training_bytes
+from isosweep.costs.activations import generating_bytes, training_bytes
+from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token, state_bytes
 
 Counts = NDArray[np.int64]
 
@@ -47,24 +48,30 @@ def fit_memory(
     prompt: float,
     completion: float,
     completions: Counts,
+    evaluated: int = 0,
 ) -> MemoryFit:
     """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
 
-    `prompt`, `completion`: the longest lengths. A micro-batch divides the completions of one
+    `prompt`, `completion`: the longest lengths; `evaluated`: completions that a device samples at
+    once for an evaluation. A micro-batch divides the completions of one
     device; `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at
     once and frees them before training; vLLM keeps its share throughout and queues what does not
     fit, so training may take at most half of what the state leaves. A vLLM server has memory of
     its own.
     """
+    training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
+    sampled = generating_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     demand = _Demand(
         room=hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve),
-        state=state_bytes(arch, recipe, hardware).total,
-        per_completion=training_bytes(arch, hardware, prompt=prompt, completion=completion),
+        state=state_bytes(arch, recipe, hardware).total + training.fixed,
+        per_completion=training.per_completion,
+        sampled=sampled,
+        evaluated=evaluated,
         cache=(prompt + completion) * kv_bytes_per_token(arch, hardware.dtype),
         local=completions // hardware.devices_per_run,
     )
     if generation.name == "transformers":
-        return _beside_transformers(demand, arch, recipe)
+        return _beside_transformers(demand, recipe)
     if generation.mode == "server":
         return _beside_a_server(demand, recipe)
     return _beside_vllm(demand, arch, recipe, hardware)
@@ -73,19 +80,21 @@ def fit_memory(
 @dataclass(frozen=True, kw_only=True)
 class _Demand:
     """Bytes of a device: what there is, what the state takes, what a completion takes in training
-    and in the cache; and its completions, `local`: (batches,)."""
+    and in vLLM's cache, what one `sampled` by transformers does; completions `evaluated` at once;
+    and its completions, `local`: (batches,)."""
 
     room: float
     state: float
     per_completion: float
+    sampled: float
+    evaluated: int
     cache: float
     local: Counts
 
 
-def _beside_transformers(demand: _Demand, arch: Architecture, recipe: RecipeConfig) -> MemoryFit:
+def _beside_transformers(demand: _Demand, recipe: RecipeConfig) -> MemoryFit:
     room, state, local = demand.room, demand.state, demand.local
-    # The logits of one position for every rollout, in float32, and the sampler's copy.
-    generating = local * (demand.cache + arch.vocab_size * 4.0 * 2)
+    generating = np.maximum(local, demand.evaluated) * demand.sampled
     limit = np.where(state + generating <= room, room - state, -1.0)
     micro = _micro_batch(recipe, local, np.floor(limit / demand.per_completion))
     least = (recipe.micro_batch or 1) * demand.per_completion

@@ -33,11 +33,19 @@ def memory_that_suffices(config: SweepConfig, completions: int) -> str:
         lean = replace(config, hardware=replace(hardware, gradient_checkpointing=True))
         choices.append(("hardware.gradient_checkpointing=true", lean))
     if config.generation.name != "vllm":
+        size = config.evaluation.samples_per_problem
+        fewer = replace(lean, evaluation=replace(config.evaluation, batch_size=size))
+        choices.append((f"evaluation.batch_size={size}", fewer))
         queued = replace(config, generation=GenerationConfig(name="vllm"))
         choices.append(("generation=vllm", queued))
+    if hardware.device == "cuda" and hardware.sharding == "ddp":
+        eight_bit = replace(lean.hardware, optimizer="adamw_8bit")
+        choices.append(("hardware.optimizer=adamw_8bit", replace(lean, hardware=eight_bit)))
     if hardware.interconnect_bandwidth is not None:
         for devices in (2, 4, 8, 16, 32, 64):
-            spread = replace(lean.hardware, devices_per_run=devices, sharding="fsdp")
+            spread = replace(
+                lean.hardware, devices_per_run=devices, sharding="fsdp", optimizer="adamw"
+            )
             text = f"hardware.devices_per_run={devices} hardware.sharding=fsdp"
             choices.append((text, replace(lean, hardware=spread)))
     adapters = replace(lean.recipe, lora_rank=32)
@@ -51,6 +59,9 @@ def memory_that_suffices(config: SweepConfig, completions: int) -> str:
             prompt=task.planned_prompt_tokens,
             completion=float(task.completion_limit),
             completions=np.array([completions]),
+            evaluated=changed.evaluation.completions_at_once(
+                task.num_eval_problems, changed.hardware.devices_per_run
+            ),
         )
         if fit.micro_batch[0] > 0:
             return text
