@@ -1,6 +1,6 @@
 """The devices that runs are trained on."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
 
@@ -11,6 +11,10 @@ from isosweep.errors import SettingError
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "bfloat16"]
 Sharding = Literal["ddp", "fsdp", "zero1", "zero2", "zero3"]
+# `adamw` is torch's, `adamw_torch_8bit` torchao's, the others are bitsandbytes'.
+Optimizer = Literal["adamw", "adamw_8bit", "adamw_torch_8bit", "paged_adamw", "paged_adamw_8bit"]
+# What transformers calls them.
+Attention = Literal["sdpa", "flash_attention_2", "flash_attention_3"]
 _PartOfPeak = Annotated[Share, Says("is a share of the peak: above 0, at most 1", "0.3")]
 
 
@@ -53,6 +57,20 @@ class HardwareConfig:
     sharding: Sharding = "ddp"
     """`ddp` replicates; DeepSpeed's `zero1`, `zero2`, `zero3` shard optimiser states, gradients,
     weights; `fsdp` shards all three."""
+    optimizer: Optimizer = "adamw"
+    """AdamW: torch's; with 8-bit states (`adamw_8bit` by bitsandbytes, `adamw_torch_8bit` by
+    torchao); `paged_...`: states that bitsandbytes moves to the host when memory runs short."""
+    offload_optimizer: bool = False
+    """Optimiser states are held, and updated, on the host: by DeepSpeed, or by FSDP, which takes
+    weights and gradients with them."""
+    host_bandwidth: Positive | None = None
+    """Bytes per second between a device and its host, one way; null: nothing is moved there."""
+    attention: Attention | Literal["auto"] = "sdpa"
+    """Attention kernels, as transformers calls them; `auto`: flash-attention where the machine that
+    plans has it, and a run is on GPUs in bfloat16, else `sdpa`."""
+    compile: bool = False
+    """The policy is compiled by torch.compile. Planned as if it were not: what it saves is for
+    `mode=calibrate` to measure."""
     memory_reserve: Annotated[
         float, Ge(0), Lt(1), Says("is the share of memory left free: 0 or more, below 1", "0.1")
     ] = 0.1
@@ -63,14 +81,18 @@ class HardwareConfig:
     """The sweep that the efficiencies were measured in, filled in where they are used."""
 
     def __post_init__(self) -> None:
+        self._check_devices()
+        self._check_optimizer()
+        flash = self.attention.startswith("flash")
+        if flash and (self.device == "cpu" or self.dtype == "float32"):
+            rule = "computes in bfloat16 on GPUs alone"
+            raise _refused("attention", self.attention, rule, "sdpa")
+
+    def _check_devices(self) -> None:
         several = self.devices_per_run > 1
         if several and self.interconnect_bandwidth is None:
-            raise SettingError(
-                "hardware.devices_per_run",
-                self.devices_per_run,
-                f"{self.name} has no hardware.interconnect_bandwidth to synchronise over",
-                "hardware.devices_per_run=1",
-            )
+            rule = f"{self.name} has no hardware.interconnect_bandwidth to synchronise over"
+            raise _refused("devices_per_run", self.devices_per_run, rule, "1")
         if self.sharding == "ddp":
             return
         if not several:
@@ -82,4 +104,41 @@ class HardwareConfig:
             )
         else:
             return
-        raise SettingError("hardware.sharding", self.sharding, rule, "hardware.sharding=ddp")
+        raise _refused("sharding", self.sharding, rule, "ddp")
+
+    def _check_optimizer(self) -> None:
+        if self.optimizer != "adamw":
+            torchao = self.optimizer == "adamw_torch_8bit"
+            if self.sharding.startswith("zero"):
+                rule = f"hardware.sharding={self.sharding} has DeepSpeed's own AdamW"
+                raise _refused("optimizer", self.optimizer, rule, "adamw")
+            if self.sharding == "fsdp" and not torchao:
+                rule = "bitsandbytes' states are not sharded; torchao's are"
+                raise _refused("optimizer", self.optimizer, rule, "adamw_torch_8bit")
+            if self.device == "cpu" and not torchao:
+                rule = "bitsandbytes' AdamW runs on GPUs"
+                raise _refused("optimizer", self.optimizer, rule, "adamw")
+        if self.offload_optimizer and self.optimizer != "adamw":
+            rule = "hardware.offload_optimizer=true updates on the host, by AdamW"
+            raise _refused("optimizer", self.optimizer, rule, "adamw")
+        if self.offload_optimizer and self.sharding == "ddp":
+            rule = "DeepSpeed and FSDP offload, hardware.sharding=ddp does not; one device can page"
+            raise SettingError(
+                "hardware.offload_optimizer",
+                True,
+                rule,
+                "hardware.sharding=zero2, or hardware.optimizer=paged_adamw",
+            )
+        if self.states_on_host and self.host_bandwidth is None:
+            name = "hardware.host_bandwidth"
+            rule = "must say how fast optimiser states move between host and device"
+            raise SettingError(name, None, rule, f"{name}=3.2e10 (PCIe 4.0 x16)")
+
+    @property
+    def states_on_host(self) -> bool:
+        """Whether the optimiser's states are planned in the host's memory."""
+        return self.offload_optimizer or self.optimizer.startswith("paged")
+
+
+def _refused(name: str, value: Any, rule: str, nearest: str) -> SettingError:
+    return SettingError(f"hardware.{name}", value, rule, f"hardware.{name}={nearest}")

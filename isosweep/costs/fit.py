@@ -14,6 +14,7 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.costs.activations import generating_bytes, training_bytes
 from isosweep.costs.engine import (
     MAX_NUM_SEQS,
     EngineBytes,
@@ -23,7 +24,7 @@ from isosweep.costs.engine import (
     gathered_bytes,
     requests_within,
 )
-from isosweep.costs.memory import kv_bytes_per_token, state_bytes, training_bytes
+from isosweep.costs.memory import state_bytes
 
 Counts = NDArray[np.int64]
 Bytes = NDArray[np.float64]
@@ -63,26 +64,28 @@ def fit_memory(
     prompt: float,
     completion: float,
     completions: Counts,
+    evaluated: int = 0,
 ) -> MemoryFit:
     """The largest micro-batch, vLLM's share and the concurrency for n x B = `completions`.
 
-    `prompt`, `completion`: the mean length and the longest. A micro-batch divides the completions
-    of one device; `recipe.micro_batch` fixes it. `transformers` generates all completions of a
-    device at once and frees them before training. vLLM keeps weights and cache throughout, so
-    that training may take at most half of what the state leaves; asleep it gives them back, and
-    only the state has to fit beside either. It queues what does not fit. A server has memory of
-    its own.
+    `prompt`, `completion`: the mean length and the longest; `evaluated`: completions that a device
+    samples at once for an evaluation. A micro-batch divides the completions of one device;
+    `recipe.micro_batch` fixes it. `transformers` generates all completions of a device at once and
+    frees them before training. vLLM keeps weights and cache throughout, so that training may take
+    at most half of what the state leaves; asleep it gives them back, and only the state has to fit
+    beside either. It queues what does not fit. A server has memory of its own.
     """
+    training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     train = _Training(
         room=hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve),
-        state=state_bytes(arch, recipe, hardware).total,
-        per_completion=training_bytes(arch, hardware, prompt=prompt, completion=completion),
+        state=state_bytes(arch, recipe, hardware).total + training.fixed,
+        per_completion=training.per_completion,
         least=recipe.micro_batch or 1,
         local=completions // hardware.devices_per_run,
     )
     if generation.name == "transformers":
-        cache = (prompt + completion) * kv_bytes_per_token(arch, hardware.dtype)
-        return _beside_transformers(train, arch, recipe, cache)
+        sampled = generating_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
+        return _beside_transformers(train, recipe, sampled, evaluated)
     engines = generation.sampling_devices(hardware.devices_per_run) // generation.tensor_parallel
     demand = _Sampling(
         engine=engine_bytes(
@@ -146,11 +149,11 @@ class _Sampling:
 
 
 def _beside_transformers(
-    train: _Training, arch: Architecture, recipe: RecipeConfig, cache: float
+    train: _Training, recipe: RecipeConfig, sampled: float, evaluated: int
 ) -> MemoryFit:
+    """`sampled`: bytes of one completion while it is sampled; `evaluated` at once at most."""
     state, local = train.state, train.local
-    # The logits of one position for every rollout, in float32, and the sampler's copy.
-    generating = local * (cache + arch.vocab_size * 4.0 * 2)
+    generating = np.maximum(local, evaluated) * sampled
     limit = np.where(generating <= train.left, train.left, -1.0)
     micro = _micro_batch(recipe, local, np.floor(limit / train.per_completion))
     return MemoryFit(

@@ -1,28 +1,23 @@
-"""Device memory of one GRPO run, part by part, from architecture, precision and batch.
+"""Memory that training holds throughout: weights, gradients, optimiser states, reference model.
 
-All sizes are bytes (1 GB = 1e9) on one device. Counted: weights, gradients and AdamW's two states
-in the precision they are held in, the copies that autocast makes, a frozen reference model,
-activations saved for the backward pass, logits, and what generation holds. Not counted: the
-device context and the allocator's fragmentation, which `HardwareConfig.memory_reserve` leaves
-room for. Arrays of batches broadcast.
+All sizes are bytes (1 GB = 1e9). What a micro-batch adds is in `activations.py`. Not counted: the
+device context and the allocator's fragmentation, which `HardwareConfig.memory_reserve` leaves room
+for.
 """
 
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import assert_never
 
 from isosweep.config.architecture import Architecture, adapter_weights
-from isosweep.config.hardware import HardwareConfig
+from isosweep.config.hardware import HardwareConfig, Optimizer
 from isosweep.config.recipe import RecipeConfig
-
-Bytes = float | NDArray[np.float64]
 
 # Bytes of one number in each precision.
 PRECISION_BYTES = {"float32": 4, "bfloat16": 2}
-# Float32 copies of the logits of a micro-batch alive at once in TRL's loss: the upcast logits,
-# those divided by the temperature, their log-softmax, and its gradient.
-_LOGIT_COPIES = 4
+# Numbers that 8-bit AdamW quantises with one float32 scale (torchao/optim/adam.py and
+# bitsandbytes/optim/optimizer.py: block size 256).
+_BLOCK = 256
+_EIGHT_BIT = 1 + 4 / _BLOCK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +25,6 @@ class StateBytes:
     """What is held throughout training, whatever the batch."""
 
     weights: float
-    autocast: float
     gradients: float
     optimizer: float
     reference: float
@@ -38,74 +32,100 @@ class StateBytes:
     @property
     def total(self) -> float:
         """Bytes of all of it on one device."""
-        return self.weights + self.autocast + self.gradients + self.optimizer + self.reference
+        return self.weights + self.gradients + self.optimizer + self.reference
 
 
 def state_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> StateBytes:
-    """Weights, gradients, optimiser states and copies on one device.
+    """Weights, gradients, optimiser states and reference model on one device.
 
     ZeRO stage 1 shards optimiser states over the devices, stage 2 gradients as well, stage 3
-    (FSDP) also weights (arXiv 1910.02054, figure 1).
+    (FSDP) also weights (arXiv 1910.02054, figure 1). What is offloaded is not on the device; states
+    that are paged are planned as if they were not.
+    """
+    devices, stage = hardware.devices_per_run, _stage(hardware)
+    whole = devices if stage >= 3 else 1
+    weights, gradients = (
+        weight_bytes(arch, recipe, hardware),
+        gradient_bytes(arch, recipe, hardware),
+    )
+    optimizer = optimizer_bytes(arch, recipe, hardware)
+    # FSDP's offloading takes weights and gradients with it.
+    away = hardware.offload_optimizer and hardware.sharding == "fsdp"
+    return StateBytes(
+        weights=0.0 if away else weights / whole,
+        gradients=0.0 if away else gradients / (devices if stage >= 2 else 1),
+        optimizer=0.0 if hardware.states_on_host else optimizer / (devices if stage >= 1 else 1),
+        reference=reference_bytes(arch, recipe, hardware) / whole,
+    )
+
+
+def weight_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
+    """The policy's weights, on all devices together where they are sharded.
+
+    DeepSpeed holds them in the precision that is computed in, and float32 ones with the states.
+    Under LoRA the frozen model is held in that precision too, and PEFT's adapters in float32.
     """
     compute, stored = PRECISION_BYTES[hardware.dtype], PRECISION_BYTES[hardware.weights_dtype]
-    devices, stage = hardware.devices_per_run, _stage(hardware)
-    parameters = arch.parameters
-    trained = parameters
     if recipe.lora_rank is not None:
-        # Adapters are trained in the precision of weights; the frozen model stays as computed.
-        trained = adapter_weights(arch, recipe.lora_rank)
-        weights = parameters * compute + trained * stored
+        return arch.parameters * compute + 4.0 * adapter_weights(arch, recipe.lora_rank)
+    if hardware.sharding.startswith("zero"):
+        return float(arch.parameters * compute)
+    # A head that is cast to float32 is held so.
+    head = arch.embedding_weights * (4 - stored) if recipe.cast_lm_head_to_fp32 else 0
+    return float(arch.parameters * stored + head)
+
+
+def gradient_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
+    """Gradients of all that is trained, each in the precision of its weight."""
+    if recipe.lora_rank is not None:
+        return 4.0 * adapter_weights(arch, recipe.lora_rank)
+    return weight_bytes(arch, recipe, hardware)
+
+
+def optimizer_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
+    """The optimiser's states of all that is trained, on all devices together.
+
+    AdamW has two in the precision of the weights. DeepSpeed has them in float32, with float32
+    weights (arXiv 1910.02054, section 3.1: 12 bytes a parameter). 8-bit states have a float32 scale
+    for every 256 numbers; bitsandbytes' states of embeddings are float32 still (transformers'
+    `Trainer.create_optimizer`).
+    """
+    if recipe.lora_rank is not None:
+        trained, stored = adapter_weights(arch, recipe.lora_rank), 4
+        embeddings = 0
     else:
-        weights = parameters * stored
-    autocast = parameters * compute if stored != compute and recipe.lora_rank is None else 0
-    reference = parameters * compute if recipe.beta > 0 and recipe.lora_rank is None else 0
-    whole = devices if stage >= 3 else 1
-    return StateBytes(
-        weights=weights / whole,
-        autocast=autocast / whole,
-        gradients=trained * stored / (devices if stage >= 2 else 1),
-        optimizer=2 * trained * stored / (devices if stage >= 1 else 1),
-        reference=reference / whole,
-    )
+        trained, stored = arch.parameters, PRECISION_BYTES[hardware.weights_dtype]
+        embeddings = arch.embedding_weights
+    if hardware.sharding.startswith("zero"):
+        return 12.0 * trained
+    kind: Optimizer = hardware.optimizer
+    match kind:
+        case "adamw":
+            return 2.0 * stored * trained
+        case "paged_adamw":
+            return 8.0 * trained
+        case "adamw_torch_8bit":
+            return 2.0 * _EIGHT_BIT * trained
+        case "adamw_8bit" | "paged_adamw_8bit":
+            return 2.0 * _EIGHT_BIT * (trained - embeddings) + 8.0 * embeddings
+        case unknown:
+            assert_never(unknown)
+
+
+def reference_bytes(arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig) -> float:
+    """The frozen reference model: TRL loads it in the policy's precision; DeepSpeed casts it.
+
+    Under LoRA it is the policy without its adapters.
+    """
+    if recipe.beta == 0 or recipe.lora_rank is not None:
+        return 0.0
+    cast = hardware.sharding.startswith("zero")
+    held = hardware.dtype if cast else hardware.weights_dtype
+    return float(arch.parameters * PRECISION_BYTES[held])
 
 
 def _stage(hardware: HardwareConfig) -> int:
     return {"ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}[hardware.sharding]
-
-
-def layer_activation_bytes(arch: Architecture, dtype: str) -> float:
-    """Bytes that one layer saves per token for its backward pass, without checkpointing.
-
-    What transformers' Qwen2, Qwen3 and Llama layers save under SDPA, held to a real model by a
-    test: two RMS norms (float32 input, normalised and scaled output), keys and values repeated
-    to all heads, queries, attention output, and four tensors of the gated MLP.
-    """
-    size = PRECISION_BYTES[dtype]
-    norms = 2 * arch.hidden_size * (4 + 2 * size)
-    attention = 4 * arch.num_heads * arch.head_dim * size
-    if arch.qk_norm:
-        attention += (arch.num_heads + arch.num_kv_heads) * arch.head_dim * (4 + size)
-    width = arch.intermediate_size
-    if arch.num_experts:
-        # Each expert that a token is sent to saves its own input and its output besides.
-        width = arch.num_experts_per_token * arch.expert_intermediate_size
-        norms += 2 * arch.num_experts_per_token * arch.hidden_size * size
-    return norms + attention + 4.0 * width * size
-
-
-def training_bytes(
-    arch: Architecture, hardware: HardwareConfig, *, prompt: float, completion: float
-) -> float:
-    """Activations and logits of one completion in a micro-batch, padded to these lengths."""
-    tokens = prompt + completion
-    layer = layer_activation_bytes(arch, hardware.dtype)
-    if hardware.gradient_checkpointing:
-        # Every layer keeps its input; one layer at a time is computed again.
-        kept = arch.num_layers * arch.hidden_size * PRECISION_BYTES[hardware.dtype]
-        activations = tokens * (kept + layer)
-    else:
-        activations = tokens * arch.num_layers * layer
-    return activations + completion * arch.vocab_size * 4.0 * _LOGIT_COPIES
 
 
 def kv_bytes_per_token(arch: Architecture, dtype: str) -> float:

@@ -20,6 +20,7 @@ from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.costs.engine import cache_bytes_per_token
 from isosweep.costs.flops import Count, Passes, decode_flops, forward_flops, rollout_flops
+from isosweep.costs.host import host_traffic
 from isosweep.costs.memory import PRECISION_BYTES, state_bytes
 
 Seconds = NDArray[np.float64]
@@ -155,12 +156,20 @@ def _update_seconds(
     hardware: HardwareConfig,
     generation: GenerationConfig,
 ) -> float:
-    """Seconds of the updates of one step: states read and written, exchange, weight sync."""
+    """Seconds of the updates of one step: states read and written, exchange, weight sync.
+
+    The host's own arithmetic on offloaded states is not modelled.
+    """
     state = state_bytes(arch, recipe, hardware)
     # AdamW reads weights, gradients and both states and writes all but the gradients.
     moved = 2 * (state.weights + state.optimizer) + state.gradients
     seconds = recipe.updates_per_generation * moved / hardware.memory_bandwidth
     devices = hardware.devices_per_run
+    if hardware.states_on_host and hardware.host_bandwidth is not None:
+        share = host_traffic(arch, recipe, hardware) / (
+            1 if hardware.sharding == "ddp" else devices
+        )
+        seconds += recipe.updates_per_generation * share / hardware.host_bandwidth
     if devices > 1 and hardware.interconnect_bandwidth is not None:
         # A ring all-reduce moves 2 (d - 1) / d of the gradients; ZeRO-3 gathers the weights
         # twice besides (arXiv 1910.02054, section 7).

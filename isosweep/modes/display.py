@@ -76,6 +76,9 @@ def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
     flops = sum(run.planned_flops for run in plan.runs)
     measured = hardware.calibrated_from
     efficiency = f"as measured by {measured}" if measured else "efficiency assumed"
+    how = f"{hardware.attention} attention{', compiled' if hardware.compile else ''}"
+    if hardware.device == "cuda":
+        efficiency += f", {how}"
     return (
         f"{len(plan.cells)} cells, {len(plan.rejected)} rejected, {len(plan.runs)} runs; "
         f"{flops:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone\n"

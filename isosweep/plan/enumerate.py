@@ -76,6 +76,9 @@ def _memory(config: SweepConfig, completions: Ints) -> MemoryFit:
         prompt=config.task.planned_prompt_tokens,
         completion=float(config.task.completion_limit),
         completions=completions,
+        evaluated=config.evaluation.completions_at_once(
+            config.task.num_eval_problems, config.hardware.devices_per_run
+        ),
     )
     # vLLM counts its share of the whole device.
     return replace(fit, vllm_share=fit.vllm_share / config.launcher.runs_per_device)

@@ -54,12 +54,20 @@ def _changes_of_a_run(config: SweepConfig) -> Iterator[_Change]:
         lean = replace(config, hardware=replace(hardware, gradient_checkpointing=True))
         yield "hardware.gradient_checkpointing=true", lean
     if config.generation.name != "vllm":
+        size = config.evaluation.samples_per_problem
+        fewer = replace(lean, evaluation=replace(config.evaluation, batch_size=size))
+        yield f"evaluation.batch_size={size}", fewer
         yield "generation=vllm", replace(config, generation=GenerationConfig(name="vllm"))
     yield from _engines(lean)
+    if hardware.device == "cuda" and hardware.sharding == "ddp":
+        eight_bit = replace(lean.hardware, optimizer="adamw_8bit")
+        yield "hardware.optimizer=adamw_8bit", replace(lean, hardware=eight_bit)
     if hardware.interconnect_bandwidth is not None:
         for devices in (2, 4, 8, 16, 32, 64):
             text = f"hardware.devices_per_run={devices} hardware.sharding=fsdp"
-            spread = replace(lean.hardware, devices_per_run=devices, sharding="fsdp")
+            spread = replace(
+                lean.hardware, devices_per_run=devices, sharding="fsdp", optimizer="adamw"
+            )
             if devices % lean.generation.tensor_parallel == 0 or lean.generation.mode == "server":
                 wide = replace(lean, hardware=spread)
                 yield text, wide
@@ -103,5 +111,8 @@ def _fits(config: SweepConfig, completions: int) -> bool:
         prompt=config.task.planned_prompt_tokens,
         completion=float(config.task.completion_limit),
         completions=np.array([completions]),
+        evaluated=config.evaluation.completions_at_once(
+            config.task.num_eval_problems, config.hardware.devices_per_run
+        ),
     )
     return bool(fit.micro_batch[0] > 0)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, assert_never
 from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.evaluation import EvaluationConfig
 from isosweep.config.generation import GenerationConfig
-from isosweep.config.hardware import Device, Precision, Sharding
-from isosweep.config.identity import OUTSIDE, identity
+from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sharding
+from isosweep.config.identity import ADDED, OUTSIDE, identity
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.settings import read, settings
@@ -19,6 +19,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt, Whole
 from isosweep.costs.flops import Count, Passes
+from isosweep.plan.attention import chosen_attention
 
 # Raised when the worker changes in a way that changes a run's numbers.
 NUMERICS_VERSION = 3
@@ -53,6 +54,14 @@ class RunSpec:
     """Precision of the weights that the optimiser updates."""
     gradient_checkpointing: bool
     """Activations are computed again in the backward pass."""
+    optimizer: Annotated[Optimizer, ADDED] = "adamw"
+    """Whose AdamW, and how its states are held."""
+    offload_optimizer: Annotated[bool, ADDED] = False
+    """Optimiser states are held, and updated, on the host."""
+    attention: Annotated[Attention, ADDED] = "sdpa"
+    """Attention kernels, as transformers calls them."""
+    compile: Annotated[bool, ADDED] = False
+    """The policy is compiled by torch.compile."""
     num_generations: PositiveInt
     """n: rollouts per problem."""
     problems_per_batch: PositiveInt
@@ -163,6 +172,10 @@ def run_spec(
         dtype=hardware.dtype,
         weights_dtype=hardware.weights_dtype,
         gradient_checkpointing=hardware.gradient_checkpointing,
+        optimizer=hardware.optimizer,
+        offload_optimizer=hardware.offload_optimizer,
+        attention=chosen_attention(hardware),
+        compile=hardware.compile,
         num_generations=num_generations,
         problems_per_batch=problems_per_batch,
         seed=seed,

@@ -8,6 +8,7 @@ from isosweep import __version__
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import rollout_flops
 from isosweep.difficulty.variants import ChosenVariant, choose_variants
+from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun
@@ -37,12 +38,13 @@ class Study:
 
 
 def resolve(config: SweepConfig) -> Study:
-    """Work out what a composed config implies: measured efficiencies, variants, problems, plan.
+    """Work out what a composed config implies: measured efficiencies, attention kernels, variants,
+    problems, plan.
 
     Raises SettingError for an axis that is no setting, problems that are not measured or too few,
     and a grid of which nothing is feasible; RecordError for a calibration that cannot be read.
     """
-    return resolve_stored(calibrated(config))
+    return resolve_stored(with_attention(calibrated(config)))
 
 
 def resolve_stored(config: SweepConfig) -> Study:

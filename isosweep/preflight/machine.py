@@ -9,6 +9,7 @@ from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.models.weights import missing_weights
 from isosweep.preflight.devices import missing_devices
+from isosweep.preflight.memory import missing_for_training
 from isosweep.preflight.vllm import missing_for_vllm
 
 # A planning install (`pip install isosweep`) has none of these.
@@ -28,6 +29,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         for variant in variants:
             missing += missing_weights(variant.config.model)
     missing += missing_for_vllm(config, variants)
+    missing += missing_for_training(config, variants)
     tasks = [variant.config.task for variant in variants]
     missing += _missing_packages(*sorted({name for task in tasks for name in _packages(task)}))
     if any(variant.config.recipe.lora_rank is not None for variant in variants):

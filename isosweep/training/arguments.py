@@ -5,6 +5,7 @@ from typing import Any, assert_never
 
 from trl import GRPOConfig
 
+from isosweep.config.hardware import Optimizer
 from isosweep.plan.spec import RunSpec
 from isosweep.training.trl_adapter import ENDLESS
 from isosweep.training.vllm import vllm_arguments
@@ -47,8 +48,21 @@ def _device(spec: RunSpec) -> dict[str, Any]:
         "steps_per_generation": micro_batches,
         "bf16": cuda and spec.dtype == "bfloat16",
         "gradient_checkpointing": spec.gradient_checkpointing,
+        "torch_compile": spec.compile,
+        **_optimizer(spec),
         "use_cpu": not cuda,
     }
+
+
+def _optimizer(spec: RunSpec) -> dict[str, Any]:
+    """transformers' name of the optimiser; none for its own default, torch's AdamW."""
+    names: dict[Optimizer, str] = {
+        "adamw_8bit": "adamw_8bit",
+        "adamw_torch_8bit": "adamw_torch_8bit",
+        "paged_adamw": "paged_adamw_32bit",
+        "paged_adamw_8bit": "paged_adamw_8bit",
+    }
+    return {"optim": names[spec.optimizer]} if spec.optimizer in names else {}
 
 
 # When training ends, what is logged and when a checkpoint is written are the loop's decisions.
@@ -93,14 +107,25 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
         case "ddp":
             return {**backend, "ddp_find_unused_parameters": False}
         case "fsdp":
-            return {**backend, "fsdp": True, "fsdp_config": {"version": 2}}
+            # Rank 0 reads the weights and sends the others theirs, instead of each reading all.
+            settings: dict[str, Any] = {"version": 2, "cpu_ram_efficient_loading": True}
+            if spec.offload_optimizer:
+                settings["cpu_offload"] = True
+            return {**backend, "fsdp": True, "fsdp_config": settings}
         case "zero1" | "zero2" | "zero3":
             automatic = (
                 *("train_batch_size", "train_micro_batch_size_per_gpu"),
                 *("gradient_accumulation_steps", "gradient_clipping"),
             )
-            stage = {"zero_optimization": {"stage": int(spec.sharding.removeprefix("zero"))}}
-            precision = {"bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True}
-            return {"deepspeed": {**dict.fromkeys(automatic, "auto"), **stage, **precision}}
+            zero: dict[str, Any] = {"stage": int(spec.sharding.removeprefix("zero"))}
+            settings = {"bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True}
+            if spec.offload_optimizer:
+                zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+                # DeepSpeed's own AdamW for CPUs, with the numbers of TRL's.
+                names = ("lr", "betas", "eps", "weight_decay")
+                adam = {"type": "AdamW", "params": dict.fromkeys(names, "auto")}
+                settings["optimizer"] = adam
+            automatic_values = dict.fromkeys(automatic, "auto")
+            return {"deepspeed": {**automatic_values, "zero_optimization": zero, **settings}}
         case unknown:
             assert_never(unknown)

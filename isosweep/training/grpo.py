@@ -1,10 +1,12 @@
 """The objects that training is made of: policy, tokenizer, rewards, order of problems, trainer."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.rewards import get_soft_overlong_punishment
@@ -25,8 +27,9 @@ from isosweep.training.vllm import vllm_engine
 def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
     """Model and tokenizer from a directory or hub name, in the precision it is trained in.
 
-    Under LoRA the model is frozen, and held in the precision it is computed in. No code that lies
-    beside the weights is executed.
+    Under LoRA the model is frozen, and held in the precision it is computed in. The host holds as
+    little as the libraries allow: weights go straight to a device that holds them whole, and of
+    FSDP's ranks the first alone reads them. No code that lies beside the weights is executed.
     """
     place: dict[str, Any] = {"revision": spec.model.revision, "trust_remote_code": False}
     tokenizer = AutoTokenizer.from_pretrained(directory, **place)
@@ -34,7 +37,18 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     dtype = spec.weights_dtype if spec.recipe.lora_rank is None else spec.dtype
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=getattr(torch, dtype), **place)
+    if spec.sharding == "fsdp":
+        # What transformers asks before it reads weights (transformers/distributed/fsdp.py).
+        PartialState()
+        os.environ |= {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}
+    placed = spec.device == "cuda" and spec.sharding == "ddp"
+    model = AutoModelForCausalLM.from_pretrained(
+        directory,
+        dtype=getattr(torch, dtype),
+        attn_implementation=spec.attention,
+        device_map={"": f"cuda:{os.environ.get('LOCAL_RANK', '0')}"} if placed else None,
+        **place,
+    )
     keep_soft_cap(model)
     return model, tokenizer
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.activations import training_bytes
 from isosweep.costs.engine import (
     MAX_NUM_BATCHED_TOKENS,
     MAX_NUM_SEQS,
@@ -17,7 +18,7 @@ from isosweep.costs.engine import (
     weight_bytes,
 )
 from isosweep.costs.fit import MemoryFit, fit_memory
-from isosweep.costs.memory import kv_bytes_per_token, state_bytes, training_bytes
+from isosweep.costs.memory import kv_bytes_per_token, state_bytes
 from isosweep.errors import SettingError
 from isosweep.plan.remedies import memory_that_suffices
 from isosweep.plan.spec import run_spec
@@ -91,7 +92,8 @@ def test_state_engine_and_training_never_take_more_than_there_is(sleep: bool) ->
     state = state_bytes(arch, config.recipe, hardware).total
     fit = _fit(config, 256, 4096, 65536)
     assert (fit.micro_batch > 0).all()
-    training = fit.micro_batch * training_bytes(arch, hardware, prompt=150.0, completion=2048.0)
+    each = training_bytes(arch, config.recipe, hardware, prompt=150.0, completion=2048.0)
+    training = each.fixed + fit.micro_batch * each.per_completion
     held = engine.asleep(fit.concurrency) if sleep else engine.awake(fit.concurrency)
     assert (state + training + held <= room).all()
     sampling = engine.awake(fit.concurrency) + engine.working(fit.concurrency)

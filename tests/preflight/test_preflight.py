@@ -38,3 +38,41 @@ def test_problems_are_drawn_before_anything_is_launched(tmp_path: Path) -> None:
     axes = "grid.axes={task.num_eval_problems:[4,100]}"
     with pytest.raises(SettingError, match=r"asks for 108 distinct problems"):
         checked(*math_overrides(path, axes))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "lacks", "remedy"),
+    [
+        (
+            ("hardware.optimizer=adamw_torch_8bit",),
+            "the package torchao",
+            "pip install torchao, or set hardware.optimizer=adamw",
+        ),
+        (
+            ("model=qwen-0.5b", "hardware.attention=flash_attention_2"),
+            "the package flash_attn",
+            "set hardware.attention=sdpa",
+        ),
+        # Eight ranks that each read 7.6e9 float32 weights, and their own memory.
+        (
+            (
+                *("model=qwen-7b", "hardware.devices_per_run=8", "hardware.sharding=zero3"),
+                *("launcher=slurm", "launcher.slurm.mem_gb=200"),
+            ),
+            "247.7 GB of host memory in each job, which asks for 200",
+            "launcher.slurm.mem_gb=248",
+        ),
+        (
+            ("model=qwen-72b", "hardware.devices_per_run=8", "hardware.sharding=fsdp"),
+            "294.8 GB of host memory to load a run",
+            "a machine with more memory",
+        ),
+    ],
+)
+def test_what_training_lacks_is_said_before_it_starts(
+    overrides: tuple[str, ...], lacks: str, remedy: str
+) -> None:
+    with pytest.raises(PreflightError) as caught:
+        checked(*overrides)
+    assert lacks in str(caught.value)
+    assert remedy in str(caught.value)

@@ -1,0 +1,86 @@
+"""What a micro-batch holds: the plan against tensors that TRL's loss saves, and live storages."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.config.hardware import Precision
+from isosweep.costs.activations import (
+    autocast_bytes,
+    generating_bytes,
+    head_per_token,
+    kept_per_token,
+    training_bytes,
+)
+
+pytestmark = pytest.mark.train
+
+PROMPT = 24
+# What changes what is saved: family, precisions, and settings.
+CASES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "qwen2": ("Qwen2", {}, ()),
+    "qwen3": ("Qwen3", {}, ()),
+    "llama, tied": ("Llama", {}, ()),
+    "bfloat16 weights": ("Qwen3", {"weights": "bfloat16"}, ()),
+    "float32": ("Qwen2", {"computed": "float32"}, ()),
+    "lora": ("Qwen2", {"weights": "bfloat16"}, ("recipe.lora_rank=4",)),
+    "float32 head": ("Qwen3", {}, ("recipe.cast_lm_head_to_fp32=true",)),
+    "entropy bonus": ("Llama", {}, ("recipe.entropy_coef=0.01",)),
+    "cispo": ("Qwen2", {"weights": "bfloat16"}, ("recipe.loss_type=cispo",)),
+}
+ON = "hardware.gradient_checkpointing=true"
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointing"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_plan_is_what_the_loss_saves(case: str, checkpointing: bool, tmp_path: Path) -> None:
+    from tests.costs.accounts import Scaled
+
+    family, precisions, overrides = CASES[case]
+    scaled = Scaled(tmp_path, family, *overrides, *[ON][: int(checkpointing)], **precisions)
+    settings = scaled.arch, scaled.recipe, scaled.hardware
+    for rows, completion in ((2, 60), (3, 100)):
+        tokens = PROMPT + completion
+        kept = tokens * kept_per_token(*settings, tokens)
+        planned = rows * (kept + completion * head_per_token(*settings))
+        if not checkpointing:
+            planned += autocast_bytes(*settings)
+        saved = scaled.saved(rows, completion)
+        assert planned == pytest.approx(saved, rel=0.1)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointing"])
+@pytest.mark.parametrize("case", ["qwen2", "llama, tied", "bfloat16 weights", "lora"])
+def test_the_most_that_a_step_holds_is_planned(
+    case: str, checkpointing: bool, tmp_path: Path
+) -> None:
+    from tests.costs.accounts import Scaled
+
+    family, precisions, overrides = CASES[case]
+    scaled = Scaled(tmp_path, family, *overrides, *[ON][: int(checkpointing)], **precisions)
+    for rows, completion in ((2, 100), (3, 160)):
+        recipe = replace(scaled.recipe, micro_batch=rows)
+        one = training_bytes(
+            scaled.arch, recipe, scaled.hardware, prompt=PROMPT, completion=completion
+        )
+        planned = one.fixed + rows * one.per_completion
+        most = scaled.most(rows, completion)
+        # An upper bound: a tile of logits and a layer's activations need not be there at once.
+        assert 0.95 * most < planned < 1.2 * most
+
+
+@pytest.mark.parametrize("prompt", [8, 80], ids=["decoding", "reading"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_generation_holds_what_is_planned(
+    precision: Precision, prompt: int, tmp_path: Path
+) -> None:
+    from tests.costs.accounts import Scaled
+
+    scaled = Scaled(tmp_path, "Qwen2", weights=precision, computed=precision)
+    few, many = (scaled.generated(rows, prompt, 84 - prompt) for rows in (4, 12))
+    planned = generating_bytes(
+        scaled.arch, scaled.recipe, scaled.hardware, prompt=prompt, completion=84 - prompt
+    )
+    assert planned == pytest.approx((many - few) / 8, rel=0.1)
