@@ -48,3 +48,31 @@ def test_trl_trains_with_the_recipes_setting(
     arguments = trl_arguments(spec, tmp_path, 64)
     assert getattr(arguments, name) == value
     assert arguments.learning_rate == spec.learning_rate
+
+
+def test_trl_is_given_the_hardwares_optimizer_and_compilation(tmp_path: Path) -> None:
+    from isosweep.training.arguments import trl_arguments
+
+    plain = run_spec(make_config(), num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
+    assert trl_arguments(plain, tmp_path, 64).optim == "adamw_torch_fused"
+    eight_bit = replace(plain, optimizer="adamw_torch_8bit", compile=True)
+    arguments = trl_arguments(eight_bit, tmp_path, 64)
+    assert arguments.optim == "adamw_torch_8bit"
+    assert arguments.torch_compile
+    names = {plain.run_id, eight_bit.run_id, replace(plain, attention="flash_attention_2").run_id}
+    assert len(names) == 3
+
+
+@pytest.mark.parametrize("offloaded", [False, True])
+def test_states_are_offloaded_by_the_library_that_shards(offloaded: bool) -> None:
+    from isosweep.training.arguments import _sharding
+
+    plain = run_spec(make_config(), num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
+    spread = replace(plain, devices=2, device="cuda", offload_optimizer=offloaded)
+    zero = _sharding(replace(spread, sharding="zero2"))["deepspeed"]
+    away = {"device": "cpu", "pin_memory": True} if offloaded else None
+    assert zero["zero_optimization"].get("offload_optimizer") == away
+    assert ("optimizer" in zero) == offloaded
+    fsdp = _sharding(replace(spread, sharding="fsdp"))["fsdp_config"]
+    assert fsdp.get("cpu_offload", False) == offloaded
+    assert fsdp["cpu_ram_efficient_loading"]

@@ -1,0 +1,85 @@
+"""What a run asks of its host: memory to load, and bytes moved at every update."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from isosweep.config.hardware import Sharding
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.host import PROCESS_BYTES, host_bytes, host_traffic
+from isosweep.errors import SettingError
+from tests.conftest import candidates_of, make_config
+
+
+@cache
+def qwen() -> SweepConfig:
+    return make_config("model=qwen-7b", "hardware=h100", "hardware.devices_per_run=8")
+
+
+@pytest.mark.parametrize(
+    ("sharding", "models", "with_reference"), [("fsdp", 1, 2), ("zero2", 8, 16), ("zero3", 8, 16)]
+)
+def test_ranks_load_as_the_libraries_let_them(
+    sharding: Sharding, models: int, with_reference: int
+) -> None:
+    arch, recipe = qwen().model.architecture, qwen().recipe
+    hardware = replace(qwen().hardware, sharding=sharding)
+    penalised = replace(recipe, beta=0.1)
+    assert host_bytes(arch, recipe, hardware).loading == models * 4 * arch.parameters
+    assert host_bytes(arch, penalised, hardware).loading == with_reference * 4 * arch.parameters
+    assert host_bytes(arch, recipe, hardware).processes == 8 * PROCESS_BYTES
+
+
+def test_what_is_offloaded_lies_on_the_host_and_crosses_over() -> None:
+    arch, recipe, plain = qwen().model.architecture, qwen().recipe, qwen().hardware
+    size = arch.parameters
+    assert host_bytes(arch, recipe, plain).offloaded == host_traffic(arch, recipe, plain) == 0
+    zero = replace(plain, sharding="zero2", offload_optimizer=True)
+    # Float32 weights and states of 12 bytes and bfloat16 gradients; gradients down, weights up.
+    assert host_bytes(arch, recipe, zero).offloaded == 14 * size
+    assert host_traffic(arch, recipe, zero) == 4 * size
+    fsdp = replace(plain, sharding="fsdp", offload_optimizer=True)
+    assert host_bytes(arch, recipe, fsdp).offloaded == 16 * size
+    assert host_traffic(arch, recipe, fsdp) == 12 * size
+    paged = replace(plain, optimizer="paged_adamw")
+    assert host_bytes(arch, recipe, paged).offloaded == 8 * 8 * size
+    assert host_traffic(arch, recipe, paged) == 16 * size
+
+
+def test_an_update_waits_for_what_crosses_over() -> None:
+    plain, paged = (
+        candidates_of(
+            make_config("model=qwen-1.5b", "hardware=h100", "budget=1e20", f"hardware.{setting}")
+        )[0]
+        for setting in ("optimizer=adamw", "optimizer=paged_adamw")
+    )
+    arch = make_config("model=qwen-1.5b").model.architecture
+    crossing = 16 * arch.parameters / 6.4e10
+    # States that are on the host are not read and written in the device's memory.
+    saved = 2 * 8 * arch.parameters / 3.35e12
+    assert paged.phases.update - plain.phases.update == pytest.approx(crossing - saved)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "refusal"),
+    [
+        (("hardware=cpu", "hardware.optimizer=adamw_8bit"), "runs on GPUs"),
+        (("hardware=cpu", "hardware.attention=flash_attention_2"), "bfloat16 on GPUs alone"),
+        (("hardware.offload_optimizer=true",), "hardware.optimizer=paged_adamw"),
+        (
+            ("hardware.sharding=fsdp", "hardware.optimizer=adamw_8bit"),
+            "hardware.optimizer=adamw_torch_8bit",
+        ),
+        (("hardware.sharding=zero2", "hardware.optimizer=adamw_8bit"), "DeepSpeed's own AdamW"),
+        (
+            ("hardware.optimizer=paged_adamw", "hardware.host_bandwidth=null"),
+            "hardware.host_bandwidth=None",
+        ),
+    ],
+)
+def test_what_no_library_does_is_refused(overrides: tuple[str, ...], refusal: str) -> None:
+    devices = () if "hardware=cpu" in overrides else ("hardware.devices_per_run=8",)
+    with pytest.raises(SettingError) as caught:
+        make_config("model=qwen-7b", *devices, *overrides)
+    assert refusal in str(caught.value)
