@@ -16,9 +16,12 @@ from isosweep.store.state import read_state
 
 
 def show_plan(
-    plan: Plan, config: SweepConfig, standing: PlanStanding, places: int, console: Console
+    plan: Plan, config: SweepConfig, standing: PlanStanding, places: int | None, console: Console
 ) -> None:
-    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals."""
+    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals.
+
+    `places`: runs that can be alive at once; None where each has one.
+    """
     first = {rejection.rule for rejection in plan.rejected}
     rules = [rule.setting for rule in RULES if rule.setting in first]
     letters = dict(zip(rules, "abcdefghi", strict=False))
@@ -68,19 +71,21 @@ def _hours(hours: float) -> str:
     return f"{hours * 60:.0f}m" if hours >= 1 / 60 else f"{hours * 3600:.0f}s"
 
 
-def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
+def _totals(plan: Plan, config: SweepConfig, places: int | None) -> str:
     hardware = config.hardware
     seconds = [run.seconds for run in plan.runs]
     hours = sum(seconds) * config.devices_taken / 3600
-    end, bound = makespan(seconds, places) / 3600, makespan_bound(seconds, places) / 3600
+    at_once = places or len(seconds)
+    end, bound = makespan(seconds, at_once) / 3600, makespan_bound(seconds, at_once) / 3600
     flops = sum(run.planned_flops for run in plan.runs)
     measured = hardware.calibrated_from
     efficiency = f"as measured by {measured}" if measured else "efficiency assumed"
     return (
         f"{len(plan.cells)} cells, {len(plan.rejected)} rejected, {len(plan.runs)} runs; "
         f"{flops:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone\n"
-        f"about {_hours(hours)} on {hardware.name} devices ({efficiency}), evaluation "
-        f"included; {places} runs at once, longest first, end after {_hours(end)} "
+        f"about {_hours(hours)} of device time on {hardware.name} ({efficiency}), evaluation "
+        "included; "
+        f"{places or f'all {at_once}'} runs at once, longest first, end after {_hours(end)} "
         f"(no schedule before {_hours(bound)})"
     )
 

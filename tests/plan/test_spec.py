@@ -19,13 +19,9 @@ RUN_IDS = {
         "qwen-7b-math-n8-B4-s1-72eda639b959"
     ),
     "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-6cfdb09713d5"),
-    "model=llama-8b recipe=dapo generation=transformers": (
-        "llama-8b-math-n8-B4-s1-b56affc1058d"
-    ),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-b56affc1058d"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": (
-        "qwen-0.5b-math-n8-B4-s1-6973544026c2"
-    ),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-6973544026c2"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
         "qwen-0.5b-math-n8-B4-s1-d5b4573d849b"
     ),
