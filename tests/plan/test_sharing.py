@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.errors import SettingError
+from isosweep.modes.run import _places
 from isosweep.plan.remedies import memory_that_suffices
 from isosweep.plan.study import Study, resolve
 from tests.conftest import candidates_of, make_config
@@ -51,6 +52,15 @@ def test_device_hours_count_the_part_that_a_run_takes() -> None:
     assert last
     for cell in last:
         assert math.isclose(cell.device_hours, runs[cell.run_id].seconds / 3 / 3600)
+
+
+def test_every_share_of_every_inherited_gpu_is_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isosweep.devices._driver_devices", lambda: 8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    assert _places(study()) == 2
+    assert _places(study(THREE)) == 6
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert _places(study()) is None
 
 
 def test_runs_with_the_same_micro_batch_are_the_same_runs() -> None:
