@@ -6,6 +6,7 @@ from collections.abc import Collection
 from rich.console import Console
 from rich.table import Table
 
+from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.config.sweep import SweepConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.rules import RULES
@@ -44,6 +45,32 @@ def show_plan(
         console.print(line, soft_wrap=True)
     console.print(_totals(plan, config, places), soft_wrap=True)
     console.print(standing.described(), soft_wrap=True)
+    short = (_short_of_a_verdict(plan.of_axes(axes)) for axes in plan.axes)
+    if said := next(filter(None, short), None):
+        console.print(said, soft_wrap=True)
+
+
+def _short_of_a_verdict(plan: Plan) -> str | None:
+    """What the plan lacks to come to a verdict on saturation, whatever its runs measure."""
+    seeds = len({cell.seed for cell in plan.cells})
+    known = {b: {c.num_generations for c in plan.cells if c.budget == b} for b in plan.budgets}
+    budgets = sum(len(generations) >= MIN_GENERATIONS for generations in known.values())
+    lacks, settings = [], []
+    if budgets < MIN_BUDGETS:
+        lacks.append(f"{MIN_BUDGETS} budgets with {MIN_GENERATIONS} or more n (here {budgets})")
+    if len(plan.budgets) < MIN_BUDGETS:
+        last = plan.budgets[-1]
+        settings.append(f"budget=logspace:{last / 10:g}:{last:g}:{MIN_BUDGETS}")
+    if seeds < MIN_SEEDS:
+        lacks.append(f"{MIN_SEEDS} seeds (here {seeds})")
+        settings.append(f"grid.seeds=[{','.join(map(str, range(MIN_SEEDS)))}]")
+    if not lacks:
+        return None
+    example = f", e.g. {' '.join(settings)}" if settings else ""
+    return (
+        f"a verdict on saturation takes at least {' and '.join(lacks)}{example}; "
+        "mode=simulate says how far a plan can see"
+    )
 
 
 def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
