@@ -8,6 +8,7 @@ import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
+from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 from isosweep.analysis.statistics.laws import Laws, weigh_laws
@@ -15,9 +16,6 @@ from isosweep.analysis.statistics.surface import Surface
 
 Verdict = Literal["saturated", "growing", "flat", "not identified"]
 
-# Fewer points than three cannot show growth and its end.
-MIN_BUDGETS = 3
-MIN_GENERATIONS = 3
 # GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
 SMALLEST_GENERATIONS = 2
 # A fall of n* by this much, in doublings, is a fall.
@@ -175,14 +173,14 @@ def _too_little(frontier: Frontier) -> str | None:
         )
     if all(at.seed_sd is None for at in frontier.budgets):
         seeds = max(cell.num_seeds for at in frontier.budgets for cell in at.cells)
-        if seeds >= 2:
+        if seeds >= MIN_SEEDS:
             return (
                 "Every cell's seeds agree to the last digit: there is no spread between seeds "
                 "to judge a difference by."
             )
         return (
             "Every cell was measured with one seed: without a spread between seeds, no n can "
-            "be distinguished from the best. At least 2 seeds are needed."
+            f"be distinguished from the best. At least {MIN_SEEDS} seeds are needed."
         )
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from rich.console import Console
 from rich.table import Table
 
+from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.config.sweep import SweepConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.rules import RULES
@@ -16,9 +17,12 @@ from isosweep.store.state import read_state
 
 
 def show_plan(
-    plan: Plan, config: SweepConfig, standing: PlanStanding, places: int, console: Console
+    plan: Plan, config: SweepConfig, standing: PlanStanding, places: int | None, console: Console
 ) -> None:
-    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals."""
+    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals.
+
+    `places`: runs that can be alive at once; None where each has one.
+    """
     first = {rejection.rule for rejection in plan.rejected}
     rules = [rule.setting for rule in RULES if rule.setting in first]
     letters = dict(zip(rules, "abcdefghi", strict=False))
@@ -41,6 +45,32 @@ def show_plan(
         console.print(line, soft_wrap=True)
     console.print(_totals(plan, config, places), soft_wrap=True)
     console.print(standing.described(), soft_wrap=True)
+    short = (_short_of_a_verdict(plan.of_axes(axes)) for axes in plan.axes)
+    if said := next(filter(None, short), None):
+        console.print(said, soft_wrap=True)
+
+
+def _short_of_a_verdict(plan: Plan) -> str | None:
+    """What the plan lacks to come to a verdict on saturation, whatever its runs measure."""
+    seeds = len({cell.seed for cell in plan.cells})
+    known = {b: {c.num_generations for c in plan.cells if c.budget == b} for b in plan.budgets}
+    budgets = sum(len(generations) >= MIN_GENERATIONS for generations in known.values())
+    lacks, settings = [], []
+    if budgets < MIN_BUDGETS:
+        lacks.append(f"{MIN_BUDGETS} budgets with {MIN_GENERATIONS} or more n (here {budgets})")
+    if len(plan.budgets) < MIN_BUDGETS:
+        last = plan.budgets[-1]
+        settings.append(f"budget=logspace:{last / 10:g}:{last:g}:{MIN_BUDGETS}")
+    if seeds < MIN_SEEDS:
+        lacks.append(f"{MIN_SEEDS} seeds (here {seeds})")
+        settings.append(f"grid.seeds=[{','.join(map(str, range(MIN_SEEDS)))}]")
+    if not lacks:
+        return None
+    example = f", e.g. {' '.join(settings)}" if settings else ""
+    return (
+        f"a verdict on saturation takes at least {' and '.join(lacks)}{example}; "
+        "mode=simulate says how far a plan can see"
+    )
 
 
 def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
@@ -68,11 +98,12 @@ def _hours(hours: float) -> str:
     return f"{hours * 60:.0f}m" if hours >= 1 / 60 else f"{hours * 3600:.0f}s"
 
 
-def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
+def _totals(plan: Plan, config: SweepConfig, places: int | None) -> str:
     hardware = config.hardware
     seconds = [run.seconds for run in plan.runs]
     hours = sum(seconds) * config.devices_taken / 3600
-    end, bound = makespan(seconds, places) / 3600, makespan_bound(seconds, places) / 3600
+    at_once = places or len(seconds)
+    end, bound = makespan(seconds, at_once) / 3600, makespan_bound(seconds, at_once) / 3600
     flops = sum(run.planned_flops for run in plan.runs)
     measured = hardware.calibrated_from
     efficiency = f"as measured by {measured}" if measured else "efficiency assumed"
@@ -82,8 +113,9 @@ def _totals(plan: Plan, config: SweepConfig, places: int) -> str:
     return (
         f"{len(plan.cells)} cells, {len(plan.rejected)} rejected, {len(plan.runs)} runs; "
         f"{flops:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone\n"
-        f"about {_hours(hours)} on {hardware.name} devices ({efficiency}), evaluation "
-        f"included; {places} runs at once, longest first, end after {_hours(end)} "
+        f"about {_hours(hours)} of device time on {hardware.name} ({efficiency}), evaluation "
+        "included; "
+        f"{places or f'all {at_once}'} runs at once, longest first, end after {_hours(end)} "
         f"(no schedule before {_hours(bound)})"
     )
 

@@ -51,11 +51,11 @@ def require_affordable(studies: Sequence[Study]) -> None:
         return
     nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
     if len(studies) > 1:
-        what, nearest = f"the {len(studies)} jobs are", f"{nearest}, or fewer jobs"
+        what, nearest = f"the {len(studies)} jobs", f"{nearest}, or fewer jobs"
     else:
-        what, smaller = "the plan is", _smaller_budget(studies[0], limit)
+        what, smaller = "the plan", _smaller_budget(studies[0], limit)
         nearest = f"{smaller}, or {nearest}" if smaller else nearest
-    rule = f"{what} predicted to take {_in_words(hours)} more"
+    rule = f"what is left of {what} is predicted to take {_in_words(hours)}"
     raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
 
 

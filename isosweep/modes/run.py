@@ -84,16 +84,16 @@ def _stored_plan(study: Study, console: Console) -> SweepPaths:
     return paths
 
 
-def _places(study: Study) -> int:
-    """Runs that can be alive at once: as configured, or what this machine or the plan holds."""
+def _places(study: Study) -> int | None:
+    """Runs that can be alive at once: as configured, or what this machine holds; None: all of the
+    plan, on a cluster, or as far as a machine without GPUs can tell."""
     launcher, hardware = study.config.launcher, study.config.hardware
     if launcher.max_parallel is not None:
         return launcher.max_parallel
     if launcher.name == "local" and hardware.device == "cpu":
         return max(1, available_cores() // hardware.devices_per_run)
     gpus = len(visible_devices().names) if launcher.name == "local" else 0
-    places = gpus // hardware.devices_per_run * launcher.runs_per_device
-    return places or len(study.plan.runs)
+    return gpus // hardware.devices_per_run * launcher.runs_per_device or None
 
 
 def _store_runs(study: Study, paths: SweepPaths) -> None:
@@ -136,7 +136,7 @@ def _queue(study: Study, paths: SweepPaths) -> "RunQueue":
         unit=study.plan.budget_unit,
         paths=paths.run,
         launcher=make_launcher(study.config),
-        max_parallel=_places(study),
+        max_parallel=_places(study) or len(study.plan.runs),
         max_retries=study.config.launcher.max_retries,
         health=study.config.health,
         saving=study.config.checkpoint,

@@ -121,7 +121,7 @@ def _out_of_memory(c: Candidate) -> str:
         f"{c.product} needs {needed:,.1f} GB a device ({states:,.1f} for weights and "
         f"optimiser, the rest for generation and activations), "
         f"{needed - hardware.memory_gb * free:,.1f} GB "
-        f"more than {free:.0%} of {hardware.memory_gb:g} GB"
+        f"more than {free:.0%} of {hardware.memory_gb:.4g} GB"
         + (f", its part of a device that {runs} runs share" if runs > 1 else "")
     )
 

@@ -36,6 +36,8 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         missing += _missing_packages("peft")
     missing += _not_trainable(config)
     if missing:
+        # With all else that is missing, so that one download serves for all.
+        missing += dict.fromkeys(each for task in tasks for each in _missing_data(task))
         raise PreflightError(missing)
     for variant in variants:
         # What is wrong with the problems is reported once, not by every worker.
@@ -55,6 +57,17 @@ def _packages(task: TaskConfig) -> tuple[str, ...]:
             return ("math_verify", "pyarrow")
         case _:
             return ()
+
+
+def _missing_data(task: TaskConfig) -> list[tuple[str, str]]:
+    """A dataset that no earlier load has left here; the hub, which may have it, is not asked."""
+    if task.math is None or _missing_packages("datasets"):
+        return []
+    from isosweep.tasks.rows import is_cached, other_data
+
+    if is_cached(task.math):
+        return []
+    return [(f"the dataset {task.math.dataset} in the local cache", other_data(task.math))]
 
 
 def _missing_packages(*names: str) -> list[tuple[str, str]]:

@@ -75,9 +75,29 @@ def _dataset(config: MathConfig) -> Iterator[dict[str, Any]]:
     except Exception as error:
         lines = str(error).splitlines() or [type(error).__name__]
         rule = f"datasets cannot load split {config.split!r} of subset {config.subset}: {lines[0]}"
-        nearest = (
-            "a dataset in the local cache (load it once with a network), or "
-            "task.math.path=FILE.jsonl task.math.dataset=null"
-        )
-        raise SettingError("task.math.dataset", config.dataset, rule, nearest) from None
+        raise SettingError("task.math.dataset", config.dataset, rule, other_data(config)) from None
     yield from rows
+
+
+def is_cached(config: MathConfig) -> bool:
+    """Whether the dataset was loaded on this machine before, and so can be without a network."""
+    import datasets
+    from datasets.naming import camelcase_to_snakecase
+
+    if config.dataset is None or Path(config.dataset).exists():
+        return True
+    *owner, name = config.dataset.split("/")
+    # As `CachedDatasetModuleFactory` in datasets/load.py looks for it.
+    folder = "___".join([*owner, camelcase_to_snakecase(name)])
+    return any(Path(datasets.config.HF_DATASETS_CACHE).expanduser().glob(f"{folder}/*/*/*"))
+
+
+def other_data(config: MathConfig) -> str:
+    """What to do where the dataset cannot be loaded."""
+    named = ", ".join(map(repr, filter(None, (config.dataset, config.subset))))
+    return (
+        f"""load it into the cache once with a network, python -c "import datasets; """
+        f"""datasets.load_dataset({named})"; or give problems of your own, """
+        "task.math.dataset=null task.math.path=FILE.jsonl (columns: docs/tasks.md); or generated "
+        "ones, task=reasoning_gym"
+    )

@@ -7,12 +7,14 @@ import time
 from functools import cache
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from isosweep.compute import Compute
-from isosweep.modes.display import show_status
+from isosweep.modes.display import show_plan, show_status
 from isosweep.modes.display_progress import Progress
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.standing import PlanStanding
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunState, RunStatus, write_state
 from tests.conftest import make_config, plan_of
@@ -82,3 +84,28 @@ def test_status_shows_why_a_run_ended_or_what_it_is_warned_of(tmp_path: Path) ->
     assert any("running" in line and "truncation" in line for line in lines)
     assert any("diverged" in line and "collapse at step 10: reward 0" in line for line in lines)
     assert any("to extend" in line and "collapse at step 10" in line for line in shown([]))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ("budget=1e11", "grid.seeds=[0]"),
+            "takes at least 3 budgets with 3 or more n (here 1) and 2 seeds (here 1), "
+            "e.g. budget=logspace:1e+10:1e+11:3 grid.seeds=[0,1]",
+        ),
+        (("grid.seeds=[3]",), "takes at least 2 seeds (here 1), e.g. grid.seeds=[0,1]"),
+        (("grid.num_generations=[2,4]",), "takes at least 3 budgets with 3 or more n (here 0);"),
+        ((), None),
+    ],
+)
+def test_a_plan_that_can_come_to_no_verdict_is_told_so(
+    overrides: tuple[str, ...], said: str | None
+) -> None:
+    config = make_config(*overrides)
+    plan = plan_of(config)
+    text = io.StringIO()
+    nothing = PlanStanding(runs={}, left=1.0)
+    show_plan(plan, config, nothing, None, Console(file=text, width=200))
+    assert ("a verdict on saturation" in text.getvalue()) == (said is not None)
+    assert said is None or said in text.getvalue()

@@ -159,7 +159,8 @@ def smaller(*overrides: str) -> str:
         require_affordable([study(*overrides)])
     message = str(caught.value)
     assert re.match(
-        r"launcher.max_device_hours=\S+: the plan is predicted to take [\d,.]+ device-hours more\. "
+        r"launcher.max_device_hours=\S+: what is left of the plan is predicted to take "
+        r"[\d,.]+ device-hours\. "
         r"Nearest choice that works: ",
         message,
     )
@@ -187,7 +188,7 @@ def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
     jobs = [make_config(*common, f"grid.seeds=[{seed}]", limit) for seed in (0, 1)]
     for job in jobs:
         prepare_all([job])
-    with pytest.raises(SettingError, match=r"the 2 jobs are predicted to take .* or fewer jobs$"):
+    with pytest.raises(SettingError, match=r"the 2 jobs is predicted to take .* or fewer jobs$"):
         prepare_all(jobs)
 
 

@@ -127,6 +127,7 @@ def test_the_playbooks_grid_is_enumerated_exactly() -> None:
         "hardware.devices_per_run=8",
         "hardware.sharding=zero3",
         "task.num_train_problems=1000000",
+        "task=sort_instruct",
         "task.sort.levels=[12]",
     )
     plan = plan_of(config)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.errors import SettingError
+from isosweep.modes.run import _places
 from isosweep.plan.remedies import memory_that_suffices
 from isosweep.plan.study import Study, resolve
 from tests.conftest import candidates_of, make_config
@@ -53,6 +54,15 @@ def test_device_hours_count_the_part_that_a_run_takes() -> None:
         assert math.isclose(cell.device_hours, runs[cell.run_id].seconds / 3 / 3600)
 
 
+def test_every_share_of_every_inherited_gpu_is_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isosweep.devices._driver_devices", lambda: 8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    assert _places(study()) == 2
+    assert _places(study(THREE)) == 6
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert _places(study()) is None
+
+
 def test_runs_with_the_same_micro_batch_are_the_same_runs() -> None:
     fixed = "recipe.micro_batch=1"
     ids = {run.run_id for run in study(fixed).plan.runs}
@@ -60,12 +70,14 @@ def test_runs_with_the_same_micro_batch_are_the_same_runs() -> None:
 
 
 def test_what_does_not_fit_a_part_is_told_so() -> None:
-    config = make_config("model=qwen-1.5b", "hardware=h100", "budget=1e19", THREE)
-    with pytest.raises(SettingError) as caught:
+    # AdamW's states alone are 25 GB, and a part has 20.
+    large = ("model=qwen-1.5b", "hardware=h100", "budget=1e19", "grid.max_epochs=1e3")
+    config = make_config(*large, "launcher.runs_per_device=4")
+    with pytest.raises(SettingError, match="of 20 GB, its part of a device that 4 runs share"):
         resolve(config)
-    assert "its part of a device that 3 runs share" in str(caught.value)
-    assert "launcher.runs_per_device=2" in str(caught.value)
-    assert memory_that_suffices(config, 64) == "launcher.runs_per_device=2"
+    mend = memory_that_suffices(config, 256)
+    assert mend.startswith("launcher.runs_per_device=")
+    assert 256 in {c.num_generations * c.problems_per_batch for c in study(*large, mend).plan.cells}
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,9 @@ RUN_IDS = {
         "qwen-7b-math-n8-B4-s1-36d5871e9cec"
     ),
     "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-f5f27dc0773f"),
-    "model=llama-8b recipe=dapo generation=transformers": (
-        "llama-8b-math-n8-B4-s1-4402ed2e491e"
-    ),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-4402ed2e491e"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": (
-        "qwen-0.5b-math-n8-B4-s1-c8c6882cb361"
-    ),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-c8c6882cb361"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
         "qwen-0.5b-math-n8-B4-s1-625f4c3a4403"
     ),

@@ -32,6 +32,41 @@ def test_a_tasks_missing_package_is_named(
     checked()
 
 
+@pytest.fixture
+def _no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+@pytest.mark.usefixtures("_no_hub")
+def test_without_hub_and_cache_a_language_model_is_told_what_to_train_on() -> None:
+    with pytest.raises(SettingError) as caught:
+        checked("task=math")
+    message = str(caught.value)
+    assert message.startswith("task.math.dataset=openai/gsm8k: datasets cannot load split 'train'")
+    for choice in (
+        "datasets.load_dataset('openai/gsm8k', 'main')",
+        "task.math.dataset=null task.math.path=FILE.jsonl",
+        "task=reasoning_gym",
+    ):
+        assert choice in message
+
+
+@pytest.mark.usefixtures("_no_hub")
+def test_a_missing_dataset_is_named_with_all_else_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "math_verify", None)
+    what = "missing: the dataset openai/gsm8k in the local cache"
+    axes = "grid.axes={task.num_eval_problems:[4,8]}"
+    with pytest.raises(PreflightError) as caught:
+        checked("task=math", axes)
+    assert str(caught.value).count(what) == 1
+    (tmp_path / "cache" / "openai___gsm8k" / "main" / "0.0.0" / "hash").mkdir(parents=True)
+    with pytest.raises(PreflightError) as caught:
+        checked("task=math", axes)
+    assert what not in str(caught.value)
+
+
 def test_problems_are_drawn_before_anything_is_launched(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", ROWS)
     checked(*math_overrides(path))
