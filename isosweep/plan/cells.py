@@ -114,6 +114,9 @@ class PlannedRun:
     """Completions per device in one forward pass of training. A count."""
     vllm_share: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of a device's memory given to vLLM, 0 without it. A fraction."""
+    planned_hardware_flops: Cost | None = None
+    """What planned_flops come to on the devices, with the padding, recomputation and square of
+    attention expected of scoring and training; null in older plans. FLOPs."""
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
