@@ -20,6 +20,7 @@ SMALLEST = {
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
         "rest=0",
     ),
+    "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
         "step=0.01",
@@ -84,6 +85,14 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     assert len(phases) == 3
     assert min(phases) > 0
     assert sum(phases) == pytest.approx(step, abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_the_padding_benchmark_has_both_sides(tmp_path: Path) -> None:
+    _, own, cut = (line.split() for line in missed("padding", tmp_path))
+    assert float(own[2]) > 0
+    assert int(cut[-1].replace(",", "")) < int(own[-1].replace(",", ""))
 
 
 @pytest.mark.slow

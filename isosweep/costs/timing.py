@@ -1,12 +1,12 @@
 """Wall time of GRPO steps on given hardware, from FLOPs, bytes moved and fixed overheads.
 
-Prefill, log-probabilities and training run at a share of the device's peak FLOP/s. Decoding one
-position of all concurrent rollouts takes the roofline's larger time: reading the weights (of a
-mixture of experts those that the batch is expected to touch) and the cached keys and values, or
-the FLOPs. The devices of a tensor-parallel engine share both, and exchange activations at every
-decoded position. Not modelled: that exchange in prefill, stragglers among completion lengths,
-preemption by a full KV cache, the reward function, time lost to requeues. Arrays of batches
-broadcast; all results are seconds.
+Prefill, log-probabilities and training run at a share of the device's peak FLOP/s, the last two
+with the padding that `padding.py` expects. Decoding one position of all concurrent rollouts takes
+the roofline's larger time: reading the weights (of a mixture of experts those that the batch is
+expected to touch) and the cached keys and values, or the FLOPs. The devices of a tensor-parallel
+engine share both, and exchange activations at every decoded position. Not modelled: that exchange
+in prefill, stragglers among completion lengths in generation, preemption by a full KV cache, the
+reward function, time lost to requeues. Arrays of batches broadcast; all results are seconds.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.costs.engine import cache_bytes_per_token
-from isosweep.costs.flops import Count, Passes, decode_flops, forward_flops, rollout_flops
+from isosweep.costs.flops import Count, Passes, decode_flops, rollout_flops
 from isosweep.costs.host import host_traffic
 from isosweep.costs.memory import PRECISION_BYTES, state_bytes
 
@@ -33,10 +33,10 @@ STARTUP_S = {"cpu": 8.0, "cuda": 120.0}
 class StepSeconds:
     """Seconds of one generation and the updates made with it, by cause. Arrays: (batches,).
 
-    `training` holds log-probability passes, forward, backward and recomputation, at the hardware's
-    utilization; `generation` prefill and decoding, at its utilization; `positions` is how many
-    positions are decoded one after the other; `update` is moving the optimiser's states, gradient
-    exchange and weight synchronisation.
+    `training` holds log-probability passes, forward, backward, recomputation and padding, at the
+    hardware's utilization; `generation` prefill and decoding, at its utilization; `positions` is
+    how many positions are decoded one after the other; `update` is moving the optimiser's states,
+    gradient exchange and weight synchronisation.
     """
 
     training: Seconds
@@ -58,20 +58,18 @@ def step_seconds(
     longest: float,
     completions: NDArray[np.int64],
     concurrency: NDArray[np.int64],
+    learner: NDArray[np.float64],
 ) -> StepSeconds:
     """Seconds of one step with n x B = `completions`.
 
-    `concurrency`: rollouts that each device decodes at once, or each engine of vLLM.
+    `concurrency`: rollouts that each device decodes at once, or each engine of vLLM; `learner`:
+    FLOPs that a device computes in scoring and training, padding and recomputation included
+    (`padding.learner_flops`): (batches,).
     """
     local = completions / hardware.devices_per_run
     engines = generation.sampling_devices(hardware.devices_per_run) / generation.tensor_parallel
     flops = rollout_flops(arch, prompt, completion, passes)
-    again = 1.0 if hardware.gradient_checkpointing else 0.0
-    scored = float(flops.old_policy + flops.reference + flops.training)
-    # Recomputation is one more forward pass of each update.
-    once = float(forward_flops(arch, prompt, completion)) * passes.num_iterations
-    computed = scored + again * once
-    training = local * computed / (hardware.peak_flops * hardware.training_utilization)
+    training = learner / (hardware.peak_flops * hardware.training_utilization)
 
     generating, positions = generation_seconds(
         arch,

@@ -72,7 +72,8 @@ class Candidate:
 class Candidates:
     """Candidates of one variant. `listed`: (N, M) pairs that the grid asks for.
 
-    `cost`, `flops`, `seconds`: (N, M) per optimiser update, cost in the budget's unit; `steps`
+    `cost`, `flops`, `hardware_flops`, `seconds`: (N, M) per optimiser update, cost in the budget's
+    unit, hardware FLOPs with what the learner pads and computes twice; `steps`
     and `run_seconds`: (N, M, K), the latter from start to budget, evaluation included; `broken`:
     (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M).
     """
@@ -84,6 +85,7 @@ class Candidates:
     listed: Bools
     cost: Floats
     flops: Floats
+    hardware_flops: Floats
     seconds: Floats
     phases: StepSeconds
     memory: MemoryFit

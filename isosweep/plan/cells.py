@@ -123,6 +123,9 @@ class PlannedRun:
     """Tokens of its longest sequence. A count."""
     vllm_cache_bytes: NonNegativeInt = 0
     """Its cache of keys and values on one device. Bytes."""
+    planned_hardware_flops: Cost | None = None
+    """What planned_flops come to on the devices, with the padding, recomputation and square of
+    attention expected of scoring and training; null in older plans. FLOPs."""
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""

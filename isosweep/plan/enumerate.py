@@ -10,6 +10,7 @@ from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.flops import Passes, prefill_flops, rollout_flops
+from isosweep.costs.padding import learner_flops
 from isosweep.costs.timing import STARTUP_S, StepSeconds, generation_seconds, step_seconds
 from isosweep.plan.candidates import Candidates, Floats, Ints
 from isosweep.plan.rules import broken_bits
@@ -40,9 +41,11 @@ def _costed(variant: Variant) -> Candidates:
         config.model.architecture, config.recipe, config.generation, n[:, None].astype(float)
     )
     memory = _memory(config, completions)
-    phases = _phases(config, passes, completions, memory)
+    learner = _learner(config, passes, completions, memory)
+    phases = _phases(config, passes, completions, memory, learner)
     # Costs of one generation are shared evenly by the updates made with it.
-    flops = _flops(config, passes, completions) / updates
+    flops, sampling = (each / updates for each in _flops(config, passes, completions))
+    hardware_flops = sampling + learner * config.hardware.devices_per_run / updates
     seconds = phases.total / updates
     cost = _cost(config, passes, completions, flops, seconds)
     # Whole generations: a run is read off, and ends, after all updates of one.
@@ -58,6 +61,7 @@ def _costed(variant: Variant) -> Candidates:
         listed=listed,
         cost=cost,
         flops=flops,
+        hardware_flops=hardware_flops,
         seconds=seconds,
         phases=phases,
         memory=memory,
@@ -84,8 +88,22 @@ def _memory(config: SweepConfig, completions: Ints) -> MemoryFit:
     return replace(fit, vllm_share=fit.vllm_share / config.launcher.runs_per_device)
 
 
+def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit) -> Floats:
+    """FLOPs that a device computes in scoring and training one generation: (N, M)."""
+    return learner_flops(
+        config.model.architecture,
+        config.hardware,
+        passes,
+        prompt=config.task.planned_prompt_tokens,
+        completion=config.task.planned_completion_tokens,
+        longest=float(config.task.completion_limit),
+        local=np.maximum(completions // config.hardware.devices_per_run, 1),
+        micro_batch=memory.micro_batch,
+    )
+
+
 def _phases(
-    config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit
+    config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit, learner: Floats
 ) -> StepSeconds:
     """Seconds of one generation and its updates, by phase: (N, M) each."""
     return step_seconds(
@@ -99,15 +117,19 @@ def _phases(
         longest=float(config.task.completion_limit),
         completions=completions,
         concurrency=memory.concurrency,
+        learner=learner,
     )
 
 
-def _flops(config: SweepConfig, passes: Passes, completions: Ints) -> Floats:
-    """FLOPs of one generation and its updates: (N, M)."""
+def _flops(config: SweepConfig, passes: Passes, completions: Ints) -> tuple[Floats, Floats]:
+    """FLOPs of one generation with its updates, and of its sampling alone: (N, M) each."""
     prompt, completion = config.task.planned_prompt_tokens, config.task.planned_completion_tokens
-    per_rollout = rollout_flops(config.model.architecture, prompt, completion, passes).total
-    flops: Floats = completions * np.broadcast_to(per_rollout, completions.shape)
-    return flops
+    rollout = rollout_flops(config.model.architecture, prompt, completion, passes)
+    everything, sampling = (
+        np.asarray(completions * np.broadcast_to(each, completions.shape), dtype=np.float64)
+        for each in (rollout.total, rollout.prefill + rollout.decode)
+    )
+    return everything, sampling
 
 
 def _cost(

@@ -137,6 +137,7 @@ def _run(
         milestones=milestones,
         num_steps=steps,
         planned_flops=steps * float(table.flops[i, j]),
+        planned_hardware_flops=steps * float(table.hardware_flops[i, j]),
         seconds=float(table.run_seconds[last]),
         micro_batch=spec.micro_batch,
         vllm_share=spec.vllm_share,

@@ -111,6 +111,11 @@ def held_out_point(
         "compute/device_seconds": record.compute.device_seconds,
         "compute/evaluation_seconds": record.seconds,
     }
+    computed = record.compute.hardware_flops
+    if computed:
+        # What devices computed, and the share of it that the model needed.
+        values["compute/hardware_flops"] = computed
+        values["compute/model_share"] = record.compute.flops / computed
     if rates is not None:
         rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
         values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}

@@ -87,22 +87,23 @@ def test_twice_the_completions_train_twice_as_long_on_one_device_and_as_long_on_
         candidates_of(make_config("model=qwen-1.5b", "task=sort_instruct", "budget=1e20", *more))[0]
         for more in ((), spread)
     )
-    assert one.phases.training[1, 0] == pytest.approx(2 * one.phases.training[0, 0])
+    # Among more rollouts there are more of a length: a little less padding.
+    assert 1.9 < one.phases.training[1, 0] / one.phases.training[0, 0] < 2
     assert two.phases.training[1, 0] == pytest.approx(one.phases.training[0, 0])
     assert (two.phases.update > one.phases.update / 2).all()
     # A run never takes less device time for being spread.
     assert (2 * two.seconds > one.seconds * 0.99).all()
 
 
-def test_checkpointing_recomputes_one_forward_pass_in_four() -> None:
+def test_checkpointing_recomputes_the_layers_and_not_the_head() -> None:
     with_it, without = (
         candidates_of(
             make_config("model=qwen-0.5b", f"hardware.gradient_checkpointing={on}", "budget=1e20")
         )[0].phases.training[0, 0]
         for on in ("true", "false")
     )
-    # Old log-probabilities 1, training 3, recomputation 1.
-    assert with_it / without == pytest.approx(5 / 4)
+    # Of one pass of old log-probabilities and three of training a fourth is computed again at most.
+    assert 1.1 < with_it / without < 1.25
 
 
 def _best_makespan(durations: list[float], places: int) -> float:

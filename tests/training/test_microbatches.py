@@ -303,7 +303,7 @@ def counted(step: Callable[[], Any]) -> int:
         return int(sdpa_backward_flop_count(gradient, q, k, v))
 
     def added(total: Any, a: Any, b: Any, *_: Any, **__: Any) -> int:
-        return 2 * math.prod(a) * b[1]
+        return int(2 * a[0] * a[1] * b[1])
 
     aten = torch.ops.aten
     mapping = {

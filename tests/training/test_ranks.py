@@ -65,7 +65,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 def trained_by_two(out: Path, steps: int) -> list[dict[str, Any]]:
     """What each of two processes reports of a run with n = 4, B = 8."""
     config = make_config(*TWO, "recipe.learning_rate_rule=constant")
-    spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=16)
+    spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=4)
     write_json(out / "spec.json", spec.to_json())
     words = ["-m", "tests.training.two_ranks", str(out / "spec.json"), str(out), str(steps)]
     statuses = run_ranks(2, words, lambda: False)
@@ -79,6 +79,12 @@ def test_counts_are_sums_over_processes(ranks: list[dict[str, Any]]) -> None:
     assert ranks[0]["spent"] == ranks[1]["spent"] == sums
     assert sums[0] == STEPS * 4 * 8
     assert ranks[0]["flops"] == ranks[1]["flops"]
+    assert ranks[0]["hardware_flops"] == ranks[1]["hardware_flops"] > ranks[0]["flops"]
+
+
+def test_each_process_orders_its_own_rollouts(ranks: list[dict[str, Any]]) -> None:
+    # Beside TRL's own gradient of the update, of answers of many lengths.
+    assert all(0 < rank["apart"] < 1e-6 for rank in ranks)
 
 
 def test_each_process_samples_its_share_of_the_same_batch(ranks: list[dict[str, Any]]) -> None:

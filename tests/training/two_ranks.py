@@ -15,6 +15,7 @@ def main(spec_file: str, out: str, steps: int) -> None:
 
     from isosweep.training.grpo import load_policy, make_stream, make_trainer
     from isosweep.training.ledger import Ledger
+    from tests.training.test_microbatches import batch_of, compared
     from tests.training.until import Until
 
     torch.set_num_threads(1)
@@ -44,8 +45,12 @@ def main(spec_file: str, out: str, steps: int) -> None:
         "rewards": [values["reward"] for values in until.metrics],
         "spent": [spent.rollouts, spent.prompt_tokens, spent.completion_tokens],
         "flops": spent.flops,
+        "hardware_flops": spent.hardware_flops,
         "weights": float(sum(p.detach().double().sum() for p in trainer.model.parameters())),
     }
+    batch = batch_of(trainer)
+    trainer.model.train().double()
+    sampled["apart"] = compared(trainer, batch)
     (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(sampled))
 
 

@@ -1,0 +1,106 @@
+"""Expected padding against simulated generations, and against what hardware FLOPs are made of."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isosweep.costs.flops import Passes, hardware_flops, rollout_flops
+from isosweep.costs.padding import learner_flops, width_moments
+from tests.conftest import candidates_of, make_config
+
+Draw = Callable[[Any, float, float, tuple[int, int]], Any]
+
+
+def exponential(rng: Any, mean: float, longest: float, shape: tuple[int, int]) -> Any:
+    """Whole lengths at each of which the odds of an end are the same, none above `longest`."""
+    lengths = np.arange(1, longest + 1)
+    low, high = -1.0, 1.0
+    for _ in range(60):
+        rate = (low + high) / 2
+        weights = np.exp(-100 * rate * (lengths / longest - 0.5))
+        weights /= weights.sum()
+        low, high = (rate, high) if weights @ lengths > mean else (low, rate)
+    return rng.choice(lengths, size=shape, p=weights)
+
+
+def log_normal(rng: Any, mean: float, longest: float, shape: tuple[int, int]) -> Any:
+    return np.clip(rng.lognormal(np.log(mean) - 0.32, 0.8, shape), 1, longest)
+
+
+def gamma(rng: Any, mean: float, longest: float, shape: tuple[int, int]) -> Any:
+    return np.clip(rng.gamma(2, mean / 2, shape), 1, longest)
+
+
+def simulated(draw: Draw, mean: float, longest: float, rollouts: int, size: int) -> Any:
+    """Widths of micro-batches over many generations."""
+    lengths = np.sort(draw(np.random.default_rng(0), mean, longest, (800, rollouts)), axis=1)
+    return lengths[:, size - 1 :: size].astype(float)
+
+
+def moments(mean: float, longest: float, rollouts: int, size: int) -> tuple[float, float]:
+    first, second = width_moments(mean, longest, np.array([rollouts]), np.array([size]))
+    return float(first[0]), float(second[0])
+
+
+@pytest.mark.parametrize(
+    ("mean", "longest"), [(1500, 16384), (1000, 4096), (2048, 4096), (3500, 4096), (300, 2048)]
+)
+@pytest.mark.parametrize(
+    ("rollouts", "size", "within", "squares_within"),
+    [
+        *((2048, 16, 0.01, 0.02), (512, 16, 0.01, 0.03), (64, 16, 0.03, 0.08)),
+        # Of one micro-batch the longest varies, and the mean square of what varies is more.
+        *((16, 16, 0.06, 0.2), (4, 4, 0.1, 0.4), (64, 1, 0.03, 0.06)),
+    ],
+)
+def test_widths_are_those_of_simulated_generations(
+    mean: float, longest: float, rollouts: int, size: int, within: float, squares_within: float
+) -> None:
+    widths = simulated(exponential, mean, longest, rollouts, size)
+    first, second = moments(mean, longest, rollouts, size)
+    assert first == pytest.approx(widths.mean(), rel=within)
+    assert second == pytest.approx((widths**2).mean(), rel=squares_within)
+
+
+@pytest.mark.parametrize("draw", [log_normal, gamma])
+def test_other_distributions_of_lengths_pad_about_as_much(draw: Draw) -> None:
+    widths = simulated(draw, 1500, 16384, 512, 16)
+    assert moments(1500, 16384, 512, 16)[0] == pytest.approx(widths.mean(), rel=0.05)
+
+
+def test_answers_that_are_all_of_one_length_are_not_padded() -> None:
+    assert moments(7, 7, 64, 16) == pytest.approx((7, 49), rel=1e-4)
+    assert moments(1, 24, 64, 16) == pytest.approx((1, 1), rel=1e-3)
+    assert moments(1, 1, 64, 16) == pytest.approx((1, 1))
+    assert moments(5, 9, 1, 1)[0] == pytest.approx(5)
+
+
+def test_a_plan_has_hardware_flops_beside_model_flops() -> None:
+    (table,) = candidates_of(make_config("model=qwen-1.5b", "task.completion_tokens=3"))
+    ratio = table.hardware_flops / table.flops
+    assert (ratio > 1).all()
+    # More rollouts in the same micro-batches are padded less.
+    assert ratio[-1, -1] < ratio[0, 0]
+
+
+def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() -> None:
+    config = make_config("model=qwen3-30b-a3b")
+    arch, hardware, passes = config.model.architecture, config.hardware, Passes()
+    lengths: dict[str, float] = {"prompt": 100.0, "completion": 1000.0, "longest": 4096.0}
+    local, size = np.array([512]), np.array([16])
+    (flops,) = learner_flops(arch, hardware, passes, **lengths, local=local, micro_batch=size)
+    width, _ = moments(1000.0, 4096.0, 16, 16)
+    row = hardware_flops(
+        arch,
+        passes,
+        prompt=100.0,
+        completion=width,
+        answer=1000.0,
+        device=hardware.device,
+        checkpointing=hardware.gradient_checkpointing,
+    )
+    assert flops == pytest.approx(512 * float(row.training))
+    model = float(rollout_flops(arch, 100.0, 1000.0, passes).training)
+    assert flops > 2 * 512 * model
