@@ -156,7 +156,8 @@ def _cost(
 def _evaluation_seconds(config: SweepConfig, flops: Floats, steps: Ints) -> Floats:
     """Seconds of all held-out evaluations up to `steps`: (N, M, K).
 
-    One at step 0, at each milestone, and at each point of the log-spaced grid of compute.
+    One at step 0, at each milestone, and at each point of the log-spaced grid of compute. Runs of
+    a model share the one at step 0, but each may be the first, or wait for it.
     """
     settings, task = config.evaluation, config.task
     arch = config.model.architecture

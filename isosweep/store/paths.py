@@ -83,6 +83,10 @@ class RunPaths:
         """Problems chosen by difficulty: beside the runs, for all that share them."""
         return self.root.parent.parent / "problems" / f"{sha256}.json"
 
+    def base_evaluation(self, sha256: str) -> Path:
+        """The evaluation of a model before training: beside the runs, for all that share it."""
+        return self.root.parent.parent / "evaluations" / f"{sha256}.json"
+
 
 # Written last into a checkpoint, so its presence means that the checkpoint was complete; lists
 # every other file with its size and checksum.

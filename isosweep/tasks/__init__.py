@@ -6,8 +6,9 @@ rewarded with the score; evaluation counts successes.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from isosweep.config.task import TaskConfig
 from isosweep.tasks.problem import Pool, Problem, ProblemSets, require_disjoint, split
@@ -21,6 +22,7 @@ __all__ = [
     "problem_sets",
     "problems_digest",
     "scores",
+    "scores_later",
     "training_problems",
     "use_problems",
 ]
@@ -84,6 +86,23 @@ def scores(
     from isosweep.tasks import custom
 
     return custom.scores(task, problems, completions)
+
+
+def scores_later(
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
+) -> Callable[[], list[float]]:
+    """What gives the `scores` when it is called.
+
+    Verifiers that run in processes of their own begin at once. Scores that this process computes
+    wait until they are asked for: sorting's are cheap, and a user's function runs in the main
+    thread, one call at a time, in the order of the batches.
+    """
+    judge = partial(scores, task, problems, completions)
+    if task.math is None and task.reasoning_gym is None:
+        return judge
+    from isosweep.tasks.checking import in_background
+
+    return in_background(judge).result
 
 
 def is_success(task: TaskConfig, score: float) -> bool:

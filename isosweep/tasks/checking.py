@@ -12,21 +12,28 @@ import os
 import selectors
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from isosweep.machine import available_cores
 
 # One answer may take this long; a verifier that is slower gives a score of 0.
 ANSWER_LIMIT_S = 20.0
 # Starting includes the import of sympy or reasoning_gym.
 _START_LIMIT_S = 120.0
-_MOST_PROCESSES = 8
-# Fewer requests than this are not worth a process of their own.
+# Fewer requests than this are not worth a process of their own: some 40 ms of math-verify.
 _SHARE = 32
+# A child that dies is asked once more, in a new process: it may have been killed from outside.
+_TRIES = 2
 
 _JUDGES = Path(__file__).with_name("judges.py")
+
+T = TypeVar("T")
 
 
 class CheckerError(Exception):
@@ -41,16 +48,21 @@ class _Checker:
         self._buffer = b""
 
     def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any] | None:
-        """The child's answer; None if it took longer than `limit_s` or died of the request."""
-        process = self._process or self._start()
-        assert process.stdin is not None
-        try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            self.close()
-            return None
-        return self._read(limit_s)
+        """The child's answer; None if it took longer than `limit_s`, or died of the request."""
+        line = json.dumps(request).encode() + b"\n"
+        for _ in range(_TRIES):
+            process = self._process or self._start()
+            assert process.stdin is not None
+            try:
+                process.stdin.write(line)
+                process.stdin.flush()
+                return self._read(limit_s)
+            except TimeoutError:
+                self.close()
+                return None
+            except (BrokenPipeError, EOFError):
+                self.close()
+        return None
 
     def close(self) -> None:
         process, self._process = self._process, None
@@ -73,11 +85,16 @@ class _Checker:
             env={**os.environ, **threads, "PYTHONHASHSEED": "0"},
             start_new_session=True,
         )
-        if self._read(_START_LIMIT_S) is None:
-            raise CheckerError(f"{sys.executable} {_JUDGES} does not start; see its message above")
+        try:
+            self._read(_START_LIMIT_S)
+        except (TimeoutError, EOFError):
+            self.close()
+            message = f"{sys.executable} {_JUDGES} does not start; see its message above"
+            raise CheckerError(message) from None
         return self._process
 
-    def _read(self, limit_s: float) -> dict[str, Any] | None:
+    def _read(self, limit_s: float) -> dict[str, Any]:
+        """The child's next line. Raises TimeoutError where none comes, EOFError where it died."""
         assert self._process is not None
         assert self._process.stdout is not None
         deadline = time.monotonic() + limit_s
@@ -85,11 +102,11 @@ class _Checker:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
                 left = deadline - time.monotonic()
-                ready = left > 0 and selector.select(left)
-                content = os.read(self._process.stdout.fileno(), 1 << 16) if ready else b""
+                if left <= 0 or not selector.select(left):
+                    raise TimeoutError
+                content = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not content:
-                    self.close()
-                    return None
+                    raise EOFError
                 self._buffer += content
         line, _, self._buffer = self._buffer.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
@@ -99,6 +116,8 @@ class _Checker:
 
 
 _checkers: list[_Checker] = []
+# One batch of requests at a time has the children.
+_asking = threading.Lock()
 
 
 @atexit.register
@@ -115,16 +134,33 @@ def ask_all(
 
     Raises CheckerError where the child processes cannot run.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    number = max(1, min(_MOST_PROCESSES, cores, len(requests) // _SHARE))
-    while len(_checkers) < number:
-        _checkers.append(_Checker())
-
-    def serve(place: int) -> list[dict[str, Any] | None]:
-        return [_checkers[place].ask(request, limit_s) for request in requests[place::number]]
-
     answers: list[dict[str, Any] | None] = [None] * len(requests)
-    with ThreadPoolExecutor(number) as pool:
-        for place, served in enumerate(pool.map(serve, range(number))):
-            answers[place::number] = served
+    # Each child takes the next request when it is done with one.
+    waiting = iter(range(len(requests)))
+
+    def serve(checker: _Checker) -> None:
+        for index in waiting:
+            answers[index] = checker.ask(requests[index], limit_s)
+
+    with _asking:
+        number = max(1, min(_most_processes(), len(requests) // _SHARE))
+        while len(_checkers) < number:
+            _checkers.append(_Checker())
+        with ThreadPoolExecutor(number) as pool:
+            list(pool.map(serve, _checkers[:number]))
     return answers
+
+
+def in_background(work: Callable[[], T]) -> "Future[T]":
+    """`work`, begun in a thread of its own: one that asks checkers waits, and takes no time."""
+    return _background().submit(work)
+
+
+@cache
+def _background() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="verification")
+
+
+def _most_processes() -> int:
+    """The cores of this process: those of a run are shared by its processes on this node."""
+    return max(1, available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

@@ -7,6 +7,7 @@ import torch
 
 from isosweep.difficulty.selection import load_selection
 from isosweep.tasks.stored import hold_problems
+from isosweep.training.base_evaluation import base_evaluation
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
@@ -38,4 +39,10 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     trainer.write_later = session.checkpoint.background
     sampler = make_sampler(spec, trainer, tokenizer)
     evaluator = Evaluator(spec, tokenizer, sampler=sampler, rank=rank.number, ranks=rank.count)
-    return TrainingLoop(session, progress, trainer, evaluator, recorded)
+
+    def patient() -> bool:
+        session.reporter.beat(progress.ledger.spent)
+        return session.stop.reason is None
+
+    base = base_evaluation(spec, run, patient)
+    return TrainingLoop(session, progress, trainer, evaluator, recorded, base)

@@ -1,7 +1,7 @@
 """Held-out evaluation that leaves training as it was: own randomness, same problems."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from accelerate.utils import gather_object
 
 from isosweep.plan.spec import RunSpec
-from isosweep.tasks import Problem, heldout_problems, is_success, scores
+from isosweep.tasks import Problem, heldout_problems, is_success, scores_later
 from isosweep.training.grpo import prompt_tokens
 from isosweep.training.protocols import Policy, Sampler, Tokenizer
 
@@ -44,8 +44,11 @@ class Evaluator:
         self._sampler = sampler
         everything = heldout_problems(spec.task) if problems is None else problems
         size = math.ceil(len(everything) / ranks)
-        # The last shares may be smaller, or empty.
-        self._problems = list(everything)[rank * size : (rank + 1) * size]
+        own = list(everything)[rank * size : (rank + 1) * size]
+        # The last shares may be smaller, or empty. Where ranks share a model, all have to call it
+        # equally often: what is lacking is filled with a problem whose answers do not count.
+        self._problems = own + [everything[0]] * (size - len(own))
+        self._own = len(own)
         self._prompts = [
             prompt_tokens(tokenizer, problem, spec.model) for problem in self._problems
         ]
@@ -71,8 +74,6 @@ class Evaluator:
     def can_answer(self, model: Policy) -> bool:
         """Whether the logits of the first batch's prompts are finite: from others none is drawn."""
         prompts = self._prompts[: self._problems_at_once]
-        if not prompts:
-            return True
         with torch.no_grad():
             logits = model(**self._inputs(prompts, model), logits_to_keep=1).logits
             return bool(torch.isfinite(logits).all())
@@ -82,28 +83,33 @@ class Evaluator:
         settings = self._spec.evaluation
         return max(1, settings.batch_size // settings.samples_per_problem)
 
-    def _together(self, successes: list[int], tokens: int) -> Evaluation:
+    def _together(self, scores: Sequence[float], lengths: Sequence[int]) -> Evaluation:
+        """Both: (this rank's problems x k,), of which some may not count."""
+        k = self._spec.evaluation.samples_per_problem
+        right = [is_success(self._spec.task, score) for score in scores]
+        successes = [sum(right[at : at + k]) for at in range(0, self._own * k, k)]
+        tokens = sum(lengths[: self._own * k])
         if self._ranks > 1:
             shares = gather_object([(successes, tokens)])
             successes = [count for share, _ in shares for count in share]
             tokens = sum(share for _, share in shares)
-        answers = len(successes) * self._spec.evaluation.samples_per_problem
-        return Evaluation(successes=tuple(successes), completion_tokens=tokens / answers)
+        return Evaluation(
+            successes=tuple(successes), completion_tokens=tokens / (len(successes) * k)
+        )
 
-    def _right(self, problems: Sequence[Problem], texts: Sequence[str]) -> list[int]:
-        """How many of each problem's k `texts`, one after the other, are right: (problems,)."""
+    def _judged(
+        self, problems: Sequence[Problem], texts: Sequence[str]
+    ) -> Callable[[], list[float]]:
+        """What gives the scores of each problem's k `texts`, one after the other."""
         k = self._spec.evaluation.samples_per_problem
         asked = [problem for problem in problems for _ in range(k)]
-        right = [
-            is_success(self._spec.task, score) for score in scores(self._spec.task, asked, texts)
-        ]
-        return [sum(right[at : at + k]) for at in range(0, len(right), k)]
+        return scores_later(self._spec.task, asked, texts)
 
     def _inputs(self, prompts: Sequence[list[int]], model: Policy) -> dict[str, Any]:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
 
-    def _asked(self, sampler: Sampler) -> tuple[list[int], int]:
+    def _asked(self, sampler: Sampler) -> tuple[list[float], list[int]]:
         """What the engine that generates training's rollouts, with its weights, answers."""
         settings = self._spec.evaluation
         samples = sampler.sample(
@@ -114,14 +120,16 @@ class Evaluator:
             seed=settings.seed,
         )
         texts = [text for problem in samples.texts for text in problem]
-        return self._right(self._problems, texts), sum(map(sum, samples.tokens))
+        lengths = [length for problem in samples.tokens for length in problem]
+        return self._judged(self._problems, texts)(), lengths
 
-    def _sample(self, model: Policy) -> tuple[list[int], int]:
+    def _sample(self, model: Policy) -> tuple[list[float], list[int]]:
+        """Scores and lengths of all answers. Each batch is judged while the next is sampled."""
         settings = self._spec.evaluation
         k, per_batch = settings.samples_per_problem, self._problems_at_once
         ends = _end_tokens(self._tokenizer, model)
-        successes: list[int] = []
-        tokens = 0
+        judged: list[Callable[[], list[float]]] = []
+        lengths: list[int] = []
         for start in range(0, len(self._problems), per_batch):
             inputs = self._inputs(self._prompts[start : start + per_batch], model)
             output = model.generate(
@@ -138,10 +146,10 @@ class Evaluator:
             completions = output[:, inputs["input_ids"].shape[1] :]
             ended = torch.isin(completions, torch.tensor(ends, device=completions.device))
             # Tokens up to and with the first end-of-sequence.
-            tokens += int((ended.cumsum(1) - ended.long() == 0).sum())
+            lengths += (ended.cumsum(1) - ended.long() == 0).sum(1).tolist()
             texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
-            successes += self._right(self._problems[start : start + per_batch], texts)
-        return successes, tokens
+            judged.append(self._judged(self._problems[start : start + per_batch], texts))
+        return [score for scores in judged for score in scores()], lengths
 
 
 def _end_tokens(tokenizer: Tokenizer, model: Policy) -> list[int]:

@@ -1,7 +1,7 @@
 """The objects that training is made of: policy, tokenizer, rewards, order of problems, trainer."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.config.model import ModelConfig
 from isosweep.plan.spec import RunSpec
-from isosweep.tasks import Problem, heldout_problems, scores, training_problems
+from isosweep.tasks import Problem, heldout_problems, training_problems
 from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.lag import LaggedGRPOTrainer
 from isosweep.training.ledger import Ledger
@@ -21,6 +21,7 @@ from isosweep.training.protocols import Tokenizer
 from isosweep.training.retirement import Retirement
 from isosweep.training.stream import ProblemStream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
+from isosweep.training.verification import Verification
 from isosweep.training.vllm import vllm_engine
 
 
@@ -79,13 +80,9 @@ def prompt_tokens(tokenizer: Tokenizer, problem: Problem, model: ModelConfig) ->
     return list(read["input_ids"])
 
 
-def _rewards(spec: RunSpec, problems: Sequence[Problem]) -> list[Callable[..., list[float]]]:
+def _rewards(spec: RunSpec, verification: Verification) -> list[Callable[..., list[float]]]:
     """TRL's reward functions: the task's score of a completion, then what the recipe adds."""
-
-    def correctness(completions: list[str], problem: list[int], **_: Any) -> list[float]:
-        return scores(spec.task, [problems[index] for index in problem], completions)
-
-    rewards: list[Callable[..., list[float]]] = [correctness]
+    rewards: list[Callable[..., list[float]]] = [verification.correctness]
     if spec.recipe.overlong_share is not None:
         limit = spec.task.completion_limit
         penalised = max(1, round(spec.recipe.overlong_share * limit))
@@ -117,6 +114,7 @@ def make_trainer(
         for asked in (problems, heldout_problems(spec.task))
     )
     longest = max(map(len, [*tokens, *heldout]))
+    verification = Verification(spec.task, problems)
     kind = LaggedGRPOTrainer if spec.recipe.rollout_lag else CountedGRPOTrainer
     with vllm_engine(spec):
         trainer = kind(
@@ -125,7 +123,8 @@ def make_trainer(
             stream,
             [Question(p.problem_id, tuple(ids)) for p, ids in zip(problems, tokens, strict=True)],
             model=model,
-            reward_funcs=_rewards(spec, problems),
+            verify=verification.begin,
+            reward_funcs=_rewards(spec, verification),
             args=trl_arguments(spec, checkpoints, longest + spec.task.completion_limit),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),

@@ -13,10 +13,11 @@ from isosweep.compute import Compute
 from isosweep.store.records import Record
 from isosweep.store.state import HEARTBEAT_S
 from isosweep.store.warnings import HealthWarning
+from isosweep.training.base_evaluation import BaseEvaluation
 from isosweep.training.decision import Decision
-from isosweep.training.evaluate import Evaluator
+from isosweep.training.evaluate import Evaluation, Evaluator
 from isosweep.training.progress import Progress
-from isosweep.training.protocols import Learner
+from isosweep.training.protocols import Learner, Policy
 from isosweep.training.saving import Saver
 from isosweep.training.session import Session
 
@@ -26,7 +27,8 @@ class TrainingLoop:
     """Trains a session's run until its schedule, a health rule or a stop request ends it.
 
     An Observer of its `learner`. All processes of a run have one; where they could disagree, the
-    first decides. `recorded`: steps that have a record.
+    first decides. `recorded`: steps that have a record. `base`: where the evaluation before
+    training is shared with other runs.
     """
 
     session: Session
@@ -34,6 +36,7 @@ class TrainingLoop:
     learner: Learner
     evaluator: Evaluator
     recorded: set[int]
+    base: BaseEvaluation | None = None
     _previous: Compute = field(init=False)
     _saver: Saver = field(init=False)
 
@@ -146,6 +149,17 @@ class TrainingLoop:
             return False
         return self._judge(self.session.reporter.step + 1, {"logits": math.nan}) is not None
 
+    def _evaluated(self, step: int, policy: Policy) -> Evaluation:
+        """The policy's evaluation; before training that of another run, if one has taken it."""
+        rank, base = self.session.rank, self.base if step == 0 else None
+        stored = rank.agree(base.wait() if base is not None and rank.leads else None)
+        if stored is not None:
+            return stored
+        taken = self.evaluator(policy)
+        if base is not None and rank.leads:
+            base.store(taken)
+        return taken
+
     def _take_record(self, step: int, spent: Compute) -> None:
         """Evaluate and record the policy, unless that was done or nothing can be sampled of it."""
         if self.session.rank.agree(step in self.recorded):
@@ -154,7 +168,7 @@ class TrainingLoop:
         with self.learner.whole_policy() as policy:
             if not self.session.rank.agree(self.evaluator.can_answer(policy)):
                 return
-            result = self.evaluator(policy)
+            result = self._evaluated(step, policy)
         self.session.reporter.record(
             Record(
                 step=step,

@@ -14,7 +14,7 @@ from isosweep.store.records import (
     append_warning,
     read_records,
 )
-from isosweep.store.state import Attempt, RunState, RunStatus, write_state
+from isosweep.store.state import HEARTBEAT_S, Attempt, RunState, RunStatus, write_state
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from isosweep.training.health import HealthMonitor
 from isosweep.training.progress import ResumePoint
@@ -69,6 +69,11 @@ class Reporter:
         )
         write_state(self._run, state)
         self._reported = time.monotonic()
+
+    def beat(self, spent: Compute) -> None:
+        """Report the run as running, if nothing was written for a while."""
+        if self.silent_s > HEARTBEAT_S:
+            self.state("running", spent)
 
     def started(self, start: ResumePoint) -> set[int]:
         """Write where this attempt starts; steps whose records earlier ones have taken."""

@@ -3,7 +3,7 @@
 Every hook is a small step around TRL's own: the loss, the sampling and the updates are TRL's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -47,7 +47,8 @@ class _Chosen(NamedTuple):
 class CountedGRPOTrainer(TRLTrainer):
     """A trainer that draws problems from `stream`, books in `ledger`, and follows `spec.recipe`.
 
-    The first reward function's score says what is right; others only shape the reward.
+    The first reward function's score says what is right; others only shape the reward. `verify` is
+    told of rollouts as soon as they are sampled: numbers of problems, and texts.
     """
 
     def __init__(
@@ -56,11 +57,15 @@ class CountedGRPOTrainer(TRLTrainer):
         ledger: Ledger,
         stream: ProblemStream,
         questions: Sequence[Question],
+        *,
+        verify: Callable[[list[int], list[str]], None],
         **options: Any,
     ) -> None:
         self._spec, self._ledger, self._stream = spec, ledger, stream
         self._questions = questions
         self._tokens_of = {question.text: list(question.tokens) for question in questions}
+        self._number_of = {question.text: number for number, question in enumerate(questions)}
+        self._verify = verify
         super().__init__(**options)
         # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
         self._chosen: _Chosen | None = None
@@ -201,6 +206,7 @@ class CountedGRPOTrainer(TRLTrainer):
             self._interruption.forget()
         with self._ledger.timing("generation"):
             rollouts = self.trl_rollouts(prompts)
+        self._verify([self._number_of[prompt] for prompt in prompts], rollouts.texts)
         masks = None if self._interruption is None else self._interruption.masks
         rollouts = replace(rollouts, loss_masks=masks)
         self._lengths = rollouts.lengths

@@ -1,7 +1,9 @@
 """The worker's parts on the built-in model: what it starts from, evaluation disturbs nothing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,44 @@ def test_each_process_samples_its_share_with_noise_of_its_own() -> None:
     assert shares[0].successes == whole.successes
     assert len(shares[1].successes) == len(whole.successes)
     assert shares[1].successes != whole.successes
+
+
+def test_processes_with_fewer_problems_call_the_model_as_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from isosweep.tasks import heldout_problems
+    from isosweep.training import evaluate
+    from isosweep.training.grpo import load_policy
+
+    model, tokenizer = load_policy(spec(), weights(spec().model))
+    # Two problems for each of four processes: the third has one, and the last has none.
+    problems = heldout_problems(spec().task)[:5]
+    one = replace(spec(), evaluation=replace(spec().evaluation, batch_size=4))
+    calls = {"generate": 0, "forward": 0}
+
+    def counted(name: str) -> None:
+        function = getattr(model, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return function(*given, **named)
+
+        monkeypatch.setattr(model, name, call)
+
+    counted("generate")
+    counted("forward")
+    # What the others have sampled, as if it were one problem.
+    monkeypatch.setattr(evaluate, "gather_object", lambda own: [([4], 8), *own])
+    seen = []
+    for rank in range(4):
+        evaluator = evaluate.Evaluator(one, tokenizer, problems=problems, rank=rank, ranks=4)
+        calls.update(generate=0, forward=0)
+        assert evaluator.can_answer(model)
+        assert calls["forward"] == 1
+        result = evaluator(model)
+        seen.append((calls["generate"], len(result.successes) - 1))
+        assert result.completion_tokens >= 1
+    assert seen == [(2, 2), (2, 2), (2, 1), (2, 0)]
 
 
 class Strict:

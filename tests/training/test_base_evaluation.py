@@ -1,0 +1,168 @@
+"""The evaluation before training is taken once for all runs of a model, and is the same record."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.models.weights import weights
+from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
+from tests.conftest import SMALL, isosweep, make_config
+from tests.modes.sweeps import runs
+from tests.training.test_loop import loop_of
+
+pytestmark = pytest.mark.train
+
+
+def spec_of(config: SweepConfig, n: int = 4, B: int = 4, **changes: Any) -> RunSpec:
+    sizes = {"num_generations": n, "problems_per_batch": B, "seed": 0, "micro_batch": n * B}
+    return run_spec(config, **{**sizes, **changes})
+
+
+def test_what_changes_its_numbers_and_nothing_else_names_it() -> None:
+    from isosweep.training.base_evaluation import base_identity
+
+    config = make_config()
+    spec = spec_of(config)
+    name = base_identity(spec)
+
+    def other(group: str, **changes: Any) -> RunSpec:
+        return replace(spec, **{group: replace(getattr(spec, group), **changes)})
+
+    same = (
+        *(spec_of(config, n=8, B=2), spec_of(config, seed=3)),
+        *(other("recipe", loss_type="grpo", temperature=0.6), other("model", name="other")),
+        other("evaluation", records_per_decade=2),
+    )
+    assert {base_identity(each) for each in same} == {name}
+    others = (
+        *(other("evaluation", seed=1), other("evaluation", temperature=0.5)),
+        *(other("evaluation", samples_per_problem=3), other("evaluation", batch_size=64)),
+        *(other("task", num_eval_problems=32), other("task", data_seed=1)),
+        *(other("task", max_completion_tokens=5), other("recipe", lora_rank=4)),
+        *(replace(spec, devices=2), replace(spec, dtype="bfloat16")),
+    )
+    names = {base_identity(each) for each in others}
+    assert len(names) == len(others)
+    assert name not in names
+    generation = replace(
+        spec.generation, name="vllm", mode="server", server_url="http://localhost:8000"
+    )
+    assert base_identity(replace(spec, generation=generation)) is None
+
+
+def test_runs_of_a_sweep_share_it_and_its_record_is_the_one_they_would_take(
+    tmp_path: Path,
+) -> None:
+    import torch
+
+    from isosweep.training.evaluate import Evaluation, Evaluator
+    from isosweep.training.grpo import load_policy
+
+    isosweep(*SMALL, "budget=[4e9]", "tracking=none", cwd=tmp_path)
+    (file,) = (tmp_path / "sweeps" / "evaluations").glob("*")
+    document = json.loads(file.read_text())
+    assert document.pop("version") == 1
+    shared = Evaluation(
+        successes=tuple(document["successes"]), completion_tokens=document["completion_tokens"]
+    )
+    assert len(runs(tmp_path)) == 2
+    for run in runs(tmp_path):
+        spec = RunSpec.from_json(json.loads(run.spec.read_text())["spec"])
+        torch.set_num_threads(1)
+        model, tokenizer = load_policy(spec, weights(spec.model))
+        assert Evaluator(spec, tokenizer)(model) == shared
+        record = read_records(run.records).records[0]
+        assert (record.step, record.successes) == (0, shared.successes)
+        assert record.completion_tokens == shared.completion_tokens
+        assert record.samples_per_problem == spec.evaluation.samples_per_problem
+
+
+def test_a_run_takes_down_what_another_has_evaluated(tmp_path: Path) -> None:
+    loop = loop_of(tmp_path / "runs" / "r")
+    loop.base = base(tmp_path)
+    # Other numbers than it would find, so that it is seen whose they are.
+    theirs = replace(evaluation(), successes=(1, 1, 0, 1))
+    assert loop.base.wait() is None
+    loop.base.store(theirs)
+    loop.begin(0)
+    (record,) = read_records(loop.session.attempt.run.records).records
+    assert record.successes == theirs.successes
+    assert record.completion_tokens == theirs.completion_tokens
+
+
+def base(root: Path, patient: Any = lambda: True) -> Any:
+    from isosweep.training.base_evaluation import BaseEvaluation
+
+    return BaseEvaluation(RunPaths(root / "runs" / "r").base_evaluation("abc"), patient)
+
+
+def evaluation() -> Any:
+    from isosweep.training.evaluate import Evaluation
+
+    return Evaluation(successes=(1, 0, 2), completion_tokens=0.1 + 0.2)
+
+
+def test_one_takes_it_while_others_wait(tmp_path: Path) -> None:
+    first = base(tmp_path)
+    assert first.wait() is None
+    got: list[Any] = []
+    waiting = [threading.Thread(target=lambda: got.append(base(tmp_path).wait())) for _ in "ab"]
+    for each in waiting:
+        each.start()
+    time.sleep(0.5)
+    assert not got
+    first.store(evaluation())
+    for each in waiting:
+        each.join()
+    assert got == [evaluation()] * 2
+    assert [file.name for file in first.path.parent.iterdir()] == ["abc.json"]
+
+
+def test_nobody_waits_for_one_who_is_gone_or_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from isosweep.training import base_evaluation
+
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    gone = {"host": socket.gethostname(), "pid": ended.pid, "unix_time": time.time()}
+    elsewhere = {"host": "elsewhere", "pid": os.getpid(), "unix_time": time.time()}
+    claim = base(tmp_path).path.with_suffix(".claim")
+    claim.parent.mkdir(parents=True)
+    for stale in (gone, elsewhere | {"unix_time": time.time() - 1000.0}):
+        claim.write_text(json.dumps(stale))
+        assert base(tmp_path).wait() is None
+        # Others wait for this process now.
+        assert json.loads(claim.read_text())["pid"] == os.getpid()
+        assert base(tmp_path, patient=lambda: False).wait() is None
+    monkeypatch.setattr(base_evaluation, "WAIT_S", 0.5)
+    began = time.monotonic()
+    claim.write_text(json.dumps(elsewhere | {"unix_time": time.time() + 60}))
+    assert base(tmp_path).wait() is None
+    assert 0.5 < time.monotonic() - began < 5
+    claim.write_text("{torn")
+    began = time.monotonic()
+    assert base(tmp_path).wait() is None
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"version": 2}', '{"version": 1}'])
+def test_a_broken_file_is_written_anew(content: str, tmp_path: Path) -> None:
+    stored = base(tmp_path)
+    stored.path.parent.mkdir(parents=True)
+    stored.path.write_text(content)
+    assert stored.wait() is None
+    stored.store(evaluation())
+    assert base(tmp_path).wait() == evaluation()
