@@ -28,11 +28,12 @@ def prepare(config: SweepConfig) -> Action:
 
             return partial(plan_sweep, resolve(config))
         case "run" | "launch":
-            from isosweep.modes.run import run_sweep
+            from isosweep.modes.run import require_room, run_sweep
             from isosweep.preflight.machine import preflight
 
             study = resolve(config)
             preflight(study.config, study.variants)
+            require_room(study)
             return partial(run_sweep, study, follow=config.mode == "run")
         case "resume":
             from isosweep.modes.run import resume_sweep

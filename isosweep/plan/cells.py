@@ -114,6 +114,12 @@ class PlannedRun:
     """Completions per device in one forward pass of training. A count."""
     vllm_share: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of a device's memory given to vLLM, 0 without it. A fraction."""
+    checkpoint_bytes: Annotated[float, Ge(0)] = 0.0
+    """Size of one checkpoint: weights and optimiser states that are trained. Bytes."""
+    checkpoints_peak_bytes: Annotated[float, Ge(0)] = 0.0
+    """What its checkpoints take on the disk while it runs, at most. Bytes."""
+    checkpoints_kept_bytes: Annotated[float, Ge(0)] = 0.0
+    """What is left of them after its end, at most. Bytes."""
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
