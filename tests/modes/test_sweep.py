@@ -67,7 +67,6 @@ def test_garbage_in_a_runs_files_is_named_and_mended(straight: Path, tmp_path: P
     first.state.write_text("{ garbage")
     first.spec.write_bytes(b"\x00\xff")
     settings = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
-    assert "failed" in isosweep("mode=status", *settings, cwd=tmp_path).stdout
     done = isosweep(*settings, cwd=tmp_path)
     assert f"warning: {first.state}: not the state of a run" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
