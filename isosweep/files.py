@@ -4,10 +4,22 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 JsonObject = dict[str, Any]
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An OSError of what is open already says which file it is about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -22,7 +34,7 @@ def write_text(path: Path, text: str) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
+        with _naming(path), temporary.open("w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -53,11 +65,12 @@ def append_line(path: Path, document: Mapping[str, Any], *, sync: bool) -> None:
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             line = b"\n" + line
-        written = os.write(descriptor, line)
-        if written != len(line):
-            raise OSError(28, f"only {written} of {len(line)} bytes could be written", str(path))
-        if sync:
-            os.fsync(descriptor)
+        with _naming(path):
+            written = os.write(descriptor, line)
+            if written != len(line):
+                raise OSError(28, f"only {written} of {len(line)} bytes could be written")
+            if sync:
+                os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

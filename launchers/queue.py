@@ -14,7 +14,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import mark, read_state
+from isosweep.store.state import known_state, mark
 from isosweep.training.worker import TrainRun
 
 _POLL_S = 0.25
@@ -71,7 +71,7 @@ class RunQueue:
 
     def standing(self, run: PlannedRun) -> Standing:
         """How far the run is; `queued` from its submission until it reports."""
-        state, queued = read_state(self.paths(run.run_id)), run.run_id in self._active
+        state, queued = known_state(self.paths(run.run_id)), run.run_id in self._active
         return run_standing(run, state, self.unit, self.health.stop, queued=queued)
 
     @property
@@ -122,7 +122,7 @@ class RunQueue:
 
     def _submit(self, run: PlannedRun) -> None:
         paths = self.paths(run.run_id)
-        state = read_state(paths)
+        state = known_state(paths)
         logs = paths.next_logs()
         logs.mkdir(parents=True)
         job = TrainRun(str(paths.root), run.milestones, self.unit, self.health, self.saving)
@@ -136,7 +136,7 @@ class RunQueue:
         ended = self.launcher.ended(active.handle)
         if not ended:
             return False
-        state = read_state(paths)
+        state = known_state(paths)
         standing = run_standing(run, state, self.unit, self.health.stop)
         if standing.ended:
             return True
@@ -144,7 +144,7 @@ class RunQueue:
             state = None
         if state is not None and state.status == "running":
             mark(paths, "failed", "the worker died without a word (killed, or out of memory)")
-            state = read_state(paths)
+            state = known_state(paths)
         elif state is not None and standing is Standing.CANCELLED:
             self.failed[run.run_id] = "cancelled"
             return True

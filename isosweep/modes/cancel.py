@@ -8,7 +8,7 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.directory import stored_sweep
-from isosweep.store.state import mark, read_state
+from isosweep.store.state import known_state, mark
 
 
 def cancel_sweep(config: SweepConfig, console: Console) -> int:
@@ -19,7 +19,7 @@ def cancel_sweep(config: SweepConfig, console: Console) -> int:
     stopped = missed = 0
     for run in sweep.plan.runs:
         paths = sweep.paths.run(run.run_id)
-        state = read_state(paths)
+        state = known_state(paths)
         if state is None or not state.alive():
             continue
         if state.job_id is None and state.host != socket.gethostname():

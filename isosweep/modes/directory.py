@@ -70,8 +70,11 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
 
 
-def store_plan(study: Study, paths: SweepPaths) -> None:
-    """Write plan.json and config.json. Raises SettingError if the directory is another plan's."""
+def store_plan(study: Study, paths: SweepPaths, places: int | None = None) -> None:
+    """Write plan.json and config.json; `places`: runs at once.
+
+    Raises SettingError if the directory is another plan's.
+    """
     sweeps, plan, config = paths.runs.parent, study.plan, study.config
     try:
         paths.runs.mkdir(parents=True, exist_ok=True)
@@ -86,7 +89,7 @@ def store_plan(study: Study, paths: SweepPaths) -> None:
         write_text(paths.plan_csv, plan_csv(plan))
         write_text(paths.plan_page, plan_page(plan, paths.root.name))
         # Last: whoever finds a plan.json finds the rest.
-        write_json(paths.plan, plan_document(study))
+        write_json(paths.plan, plan_document(study, places))
     except OSError as error:
         rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
         raise SettingError("sweep_dir", paths.root, rule, "sweeps_dir=DIRECTORY") from None

@@ -29,12 +29,13 @@ def prepare(config: SweepConfig) -> Action:
             return partial(plan_sweep, resolve(config))
         case "run" | "launch":
             from isosweep.modes.price import require_affordable
-            from isosweep.modes.run import Launch
+            from isosweep.modes.run import Launch, require_room
             from isosweep.preflight.machine import preflight
 
             study = resolve(config)
             require_affordable([study])
             preflight(study.config, study.variants)
+            require_room(study)
             return Launch(study=study, follow=config.mode == "run")
         case "resume":
             from isosweep.modes.run import resume_sweep

@@ -8,12 +8,14 @@ from rich.table import Table
 
 from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.checkpoints import size
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.document import CheckpointPlan
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
 from isosweep.plan.standing import PlanStanding, run_standing
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import read_state
+from isosweep.store.state import known_state
 
 
 def show_plan(
@@ -120,11 +122,21 @@ def _totals(plan: Plan, config: SweepConfig, places: int | None) -> str:
     )
 
 
+def described_checkpoints(plan: CheckpointPlan) -> str:
+    """One line: what checkpoints take on the disk."""
+    runs = "1 run trains" if plan.runs_at_once == 1 else f"{plan.runs_at_once} runs train"
+    return (
+        f"checkpoints of {size(plan.largest_bytes)}: at most {size(plan.peak_bytes)} on the disk "
+        f"while {runs}, "
+        f"{size(plan.kept_bytes)} after the end (checkpoint.keep={plan.keep})"
+    )
+
+
 def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console) -> None:
     """Print how far every run of a sweep is; `stop`: health rules that end a run."""
     table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
-        state = read_state(paths.run(run.run_id))
+        state = known_state(paths.run(run.run_id))
         standing = run_standing(run, state, plan.budget_unit, stop)
         if state is None:
             table.add_row(run_label(run), standing, "", f"0/{run.num_steps}", "", "", "")

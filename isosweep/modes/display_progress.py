@@ -13,7 +13,7 @@ from isosweep.modes.display import run_label
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, compute_behind, run_standing
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import read_state
+from isosweep.store.state import known_state
 
 
 class Progress:
@@ -48,7 +48,7 @@ class Progress:
             self._drawn = time.monotonic()
 
     def _picture(self, active: list[PlannedRun], failed: int) -> RenderableType:
-        states = {run.run_id: read_state(self._paths.run(run.run_id)) for run in self._plan.runs}
+        states = {run.run_id: known_state(self._paths.run(run.run_id)) for run in self._plan.runs}
         unit = self._plan.budget_unit
         spent = sum(
             compute_behind(run, states[run.run_id], unit, self._stop) for run in self._plan.runs

@@ -1,7 +1,9 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,14 +16,16 @@ from isosweep.difficulty.measurement import (
 )
 from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
-from isosweep.files import read_json, write_json
+from isosweep.errors import RecordError
+from isosweep.files import JsonObject, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
-from isosweep.modes.display import show_plan
+from isosweep.modes.display import described_checkpoints, show_plan
 from isosweep.modes.price import INTERRUPTED, confirm, require_affordable, show_price
-from isosweep.plan.standing import standing
-from isosweep.plan.study import Study
-from isosweep.store.paths import SweepPaths
+from isosweep.plan.standing import Standing, run_standing, standing
+from isosweep.plan.study import Study, checkpoint_plan
+from isosweep.store.paths import SweepPaths, complete_checkpoints
+from isosweep.store.state import read_state
 
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
@@ -71,17 +75,28 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     study = replace(study, config=asked)
     require_affordable([study])
     preflight(study.config, study.variants)
+    require_room(study, sweep.paths)
     if confirm([study], console) == INTERRUPTED:
         return INTERRUPTED
     return _run(study, sweep.paths, console, follow=True)
 
 
 def _stored_plan(study: Study, console: Console) -> SweepPaths:
-    paths = sweep_paths(study)
-    store_plan(study, paths)
+    paths, places = sweep_paths(study), _places(study)
+    store_plan(study, paths, places)
     progress = standing(study.plan, paths.run, study.config.health.stop)
-    show_plan(study.plan, study.config, progress, _places(study), console)
+    show_plan(study.plan, study.config, progress, places, console)
+    console.print(described_checkpoints(checkpoint_plan(study, places)), soft_wrap=True)
+    for loss in _losses(study, paths):
+        console.print(f"warning: {loss}", style="yellow", markup=False, soft_wrap=True)
     return paths
+
+
+def require_room(study: Study, paths: SweepPaths | None = None) -> None:
+    """Raise SettingError where the disk has no room for the checkpoints of the runs to come."""
+    from isosweep.preflight.disk import require_disk
+
+    require_disk(study, paths or sweep_paths(study), _places(study) or len(study.plan.runs))
 
 
 def _places(study: Study) -> int | None:
@@ -105,13 +120,41 @@ def _store_runs(study: Study, paths: SweepPaths) -> None:
             files.root.mkdir(parents=True, exist_ok=True)
             spec = study.specs[run.run_id].to_json()
             document = {"version": 1, "run_id": run.run_id, "spec": spec}
-            # A data file that was moved makes the same run, and is read where it lies now.
-            if read_json(files.spec) != document:
+            # A data file that was moved makes the same run, and is read where it lies now. What
+            # is no spec is written anew: the run's id says what it was.
+            if not _holds(files.spec, document):
                 write_json(files.spec, document)
             if variant.selection is not None:
                 store_selection(files, variant.selection)
             if rates is not None:
                 store_base_rates(files, rates)
+
+
+def _holds(path: Path, document: JsonObject) -> bool:
+    try:
+        return read_json(path) == document
+    except ValueError:
+        return False
+
+
+def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
+    """What has been lost of runs that the plan asks for, a line each."""
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        try:
+            state = read_state(files)
+        except RecordError as error:
+            yield str(error)
+            continue
+        stop = study.config.health.stop
+        how_far = run_standing(run, state, study.plan.budget_unit, stop)
+        if how_far is Standing.TO_EXTEND and not any(
+            complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
+        ):
+            yield (
+                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
+                "is trained again from step 0"
+            )
 
 
 def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None] | None:

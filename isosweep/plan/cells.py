@@ -126,6 +126,12 @@ class PlannedRun:
     planned_hardware_flops: Cost | None = None
     """What planned_flops come to on the devices, with the padding, recomputation and square of
     attention expected of scoring and training; null in older plans. FLOPs."""
+    checkpoint_bytes: Annotated[float, Ge(0)] = 0.0
+    """Size of one checkpoint: weights and optimiser states that are trained. Bytes."""
+    checkpoints_peak_bytes: Annotated[float, Ge(0)] = 0.0
+    """What its checkpoints take on the disk while it runs, at most. Bytes."""
+    checkpoints_kept_bytes: Annotated[float, Ge(0)] = 0.0
+    """What is left of them after its end, at most. Bytes."""
     axes: Axes = field(default_factory=dict)
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""

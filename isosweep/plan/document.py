@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, MinLen
 from pydantic import Field
 
+from isosweep.config.checkpoint import Keep
 from isosweep.plan.cells import Axes
 
 Flops = Annotated[float, Ge(0)]
@@ -58,6 +59,22 @@ class CostModel:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckpointPlan:
+    """What the checkpoints of the whole sweep take on the disk."""
+
+    keep: Keep
+    """What is left of a run's checkpoints after its end: checkpoint.keep. No unit."""
+    runs_at_once: Annotated[int, Ge(1)]
+    """Runs that train at the same time, at most. A count."""
+    largest_bytes: Annotated[float, Ge(0)]
+    """One checkpoint of the run whose checkpoints are largest. Bytes."""
+    peak_bytes: Annotated[float, Ge(0)]
+    """While the sweep runs, at most. Bytes."""
+    kept_bytes: Annotated[float, Ge(0)]
+    """After its end, at most. Bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanHeading:
     """What plan.json holds besides the fields of `Plan`."""
 
@@ -71,3 +88,5 @@ class PlanHeading:
     cost_models: Annotated[tuple[CostModel, ...], MinLen(1)]
     """What the costs were computed from: one entry for each combination of values of grid.axes, a
     single one without axes."""
+    checkpoints: CheckpointPlan | None = None
+    """What checkpoints take on the disk; absent in plans of earlier versions."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.checkpoints import checkpoint_bytes, run_bytes, written
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
@@ -127,7 +128,11 @@ def _run(
     table: Candidates, i: int, j: int, spec: RunSpec, milestones: tuple[float, ...]
 ) -> PlannedRun:
     last = Place(i, j, int(table.longest[i, j]))
-    steps = int(table.steps[last])
+    steps, seconds = int(table.steps[last]), float(table.run_seconds[last])
+    config = table.config
+    one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)
+    saves = written(one, config.checkpoint, seconds=seconds, num_steps=steps)
+    disk = run_bytes(one, config.checkpoint, saves)
     return PlannedRun(
         run_id=spec.run_id,
         num_generations=spec.num_generations,
@@ -138,13 +143,16 @@ def _run(
         num_steps=steps,
         planned_flops=steps * float(table.flops[i, j]),
         planned_hardware_flops=steps * float(table.hardware_flops[i, j]),
-        seconds=float(table.run_seconds[last]),
+        seconds=seconds,
         micro_batch=spec.micro_batch,
         vllm_share=spec.vllm_share,
         vllm_max_num_seqs=spec.vllm_max_num_seqs,
         vllm_max_num_batched_tokens=spec.vllm_max_num_batched_tokens,
         vllm_max_model_len=spec.vllm_max_model_len,
         vllm_cache_bytes=spec.vllm_cache_bytes,
+        checkpoint_bytes=one.total,
+        checkpoints_peak_bytes=disk.running,
+        checkpoints_kept_bytes=disk.kept,
         axes=table.variant.axes,
     )
 

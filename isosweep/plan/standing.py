@@ -9,7 +9,7 @@ from typing import assert_never
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, read_state
+from isosweep.store.state import RunState, known_state
 
 
 class Standing(StrEnum):
@@ -96,7 +96,7 @@ def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]
     runs: dict[str, Standing] = {}
     spent = total = 0.0
     for run in plan.runs:
-        state = read_state(paths(run.run_id))
+        state = known_state(paths(run.run_id))
         runs[run.run_id] = run_standing(run, state, plan.budget_unit, stop)
         total += run.milestones[-1]
         spent += compute_behind(run, state, plan.budget_unit, stop)

@@ -1,17 +1,20 @@
 """A study: all that a composed config implies, worked out once and handed to every mode."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from isosweep import __version__
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.checkpoints import RunBytes, peak_bytes
 from isosweep.costs.flops import rollout_flops
 from isosweep.difficulty.variants import ChosenVariant, choose_variants
 from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun
+from isosweep.plan.document import CheckpointPlan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.make import make_plan
 from isosweep.plan.spec import RunSpec, passes_of
@@ -55,13 +58,30 @@ def resolve_stored(config: SweepConfig) -> Study:
     return Study(config=config, variants=variants, candidates=candidates, plan=plan, specs=specs)
 
 
-def plan_document(study: Study) -> dict[str, Any]:
-    """What `plan.json` holds; `isosweep/plan/schema.json` describes it."""
+def checkpoint_plan(study: Study, places: int | None) -> CheckpointPlan:
+    """Bytes of the sweep's checkpoints with `places` runs at once; None: all at once."""
+    runs = [
+        RunBytes(running=run.checkpoints_peak_bytes, kept=run.checkpoints_kept_bytes)
+        for run in study.plan.runs
+    ]
+    at_once = min(places or len(runs), len(runs))
+    return CheckpointPlan(
+        keep=study.config.checkpoint.keep,
+        runs_at_once=at_once,
+        largest_bytes=max((run.checkpoint_bytes for run in study.plan.runs), default=0.0),
+        peak_bytes=peak_bytes(runs, at_once),
+        kept_bytes=math.fsum(run.kept for run in runs),
+    )
+
+
+def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
+    """What `plan.json` holds; `isosweep/plan/schema.json` describes it. `places`: runs at once."""
     return {
         "version": PLAN_VERSION,
         "isosweep": __version__,
         "plan_id": study.plan.plan_id,
         "cost_models": [_cost_model(variant) for variant in study.variants],
+        "checkpoints": asdict(checkpoint_plan(study, places)),
         **asdict(study.plan),
     }
 

@@ -8,6 +8,7 @@ never mix with those that count.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -106,8 +107,13 @@ def read_records(path: Path) -> RecordFile:
 
 def attempt_chain(path: Path, before: float = math.inf) -> dict[int, float]:
     """`valid_until` of the attempts in the records file `path` with numbers less than `before`."""
-    lines = [line for _, line in read_lines(path) if line and line.get("kind") == "attempt"]
-    starts = {start.attempt: start for start in map(_attempt_start, lines)}
+    starts = {}
+    for _, line in read_lines(path):
+        # What is no line of an attempt is for `read_records` to report.
+        with suppress(KeyError, TypeError):
+            if line is not None and line.get("kind") == "attempt":
+                start = _attempt_start(line)
+                starts[start.attempt] = start
     return valid_until({number: start for number, start in starts.items() if number < before})
 
 
@@ -139,6 +145,7 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
     return [
         HealthWarning(**{name: line[name] for name in names})
         for line in _on_chain(warnings, records)
+        if line.keys() >= {*names}
     ]
 
 
@@ -151,7 +158,9 @@ def _on_chain(path: Path, records: Path) -> Iterator[JsonObject]:
     """Lines of `path`, each with `attempt` and `step`, that count by the chain of `records`."""
     limits = attempt_chain(records)
     for _, line in read_lines(path):
-        if line is not None and line["step"] <= limits.get(line["attempt"], -1):
+        if line is None or not all(isinstance(line.get(name), int) for name in ("step", "attempt")):
+            continue
+        if line["step"] <= limits.get(line["attempt"], -1):
             yield line
 
 
@@ -169,9 +178,13 @@ def _follow_chain(
 
 
 def _attempt_start(line: JsonObject) -> AttemptStart:
-    return AttemptStart(
+    start = AttemptStart(
         attempt=line["attempt"], parent=line["parent"], resumed_step=line["resumed_step"]
     )
+    numbers = (start.attempt, start.resumed_step, start.parent or 0)
+    if not all(isinstance(number, int) for number in numbers):
+        raise TypeError("an attempt, its parent and its step are whole numbers")
+    return start
 
 
 def _record(line: JsonObject) -> Record:

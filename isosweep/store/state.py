@@ -63,10 +63,41 @@ def read_state(run: RunPaths) -> RunState | None:
         state = RunState(**document)
         if state.status not in get_args(RunStatus):
             raise ValueError(f"status {state.status!r}")
+        numbers = (
+            state.attempt,
+            state.pid,
+            state.step,
+            state.updated,
+            *vars(state.compute).values(),
+        )
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise ValueError("text where a number belongs")
     except (KeyError, TypeError, ValueError) as error:
         remedy = "remove it: the run then goes on from its last checkpoint"
         raise RecordError(f"{run.state}: not the state of a run ({error!r}); {remedy}") from None
     return state
+
+
+def known_state(run: RunPaths) -> RunState | None:
+    """The run's state; one that cannot be read is a failed run's, whose reason says so.
+
+    The next attempt goes on from the last checkpoint and writes the state anew.
+    """
+    try:
+        return read_state(run)
+    except RecordError as error:
+        return RunState(
+            status="failed",
+            attempt=_last_attempt(run),
+            host="",
+            pid=0,
+            job_id=None,
+            step=0,
+            compute=Compute(),
+            reward=None,
+            reason=str(error),
+            updated=0.0,
+        )
 
 
 def write_state(run: RunPaths, state: RunState) -> None:
@@ -98,10 +129,14 @@ class Attempt:
             raise OvertakenError(f"{self.run.run_id}: attempt {self.number + 1} owns the run now")
 
 
+def _last_attempt(run: RunPaths) -> int:
+    return max((int(path.stem) for path in run.attempts.glob("*.json")), default=0)
+
+
 def claim_attempt(run: RunPaths, job_id: str | None) -> Attempt:
     """Become the owner of `run`: the next attempt, claimed by exclusive creation of its file."""
     run.attempts.mkdir(parents=True, exist_ok=True)
-    number = max((int(path.stem) for path in run.attempts.glob("*.json")), default=0)
+    number = _last_attempt(run)
     while True:
         number += 1
         try:

@@ -22,7 +22,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_metrics, read_records, read_warnings
-from isosweep.store.state import RunState, read_state
+from isosweep.store.state import RunState, known_state
 from isosweep.tracking.points import (
     MLFLOW_STATUS,
     FinalStatus,
@@ -101,7 +101,7 @@ class MlflowTracker:
             for planned in self._plan.runs:
                 files = self._paths.run(planned.run_id)
                 # Before the records: they then hold at least what the state speaks of.
-                state = read_state(files)
+                state = known_state(files)
                 self._sync_metrics(planned, files, children[planned.run_id])
                 self._sync_status(planned, state, children[planned.run_id])
                 last_change = max(last_change, state.updated if state else 0.0)

@@ -66,7 +66,9 @@ def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
             wrong = fault(checkpoints[step])
             if wrong is None:
                 return ResumePoint(step, parent, checkpoints[step], _ending(losses, step))
-            losses.append(f"the checkpoint of step {step} in {checkpoints[step]} is broken: {wrong}")
+            losses.append(
+                f"the checkpoint of step {step} in {checkpoints[step]} is broken: {wrong}"
+            )
     if not losses and _had_ended(run):
         losses.append("no checkpoint is left of the run, which had ended (checkpoint.keep)")
     return ResumePoint(0, None, None, _ending(losses, 0))

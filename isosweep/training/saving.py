@@ -52,7 +52,7 @@ class Saver:
         self.finish()
         self._decided = time.monotonic()
 
-    def begin(self, checkpoint: Path, write: Callable[[], None]) -> None:
+    def begin(self, checkpoint: Path, write: Callable[[], object]) -> None:
         """`write` what is not on the disk yet of `checkpoint` and complete it, in the background.
 
         Raises what the one before met, or this one where the settings have no background.
@@ -87,7 +87,7 @@ class Saver:
             case unknown:
                 assert_never(unknown)
 
-    def _complete(self, checkpoint: Path, write: Callable[[], None]) -> None:
+    def _complete(self, checkpoint: Path, write: Callable[[], object]) -> None:
         try:
             write()
             complete(checkpoint)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
 
+# Of jobs that were submitted before they said how.
+_SAVING = CheckpointConfig()
+
 Ended = RunStatus | Literal["overtaken"]
 
 
@@ -56,7 +59,7 @@ class TrainRun:
     milestones: tuple[float, ...]
     unit: BudgetUnit
     health: HealthConfig
-    saving: CheckpointConfig = CheckpointConfig()
+    saving: CheckpointConfig = _SAVING
 
     def __call__(self) -> str:
         """Make an attempt; returns how it ended."""
@@ -122,10 +125,13 @@ def run_attempt(job: TrainRun) -> Ended:
 
 
 def _spec_of(run: RunPaths) -> RunSpec:
-    document = read_json(run.spec)
-    if document is None:
-        raise RecordError(f"{run.spec}: no such run")
-    return RunSpec.from_json(document["spec"])
+    try:
+        document = read_json(run.spec)
+        if document is None:
+            raise RecordError(f"{run.spec}: no such run")
+        return RunSpec.from_json(document["spec"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{run.spec}: not the spec of a run ({error!r})") from None
 
 
 def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec, start: ResumePoint) -> Ended:

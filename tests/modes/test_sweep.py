@@ -2,7 +2,10 @@
 
 import contextlib
 import json
+import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep, missing
 from tests.modes.sweeps import QUIET, runs
+from tests.runs import wait_for
 
 pytestmark = pytest.mark.train
 
@@ -56,24 +60,75 @@ def test_a_failing_run_is_reported_and_takes_nothing_else_down(tmp_path: Path) -
     assert all(state is not None and state.status == "finished" for state in others)
 
 
+def test_garbage_in_a_runs_files_is_named_and_mended(straight: Path, tmp_path: Path) -> None:
+    shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
+    first, second = runs(tmp_path)
+    records = read_records(first.records).records
+    first.state.write_text("{ garbage")
+    first.spec.write_bytes(b"\x00\xff")
+    settings = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
+    done = isosweep(*settings, cwd=tmp_path)
+    assert f"warning: {first.state}: not the state of a run" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    states = [read_state(run) for run in (first, second)]
+    assert [state.status for state in states if state is not None] == ["finished"] * 2
+    # The garbled run went on from its last checkpoint, where nothing was left to train.
+    assert [state.attempt for state in states if state is not None] == [2, 1]
+    assert read_records(first.records).records == records
+
+
+@pytest.mark.disk
+def test_a_disk_that_fills_up_in_mid_run_ends_in_a_line_with_the_path(tmp_path: Path) -> None:
+    mount = tmp_path / "small"
+    with mounted(mount, "24m"):
+        settings = ("budget=1e12", *SMALL, *QUIET, "grid.num_generations=[4]")
+        settings = (*settings, f"sweeps_dir={mount}", "launcher.max_retries=0")
+        words = [sys.executable, "-m", "isosweep", *settings]
+        driver = subprocess.Popen(
+            words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        wait_for(lambda: any(mount.glob("runs/*/metrics.jsonl")))
+        fill(mount)
+        stdout, stderr = driver.communicate(timeout=120)
+    assert driver.returncode == 1
+    assert "Traceback" not in stderr
+    (line,) = [line for line in (stdout + stderr).splitlines() if "No space left" in line]
+    assert str(mount / "runs") in line
+
+
+@contextlib.contextmanager
+def mounted(mount: Path, size: str) -> Iterator[None]:
+    """A file system of its own at `mount`, as large as `size`; skips where there can be none."""
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(mount)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        missing("disk", f"cannot mount a tmpfs: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def fill(mount: Path) -> Path:
+    """A file that takes all the room that is left."""
+    filler = mount / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+    return filler
+
+
 @pytest.mark.disk
 def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
     mount = tmp_path / "small"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(mount)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        missing("disk", f"cannot mount a tmpfs: {mounted.stderr.strip()}")
-    try:
+    with mounted(mount, "24m"):
         settings: tuple[str, ...] = ("budget=6.4e9", *SMALL, *QUIET, "grid.num_generations=[4]")
         settings = (*settings, f"sweeps_dir={mount}", "launcher.max_retries=0")
         isosweep(*settings, cwd=tmp_path)
         (run,) = (RunPaths(path) for path in (mount / "runs").iterdir())
         before = run.records.read_bytes()
-        filler = mount / "filler"
-        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while file.write(b"x" * 4096):
-                pass
+        filler = fill(mount)
         sweep = next(mount.glob("*/plan.json")).parent
         more = tuple(s.replace("budget=6.4e9", "budget=1.28e10") for s in settings)
         done = isosweep(*more, f"sweep_dir={sweep}-2", cwd=tmp_path, check=False)
@@ -83,5 +138,3 @@ def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
         isosweep(*more, f"sweep_dir={sweep}-2", cwd=tmp_path)
         assert run.records.read_bytes().startswith(before)
         assert len(run.records.read_bytes()) > len(before)
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=True)

@@ -22,6 +22,7 @@ from isosweep.store.state import (
     OvertakenError,
     RunState,
     claim_attempt,
+    known_state,
     mark,
     read_state,
     write_state,
@@ -113,3 +114,17 @@ def test_a_state_that_is_none_is_refused_with_a_remedy(
     write_json(run.state, document | spoil)
     with pytest.raises(RecordError, match="remove it: the run then goes on"):
         read_state(run)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"version": 1}', "\x00\xff"])
+def test_a_run_whose_state_is_garbage_has_failed_and_says_why(text: str, tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    claim_attempt(run, None)
+    claim_attempt(run, None)
+    run.state.write_text(text, encoding="latin-1")
+    state = known_state(run)
+    assert state is not None
+    assert (state.status, state.attempt) == ("failed", 2)
+    assert state.reason is not None
+    assert state.reason.startswith(f"{run.state}: not the state of a run")
+    assert not state.alive()

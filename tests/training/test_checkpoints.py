@@ -11,11 +11,14 @@ from typing import assert_never, get_args
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig, Keep
+from isosweep.files import write_json
+from isosweep.plan.spec import run_spec
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
-from isosweep.store.records import read_metrics, read_warnings
+from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import Attempt, mark, read_state
 from isosweep.training.progress import ResumePoint, find_resume_point
 from isosweep.training.saving import Saver
+from tests.conftest import make_config
 from tests.runs import reproducible, wait_for
 from tests.training.test_interruption import in_a_process, prepared, small_run
 
@@ -25,7 +28,6 @@ MILESTONES = (1.5e9, 3e9)
 
 def train(run: RunPaths, saving: CheckpointConfig) -> None:
     from isosweep.training.worker import TrainRun
-    from tests.conftest import make_config
 
     TrainRun(str(run.root), MILESTONES, "flops", make_config().health, saving)()
 
@@ -185,3 +187,32 @@ def test_what_is_kept_of_a_run_that_has_ended(
         assert start.checkpoint == newest
     else:
         assert (start.step, start.losses[0].partition(" of")[0]) == (0, "no checkpoint is left")
+
+
+def test_what_is_written_in_the_background_is_what_is_written_at_once(tmp_path: Path) -> None:
+    import isosweep.training.assembly  # noqa: F401  # forks have it imported
+    from isosweep.training.worker import TrainRun
+
+    config = make_config("recipe.lora_rank=4", "task.num_eval_problems=4")
+    spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
+    written = []
+    for background in (True, False):
+        run = RunPaths(tmp_path / str(background))
+        run.root.mkdir()
+        write_json(run.spec, {"spec": spec.to_json()})
+        saving = CheckpointConfig(background=background, share=1.0, min_interval_s=0.0, keep="all")
+        job = TrainRun(str(run.root), (1e9,), "flops", config.health, saving)
+        _, status = os.waitpid(in_a_process(job), 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
+        written.append(checkpoints[max(checkpoints)])
+        last = read_records(run.records).records[-1].compute
+        assert last.checkpoint_seconds > 0
+    later, at_once = written
+    assert later.name == at_once.name
+    names = sorted(path.name for path in at_once.iterdir())
+    assert sorted(path.name for path in later.iterdir()) == names
+    assert "adapter_model.safetensors" in names
+    # What has times or a directory's name in it differs.
+    for name in {*names} - {"isosweep.json", CHECKPOINT_FILES, "training_args.bin"}:
+        assert (later / name).read_bytes() == (at_once / name).read_bytes()

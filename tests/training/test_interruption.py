@@ -124,9 +124,9 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
     resumed = {line["attempt"] for line in read_metrics(run.metrics, run.records)}
     assert len(resumed) > 3
     # The last checkpoint is kept, and none of earlier attempts.
-    (last,) = run.checkpoints.iterdir()
-    assert last.name == str(state.attempt)
-    ((step, checkpoint),) = complete_checkpoints(last).items()
+    (left,) = run.checkpoints.iterdir()
+    assert left.name == str(state.attempt)
+    ((step, checkpoint),) = complete_checkpoints(left).items()
     assert step == state.step
     assert fault(checkpoint) is None
 

@@ -140,7 +140,9 @@ def test_a_run_of_two_processes_is_extended(tmp_path: Path) -> None:
     assert (state.attempt, state.warnings) == (2, ())
     steps = [record.step for record in read_records(extended.records).records]
     # Attempt 2 began where attempt 1 had ended.
-    starts = [line for _, line in read_lines(extended.records) if line and line["kind"] == "attempt"]
+    starts = [
+        line for _, line in read_lines(extended.records) if line and line["kind"] == "attempt"
+    ]
     assert 0 < starts[1]["resumed_step"] < steps[-1]
     assert reproducible(extended) == reproducible(straight)
 

@@ -1,0 +1,79 @@
+"""Whether the disk has room for a sweep's checkpoints, before anything is launched."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from isosweep.config.checkpoint import Keep
+from isosweep.costs.checkpoints import (
+    RunBytes,
+    checkpoint_bytes,
+    peak_bytes,
+    run_bytes,
+    size,
+    written,
+)
+from isosweep.errors import SettingError
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import run_standing
+from isosweep.plan.study import Study
+from isosweep.store.paths import SweepPaths
+from isosweep.store.state import known_state
+
+
+def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
+    """Raise SettingError where the checkpoints of the runs to come find no room.
+
+    With `places` runs at once; runs that have ended take what they took.
+    """
+    runs = [run for run in study.plan.runs if not _ended(study, paths, run)]
+    free = shutil.disk_usage(_existing(paths.runs)).free
+    saving, places = study.config.checkpoint, min(places, len(runs))
+    peak = peak_bytes(_takes(study, runs, saving.keep), places)
+    if peak <= free:
+        return
+    each = max(run.checkpoint_bytes for run in runs)
+    rule = (
+        f"has {size(free)} free, and the checkpoints of {len(runs)} runs, {places} at once, take "
+        f"up to {size(peak)} (checkpoint.keep={saving.keep}: {size(each)} each)"
+    )
+    nearest = f"sweeps_dir=DIRECTORY on a disk with {size(peak)} free"
+    for keep in (saving.keep, *_less(saving.keep)):
+        takes = _takes(study, runs, keep)
+        fits = [n for n in range(places, 0, -1) if peak_bytes(takes, n) <= free]
+        if fits:
+            chosen = [f"checkpoint.keep={keep}"] if keep != saving.keep else []
+            chosen += [f"launcher.max_parallel={fits[0]}"] if fits[0] != places else []
+            nearest = " ".join(chosen)
+            break
+    raise SettingError("sweeps_dir", paths.runs.parent, rule, nearest)
+
+
+def _less(keep: Keep) -> tuple[Keep, ...]:
+    """What keeps less than `keep`, the most first."""
+    keeps: tuple[Keep, ...] = get_args(Keep)
+    return keeps[keeps.index(keep) + 1 :]
+
+
+def _takes(study: Study, runs: Sequence[PlannedRun], keep: Keep) -> list[RunBytes]:
+    """Bytes of the checkpoints of each of `runs`, with `checkpoint.keep=keep`."""
+    saving = replace(study.config.checkpoint, keep=keep)
+    takes = []
+    for run in runs:
+        config = study.variant_of(run).config
+        one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)
+        count = written(one, saving, seconds=run.seconds, num_steps=run.num_steps)
+        takes.append(run_bytes(one, saving, count))
+    return takes
+
+
+def _ended(study: Study, paths: SweepPaths, run: PlannedRun) -> bool:
+    state = known_state(paths.run(run.run_id))
+    return run_standing(run, state, study.plan.budget_unit, study.config.health.stop).ended
+
+
+def _existing(path: Path) -> Path:
+    """`path`, or the nearest directory above it that is there."""
+    return next(parent for parent in (path, *path.parents) if parent.exists())

@@ -1,0 +1,104 @@
+"""When checkpoints are due, and what becomes of one that cannot be written."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.errors import SettingError
+from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.state import OvertakenError, claim_attempt
+from isosweep.training.saving import Saver, SavingError
+
+
+def saver_in(root: Path, config: CheckpointConfig) -> Saver:
+    return Saver(config, claim_attempt(RunPaths(root), None), None)
+
+
+def save(saver: Saver, root: Path, step: int, write: Callable[[], object]) -> None:
+    """As the loop and the trainer do it: decide, make the directory, begin."""
+    saver.decided()
+    path = RunPaths(root).attempt_checkpoints(1) / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    (path / "state").write_text("{}")
+    saver.begin(path, write)
+
+
+def nothing() -> None:
+    """All is written."""
+
+
+def test_the_interval_follows_what_a_checkpoint_takes(tmp_path: Path) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig())
+    # Before anything was measured a kill costs what it costs at least.
+    assert saver.interval_s == 30.0
+    expected = {0.01: 30.0, 2.0: 100.0, 20.0: 1000.0, 300.0: 3600.0}
+    for taken, interval in expected.items():
+        saver._taken = taken
+        assert saver.interval_s == interval
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig(share=1.0, min_interval_s=0.0))
+    may_end = threading.Event()
+    assert saver.due
+    save(saver, tmp_path, 1, lambda: assert_set(may_end))
+    assert not saver.due
+    assert not complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1))
+    may_end.set()
+    saver.finish()
+    assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
+
+
+def assert_set(event: threading.Event) -> None:
+    assert event.wait(30)
+
+
+def test_two_are_kept_until_the_next_is_complete(tmp_path: Path) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig())
+    own = RunPaths(tmp_path).attempt_checkpoints(1)
+    seen = []
+    for step in (1, 2, 3):
+        save(saver, tmp_path, step, lambda: seen.append({*complete_checkpoints(own)}))
+    saver.finish()
+    save(saver, tmp_path, 4, lambda: seen.append({*complete_checkpoints(own)}))
+    saver.finish()
+    assert seen == [set(), {1}, {1, 2}, {2, 3}]
+    assert complete_checkpoints(own).keys() == {3, 4}
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
+    tmp_path: Path,
+) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig())
+    save(saver, tmp_path, 1, nothing)
+
+    def full() -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos\nframe #0")
+
+    save(saver, tmp_path, 2, full)
+    with pytest.raises(SavingError) as caught:
+        saver.decided()
+    said = str(caught.value)
+    assert str(tmp_path / "checkpoints" / "1" / "checkpoint-2: cannot be written, with") in said
+    assert "GB free there" in said
+    assert "\n" not in said
+    assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
+    assert not (tmp_path / "checkpoints" / "1" / "checkpoint-2").exists()
+
+
+def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig(keep="none"))
+    save(saver, tmp_path, 1, nothing)
+    saver.finish()
+    claim_attempt(RunPaths(tmp_path), None)
+    with pytest.raises(OvertakenError):
+        saver.end()
+    assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
+
+
+def test_bounds_that_leave_no_interval_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"is more than checkpoint\.max_interval_s=3600"):
+        CheckpointConfig(min_interval_s=5000.0)
