@@ -91,14 +91,15 @@ def _even_share(table: Candidates, place: Place) -> str:
     devices = c.config.hardware.devices_per_run
     if c.completions % devices:
         return f"hardware.devices_per_run={math.gcd(c.completions, devices)}"
-    share = c.completions // devices // c.config.recipe.mini_batches
+    share = max(1, c.completions // devices // c.config.recipe.mini_batches)
     return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
 
 
 def _cut_unevenly(table: Candidates) -> Any:
-    """Whether mini-batches, where there are several, cannot all be of one size: (N, M, 1)."""
+    """Whether the devices' even shares cannot be cut into mini-batches of one size: (N, M, 1)."""
     devices, parts = table.config.hardware.devices_per_run, table.config.recipe.mini_batches
-    return ((parts > 1) & (table.completions % (devices * parts) != 0))[..., None]
+    shared = table.completions % devices == 0
+    return (shared & (table.completions % (devices * parts) != 0))[..., None]
 
 
 def _uncut(c: Candidate) -> str:
@@ -109,7 +110,7 @@ def _uncut(c: Candidate) -> str:
 
 def _even_parts(table: Candidates, place: Place) -> str:
     c = table.at(place)
-    share = max(1, c.completions // c.config.hardware.devices_per_run)
+    share = c.completions // c.config.hardware.devices_per_run
     return f"recipe.mini_batches={math.gcd(share, c.config.recipe.mini_batches)}"
 
 

@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.architecture import Architecture
+from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.hydra import config_directory
 from isosweep.config.model_files import architecture_from_config
 from isosweep.errors import SettingError
 from tests.conftest import make_config
-from tests.models.families import FAMILIES, VARIANTS, configuration
+from tests.models.families import FAMILIES, VARIANTS, configuration, language_model
 
 MODELS = sorted(
     path.stem
     for path in (config_directory() / "model").glob("*.yaml")
     if path.stem not in ("_llm", "local")
 )
+# Mixtures whose experts peft adapts as well, which the plan leaves out.
+ADAPTED_EXPERTS = ("Qwen3Moe", "Mixtral")
 # Parameters that the hub reads from each model's safetensors files (a tied head is stored twice
 # in the smaller Qwen3 files, so those are left out).
 PUBLISHED = {
@@ -108,6 +110,18 @@ def test_a_family_has_the_parameters_that_transformers_makes(family: str, tmp_pa
     assert arch.tie_word_embeddings == config.tie_word_embeddings
     types = getattr(config, "layer_types", None) or []
     assert arch.num_sliding_layers == types.count("sliding_attention")
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ADAPTED_EXPERTS])
+def test_adapters_are_as_many_as_peft_makes(family: str) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    config = configuration(family)
+    arch = architecture_from_config(config.to_dict())
+    given = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    adapted = get_peft_model(language_model(config), given)
+    trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+    assert trained == adapter_weights(arch, 4)
 
 
 # As the files on the hub are: what is the family's own is left out of them.

@@ -74,8 +74,7 @@ def test_a_hub_model_is_loaded_from_its_snapshot(
     from isosweep.models.weights import weights
 
     model = model_at(saved, path=None, source="someone/small", revision=None)
-    for module in (huggingface_hub.constants, huggingface_hub.file_download.constants):
-        monkeypatch.setattr(module, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     assert weights(model) == "someone/small"
     pinned = replace(model, revision="v1")
     ((what, remedy),) = missing_weights(pinned)

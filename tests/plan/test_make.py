@@ -118,9 +118,11 @@ def test_more_budget_removes_no_cell_but_by_a_limit_on_what_it_buys(
     assert not (after.broken[lost] & ~allowed).any()
 
 
-def test_the_playbooks_grid_is_enumerated_exactly() -> None:
+@pytest.mark.parametrize(("kind", "most", "count"), [("easy", 16, 39), ("hard", 14, 27)])
+def test_the_playbooks_grids_are_enumerated_exactly(kind: str, most: int, count: int) -> None:
     config = make_config(
         "model=qwen-7b",
+        f"recipe=isocompute_{kind}",
         "budget_unit=rollouts",
         "budget=5242880",
         "hardware=b200",
@@ -131,15 +133,16 @@ def test_the_playbooks_grid_is_enumerated_exactly() -> None:
         "task.sort.levels=[12]",
     )
     plan = plan_of(config)
-    # IsoCompute Playbook (arXiv 2603.12151): B 2^5..2^10, n 2^3..2^11, n x B <= 65,536.
+    # IsoCompute Playbook (arXiv 2603.12151): B 2^5..2^10, n 2^3..2^11, n x B <= 65,536 on easy
+    # problems and 16,384 on hard ones.
     expected = {
         (2**i, 2**j, 5242880 // 2 ** (i + j))
         for i in range(3, 12)
         for j in range(5, 11)
-        if i + j <= 16
+        if i + j <= most
     }
     cells = {(c.num_generations, c.problems_per_batch, c.num_steps) for c in plan.cells}
-    assert len(expected) == 39
+    assert len(expected) == count
     assert cells == expected
     assert {r.rule for r in plan.rejected} == {"grid.max_completions_per_step"}
 

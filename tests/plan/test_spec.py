@@ -84,6 +84,7 @@ def test_fields_that_change_no_number_are_marked() -> None:
         *("task.prompt_tokens", "task.completion_tokens", "task.difficulty"),
         *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),
         *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
+        "recipe.max_completions_per_step",
         *("generation.server_url", "generation.sleep"),
         *("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_max_model_len"),
         "vllm_cache_bytes",
@@ -94,7 +95,7 @@ def test_every_other_field_takes_part() -> None:
     spec = spec_of("recipe.beta=0.1", "recipe.zero_variance=resample")
     corrected = replace(spec.generation, name="vllm", importance_sampling_correction=True)
     spec = replace(spec, generation=corrected)
-    outside = marked_outside(spec) | {"recipe.interruption_tokens"}
+    outside = marked_outside(spec) | {"recipe.interruption_tokens", "recipe.retire_window"}
 
     def check(group: Any, part: Any, prefix: str) -> None:
         for item in fields(group):

@@ -161,6 +161,9 @@ def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path:
     assert trainer.args.steps_per_generation == micro_batches
     trainer.current_gradient_accumulation_steps = micro_batches
     batch = rollouts(trainer)
+    # What is logged is the task's score, whatever a right answer is paid.
+    assert trainer._metrics["train"]["rewards/correctness/mean"][-1] == 7 / 16
+    assert trainer.reward_weights[0] == (2.0 if recipe in ("dapo", "scalerl") else 1.0)
     if recipe == "tis":
         # A sampler that is not the learner, as vLLM is one.
         assert trainer.vllm_importance_sampling_mode == "token_truncate"
