@@ -43,7 +43,8 @@ def test_the_interval_follows_what_a_checkpoint_takes(tmp_path: Path) -> None:
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig(share=1.0, min_interval_s=0.0))
     may_end = threading.Event()
-    assert saver.due
+    due = saver.due
+    assert due
     save(saver, tmp_path, 1, lambda: assert_set(may_end))
     assert not saver.due
     assert not complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1))
