@@ -1,15 +1,19 @@
-"""Predicted and possible against measured: memory, seconds and tokens a second of GRPO steps.
+"""Predicted and possible against measured: memory, seconds, bytes and tokens a second of GRPO.
 
-    make bench-gpu                                        # Qwen2.5-0.5B and 1.5B on this GPU
+    make bench-gpu                                        # Qwen2.5-0.5B and 1.5B, ten minutes
     python benchmarks/gpu.py --model tiny --hardware cpu  # the same code on a CPU
 
 The models have the published architectures and random weights, and may not end an answer before
 its limit: every completion is as long as allowed, and lengths are known. Nothing is downloaded.
-Every model is trained by the worker's trainer once with each generation backend that is
-installed, in a process of its own. `roofline` is what the device could do: the larger of FLOPs at
-its peak and bytes at its bandwidth, nothing lost, nothing computed twice
-(`isosweep.costs.timing.generation_seconds`; training is bound by FLOPs). Tokens generated are
-completion tokens; tokens trained on are prompt and completion tokens.
+Every model is trained by the worker's trainer once with each generation backend that is installed
+(`vllm-sleep`: vLLM that gives its memory back while the policy is updated), in a process of its
+own. `roofline` is what the device could do: the larger of FLOPs at its peak and bytes at its
+bandwidth, nothing lost, nothing computed twice (`isosweep.costs.timing.generation_seconds`;
+training is bound by FLOPs). Tokens generated are completion tokens; tokens trained on are prompt
+and completion tokens. Prefill is sampling one token of every rollout, with an empty prefix cache;
+decoding is what full completions take beyond that. Memory is what the device says is in use, what
+was in use before left out: context and fragmentation count, for which a plan leaves
+`hardware.memory_reserve`.
 """
 
 import argparse
@@ -17,7 +21,10 @@ import importlib.util
 import multiprocessing
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,38 +37,58 @@ from isosweep.config.hardware import HardwareConfig
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.checkpoints import checkpoint_bytes
 from isosweep.costs.flops import rollout_flops
 from isosweep.costs.timing import generation_seconds
 from isosweep.devices import visible_devices
 from isosweep.models.make_builtin import character_tokenizer
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.plan.study import resolve
+from isosweep.store.checkpoints import complete, size_of
 
 GOALS = {
     # What a plan lets through must fit the device.
-    "memory": Goal("peak memory, measured over predicted, the largest", "at most", 1.0),
+    "memory": Goal("peak memory, measured over planned, the largest", "at most", 1.0),
     "rest": Goal("share of a step in neither generation nor training, the largest", "at most", 0.3),
+    "checkpoint": Goal("bytes of a checkpoint, off those planned, the largest", "at most", 0.02),
 }
 QUICK_GPU = {"model": ["qwen-0.5b"], "steps": 3}
 QUICK_CPU = {"model": ["tiny"], "hardware": "cpu", "completion": 8, "backend": ["transformers"]}
 N, B = 8, 8
-BACKENDS = ("transformers", "vllm")
+# What each is planned with.
+BACKENDS = {
+    "transformers": ("generation=transformers",),
+    "vllm": ("generation=vllm",),
+    "vllm-sleep": ("generation=vllm", "generation.sleep=true"),
+}
+# Bytes that a checkpoint may have beside weights and states: tokenizer, settings, random states.
+SMALL_FILES = 1e6
+# Seconds between two looks at the device's memory.
+POLL_S = 0.01
 
 
 @dataclass
 class Measured:
-    """Seconds of each step after the first, in all and by phase.
+    """Seconds of each step after the first, in all and by phase; and once each the rest.
 
     `generation`: sampling, with the weights' way to the sampler. `training`: forward and backward.
-    What is left of a step is log-probabilities, rewards and the update. `peak`: bytes, None on a
-    CPU. `tokens`: mean of a completion.
+    What is left of a step is log-probabilities, rewards and the update. `prefill`, `sampling`:
+    seconds of sampling one token, and all, of every rollout. `allocated`, `used`: bytes at the
+    peak, by torch and by the device, None on a CPU. `tokens`: mean of a completion. `still`:
+    seconds that training stands still for a checkpoint, and `written` until it is on the disk.
     """
 
     step: list[float] = field(default_factory=list)
     generation: list[float] = field(default_factory=list)
     training: list[float] = field(default_factory=list)
-    peak: float | None = None
+    prefill: float = 0.0
+    sampling: float = 0.0
+    allocated: float | None = None
+    used: float | None = None
     tokens: float = 0.0
+    still: float = 0.0
+    written: float = 0.0
+    checkpoint: float = 0.0
 
 
 def config_of(model: str, hardware: str, backend: str, completion: int, prompt: int) -> SweepConfig:
@@ -69,7 +96,7 @@ def config_of(model: str, hardware: str, backend: str, completion: int, prompt: 
     overrides = [
         f"model={model}",
         f"hardware={hardware}",
-        f"generation={backend}",
+        *BACKENDS[backend],
         "task=sort",
         f"task.sort.levels=[{prompt - 2}]",
         f"task.prompt_tokens={prompt}",
@@ -88,44 +115,39 @@ def config_of(model: str, hardware: str, backend: str, completion: int, prompt: 
 
 
 def save_random_model(model: ModelConfig, directory: Path) -> None:
-    """The architecture with random weights, in float32, and a tokenizer."""
+    """The architecture with random weights, in float32, and a tokenizer; made once."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
+    if directory.exists():
+        return
     arch = model.architecture
     torch.manual_seed(0)
-    network = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=arch.vocab_size,
-            hidden_size=arch.hidden_size,
-            intermediate_size=arch.intermediate_size,
-            num_hidden_layers=arch.num_layers,
-            num_attention_heads=arch.num_heads,
-            num_key_value_heads=arch.num_kv_heads,
-            tie_word_embeddings=arch.tie_word_embeddings,
-            eos_token_id=None,
-            bos_token_id=None,
-            pad_token_id=0,
-        )
+    settings = Qwen2Config(
+        vocab_size=arch.vocab_size,
+        hidden_size=arch.hidden_size,
+        intermediate_size=arch.intermediate_size,
+        num_hidden_layers=arch.num_layers,
+        num_attention_heads=arch.num_heads,
+        num_key_value_heads=arch.num_kv_heads,
+        tie_word_embeddings=arch.tie_word_embeddings,
+        eos_token_id=None,
+        bos_token_id=None,
+        pad_token_id=0,
     )
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        network = Qwen2ForCausalLM(settings)
     network.save_pretrained(directory)
     character_tokenizer().save_pretrained(directory)
 
 
-def measure(spec: RunSpec, steps: int) -> Measured:
-    """Train for `steps` steps and one before them, which warms up."""
+def measure(spec: RunSpec, steps: int, weights: Path) -> Measured:
+    """Train for `steps` steps and one before them, which warms up; then sample and save."""
     import torch
     from transformers import TrainerCallback
 
     from isosweep.training.grpo import load_policy, make_stream, make_trainer
     from isosweep.training.ledger import Ledger
-
-    cuda = torch.cuda.is_available()
-
-    def now() -> float:
-        if cuda:
-            torch.cuda.synchronize()
-        return time.perf_counter()
 
     measured = Measured()
 
@@ -140,30 +162,109 @@ def measure(spec: RunSpec, steps: int) -> Measured:
             self.began, self.before = ended, ledger.spent
 
     ledger = Ledger(spec)
-    with tempfile.TemporaryDirectory() as directory:
-        weights = Path(directory) / "model"
-        save_random_model(spec.model, weights)
+    with tempfile.TemporaryDirectory() as directory, device_memory(measured):
         policy = load_policy(spec, str(weights))
         trainer = make_trainer(spec, *policy, ledger, make_stream(spec), Path(directory))
         if trainer.use_vllm != (spec.generation.name == "vllm"):
             sys.exit(f"the trainer does not generate through {spec.generation.name}")
         trainer.args.max_steps = steps + 1
         trainer.args.save_strategy = "no"
-        if trainer.use_vllm:
-            trainer.vllm_generation.generation_kwargs = {"min_tokens": spec.task.completion_limit}
-        else:
-            trainer.generation_config.min_new_tokens = spec.task.completion_limit
+        completions_of(trainer, spec.task.completion_limit)
         trainer.add_callback(Clock())
-        if cuda:
-            torch.cuda.reset_peak_memory_stats()
         trainer.train()
-    measured.peak = float(torch.cuda.max_memory_allocated()) if cuda else None
-    measured.tokens = ledger.spent.completion_tokens / ledger.spent.rollouts
+        measured.tokens = ledger.spent.completion_tokens / ledger.spent.rollouts
+        sample(trainer, spec, measured)
+        save(trainer, measured)
+    if torch.cuda.is_available():
+        measured.allocated = float(torch.cuda.max_memory_allocated())
     return measured
 
 
-def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float]:
-    """Least seconds that the device needs to generate, and to train on, one step's rollouts."""
+def now() -> float:
+    """Seconds, once the device has done all that it was given."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+@contextmanager
+def device_memory(measured: Measured) -> Iterator[None]:
+    """Puts into `measured.used` the most that the device has in use within the block, and had not
+    before."""
+    import torch
+
+    if not torch.cuda.is_available():
+        yield
+        return
+    free_before, _ = torch.cuda.mem_get_info()
+    least, ended = [free_before], threading.Event()
+
+    def look() -> None:
+        while not ended.wait(POLL_S):
+            least[0] = min(least[0], torch.cuda.mem_get_info()[0])
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        measured.used = float(free_before - least[0])
+
+
+def completions_of(trainer: Any, tokens: int) -> None:
+    """Have every completion of the trainer be `tokens` long at least."""
+    if trainer.use_vllm:
+        trainer.vllm_generation.generation_kwargs = {"min_tokens": tokens}
+    else:
+        trainer.generation_config.min_new_tokens = tokens
+
+
+def sample(trainer: Any, spec: RunSpec, measured: Measured) -> None:
+    """Time one token, and all, of every rollout of a step, with prompts that were not read yet.
+
+    Once before, so that the weights' way to the sampler and first kernels do not count.
+    """
+    import torch
+
+    prompts = [list(trainer.prompt_tokens(question.text)) for question in trainer._questions[:B]]
+    rows = [prompt for prompt in prompts for _ in range(N)]
+    for limit in (1, spec.task.completion_limit):
+        completions_of(trainer, limit)
+        seconds = []
+        for _ in range(3):
+            if trainer.use_vllm:
+                trainer.vllm_generation.llm.reset_prefix_cache()
+            began = now()
+            with torch.no_grad(), trainer.limited(limit):
+                trainer.trl_sample(rows, N)
+            seconds.append(now() - began)
+        if limit == 1:
+            measured.prefill = min(seconds[1:])
+        else:
+            measured.sampling = min(seconds[1:])
+
+
+def save(trainer: Any, measured: Measured) -> None:
+    """Write a checkpoint as a worker does: what training stands still for, and the rest."""
+    from isosweep.training.trl_checkpoints import checkpoint_directory
+
+    trainer.write_later = True
+    began = now()
+    trainer._save_checkpoint(trainer.model, None)
+    measured.still = now() - began
+    directory = checkpoint_directory(trainer.args, trainer.state)
+    trainer.write_rest()
+    complete(directory)
+    measured.written = now() - began
+    measured.checkpoint = float(size_of(directory))
+
+
+def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, float]:
+    """Least seconds that the device needs to read one step's prompts, to decode, and to train."""
     task, rollouts = spec.task, spec.completions_per_step
     prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
     arch = spec.model.architecture
@@ -180,10 +281,14 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float]:
         concurrency=np.array([rollouts]),
         prefill_flops=flops.prefill,
     )
-    return float(generating[0]), rollouts * float(flops.training) / hardware.peak_flops
+    reading = rollouts * float(flops.prefill) / hardware.peak_flops
+    training = rollouts * float(flops.training) / hardware.peak_flops
+    return reading, float(generating[0]) - reading, training
 
 
-def report(model: str, backend: str, options: argparse.Namespace, figures: Any) -> None:
+def report(
+    model: str, backend: str, options: argparse.Namespace, weights: Path, figures: Any
+) -> None:
     """Train `model` with `backend`, and print what was predicted, possible and measured.
 
     Puts the figures that have goals into the queue `figures`.
@@ -193,26 +298,39 @@ def report(model: str, backend: str, options: argparse.Namespace, figures: Any) 
     config = config_of(model, options.hardware, backend, options.completion, options.prompt)
     study = resolve(config)
     (table,), (spec,) = study.candidates, study.specs.values()
-    measured = measure(spec, options.steps)
+    save_random_model(spec.model, weights)
+    measured = measure(spec, options.steps, weights)
     assert measured.tokens == options.completion, f"{measured.tokens} tokens a completion"
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     settings = f"n={N}, B={B}, micro-batch {spec.micro_batch}, {options.steps} steps after a first"
     print(f"{model}, {backend}, {where}, torch {torch.__version__}; {settings}:")
-    mean, predicted = float(np.mean(measured.step)), float(table.seconds[0, 0])
-    compare("seconds per step", "predicted", predicted, mean, 3)
-    generated = N * B * options.completion
-    trained = N * B * (options.completion + options.prompt)
+    mean = float(np.mean(measured.step))
+    compare("seconds per step", "predicted", float(table.seconds[0, 0]), mean, 3)
     generating, training = float(np.mean(measured.generation)), float(np.mean(measured.training))
-    least = roofline(spec, config.hardware)
-    compare("generated tokens/s", "roofline", generated / least[0], generated / generating, 0)
-    compare("trained tokens/s", "roofline", trained / least[1], trained / training, 0)
     rest = mean - generating - training
     print(f"  seconds of it: generation {generating:.3f}, training {training:.3f}, rest {rest:.3f}")
-    reached = {"rest": rest / mean}
-    if measured.peak is not None:
+    reading, decoding, learning = roofline(spec, config.hardware)
+    decoded = max(measured.sampling - measured.prefill, 1e-9)
+    read, made = N * B * options.prompt, N * B * (options.completion - 1)
+    trained = N * B * (options.completion + options.prompt)
+    compare("prefill tokens/s", "roofline", read / reading, read / measured.prefill, 0)
+    compare("decoded tokens/s", "roofline", made / decoding, made / decoded, 0)
+    compare("trained tokens/s", "roofline", trained / learning, trained / training, 0)
+    size = checkpoint_bytes(spec.model.architecture, spec.recipe, config.hardware).total
+    compare("checkpoint, MB", "planned", size / 1e6, measured.checkpoint / 1e6, 1)
+    speed = measured.checkpoint / measured.written / 1e9
+    print(
+        f"  seconds of a checkpoint: training stands still for {measured.still:.3f}, "
+        f"on the disk after {measured.written:.3f} ({speed:.2f} GB/s)"
+    )
+    off = max(0.0, abs(measured.checkpoint - size) - SMALL_FILES) / size
+    reached = {"rest": rest / mean, "checkpoint": off}
+    if measured.used is not None and measured.allocated is not None:
         planned = float(table.memory.peak[0, 0])
-        compare("peak memory, GB", "predicted", planned / 1e9, measured.peak / 1e9, 2)
-        reached["memory"] = measured.peak / planned
+        room = planned + config.hardware.memory_reserve * config.hardware.memory_gb * 1e9
+        compare("torch's memory, GB", "planned", planned / 1e9, measured.allocated / 1e9, 2)
+        compare("device memory, GB", "planned", room / 1e9, measured.used / 1e9, 2)
+        reached["memory"] = measured.used / room
     figures.put(reached)
 
 
@@ -226,7 +344,9 @@ def compare(what: str, against: str, other: float, measured: float, digits: int)
 def main() -> None:
     """Train every model through every backend, and judge the worst."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    installed = [name for name in BACKENDS if importlib.util.find_spec(name)]
+    vllm = importlib.util.find_spec("vllm") is not None
+    asleep = vllm and bool(visible_devices().names)
+    installed = ["transformers", *["vllm"] * vllm, *["vllm-sleep"] * asleep]
     parser.add_argument("--model", nargs="+", default=["qwen-0.5b", "qwen-1.5b"])
     parser.add_argument("--backend", nargs="+", default=installed, choices=BACKENDS)
     parser.add_argument("--hardware", default="h200")
@@ -236,17 +356,19 @@ def main() -> None:
     options = parse(parser, GOALS, QUICK_GPU if visible_devices().names else QUICK_CPU)
     context = multiprocessing.get_context("spawn")
     figures, failed = dict[str, float](), 0
-    for model in options.model:
-        for backend in options.backend:
-            # A process of its own: an engine keeps its share of the device until it ends.
-            queue = context.SimpleQueue()
-            process = context.Process(target=report, args=(model, backend, options, queue))
-            process.start()
-            process.join()
-            failed += process.exitcode != 0
-            reached = {} if queue.empty() else queue.get()
-            for name, figure in reached.items():
-                figures[name] = max(figure, figures.get(name, figure))
+    with tempfile.TemporaryDirectory() as directory:
+        for model in options.model:
+            for backend in options.backend:
+                # A process of its own: an engine keeps its share of the device until it ends.
+                queue = context.SimpleQueue()
+                work = (model, backend, options, Path(directory) / model, queue)
+                process = context.Process(target=report, args=work)
+                process.start()
+                process.join()
+                failed += process.exitcode != 0
+                reached = {} if queue.empty() else queue.get()
+                for name, figure in reached.items():
+                    figures[name] = max(figure, figures.get(name, figure))
     judge(GOALS, figures, options)
     sys.exit(1 if failed else 0)
 
