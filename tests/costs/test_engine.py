@@ -105,6 +105,19 @@ def test_state_engine_and_training_never_take_more_than_there_is(sleep: bool) ->
     assert (fit.batched_tokens <= MAX_NUM_BATCHED_TOKENS).all()
 
 
+def test_an_engine_that_sleeps_keeps_its_counts_and_graphs() -> None:
+    config = make_config("model=qwen-1.5b")
+    arch, engine = config.model.architecture, _engine(config)
+    counts = 1024 * (4 * arch.vocab_size + arch.vocab_size / 8)
+    # 51 graphs of pieces and as many of decoding, in each of 28 layers; attention's 394 MiB.
+    graphs = 102 * 28 * 0.4e6 + 394 * 2**20
+    assert engine.asleep(1024) == pytest.approx(counts + graphs)
+    given_back = 2 * arch.parameters + 1024 * 2208 * kv_bytes_per_token(arch, "bfloat16")
+    assert engine.awake(1024) - engine.asleep(1024) == pytest.approx(given_back)
+    # Logits in bfloat16, and the sampler's float32 copy.
+    assert engine.logits == 6 * arch.vocab_size
+
+
 def test_an_engine_that_sleeps_leaves_training_more() -> None:
     config = make_config("model=qwen-7b", *EIGHT, "recipe.max_micro_batch=64")
     asleep = replace(config, generation=replace(config.generation, sleep=True))
