@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from isosweep.plan.spec import run_spec
 from tests.conftest import make_config
 
 # Scaled down: a vocabulary that is large for the width, as those of real models are.
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": 3000,
     "hidden_size": 96,
     "intermediate_size": 256,
@@ -189,10 +189,10 @@ class Scaled:
         del loss
         return sum(saved.values())
 
-    def most(self, rows: int, completion: int) -> int:
+    def most(self, rows: int, completion: int, *, triton: bool = True) -> int:
         """Most bytes alive in a forward and backward pass, beside weights and gradients."""
         live = LiveBytes()
-        with as_with_triton(live):
+        with as_with_triton(live) if triton else nullcontext():
             self.loss(rows, completion).backward()
             live.now = live.most = 0
             live._alive.clear()
