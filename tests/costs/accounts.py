@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from isosweep.plan.spec import run_spec
 from tests.conftest import make_config
 
 # Scaled down: a vocabulary that is large for the width, as those of real models are.
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": 3000,
     "hidden_size": 96,
     "intermediate_size": 256,
@@ -77,6 +77,8 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     from trl.kernels import chunked_logprob as kernels
     from trl.trainer import utils
 
+    from isosweep.training.trl_lean import LeanGRPOTrainer
+
     def unseen(function: Any) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             if live is not None:
@@ -107,9 +109,14 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     # A GPU multiplies bfloat16 into float32 without copies.
     kernels._addmm_fp32 = unseen(plain["_addmm_fp32"])
     kernels.triton = Triton
+    # Tiles have all their columns there.
+    words = LeanGRPOTrainer._words
+    whole: Any = property(lambda trainer: utils._CHUNKED_LOGPROB_CHUNK_SIZE)
+    LeanGRPOTrainer._words = whole
     try:
         yield
     finally:
+        LeanGRPOTrainer._words = words
         utils._use_triton = plain["_use_triton"]
         for name, value in (plain | folds).items():
             setattr(kernels, name, value)
@@ -190,10 +197,10 @@ class Scaled:
         del loss
         return sum(saved.values())
 
-    def most(self, rows: int, completion: int) -> int:
+    def most(self, rows: int, completion: int, *, triton: bool = True) -> int:
         """Most bytes alive in a forward and backward pass, beside weights and gradients."""
         live = LiveBytes()
-        with as_with_triton(live):
+        with as_with_triton(live) if triton else nullcontext():
             self.loss(rows, completion).backward()
             live.now = live.most = 0
             live._alive.clear()

@@ -60,7 +60,7 @@ def test_the_most_that_a_step_holds_is_planned(
 
     family, precisions, overrides = CASES[case]
     scaled = Scaled(tmp_path, family, *overrides, *[ON][: int(checkpointing)], **precisions)
-    for rows, completion in ((2, 100), (3, 160)):
+    for rows, completion in ((1, 80), (3, 110)):
         recipe = replace(scaled.recipe, micro_batch=rows)
         one = training_bytes(
             scaled.arch, recipe, scaled.hardware, prompt=PROMPT, completion=completion
@@ -84,3 +84,16 @@ def test_generation_holds_what_is_planned(
         scaled.arch, scaled.recipe, scaled.hardware, prompt=prompt, completion=84 - prompt
     )
     assert planned == pytest.approx((many - few) / 8, rel=0.1)
+
+
+def test_tiles_without_triton_are_planned(tmp_path: Path) -> None:
+    from tests.costs.accounts import SIZES, Scaled
+
+    scaled, rows, completion = Scaled(tmp_path, "Qwen2", computed="float32"), 2, 60
+    hardware = replace(scaled.hardware, device="cpu")
+    recipe = replace(scaled.recipe, micro_batch=rows)
+    one = training_bytes(scaled.arch, recipe, hardware, prompt=PROMPT, completion=completion)
+    # Of the buffer's columns those of the vocabulary are written.
+    unwritten = rows * (PROMPT + completion) * (32768 - SIZES["vocab_size"]) * 4
+    most = scaled.most(rows, completion, triton=False) - unwritten
+    assert 0.95 * most < one.fixed + rows * one.per_completion < 1.2 * most

@@ -14,6 +14,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.activations import training_bytes
 from isosweep.costs.fit import fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
+from isosweep.plan.remedies import memory_that_suffices
 from tests.conftest import make_config
 from tests.models.families import configuration, language_model
 
@@ -202,3 +203,27 @@ def test_transformers_holds_all_rollouts_at_once_where_vllm_queues_them() -> Non
     assert fit.needed[1] > 1e12
     assert (_fit(h200(), 65536).micro_batch > 0).all()
     assert 0 < _fit(h200(), 65536).concurrency[0] < 65536
+
+
+def test_an_evaluation_that_does_not_fit_is_refused_with_one_that_does() -> None:
+    config = make_config(
+        *("model=qwen-1.5b", "generation=transformers", "hardware=h100"),
+        *("evaluation.batch_size=65536", "task.num_eval_problems=8192"),
+    )
+    evaluation, task = config.evaluation, config.task
+    at_once = evaluation.completions_at_once(task.num_eval_problems, 1)
+    assert at_once == 8192 * 8
+    assert evaluation.completions_at_once(task.num_eval_problems, 16) == 512 * 8
+    arch, recipe = config.model.architecture, config.recipe
+    fits = [
+        fit_memory(
+            *(arch, recipe, config.hardware, config.generation),
+            prompt=72.0,
+            completion=1024.0,
+            completions=np.array([64]),
+            evaluated=evaluated,
+        )
+        for evaluated in (0, at_once)
+    ]
+    assert [int(fit.micro_batch[0]) > 0 for fit in fits] == [True, False]
+    assert memory_that_suffices(config, 64) == "evaluation.batch_size=8"
