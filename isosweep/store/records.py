@@ -198,7 +198,9 @@ def _record(line: JsonObject) -> Record:
         seconds=line.get("seconds", 0.0),
     )
     for name, value in vars(record.compute).items():
-        if value is not None and not (math.isfinite(value) and value >= 0):
+        if value is None and name.endswith("_hardware_flops"):
+            continue
+        if value is None or not (math.isfinite(value) and value >= 0):
             raise ValueError(f"compute.{name} is {value}")
     return record
 

@@ -77,6 +77,7 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     from trl.kernels import chunked_logprob as kernels
     from trl.trainer import utils
 
+    from isosweep.training.changed import changed
     from isosweep.training.trl_lean import LeanGRPOTrainer
 
     def unseen(function: Any) -> Any:
@@ -110,13 +111,11 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     kernels._addmm_fp32 = unseen(plain["_addmm_fp32"])
     kernels.triton = Triton
     # Tiles have all their columns there.
-    words = LeanGRPOTrainer._words
-    whole: Any = property(lambda trainer: utils._CHUNKED_LOGPROB_CHUNK_SIZE)
-    LeanGRPOTrainer._words = whole
+    whole = property(lambda trainer: utils._CHUNKED_LOGPROB_CHUNK_SIZE)
     try:
-        yield
+        with changed(LeanGRPOTrainer, _words=whole):
+            yield
     finally:
-        LeanGRPOTrainer._words = words
         utils._use_triton = plain["_use_triton"]
         for name, value in (plain | folds).items():
             setattr(kernels, name, value)

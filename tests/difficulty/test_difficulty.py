@@ -330,7 +330,7 @@ def test_tracking_shows_the_reward_of_each_difficulty() -> None:
 
     record = Record(
         step=1,
-        compute=Compute(),
+        compute=Compute(training_flops=3.0, training_hardware_flops=4.0),
         successes=(1, 3),
         samples_per_problem=4,
         completion_tokens=1.0,
@@ -340,4 +340,5 @@ def test_tracking_shows_the_reward_of_each_difficulty() -> None:
     assert shown["heldout/reward_hard"] == 0.25
     assert shown["heldout/reward_easy"] == 0.75
     assert shown["heldout/avg_at_k"] == 0.5
+    assert (shown["compute/hardware_flops"], shown["compute/model_share"]) == (4.0, 0.75)
     assert not [name for name in held_out_point(record, None).values if "reward_" in name]

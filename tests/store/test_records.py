@@ -1,6 +1,7 @@
 """Records survive kills, zombies and torn lines."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,29 @@ def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_pat
     assert f"{path}:3:" in read.problems[0]
 
 
+def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    _start(path, 1, None, 0)
+    spent = Compute(decode_flops=1.0, training_flops=2.0) + Compute(training_hardware_flops=3.0)
+    append_record(path, 1, replace(_record(0), compute=spent + Compute(scoring_hardware_flops=5.0)))
+    append_record(path, 1, _record(4))
+    lines = path.read_text().splitlines()
+    old = json.loads(lines[2])
+    del old["compute"]["scoring_hardware_flops"], old["compute"]["training_hardware_flops"]
+    path.write_text("\n".join([*lines[:2], json.dumps(old)]) + "\n")
+    new, before = (record.compute for record in read_records(path).records)
+    assert (new.flops, new.hardware_flops) == (3.0, 9.0)
+    assert before.hardware_flops is None
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"version": 99}, "format version 99, not 1"),
         ({"compute": {"training_flops": float("nan")}}, "compute.training_flops is nan"),
         ({"compute": {"device_seconds": -1.0}}, "compute.device_seconds is -1.0"),
+        ({"compute": {"training_flops": None}}, "compute.training_flops is None"),
+        ({"compute": {"training_hardware_flops": -1.0}}, "training_hardware_flops is -1.0"),
         ({"successes": [3, 0]}, "whole numbers from 0 to 2"),
         ({"successes": []}, "whole numbers from 0 to 2"),
         ({"step": 0}, "step 0 again in attempt 1"),
