@@ -82,8 +82,8 @@ def test_a_disk_that_fills_up_in_mid_run_ends_in_a_line_with_the_path(tmp_path: 
     mount = tmp_path / "small"
     with mounted(mount, "24m"):
         settings = ("budget=1e12", *SMALL, *QUIET, "grid.num_generations=[4]")
-        settings = (*settings, f"sweeps_dir={mount}", "launcher.max_retries=0")
-        words = [sys.executable, "-m", "isosweep", *settings]
+        once = (f"sweeps_dir={mount}", "launcher.max_retries=0")
+        words = [sys.executable, "-m", "isosweep", *settings, *once]
         driver = subprocess.Popen(
             words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -52,7 +52,7 @@ def attempt(run: RunPaths, milestones: tuple[float, ...], interval_s: float = 0.
     TrainRun(str(run.root), milestones, "flops", make_config().health, saving)()
 
 
-def in_a_process(work: Callable[[], None]) -> int:
+def in_a_process(work: Callable[[], object]) -> int:
     """Start `work` in a fork of this process, so that torch is imported once; its number."""
     process = os.fork()
     if process:
