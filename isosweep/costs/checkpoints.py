@@ -19,8 +19,8 @@ from isosweep.costs.memory import PRECISION_BYTES, state_bytes
 
 # Complete ones that a running run has, and the one that is being written.
 WHILE_RUNNING = 3
-# Bytes a second at which one process writes, at most: torch.save and safetensors copy from one
-# thread. What `keep=all` is planned with, and nothing else.
+# Bytes a second at which one process writes, at most: an assumption, since torch.save and
+# safetensors copy from one thread. `keep=all` is planned with it, and nothing else.
 _FASTEST_WRITE = 2e9
 _UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
 

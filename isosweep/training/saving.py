@@ -42,9 +42,14 @@ class Saver:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a checkpoint; none is while the last one is being written."""
-        if self._under_way is not None and not self._under_way.done():
-            return False
+        """Whether it is time for a checkpoint; none is while the last one is being written.
+
+        Asked after every step: raises what the last one met, as `finish` does.
+        """
+        if self._under_way is not None:
+            if not self._under_way.done():
+                return False
+            self.finish()
         return time.monotonic() - self._decided > self.interval_s
 
     def decided(self) -> None:

@@ -81,9 +81,9 @@ def test_garbage_in_a_runs_files_is_named_and_mended(straight: Path, tmp_path: P
 def test_a_disk_that_fills_up_in_mid_run_ends_in_a_line_with_the_path(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     with mounted(mount, "24m"):
-        grid = ("budget=1e12", *SMALL, *QUIET, "grid.num_generations=[4]")
-        rest = (f"sweeps_dir={mount}", "launcher.max_retries=0")
-        words = [sys.executable, "-m", "isosweep", *grid, *rest]
+        settings = ("budget=1e12", *SMALL, *QUIET, "grid.num_generations=[4]")
+        once = (f"sweeps_dir={mount}", "launcher.max_retries=0")
+        words = [sys.executable, "-m", "isosweep", *settings, *once]
         driver = subprocess.Popen(
             words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -92,7 +92,12 @@ FILES = (
 
 
 def test_every_file_of_a_checkpoint_is_listed_here(stopped: RunPaths) -> None:
-    assert {path.name for path in last_two(stopped)[1].iterdir()} == set(FILES)
+    before, newest = last_two(stopped)
+    assert {path.name for path in newest.iterdir()} == set(FILES)
+    # What grows with every step is in none of them.
+    for checkpoint in (before, newest):
+        state = json.loads((checkpoint / "trainer_state.json").read_text())
+        assert state["log_history"] == []
 
 
 @pytest.mark.parametrize("damage", [truncated, garbled, Path.unlink])

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,10 @@ def test_the_interval_follows_what_a_checkpoint_takes(tmp_path: Path) -> None:
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig(share=1.0, min_interval_s=0.0))
     may_end = threading.Event()
-    due = saver.due
-    assert due
+    due = [saver.due]
     save(saver, tmp_path, 1, lambda: assert_set(may_end))
-    assert not saver.due
+    due.append(saver.due)
+    assert due == [True, False]
     assert not complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1))
     may_end.set()
     saver.finish()
@@ -80,8 +81,10 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos\nframe #0")
 
     save(saver, tmp_path, 2, full)
+    wait([saver._under_way] if saver._under_way else [])
+    # After the next step.
     with pytest.raises(SavingError) as caught:
-        saver.decided()
+        assert saver.due
     said = str(caught.value)
     assert str(tmp_path / "checkpoints" / "1" / "checkpoint-2: cannot be written, with") in said
     assert "GB free there" in said
