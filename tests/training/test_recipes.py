@@ -217,9 +217,10 @@ def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     evaluation = ("task.num_eval_problems=256", "evaluation.samples_per_problem=4")
     clip = ("recipe.overlong_share=null", "recipe.warmup_steps=5")
     spec = spec_of(recipe, *settings, *evaluation, *clip, n=4, problems=8)
-    # One update of a generation is 32 rollouts less what its mini-batches leave to others.
-    updates = spec.recipe.updates_per_generation
-    spec = replace(spec, micro_batch=32 // updates)
+    # Of 32 rollouts sixteen mini-batches would be two each, of one problem.
+    updates = min(4, spec.recipe.mini_batches)
+    cut = replace(spec.recipe, mini_batches=updates)
+    spec = replace(spec, recipe=cut, micro_batch=32 // updates)
     trainer = trainer_of(spec, tmp_path)
     evaluate = Evaluator(spec, trainer.processing_class)
     until = Until(150 * updates, trainer._ledger)
