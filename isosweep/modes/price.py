@@ -17,7 +17,8 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study, resolve_stored
-from isosweep.store.state import read_state
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import RunState, read_state
 
 # Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
 INTERRUPTED = 130
@@ -35,19 +36,26 @@ def device_hours_left(studies: Sequence[Study]) -> float:
     for study in studies:
         config, plan, paths = study.config, study.plan, sweep_paths(study)
         for run in plan.runs:
-            state = read_state(paths.run(run.run_id))
+            state = _state(paths.run(run.run_id))
             behind = compute_behind(run, state, plan.budget_unit, config.health.stop)
             hours = run.seconds * config.devices_taken / 3600 * (1 - behind / run.milestones[-1])
             left[run.run_id] = max(hours, left.get(run.run_id, 0.0))
     return math.fsum(left.values())
 
 
+def _state(run: RunPaths) -> RunState | None:
+    """The run's state; None where `sweeps_dir` is no directory, as storing the plan will report."""
+    try:
+        return read_state(run)
+    except NotADirectoryError:
+        return None
+
+
 def require_affordable(studies: Sequence[Study]) -> None:
     """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
     limits = [study.config.launcher.max_device_hours for study in studies]
     limit = min((limit for limit in limits if limit is not None), default=math.inf)
-    hours = device_hours_left(studies)
-    if hours <= limit:
+    if math.isinf(limit) or (hours := device_hours_left(studies)) <= limit:
         return
     nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
     if len(studies) > 1:

