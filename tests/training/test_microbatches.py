@@ -388,12 +388,12 @@ def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
         assert spent.flops < spent.hardware_flops
 
 
-def test_processes_and_micro_batches_share_no_books(tmp_path: Path) -> None:
+def test_a_rollout_alone_is_not_padded(tmp_path: Path) -> None:
     spec = replace(spec_of(*PLAIN), micro_batch=1)
     trainer = trainer_of(spec, tmp_path)
     answers(trainer, mixed)
     spent = trained(trainer)
     rows = sum(mixed(i) for i in range(N * B))
     assert spent.completion_tokens == rows
-    # A rollout alone is not padded: what is left is the square, the head and its recomputation.
+    # What is left is the square, the head on prompts and its recomputation.
     assert spent.training_hardware_flops / spent.training_flops < 1.3
