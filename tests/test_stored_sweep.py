@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from isosweep.errors import RecordError
+from isosweep.errors import RecordError, SettingError
 from isosweep.files import write_json
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.dispatch import prepare
@@ -45,12 +45,14 @@ def test_a_sweep_of_7d15ed2_is_read_whole(sweep: StoredSweep) -> None:
         assert (state.status, state.step) == ("finished", last.step)
 
 
-def test_a_sweep_of_7d15ed2_is_the_one_that_is_planned_today(sweep: StoredSweep) -> None:
-    assert sweep.study().plan == sweep.plan
+def test_runs_of_other_numerics_are_not_gone_on_with(sweep: StoredSweep) -> None:
+    config = make_config("mode=resume", "tracking=none", f"sweep_dir={sweep.paths.root}")
+    with pytest.raises(SettingError, match="of which this version of isosweep would make"):
+        prepare(config)(Console(width=200))
 
 
-@pytest.mark.parametrize("mode", ["status", "resume", "analyse"])
-def test_a_sweep_of_7d15ed2_has_nothing_left_to_do(
+@pytest.mark.parametrize("mode", ["status", "analyse"])
+def test_a_sweep_of_7d15ed2_is_reported_and_analysed(
     mode: str, sweep: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.read_bytes() for path in sweep.paths.runs.rglob("*.jsonl")}

@@ -14,10 +14,11 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
-from isosweep.costs.activations import generating_bytes, training_bytes
+from isosweep.costs.activations import TrainingBytes, generating_bytes, training_bytes
 from isosweep.costs.engine import (
     MAX_NUM_SEQS,
     EngineBytes,
+    Requests,
     batched_tokens,
     context_tokens,
     engine_bytes,
@@ -78,8 +79,8 @@ def fit_memory(
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     train = _Training(
         room=hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve),
-        state=state_bytes(arch, recipe, hardware).total + training.fixed,
-        per_completion=training.per_completion,
+        state=state_bytes(arch, recipe, hardware).total,
+        passes=training,
         least=recipe.micro_batch or 1,
         local=completions // hardware.devices_per_run,
     )
@@ -103,12 +104,13 @@ def fit_memory(
 
 @dataclass(frozen=True, kw_only=True)
 class _Training:
-    """Bytes of a device: what there is, what the state and a completion take; the `least`
-    micro-batch, and the completions of the device, `local`: (batches,)."""
+    """Bytes of a device: what there is, what the state takes, and what forward and backward
+    `passes` add; the `least` micro-batch, and the completions of the device, `local`: (batches,).
+    """
 
     room: float
     state: float
-    per_completion: float
+    passes: TrainingBytes
     least: int
     local: Counts
 
@@ -116,6 +118,15 @@ class _Training:
     def left(self) -> float:
         """What the state leaves."""
         return self.room - self.state
+
+    def added(self, micro_batch: Requests) -> Bytes:
+        """What the passes of a micro-batch add to the state."""
+        return np.asarray(self.passes.fixed + micro_batch * self.passes.per_completion)
+
+    def micro_batch(self, recipe: RecipeConfig, room: Bytes) -> Counts:
+        """The largest micro-batch whose passes take at most `room`: (batches,)."""
+        within = np.floor((room - self.passes.fixed) / self.passes.per_completion)
+        return _micro_batch(recipe, self.local, within)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,11 +166,11 @@ def _beside_transformers(
     state, local = train.state, train.local
     generating = np.maximum(local, evaluated) * sampled
     limit = np.where(generating <= train.left, train.left, -1.0)
-    micro = _micro_batch(recipe, local, np.floor(limit / train.per_completion))
+    micro = train.micro_batch(recipe, limit)
     return MemoryFit(
         micro_batch=micro,
-        needed=state + np.maximum(generating, train.least * train.per_completion),
-        peak=state + np.maximum(generating, micro * train.per_completion),
+        needed=state + np.maximum(generating, train.added(train.least)),
+        peak=state + np.maximum(generating, train.added(micro)),
         concurrency=local,
         vllm_share=np.zeros(local.shape),
         batched_tokens=np.zeros_like(local),
@@ -169,16 +180,15 @@ def _beside_transformers(
 
 def _beside_a_server(train: _Training, demand: _Sampling, recipe: RecipeConfig) -> MemoryFit:
     local = train.local
-    limit = np.full(local.shape, np.floor(train.left / train.per_completion))
     requests = demand.requests(train.room, np.zeros(local.shape))
     fits = (requests > 0) & (demand.gathered <= train.left)
-    micro = np.where(fits, _micro_batch(recipe, local, limit), 0)
-    trained = np.maximum(train.least * train.per_completion, demand.gathered)
+    micro = np.where(fits, train.micro_batch(recipe, np.full(local.shape, train.left)), 0)
+    trained = np.maximum(train.added(train.least), demand.gathered)
     served = float(demand.engine.awake(1) + demand.engine.working(1))
     return MemoryFit(
         micro_batch=micro,
         needed=np.full(local.shape, max(train.state + trained, served)),
-        peak=train.state + np.maximum(micro * train.per_completion, demand.gathered),
+        peak=train.state + np.maximum(train.added(micro), demand.gathered),
         vllm_share=np.zeros(local.shape),
         **demand.settings(requests, micro > 0),
     )
@@ -187,8 +197,8 @@ def _beside_a_server(train: _Training, demand: _Sampling, recipe: RecipeConfig) 
 def _beside_vllm(
     train: _Training, demand: _Sampling, recipe: RecipeConfig, *, sleeps: bool
 ) -> MemoryFit:
-    engine, left, per_completion = demand.engine, train.left, train.per_completion
-    smallest, shape = train.least * per_completion, train.local.shape
+    engine, left, shape = demand.engine, train.left, train.local.shape
+    smallest = float(train.added(train.least))
     gathered = np.full(shape, demand.gathered)
     if sleeps:
         requests = demand.requests(left, gathered)
@@ -203,10 +213,10 @@ def _beside_vllm(
         least = max(demand.engines_least(), one + smallest)
         most = np.full(shape, left - one)
         if recipe.micro_batch is None:
-            most = np.minimum(most, max(left / 2, per_completion))
-    micro = _micro_batch(recipe, train.local, np.floor(most / per_completion))
+            most = np.minimum(most, max(left / 2, smallest))
+    micro = train.micro_batch(recipe, most)
     if not sleeps:
-        requests = demand.requests(left, np.maximum(gathered, micro * per_completion))
+        requests = demand.requests(left, np.maximum(gathered, train.added(micro)))
         held = engine.awake(requests)
     fits = (micro > 0) & (requests > 0)
     sampling = engine.awake(requests) + np.maximum(engine.working(requests), gathered)
@@ -214,7 +224,7 @@ def _beside_vllm(
     return MemoryFit(
         micro_batch=np.where(fits, micro, 0),
         needed=np.full(shape, train.state + least),
-        peak=train.state + np.maximum(sampling, held + micro * per_completion),
+        peak=train.state + np.maximum(sampling, held + train.added(micro)),
         # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
         # free, and refuses a share of 0.
         vllm_share=np.where(fits, np.maximum(np.floor(100 * share), 1.0) / 100, 0.0),

@@ -61,7 +61,7 @@ def _packages(task: TaskConfig) -> tuple[str, ...]:
 
 def _missing_data(task: TaskConfig) -> list[tuple[str, str]]:
     """A dataset that no earlier load has left here; the hub, which may have it, is not asked."""
-    if task.math is None or _missing_packages("datasets"):
+    if task.math is None or _missing_packages("datasets", "pyarrow"):
         return []
     from isosweep.tasks.rows import is_cached, other_data
 

@@ -63,13 +63,8 @@ def read_state(run: RunPaths) -> RunState | None:
         state = RunState(**document)
         if state.status not in get_args(RunStatus):
             raise ValueError(f"status {state.status!r}")
-        numbers = (
-            state.attempt,
-            state.pid,
-            state.step,
-            state.updated,
-            *vars(state.compute).values(),
-        )
+        spent = [number for number in vars(state.compute).values() if number is not None]
+        numbers = (state.attempt, state.pid, state.step, state.updated, *spent)
         if not all(isinstance(number, int | float) for number in numbers):
             raise ValueError("text where a number belongs")
     except (KeyError, TypeError, ValueError) as error:

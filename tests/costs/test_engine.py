@@ -124,7 +124,7 @@ def test_an_engine_that_sleeps_leaves_training_more() -> None:
     awake, slept = _fit(config, 4096), _fit(asleep, 4096)
     assert slept.micro_batch[0] > awake.micro_batch[0]
     assert slept.concurrency[0] >= awake.concurrency[0]
-    assert slept.needed[0] < awake.needed[0]
+    assert slept.needed[0] <= awake.needed[0]
 
 
 @pytest.mark.parametrize(

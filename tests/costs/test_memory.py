@@ -209,6 +209,7 @@ def test_an_evaluation_that_does_not_fit_is_refused_with_one_that_does() -> None
     config = make_config(
         *("model=qwen-1.5b", "generation=transformers", "hardware=h100"),
         *("evaluation.batch_size=65536", "task.num_eval_problems=8192"),
+        "evaluation.samples_per_problem=8",
     )
     evaluation, task = config.evaluation, config.task
     at_once = evaluation.completions_at_once(task.num_eval_problems, 1)
