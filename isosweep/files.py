@@ -47,7 +47,7 @@ def read_json(path: Path) -> JsonObject | None:
     """The document at `path`, or None where there is none."""
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     document: JsonObject = json.loads(text)
     return document

@@ -33,15 +33,18 @@ def learner_flops(
     longest: float,
     local: NDArray[np.int64],
     micro_batch: NDArray[np.int64],
+    mini_batches: int = 1,
 ) -> Floats:
     """FLOPs a device is expected to compute in one generation's scoring and training: (batches,).
 
-    `local`: rollouts of a device, in micro-batches of `micro_batch`, both (batches,); `prompt` and
-    `completion`: mean lengths.
+    `local`: rollouts of a device, in micro-batches of `micro_batch`, both (batches,), which are
+    ordered within each of `mini_batches`; `prompt` and `completion`: mean lengths.
     """
-    size = np.maximum(micro_batch, 1)
+    update = np.maximum(local // mini_batches, 1)
+    # Where nothing fits, one at a time: such a candidate is rejected for that.
+    size = np.clip(micro_batch, 1, update)
     # A mixture's rollouts are trained on in TRL's order: each micro-batch is a sample of all.
-    among = size if arch.num_experts else local
+    among = size if arch.num_experts else update
     scored, trained = (
         width_moments(completion, longest, rollouts, size) for rollouts in (local, among)
     )

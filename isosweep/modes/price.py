@@ -17,8 +17,7 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study, resolve_stored
-from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, read_state
+from isosweep.store.state import known_state
 
 # Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
 INTERRUPTED = 130
@@ -36,19 +35,11 @@ def device_hours_left(studies: Sequence[Study]) -> float:
     for study in studies:
         config, plan, paths = study.config, study.plan, sweep_paths(study)
         for run in plan.runs:
-            state = _state(paths.run(run.run_id))
+            state = known_state(paths.run(run.run_id))
             behind = compute_behind(run, state, plan.budget_unit, config.health.stop)
             hours = run.seconds * config.devices_taken / 3600 * (1 - behind / run.milestones[-1])
             left[run.run_id] = max(hours, left.get(run.run_id, 0.0))
     return math.fsum(left.values())
-
-
-def _state(run: RunPaths) -> RunState | None:
-    """The run's state; None where `sweeps_dir` is no directory, as storing the plan will report."""
-    try:
-        return read_state(run)
-    except NotADirectoryError:
-        return None
 
 
 def require_affordable(studies: Sequence[Study]) -> None:

@@ -99,6 +99,7 @@ def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: Mem
         longest=float(config.task.completion_limit),
         local=np.maximum(completions // config.hardware.devices_per_run, 1),
         micro_batch=memory.micro_batch,
+        mini_batches=config.recipe.mini_batches,
     )
 
 

@@ -145,7 +145,6 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
     return [
         HealthWarning(**{name: line[name] for name in names})
         for line in _on_chain(warnings, records)
-        if line.keys() >= {*names}
     ]
 
 

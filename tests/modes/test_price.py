@@ -108,7 +108,7 @@ def test_without_a_terminal_the_price_is_said(
 
     from isosweep.modes.price import confirm
 
-    dear = (*LLM, "budget=1e19", f"sweeps_dir={tmp_path}")
+    dear = (*LLM, "budget=2e19", f"sweeps_dir={tmp_path}")
     assert confirm([study(*dear)], Console()) == 0
     told = capsys.readouterr().out
     assert re.fullmatch(
