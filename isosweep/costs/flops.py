@@ -168,6 +168,7 @@ def hardware_flops(
     answer: Count,
     device: Device,
     checkpointing: bool,
+    pairs: Pairs = "square",
 ) -> HardwareFlops:
     """FLOPs that a device computes for one row of a micro-batch that is padded to these lengths.
 
@@ -175,14 +176,15 @@ def hardware_flops(
     chunked_logprob.py) runs on those alone on a GPU, on every position but the last on a CPU, and
     computes its logits again in the backward pass. Attention is SDPA's under a mask: the whole
     square, and five products of it backward, scores again among them, for two forward (the
-    formulas of `torch.utils.flop_counter`); flash attention would leave out half, and SDPA does
-    where nothing of a micro-batch is padded. Checkpointing computes each layer again up to its
-    last saved tensor: all but a gated MLP's last map (torch.utils.checkpoint stops early).
+    formulas of `torch.utils.flop_counter`); SDPA leaves out half where nothing of a micro-batch is
+    padded, and flash attention always: `pairs="attended"`. Checkpointing computes each layer again
+    up to its last saved tensor: all but a gated MLP's last map (torch.utils.checkpoint stops
+    early).
     """
     tokens = prompt + completion
     linear = linear_flops_per_token(arch) * tokens
     head = head_flops_per_token(arch) * (tokens - 1 if device == "cpu" else answer)
-    attention = attention_flops(arch, tokens, "square")
+    attention = attention_flops(arch, tokens, pairs)
     adapters = 2.0 * passes.adapter_weights * tokens
     update = 3.0 * (linear + adapters) + 3.5 * attention + 4.0 * head
     if passes.adapter_weights:
@@ -201,6 +203,11 @@ def hardware_flops(
         scoring=linear + head + attention + adapters * adapted,
         training=update * passes.num_iterations,
     )
+
+
+def attention_pairs(attention: str) -> Pairs:
+    """Which pairs the kernels `attention` (transformers' name) compute."""
+    return "attended" if attention.startswith("flash") else "square"
 
 
 def _first_maps(arch: Architecture) -> float:

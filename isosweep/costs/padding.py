@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from isosweep.config.architecture import Architecture
 from isosweep.config.hardware import HardwareConfig
-from isosweep.costs.flops import Passes, hardware_flops
+from isosweep.costs.flops import Passes, attention_pairs, hardware_flops
 
 Floats = NDArray[np.float64]
 # The k-th of N ordered values is expected near the quantile (k - a) / (N + 1 - 2a); for long tails
@@ -58,6 +58,7 @@ def learner_flops(
             answer=completion,
             device=hardware.device,
             checkpointing=hardware.gradient_checkpointing,
+            pairs=attention_pairs(hardware.attention),
         )
         made = float(passes.old_policy) + float(passes.reference)
         return made * float(row.scoring), float(row.training)

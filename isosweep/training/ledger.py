@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 import numpy as np
 
 from isosweep.compute import Compute
-from isosweep.costs.flops import PhaseFlops, hardware_flops, rollout_flops
+from isosweep.costs.flops import PhaseFlops, attention_pairs, hardware_flops, rollout_flops
 from isosweep.plan.spec import RunSpec, passes_of
 
 Phase = Literal["generation", "reward", "scoring", "training"]
@@ -87,6 +87,7 @@ class Ledger:
             answer=answers / rows,
             device=self._spec.device,
             checkpointing=self._spec.gradient_checkpointing,
+            pairs=attention_pairs(self._spec.attention),
         )
         match phase:
             case "scoring":

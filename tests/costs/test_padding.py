@@ -85,12 +85,25 @@ def test_a_plan_has_hardware_flops_beside_model_flops() -> None:
     assert ratio[0, -1] < ratio[0, 0]
 
 
+def test_flash_attention_computes_less_than_the_square() -> None:
+    config = make_config("model=qwen-1.5b", "hardware.attention=flash_attention_2")
+    (flash,), (square,) = candidates_of(config), candidates_of(make_config("model=qwen-1.5b"))
+    assert (flash.hardware_flops < square.hardware_flops).all()
+    assert (flash.hardware_flops > flash.flops).all()
+    assert (flash.flops == square.flops).all()
+
+
 def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() -> None:
     config = make_config("model=qwen3-30b-a3b")
     arch, hardware, passes = config.model.architecture, config.hardware, Passes()
-    lengths: dict[str, float] = {"prompt": 100.0, "completion": 1000.0, "longest": 4096.0}
-    local, size = np.array([512]), np.array([16])
-    (flops,) = learner_flops(arch, hardware, passes, **lengths, local=local, micro_batch=size)
+    (flops,) = learner_flops(
+        *(arch, hardware, passes),
+        prompt=100.0,
+        completion=1000.0,
+        longest=4096.0,
+        local=np.array([512]),
+        micro_batch=np.array([16]),
+    )
     width, _ = moments(1000.0, 4096.0, 16, 16)
     row = hardware_flops(
         arch,

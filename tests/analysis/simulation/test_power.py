@@ -66,6 +66,8 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
     plan = plan_of(
         make_config(
             "model=qwen-0.5b",
+            "task=sort_instruct",
+            "recipe=isocompute_easy",
             "budget=logspace:1e18:1e21:10",
             "grid=fix_B",
             "grid.seeds=[0,1,2,3,4,5,6,7]",
