@@ -34,6 +34,8 @@ pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationW
 
 SHARDED = "hardware.sharding=fsdp"
 SERVER = "generation.mode=server generation.server_url=http://gpu7:8000 launcher.max_parallel=1"
+# The Playbook's grid for easy problems, up to the largest n x B.
+GRID = "grid.max_completions_per_step=65536"
 # What is planned, and the least number of cells that it has to have: written down beforehand.
 PLANS = {
     "model=qwen-0.5b task=math hardware=l40s budget=1e18": 15,
@@ -68,7 +70,7 @@ def _vllm() -> Iterator[None]:
 
 @cache
 def study(plan: str) -> Study:
-    return resolve(make_config(*plan.split()))
+    return resolve(make_config(*plan.split(), GRID))
 
 
 @contextmanager
