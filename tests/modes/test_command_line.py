@@ -120,7 +120,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_read_only_directory_is_named(tmp_path: Path) -> None:
     mount = tmp_path / "frozen"
     mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(mount)]
+    command = ["mount", "-t", "tmpfs", "-o", "ro,size=8m", "tmpfs", str(mount)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode != 0:
         missing("disk", f"cannot mount a tmpfs: {mounted.stderr.strip()}")
