@@ -146,7 +146,9 @@ def _engines(config: SweepConfig) -> Iterator[_Change]:
 
 
 def _fits(config: SweepConfig, completions: int) -> bool:
-    if completions % (config.hardware.devices_per_run * config.recipe.mini_batches):
+    # Mini-batches that do not divide it anyway are another rule's.
+    parts = math.gcd(completions, config.recipe.mini_batches)
+    if completions % (config.hardware.devices_per_run * parts):
         return False
     fit = fit_memory(
         config.model.architecture,

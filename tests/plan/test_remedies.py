@@ -67,6 +67,12 @@ def test_no_remedy_is_itself_refused() -> None:
     assert nothing.startswith("a smaller model, or hardware with more memory")
 
 
+def test_several_rules_are_mended_at_once() -> None:
+    plan = ("model=qwen-3b", "hardware=mi300x", "budget=1e21", "generation=transformers")
+    nearest = refused(*plan, "recipe.mini_batches=3")
+    assert nearest.startswith("recipe.mini_batches=1 ")
+
+
 def test_what_offloads_is_named_with_all_that_it_takes() -> None:
     one = ("model=qwen-1.5b", "hardware=h100", "budget=1e20", "hardware.offload_optimizer=true")
     nearest = refused(*one)
