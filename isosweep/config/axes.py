@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from isosweep.config.choices import closest, one_of
 from isosweep.config.data_files import find_data
-from isosweep.config.hydra import config_directory
+from isosweep.config.hydra import config_directory, read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 
@@ -38,12 +38,18 @@ def combinations(config: SweepConfig) -> tuple[Variant, ...]:
         if not values:
             rule, nearest = "lists no value", "grid.axes={recipe.num_iterations:[1,2]}"
             raise SettingError(f"grid.axes.{setting}", "[]", rule, nearest)
+        once = [value for place, value in enumerate(values) if value not in values[:place]]
+        if len(once) < len(values):
+            nearest = f"grid.axes.{setting}={once}"
+            raise SettingError(f"grid.axes.{setting}", values, "lists a value twice", nearest)
     for combination in itertools.product(*choices):
         chosen = dict(zip(axes, combination, strict=True))
         plain = asdict(config)
         # The whole model first: a setting of the model then changes the chosen one.
         for setting in sorted(chosen):
             _set(plain, setting, chosen[setting])
+        if "model.path" in chosen:
+            read_model(plain["model"])
         if "task.math.path" in chosen:
             find_data(plain["task"])
         variants.append(Variant(axes=chosen, config=sweep_config(plain)))

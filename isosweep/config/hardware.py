@@ -65,7 +65,7 @@ class HardwareConfig:
     weights and gradients with them."""
     host_bandwidth: Positive | None = None
     """Bytes per second between a device and its host, one way; null: nothing is moved there."""
-    attention: Attention | Literal["auto"] = "sdpa"
+    attention: Literal[Attention, "auto"] = "sdpa"
     """Attention kernels, as transformers calls them; `auto`: flash-attention where the machine that
     plans has it, and a run is on GPUs in bfloat16, else `sdpa`."""
     compile: bool = False
@@ -123,12 +123,11 @@ class HardwareConfig:
             raise _refused("optimizer", self.optimizer, rule, "adamw")
         if self.offload_optimizer and self.sharding == "ddp":
             rule = "DeepSpeed and FSDP offload, hardware.sharding=ddp does not; one device can page"
-            raise SettingError(
-                "hardware.offload_optimizer",
-                True,
-                rule,
-                "hardware.sharding=zero2, or hardware.optimizer=paged_adamw",
-            )
+            name, paged = "hardware.offload_optimizer", "hardware.optimizer=paged_adamw"
+            nearest = f"{name}=false" + (f" {paged}" if self.device == "cuda" else "")
+            if self.devices_per_run > 1 and self.device == "cuda":
+                nearest = f"hardware.sharding=zero2, or {nearest}"
+            raise SettingError(name, True, rule, nearest)
         if self.states_on_host and self.host_bandwidth is None:
             name = "hardware.host_bandwidth"
             rule = "must say how fast optimiser states move between host and device"

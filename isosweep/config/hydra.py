@@ -30,13 +30,21 @@ def from_hydra(composed: DictConfig) -> SweepConfig:
         setting = str(error.full_key)
         raise SettingError(setting, "???", "has to be given", f"{setting}=VALUE") from None
     plain["from_sweep"] = plain.pop("from")
-    model = plain["model"]
-    if model["path"] is not None:
-        model["architecture"] = asdict(_architecture_at(Path(model["path"])))
-        model["name"] = model["name"] or Path(model["path"]).absolute().name
-        model["source"] = model["source"] or str(model["path"])
+    read_model(plain["model"])
     find_data(plain["task"])
     return sweep_config(plain)
+
+
+def read_model(model: dict[str, Any]) -> None:
+    """Give the settings of a model that lies at `model.path` the architecture found there.
+
+    Raises SettingError where none is found.
+    """
+    if model["path"] is None:
+        return
+    model["architecture"] = asdict(_architecture_at(Path(model["path"])))
+    model["name"] = model["name"] or Path(model["path"]).absolute().name
+    model["source"] = model["source"] or str(model["path"])
 
 
 def _architecture_at(directory: Path) -> Any:

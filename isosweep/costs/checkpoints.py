@@ -8,14 +8,14 @@ with Qwen2.5's tokenizer), and rollouts that wait for `recipe.rollout_lag`.
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
-from isosweep.costs.memory import PRECISION_BYTES, state_bytes
+from isosweep.costs.memory import PRECISION_BYTES, optimizer_bytes
 
 # Complete ones that a running run has, and the one that is being written.
 WHILE_RUNNING = 3
@@ -41,13 +41,15 @@ class CheckpointBytes:
 def checkpoint_bytes(
     arch: Architecture, recipe: RecipeConfig, hardware: HardwareConfig
 ) -> CheckpointBytes:
-    """Bytes of one checkpoint; all devices' together, for what they share is written once."""
-    whole = state_bytes(arch, recipe, replace(hardware, devices_per_run=1, sharding="ddp"))
+    """Bytes of one checkpoint; all devices' together, for what they share is written once.
+
+    Wherever the optimiser's states are held, on devices or on the host, they are written.
+    """
     trained = arch.parameters
     if recipe.lora_rank is not None:
         trained = adapter_weights(arch, recipe.lora_rank)
     weights = float(trained * PRECISION_BYTES[hardware.weights_dtype])
-    return CheckpointBytes(weights=weights, optimizer=whole.optimizer)
+    return CheckpointBytes(weights=weights, optimizer=optimizer_bytes(arch, recipe, hardware))
 
 
 def written(

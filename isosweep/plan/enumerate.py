@@ -16,6 +16,9 @@ from isosweep.plan.candidates import Candidates, Floats, Ints
 from isosweep.plan.rules import broken_bits
 from isosweep.plan.spec import passes_of
 
+# More than any run makes; a budget in the wrong unit may ask for more than 64 bits hold.
+_MOST_GENERATIONS = 1e12
+
 
 def enumerate_candidates(variants: Sequence[Variant]) -> tuple[Candidates, ...]:
     """All candidates of every variant of `grid.axes`, and the rules that each breaks."""
@@ -49,9 +52,8 @@ def _costed(variant: Variant) -> Candidates:
     seconds = phases.total / updates
     cost = _cost(config, passes, completions, flops, seconds)
     # Whole generations: a run is read off, and ends, after all updates of one.
-    steps = updates * np.maximum(1, np.floor(budgets / (cost[..., None] * updates) + 0.5)).astype(
-        np.int64
-    )
+    bought = np.floor(budgets / (cost[..., None] * updates) + 0.5)
+    steps = updates * np.clip(bought, 1, _MOST_GENERATIONS).astype(np.int64)
     run_seconds = steps * seconds[..., None] + _evaluation_seconds(config, flops, steps)
     return Candidates(
         variant=variant,

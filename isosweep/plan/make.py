@@ -194,7 +194,8 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
         f"none of {total} candidates is feasible; {counts[worst]} break {worst}. The nearest is "
         f"n={candidate.num_generations}, B={candidate.problems_per_batch} at "
         f"{candidate.budget:g}: {'; '.join(rule.reason(candidate) for rule in rules)}",
-        " ".join(remedies),
+        # What cannot be typed is told apart from what can.
+        (" " if all("=" in remedy for remedy in remedies) else ", and ").join(remedies),
     )
 
 

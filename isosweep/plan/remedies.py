@@ -25,6 +25,21 @@ def budget_for(steps: int, table: Candidates, place: Place) -> str:
     return next((text for text in texts if bought(float(text)) == bought(steps * cost)), exact)
 
 
+def fewer_devices(config: SweepConfig, completions: int) -> str:
+    """The most devices, of those of a run, that share `completions` = n x B evenly; and how."""
+    most = math.gcd(completions, config.hardware.devices_per_run)
+    parts = [f"hardware.devices_per_run={most}"]
+    if most == 1 and config.hardware.sharding != "ddp":
+        parts.append("hardware.sharding=ddp")
+        if config.hardware.offload_optimizer:
+            parts.append("hardware.offload_optimizer=false")
+    generation = config.generation
+    if generation.mode == "colocate" and most % generation.tensor_parallel:
+        size = math.gcd(most, generation.tensor_parallel)
+        parts.append(f"generation.tensor_parallel={size}")
+    return " ".join(parts)
+
+
 def memory_that_suffices(config: SweepConfig, completions: int) -> str:
     """The mildest change of settings with which `completions` = n x B fit the devices."""
     for text, changed in _changes(config):
@@ -32,6 +47,9 @@ def memory_that_suffices(config: SweepConfig, completions: int) -> str:
             return text
     return "a smaller model, or hardware with more memory"
 
+
+# GPUs of a usual node: a run of more takes a larger one.
+_NODE = 8
 
 # Settings, as they are typed, and the config that has them.
 _Change = tuple[str, SweepConfig]
@@ -64,15 +82,37 @@ def _changes_of_a_run(config: SweepConfig) -> Iterator[_Change]:
         yield "hardware.optimizer=adamw_8bit", replace(lean, hardware=eight_bit)
     if hardware.interconnect_bandwidth is not None:
         for devices in (2, 4, 8, 16, 32, 64):
-            text = f"hardware.devices_per_run={devices} hardware.sharding=fsdp"
-            spread = replace(
-                lean.hardware, devices_per_run=devices, sharding="fsdp", optimizer="adamw"
-            )
             if devices % lean.generation.tensor_parallel == 0 or lean.generation.mode == "server":
-                wide = replace(lean, hardware=spread)
-                yield text, wide
-                yield from ((f"{text} {more}", changed) for more, changed in _engines(wide))
-    yield "recipe.lora_rank=32", replace(lean, recipe=replace(lean.recipe, lora_rank=32))
+                yield from _layouts(lean, devices)
+    recipe = lean.recipe
+    if not (recipe.cast_lm_head_to_fp32 and lean.model.architecture.tie_word_embeddings):
+        yield "recipe.lora_rank=32", replace(lean, recipe=replace(recipe, lora_rank=32))
+
+
+def _layouts(config: SweepConfig, devices: int) -> Iterator[_Change]:
+    """A model that is sharded over `devices`; on all of a usual node, with less on each as well."""
+    hardware, recipe = config.hardware, config.recipe
+    text = f"hardware.devices_per_run={devices} hardware.sharding=fsdp"
+    if recipe.interruption is not None:
+        # Answers are not continued from sharded weights.
+        text, recipe = f"{text} recipe.interruption=null", replace(recipe, interruption=None)
+    optimizer = hardware.optimizer
+    if optimizer not in ("adamw", "adamw_torch_8bit"):
+        # Of bitsandbytes, which FSDP does not shard.
+        optimizer = "adamw_torch_8bit" if optimizer.endswith("8bit") else "adamw"
+        text = f"{text} hardware.optimizer={optimizer}"
+    sharded = replace(hardware, devices_per_run=devices, sharding="fsdp", optimizer=optimizer)
+    changes = [(text, sharded)]
+    if devices == _NODE and optimizer == "adamw" and not hardware.offload_optimizer:
+        more = "hardware.optimizer=adamw_torch_8bit"
+        changes.append((f"{text} {more}", replace(sharded, optimizer="adamw_torch_8bit")))
+        if hardware.host_bandwidth is not None:
+            more = "hardware.offload_optimizer=true"
+            changes.append((f"{text} {more}", replace(sharded, offload_optimizer=True)))
+    for change, spread in changes:
+        wide = replace(config, hardware=spread, recipe=recipe)
+        yield change, wide
+        yield from ((f"{change} {more}", changed) for more, changed in _engines(wide))
 
 
 def _engines(config: SweepConfig) -> Iterator[_Change]:
@@ -95,6 +135,9 @@ def _engines(config: SweepConfig) -> Iterator[_Change]:
             continue
         engine = replace(generation, tensor_parallel=size)
         text = f"generation.tensor_parallel={size}"
+        if size > present and config.recipe.interruption is not None:
+            # The devices of one engine do not continue answers.
+            continue
         if size > present:
             yield text, replace(config, generation=engine)
         if asleep:
@@ -103,6 +146,10 @@ def _engines(config: SweepConfig) -> Iterator[_Change]:
 
 
 def _fits(config: SweepConfig, completions: int) -> bool:
+    # Mini-batches that do not divide it anyway are another rule's.
+    parts = math.gcd(completions, config.recipe.mini_batches)
+    if completions % (config.hardware.devices_per_run * parts):
+        return False
     fit = fit_memory(
         config.model.architecture,
         config.recipe,

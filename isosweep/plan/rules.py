@@ -13,7 +13,7 @@ import numpy as np
 
 from isosweep.costs.memory import state_bytes
 from isosweep.plan.candidates import Candidate, Candidates, Ints, Place
-from isosweep.plan.remedies import budget_for, memory_that_suffices
+from isosweep.plan.remedies import budget_for, fewer_devices, memory_that_suffices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def _even_share(table: Candidates, place: Place) -> str:
     c = table.at(place)
     devices = c.config.hardware.devices_per_run
     if c.completions % devices:
-        return f"hardware.devices_per_run={math.gcd(c.completions, devices)}"
+        return fewer_devices(c.config, c.completions)
     share = max(1, c.completions // devices // c.config.recipe.mini_batches)
     return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
 

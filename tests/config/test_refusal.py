@@ -70,6 +70,7 @@ def message_of(setting: str, value: Any) -> str:
         ("health.entropy_rise", float("inf"), "must be a number above 1, or null to switch"),
         ("health.truncated_share", 1, "must be a number above 0 and below 1, or null to"),
         ("health.stop", ["colapse"], "gradient_spike | health.stop=collapse"),
+        ("hardware.attention", "eager", "flash_attention_3, auto | hardware.attention="),
         ("analysis.confidence", float("nan"), "between 0.5 and 1 | analysis.confidence=0.9"),
         ("analysis.compute_axis", "flop", "must be one of flops, rollouts, tokens, device_hours"),
         ("simulation.worlds", [], "names no world | simulation.worlds=[easy]"),
