@@ -5,6 +5,7 @@ import shutil
 import zlib
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from isosweep.files import read_json, write_json
@@ -49,7 +50,7 @@ def fault(checkpoint: Path) -> str | None:
         if document.get("version") != MARKER_VERSION:
             return f"{CHECKPOINT_FILES} has version {document.get('version')}"
         listed = {name: (int(f["bytes"]), f["crc32"]) for name, f in document["files"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         return f"{CHECKPOINT_FILES} cannot be read ({type(error).__name__})"
     for name, (size, _) in listed.items():
         path = checkpoint / name
@@ -97,7 +98,9 @@ def keep_only(run: RunPaths, attempt: int, kept: Collection[Path]) -> None:
 
 def remove(checkpoint: Path) -> None:
     """Remove a checkpoint; its marker first, for a kill in between leaves none that is broken."""
-    (checkpoint / CHECKPOINT_FILES).unlink(missing_ok=True)
+    # Somebody's file of that name, or a directory in the marker's place, ends no training.
+    with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        (checkpoint / CHECKPOINT_FILES).unlink()
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 

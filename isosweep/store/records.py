@@ -110,7 +110,7 @@ def attempt_chain(path: Path, before: float = math.inf) -> dict[int, float]:
     starts = {}
     for _, line in read_lines(path):
         # What is no line of an attempt is for `read_records` to report.
-        with suppress(KeyError, TypeError):
+        with suppress(KeyError, TypeError, ValueError):
             if line is not None and line.get("kind") == "attempt":
                 start = _attempt_start(line)
                 starts[start.attempt] = start
@@ -183,6 +183,9 @@ def _attempt_start(line: JsonObject) -> AttemptStart:
     numbers = (start.attempt, start.resumed_step, start.parent or 0)
     if not all(isinstance(number, int) for number in numbers):
         raise TypeError("an attempt, its parent and its step are whole numbers")
+    if start.parent is not None and start.parent >= start.attempt:
+        # The chain would lead back to where it came from, and never end.
+        raise ValueError(f"attempt {start.attempt} goes on from {start.parent}, a later one")
     return start
 
 

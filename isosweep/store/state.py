@@ -125,7 +125,8 @@ class Attempt:
 
 
 def _last_attempt(run: RunPaths) -> int:
-    return max((int(path.stem) for path in run.attempts.glob("*.json")), default=0)
+    names = [path.stem for path in run.attempts.glob("*.json")]
+    return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def claim_attempt(run: RunPaths, job_id: str | None) -> Attempt:

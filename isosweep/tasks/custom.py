@@ -10,6 +10,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def scores(
     if len(returned) != len(completions):
         raise _wrong(config, f"its score returned {len(returned)} numbers for {len(completions)}")
     for value in returned:
-        number = float(value) if isinstance(value, int | float) else math.nan
+        number = float(value) if isinstance(value, Real) else math.nan
         if not 0 <= number <= 1:
             raise _wrong(config, f"its score returned {value!r}, which is no number in [0, 1]")
     return [float(value) for value in returned]

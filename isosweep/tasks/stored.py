@@ -14,7 +14,10 @@ def hold_problems(run: RunPaths, task: TaskConfig) -> None:
     problems are others now: the data, or what draws them, has changed.
     """
     digest = problems_digest(task)
-    stored = read_json(run.problems)
+    try:
+        stored = read_json(run.problems)
+    except ValueError as error:
+        raise RecordError(f"{run.problems}: cannot be read ({error}); remove it") from None
     if stored is None:
         sets = problem_sets(task)
         counts = {"training": len(sets.training), "heldout": len(sets.heldout)}

@@ -7,6 +7,7 @@ evaluates for itself, and a file is written whole or not at all, so no lock is r
 
 import hashlib
 import json
+import math
 import os
 import socket
 import time
@@ -63,10 +64,15 @@ def base_identity(spec: RunSpec) -> str | None:
 
 @dataclass(frozen=True)
 class BaseEvaluation:
-    """The stored evaluation of `path`, if there is one; `patient` says whether to go on waiting."""
+    """The stored evaluation of `path`, if there is one; `patient` says whether to go on waiting.
+
+    It has a number of successes, up to `samples`, for each of `problems`.
+    """
 
     path: Path
     patient: Callable[[], bool]
+    problems: int
+    samples: int
 
     def read(self) -> Evaluation | None:
         """The evaluation; None where none is stored, or the file is something else."""
@@ -74,27 +80,35 @@ class BaseEvaluation:
             document = read_json(self.path)
             if document is None or document["version"] != FORMAT_VERSION:
                 return None
-            successes = tuple(int(count) for count in document["successes"])
-            return Evaluation(
-                successes=successes, completion_tokens=float(document["completion_tokens"])
-            )
+            # A copy of another model's file lies under this name and says its own.
+            if document["sha256"] != self.path.stem or len(document["successes"]) != self.problems:
+                return None
+            successes = tuple(map(int, document["successes"]))
+            tokens = float(document["completion_tokens"])
         except (KeyError, TypeError, ValueError):
             return None
+        possible = all(0 <= count <= self.samples for count in successes) and math.isfinite(tokens)
+        return Evaluation(successes=successes, completion_tokens=tokens) if possible else None
 
     def wait(self) -> Evaluation | None:
         """The evaluation, once another process that takes it is done; None: take it oneself."""
         deadline = time.monotonic() + WAIT_S
-        while (stored := self.read()) is None:
-            if self._claimed() or time.monotonic() > deadline or not self.patient():
-                return None
-            time.sleep(_POLL_S)
-        return stored
+        # Where nothing can be read or claimed, this run loses what it would have been spared.
+        with suppress(OSError):
+            while (stored := self.read()) is None:
+                if self._claimed() or time.monotonic() > deadline or not self.patient():
+                    return None
+                time.sleep(_POLL_S)
+            return stored
+        return None
 
     def store(self, evaluation: Evaluation) -> None:
         """Write it for the others. A disk that is full costs them the evaluation, and no more."""
+        named = {"version": FORMAT_VERSION, "sha256": self.path.stem}
         with suppress(OSError):
-            write_json(self.path, {"version": FORMAT_VERSION, **asdict(evaluation)})
-        self._claim_file.unlink(missing_ok=True)
+            write_json(self.path, {**named, **asdict(evaluation)})
+        with suppress(OSError):
+            self._claim_file.unlink()
 
     @property
     def _claim_file(self) -> Path:
@@ -133,4 +147,8 @@ def base_evaluation(
 ) -> BaseEvaluation | None:
     """The evaluation before training of `run`'s model; None where it cannot be shared."""
     digest = base_identity(spec)
-    return None if digest is None else BaseEvaluation(run.base_evaluation(digest), patient)
+    if digest is None:
+        return None
+    problems = len(heldout_problems(spec.task))
+    samples = spec.evaluation.samples_per_problem
+    return BaseEvaluation(run.base_evaluation(digest), patient, problems, samples)

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,6 +52,21 @@ def only_rank() -> Rank:
 def own_rank(pid: int) -> Rank:
     """The place that `run_ranks` gave to this process."""
     return Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), pid)
+
+
+def end_with(parent: int) -> None:
+    """End this process soon after `parent`, which started it, is gone, however that was killed.
+
+    Nobody else would end it: on a GPU the ranks of a run wait for each other, hold its memory, and
+    the run's next attempt is begun beside them.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 def run_ranks(count: int, arguments: list[str], stopped: Callable[[], bool]) -> list[int]:

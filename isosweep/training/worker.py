@@ -30,7 +30,7 @@ from isosweep.store.state import (
 )
 from isosweep.training.health import HealthMonitor
 from isosweep.training.progress import ResumePoint, find_resume_point
-from isosweep.training.ranks import Rank, only_rank, own_rank, run_ranks
+from isosweep.training.ranks import Rank, end_with, only_rank, own_rank, run_ranks
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
 from isosweep.training.session import Session
@@ -159,6 +159,7 @@ def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec, start: ResumePoi
 def main(text: str) -> None:
     """One of the processes that `_lead_ranks` starts; `text` is its job as JSON."""
     document = json.loads(text)
+    end_with(document["pid"])
     job = TrainRun.from_json(document["job"])
     attempt = Attempt(job.run, document["attempt"])
     rank, start = own_rank(document["pid"]), ResumePoint.from_json(document["start"])

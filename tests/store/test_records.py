@@ -144,3 +144,20 @@ def test_a_budget_is_reached_at_the_nearest_step() -> None:
         assert reached[0] == step
         assert sits_at(budget, step * cost, step)
         assert not sits_at(budget, (step + 2) * cost, step + 2)
+
+
+@pytest.mark.parametrize("chain", [[(5, 5)], [(5, 6), (6, 5)]])
+def test_a_chain_that_leads_back_to_itself_is_reported(
+    chain: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    path = tmp_path / "records.jsonl"
+    _start(path, 1, None, 0)
+    append_record(path, 1, _record(8))
+    _start(path, 4, 1, 8)
+    for attempt, parent in chain:
+        _start(path, attempt, parent, 3)
+    read = read_records(path)
+    assert len(read.problems) == 1
+    assert "a later one" in read.problems[0]
+    # The rest is read: of an attempt 6, which goes on from 5, no record counts.
+    assert [r.step for r in read.records] == ([8] if len(chain) == 1 else [])

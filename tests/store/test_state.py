@@ -128,3 +128,10 @@ def test_a_run_whose_state_is_garbage_has_failed_and_says_why(text: str, tmp_pat
     assert state.reason is not None
     assert state.reason.startswith(f"{run.state}: not the state of a run")
     assert not state.alive()
+
+
+def test_a_stray_file_among_the_claims_is_no_attempt(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    assert claim_attempt(run, None).number == 1
+    (run.attempts / "notes.json").write_text("{}")
+    assert claim_attempt(run, None).number == 2

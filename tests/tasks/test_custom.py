@@ -26,6 +26,9 @@ def unscored(): return letters()[0], "score"
 def high(): return letters()[0], lambda problems, completions: [2.0 for _ in problems]
 def short(): return letters()[0], lambda problems, completions: []
 def untyped(): return [Problem(problem_id=1, prompt="?", answer="!")], lambda p, c: [1.0]
+def single():
+    import numpy
+    return letters()[0], lambda problems, completions: numpy.full(len(problems), 0.5, "float32")
 value = 3
 """
 
@@ -50,6 +53,8 @@ def test_a_function_of_ones_own_gives_problems_and_scores(directory: Path) -> No
     assert not {p.problem_id for p in training} & {p.problem_id for p in heldout}
     answers = [training[0].answer, "?", training[2].answer]
     assert scores(task, training[:3], answers) == [1.0, 0.0, 1.0]
+    single = own(directory, "own_tasks:single")
+    assert scores(single, training_problems(single)[:2], ["?", "!"]) == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(

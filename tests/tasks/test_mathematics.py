@@ -235,6 +235,9 @@ def test_a_run_keeps_to_the_problems_it_began_with(tmp_path: Path) -> None:
     other = math_task(write_rows(tmp_path / "b.jsonl", ROWS[4:]))
     with pytest.raises(RecordError, match=r"problems.json: this run's problems had the sha256"):
         hold_problems(run, other)
+    run.problems.write_text("{torn")
+    with pytest.raises(RecordError, match=r"problems.json: cannot be read .*remove it"):
+        hold_problems(run, task)
 
 
 def _any() -> TaskConfig:

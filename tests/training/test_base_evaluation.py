@@ -1,6 +1,7 @@
 """The evaluation before training is taken once for all runs of a model, and is the same record."""
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -74,6 +75,7 @@ def test_runs_of_a_sweep_share_it_and_its_record_is_the_one_they_would_take(
     (file,) = (tmp_path / "sweeps" / "evaluations").glob("*")
     document = json.loads(file.read_text())
     assert document.pop("version") == 1
+    assert document.pop("sha256") == file.stem
     shared = Evaluation(
         successes=tuple(document["successes"]), completion_tokens=document["completion_tokens"]
     )
@@ -93,7 +95,7 @@ def test_a_run_takes_down_what_another_has_evaluated(tmp_path: Path) -> None:
     loop = loop_of(tmp_path / "runs" / "r")
     loop.base = base(tmp_path)
     # Other numbers than it would find, so that it is seen whose they are.
-    theirs = replace(evaluation(), successes=(1, 1, 0, 1))
+    theirs = replace(evaluation(), successes=(1, 1, 0))
     assert loop.base.wait() is None
     loop.base.store(theirs)
     loop.begin(0)
@@ -105,7 +107,7 @@ def test_a_run_takes_down_what_another_has_evaluated(tmp_path: Path) -> None:
 def base(root: Path, patient: Any = lambda: True) -> Any:
     from isosweep.training.base_evaluation import BaseEvaluation
 
-    return BaseEvaluation(RunPaths(root / "runs" / "r").base_evaluation("abc"), patient)
+    return BaseEvaluation(RunPaths(root / "runs" / "r").base_evaluation("abc"), patient, 3, 2)
 
 
 def evaluation() -> Any:
@@ -166,3 +168,33 @@ def test_a_broken_file_is_written_anew(content: str, tmp_path: Path) -> None:
     assert stored.wait() is None
     stored.store(evaluation())
     assert base(tmp_path).wait() == evaluation()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sha256": "def"},
+        {"successes": [1, 0]},
+        {"successes": []},
+        {"successes": [1, 0, 3]},
+        {"successes": [1, 0, -1]},
+        {"completion_tokens": math.nan},
+    ],
+)
+def test_numbers_that_cannot_be_this_model_s_are_not_taken_down(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    stored = base(tmp_path)
+    assert stored.wait() is None
+    stored.store(evaluation())
+    assert base(tmp_path).read() == evaluation()
+    stored.path.write_text(json.dumps(json.loads(stored.path.read_text()) | change))
+    assert base(tmp_path).wait() is None
+
+
+@pytest.mark.parametrize("suffix", [".json", ".claim"])
+def test_what_is_no_file_there_costs_no_run(suffix: str, tmp_path: Path) -> None:
+    stored = base(tmp_path)
+    stored.path.with_suffix(suffix).mkdir(parents=True)
+    assert stored.wait() is None
+    stored.store(evaluation())

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from isosweep.files import read_lines, write_json
+from isosweep.machine import process_alive
 from isosweep.plan.spec import run_spec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
@@ -20,7 +21,7 @@ from isosweep.training.ranks import run_ranks
 from isosweep.training.worker import TrainRun
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.sweeps import runs, wait_until_some_run_trains
-from tests.runs import reproducible
+from tests.runs import reproducible, wait_for
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
@@ -152,6 +153,24 @@ def test_the_plan_is_the_same_arithmetic() -> None:
     ((alone,), (shared,)) = candidates_of(one), candidates_of(two)
     assert (alone.steps == shared.steps).all()
     assert (alone.cost == shared.cost).all()
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    rank = (
+        "import os, pathlib, time; from isosweep.training.ranks import end_with; "
+        "end_with(os.getppid()); "
+        f"(pathlib.Path({str(tmp_path)!r}) / str(os.getpid())).touch(); time.sleep(600)"
+    )
+    lead = (
+        "from isosweep.training.ranks import run_ranks; "
+        f"run_ranks(2, ['-c', {rank!r}], lambda: False)"
+    )
+    leader = subprocess.Popen([sys.executable, "-c", lead])
+    wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
+    ranks = [int(path.name) for path in tmp_path.iterdir()]
+    leader.kill()
+    leader.wait()
+    wait_for(lambda: not any(process_alive(number) for number in ranks), seconds=20)
 
 
 @pytest.mark.slow

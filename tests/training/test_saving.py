@@ -9,7 +9,8 @@ import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.errors import SettingError
-from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.checkpoints import fault, keep_only
+from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.state import OvertakenError, claim_attempt
 from isosweep.training.saving import Saver, SavingError
 
@@ -101,6 +102,22 @@ def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:
     with pytest.raises(OvertakenError):
         saver.end()
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
+
+
+def test_what_is_no_checkpoint_ends_no_run(tmp_path: Path) -> None:
+    attempt = claim_attempt(RunPaths(tmp_path), None)
+    own = attempt.run.attempt_checkpoints(1)
+    (own / "checkpoint-1" / CHECKPOINT_FILES).mkdir(parents=True)
+    (own / "checkpoint-2").write_text("a file")
+    assert "IsADirectoryError" in str(fault(own / "checkpoint-1"))
+    keep_only(attempt.run, 1, ())
+    assert not (own / "checkpoint-1").exists()
+
+
+def test_a_marker_with_a_size_beyond_any_file_is_a_broken_one(tmp_path: Path) -> None:
+    files = '{"a": {"bytes": 1e999, "crc32": "0"}}'
+    (tmp_path / CHECKPOINT_FILES).write_text(f'{{"version": 1, "files": {files}}}')
+    assert "OverflowError" in str(fault(tmp_path))
 
 
 def test_bounds_that_leave_no_interval_are_refused() -> None:
