@@ -46,10 +46,12 @@ _FAMILIES: dict[str, dict[str, Any]] = {
 def architecture_from_config(document: Mapping[str, Any]) -> Architecture:
     """The architecture that a Hugging Face `config.json` describes.
 
-    Raises ValueError for a family that is not modelled, a model that brings its own code, or a
-    number that is missing.
+    Raises ValueError for a family that is not modelled, a model that brings its own code, weights
+    that are quantised, or a number that is missing.
     """
     family = _family(document)
+    if document.get("quantization_config"):
+        raise ValueError("its weights are quantised (quantization_config), which are not trained")
     document = {**_LEFT_OUT.get(family, {}), **document}
     missing = [name for name in _NAMES if name not in document and name != "num_key_value_heads"]
     if missing:

@@ -242,3 +242,8 @@ def test_a_directory_that_describes_no_model_is_refused(
         (tmp_path / "config.json").write_text(json.dumps(document))
     with pytest.raises(SettingError, match=message):
         make_config("model=local", f"model.path={tmp_path}")
+
+
+def test_quantised_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match="its weights are quantised"):
+        architecture_from_config({"model_type": "qwen2", "quantization_config": {"bits": 4}})
