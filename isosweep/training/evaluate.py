@@ -10,6 +10,7 @@ from accelerate.utils import gather_object
 
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Problem, heldout_problems, is_success, scores_later
+from isosweep.training.changed import without_routing
 from isosweep.training.grpo import prompt_tokens
 from isosweep.training.protocols import Policy, Sampler, Tokenizer
 
@@ -62,7 +63,7 @@ class Evaluator:
         settings = self._spec.evaluation
         devices = [model.device] if model.device.type == "cuda" else []
         training = model.training
-        with torch.random.fork_rng(devices=devices), torch.no_grad():
+        with without_routing(model.config), torch.random.fork_rng(devices=devices), torch.no_grad():
             torch.manual_seed(settings.seed + self._rank)
             model.eval()
             try:

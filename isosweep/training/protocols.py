@@ -40,6 +40,7 @@ class Policy(Protocol):
 
     training: bool
     generation_config: Any
+    config: Any
 
     @property
     def device(self) -> Any:

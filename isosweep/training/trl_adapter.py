@@ -16,7 +16,7 @@ from accelerate.utils import gather_object
 from transformers import PrinterCallback, TrainerCallback
 from trl.models import unwrap_model_for_generation
 
-from isosweep.training.changed import changed
+from isosweep.training.changed import changed, without_routing
 from isosweep.training.microbatches import MicroBatchTrainer
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
@@ -108,7 +108,10 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
 
     def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
         """TRL's own completions of `prompt_ids`, one turn each."""
-        sampled: Completions = super()._generate_single_turn(prompt_ids, None, {}, num_generations)
+        with without_routing(self.model.config):
+            sampled: Completions = super()._generate_single_turn(
+                prompt_ids, None, {}, num_generations
+            )
         return sampled
 
     def trl_rewards(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:

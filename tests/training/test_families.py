@@ -95,6 +95,24 @@ def test_capped_attention_scores_stay_capped(tmp_path: Path) -> None:
     assert trainer.ref_model.config._attn_implementation == "eager"
 
 
+def test_a_mixture_that_balances_its_load_is_evaluated_and_trained(tmp_path: Path) -> None:
+    import json
+
+    from isosweep.training.evaluate import Evaluator
+
+    directory = save_family(tmp_path / "model", "Mixtral")
+    config = directory / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"output_router_logits": True}))
+    spec = spec_of(directory, tmp_path)
+    trainer = trainer_of(spec, tmp_path)
+    assert trainer.aux_loss_enabled
+    Evaluator(spec, trainer.processing_class)(trainer.model)
+    assert trainer.model.config.output_router_logits
+    trainer.follow(Until(1, trainer._ledger))
+    trainer.train()
+    assert trainer.steps_done == 1
+
+
 def test_no_code_beside_the_weights_is_executed(tmp_path: Path) -> None:
     import json
 
