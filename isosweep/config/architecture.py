@@ -3,7 +3,7 @@
 import math
 from typing import Annotated
 
-from isosweep.config.identity import ADDED
+from isosweep.config.identity import ADDED, OUTSIDE
 from isosweep.config.settings import settings
 from isosweep.config.values import NonNegativeInt, PositiveInt
 from isosweep.errors import SettingError
@@ -57,6 +57,9 @@ class Architecture:
     """Tokens that a sliding layer attends to, the last ones."""
     num_sliding_layers: NonNegativeInt = 0
     """Layers that attend to the last `sliding_window` tokens only."""
+
+    max_position_embeddings: Annotated[PositiveInt | None, OUTSIDE] = None
+    """Tokens of the longest sequence that the model was made for; null: not known."""
 
     def __post_init__(self) -> None:
         group = "model.architecture"

@@ -65,7 +65,17 @@ def architecture_from_config(document: Mapping[str, Any]) -> Architecture:
         **{**settings, **_FAMILIES[family]},
         head_dim=head_dim,
         tie_word_embeddings=bool(document.get("tie_word_embeddings", False)),
+        max_position_embeddings=_positions(document),
     )
+
+
+def _positions(document: Mapping[str, Any]) -> int | None:
+    """The longest sequence, unless rotary angles are scaled: their kinds reach further each in
+    its own way."""
+    scaled = document.get("rope_scaling") or document.get("rope_parameters") or {}
+    if scaled.get("rope_type", scaled.get("type", "default")) != "default":
+        return None
+    return document.get("max_position_embeddings")
 
 
 def _family(document: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """All settings of one sweep, and the rules that several groups keep together."""
 
+import math
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
@@ -132,8 +133,22 @@ class SweepConfig:
                 rule = f"vLLM takes at most {most}"
                 raise SettingError(name, group.temperature, rule, f"{name}={most}")
         self._check_tensor_parallel()
+        self._check_context()
         if generation.mode == "server":
             self._check_server()
+
+    def _check_context(self) -> None:
+        """Whether the model has positions for the longest answers: vLLM starts with no more."""
+        positions = self.model.architecture.max_position_embeddings
+        prompt, limit = math.ceil(self.task.planned_prompt_tokens), self.task.completion_limit
+        if positions is None or prompt + limit <= positions:
+            return
+        name = "task.max_completion_tokens"
+        rule = (
+            f"vLLM starts with at most the {positions} positions of the model {self.model.name}, "
+            f"and prompts have {prompt}"
+        )
+        raise SettingError(name, limit, rule, f"{name}={max(1, positions - prompt)}")
 
     def _check_tensor_parallel(self) -> None:
         """Whether an engine's devices divide those that sample, and the model."""

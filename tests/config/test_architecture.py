@@ -55,6 +55,7 @@ def _transformers_config(name: str, arch: Architecture) -> Any:
         "num_key_value_heads": arch.num_kv_heads,
         "head_dim": arch.head_dim,
         "tie_word_embeddings": arch.tie_word_embeddings,
+        "max_position_embeddings": arch.max_position_embeddings,
     }
     if arch.num_experts:
         return transformers.Qwen3MoeConfig(
@@ -86,7 +87,7 @@ def test_a_shipped_model_has_the_parameters_that_transformers_makes(name: str) -
 def test_config_json_on_disk_gives_the_shipped_numbers(name: str, tmp_path: Path) -> None:
     shipped = make_config(f"model={name}").model.architecture
     _transformers_config(name, shipped).save_pretrained(tmp_path)
-    config = make_config("model=local", f"model.path={tmp_path}")
+    config = make_config("model=local", f"model.path={tmp_path}", "generation=transformers")
     assert config.model.architecture == shipped
     assert config.model.name == tmp_path.name
 

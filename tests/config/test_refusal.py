@@ -226,3 +226,11 @@ def test_every_whole_number_may_be_written_with_a_point(kind: Any) -> None:
         for declared, marks in parts(item.type):
             converted = any(isinstance(mark, BeforeValidator) for mark in marks)
             assert declared is not int or converted, item.name
+
+
+def test_answers_longer_than_a_models_positions_are_refused_where_vllm_would_not_start() -> None:
+    long = ("model=qwen-0.5b", "task.max_completion_tokens=40000")
+    with pytest.raises(SettingError, match=r"at most the 32768 positions of the model qwen-0\.5b"):
+        make_config(*long)
+    assert make_config(*long, "generation=transformers")
+    assert make_config(*long[:1], "task.max_completion_tokens=32618")

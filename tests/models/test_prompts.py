@@ -29,7 +29,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model_at(directory: Path, **more: Any) -> ModelConfig:
-    return replace(make_config("model=local", f"model.path={directory}").model, **more)
+    return replace(
+        make_config("model=local", f"model.path={directory}", "generation=transformers").model,
+        **more,
+    )
 
 
 def test_the_template_is_given_arguments_and_a_system_prompt(saved: Path) -> None:

@@ -96,6 +96,7 @@ def test_an_axis_lists_each_value_once() -> None:
 
 
 def test_a_directory_as_an_axis_brings_its_own_shape() -> None:
-    config = make_config(f"grid.axes={{model.path:[{DIRECTORY}]}}", "model=qwen-0.5b")
+    axes = f"grid.axes={{model.path:[{DIRECTORY}]}}"
+    config = make_config(axes, "model=qwen-0.5b", "generation=transformers")
     (variant,) = combinations(config)
     assert variant.config.model.architecture == make_config("model=tiny").model.architecture
