@@ -8,11 +8,12 @@ import numpy as np
 
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.fit import MemoryFit, fit_memory
+from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Passes, prefill_flops, rollout_flops
 from isosweep.costs.padding import learner_flops
 from isosweep.costs.timing import STARTUP_S, StepSeconds, generation_seconds, step_seconds
 from isosweep.plan.candidates import Candidates, Floats, Ints
+from isosweep.plan.memory import planned_memory
 from isosweep.plan.rules import broken_bits
 from isosweep.plan.spec import passes_of
 
@@ -74,18 +75,7 @@ def _costed(variant: Variant) -> Candidates:
 
 
 def _memory(config: SweepConfig, completions: Ints) -> MemoryFit:
-    fit = fit_memory(
-        config.model.architecture,
-        config.recipe,
-        config.run_hardware,
-        config.generation,
-        prompt=config.task.planned_prompt_tokens,
-        completion=float(config.task.completion_limit),
-        completions=completions,
-        evaluated=config.evaluation.completions_at_once(
-            config.task.num_eval_problems, config.hardware.devices_per_run
-        ),
-    )
+    fit = planned_memory(config, completions)
     # vLLM counts its share of the whole device.
     return replace(fit, vllm_share=fit.vllm_share / config.launcher.runs_per_device)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from isosweep.config.generation import GenerationConfig, splits
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.fit import fit_memory
 from isosweep.plan.candidates import Candidates, Place
+from isosweep.plan.memory import planned_memory
 
 
 def budget_for(steps: int, table: Candidates, place: Place) -> str:
@@ -150,16 +150,4 @@ def _fits(config: SweepConfig, completions: int) -> bool:
     parts = math.gcd(completions, config.recipe.mini_batches)
     if completions % (config.hardware.devices_per_run * parts):
         return False
-    fit = fit_memory(
-        config.model.architecture,
-        config.recipe,
-        config.run_hardware,
-        config.generation,
-        prompt=config.task.planned_prompt_tokens,
-        completion=float(config.task.completion_limit),
-        completions=np.array([completions]),
-        evaluated=config.evaluation.completions_at_once(
-            config.task.num_eval_problems, config.hardware.devices_per_run
-        ),
-    )
-    return bool(fit.micro_batch[0] > 0)
+    return bool(planned_memory(config, np.array([completions])).micro_batch[0] > 0)

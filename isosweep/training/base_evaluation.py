@@ -58,7 +58,8 @@ def base_identity(spec: RunSpec) -> str | None:
     inputs["problems"] = [asdict(problem) for problem in heldout_problems(task)]
     if generation.name == "vllm":
         # How many sequences an engine holds decides with which others each is computed.
-        inputs["engine"] = [spec.completions_per_step, spec.vllm_share]
+        limits = spec.vllm_max_num_seqs, spec.vllm_max_num_batched_tokens, spec.vllm_cache_bytes
+        inputs["engine"] = limits
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 

@@ -63,6 +63,20 @@ def test_what_changes_its_numbers_and_nothing_else_names_it() -> None:
     assert base_identity(replace(spec, generation=generation)) is None
 
 
+def test_engines_that_hold_as_much_at_once_share_it_and_others_do_not() -> None:
+    from isosweep.training.base_evaluation import base_identity
+
+    def engine(n: int = 4, **limits: Any) -> str | None:
+        spec = spec_of(make_config(), n=n)
+        sampler = replace(spec.generation, name="vllm")
+        held = {"vllm_max_num_seqs": 64, "vllm_max_num_batched_tokens": 512}
+        return base_identity(replace(spec, generation=sampler, **{**held, **limits}))
+
+    assert engine() == engine(n=8) == engine(vllm_share=0.5)
+    limits = ("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_cache_bytes")
+    assert len({engine(), *(engine(**{name: 128}) for name in limits)}) == 4
+
+
 def test_runs_of_a_sweep_share_it_and_its_record_is_the_one_they_would_take(
     tmp_path: Path,
 ) -> None:
