@@ -15,7 +15,7 @@ from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
 from isosweep.plan.standing import PlanStanding, run_standing
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import known_state
+from isosweep.store.state import view_run
 
 
 def show_plan(
@@ -136,10 +136,11 @@ def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: C
     """Print how far every run of a sweep is; `stop`: health rules that end a run."""
     table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
     for run in plan.runs:
-        state = known_state(paths.run(run.run_id))
-        standing = run_standing(run, state, plan.budget_unit, stop)
+        view = view_run(paths.run(run.run_id))
+        state, standing = view.state, run_standing(run, view, plan.budget_unit, stop)
         if state is None:
-            table.add_row(run_label(run), standing, "", f"0/{run.num_steps}", "", "", "")
+            row = (run_label(run), standing, "", f"0/{run.num_steps}", "", "", view.reason)
+            table.add_row(*row)
             continue
         table.add_row(
             run_label(run),
@@ -148,7 +149,7 @@ def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: C
             f"{state.step}/{run.num_steps}",
             f"{state.compute.spent(plan.budget_unit):.3g}/{run.milestones[-1]:.3g}",
             "" if state.reward is None else f"{state.reward:.3f}",
-            state.reason or ", ".join(state.warnings),
+            view.reason or ", ".join(state.warnings),
         )
     console.print(table)
 

@@ -13,7 +13,7 @@ from isosweep.modes.display import run_label
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, compute_behind, run_standing
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import known_state
+from isosweep.store.state import view_run
 
 
 class Progress:
@@ -48,10 +48,10 @@ class Progress:
             self._drawn = time.monotonic()
 
     def _picture(self, active: list[PlannedRun], failed: int) -> RenderableType:
-        states = {run.run_id: known_state(self._paths.run(run.run_id)) for run in self._plan.runs}
+        views = {run.run_id: view_run(self._paths.run(run.run_id)) for run in self._plan.runs}
         unit = self._plan.budget_unit
         spent = sum(
-            compute_behind(run, states[run.run_id], unit, self._stop) for run in self._plan.runs
+            compute_behind(run, views[run.run_id], unit, self._stop) for run in self._plan.runs
         )
         total = sum(run.milestones[-1] for run in self._plan.runs)
         if self._start is None:
@@ -60,8 +60,8 @@ class Progress:
         rate = (spent - self._start) / elapsed if elapsed > 0 else 0.0
         table = Table.grid(padding=(0, 2))
         for run in active:
-            state = states[run.run_id]
-            done = compute_behind(run, state, unit, self._stop)
+            view = views[run.run_id]
+            state, done = view.state, compute_behind(run, view, unit, self._stop)
             reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
             table.add_row(
                 run_label(run),
@@ -72,11 +72,11 @@ class Progress:
                 Text(", ".join(state.warnings) if state else "", style="yellow"),
             )
         standings = [
-            run_standing(run, states[run.run_id], unit, self._stop) for run in self._plan.runs
+            run_standing(run, views[run.run_id], unit, self._stop) for run in self._plan.runs
         ]
         ended = sum(standing.ended for standing in standings)
         diverged = standings.count(Standing.DIVERGED)
-        warned = sum(bool(state.warnings) for state in states.values() if state is not None)
+        warned = sum(bool(view.state.warnings) for view in views.values() if view.state)
         eta = f"ETA {(total - spent) / rate / 60:.1f} min" if rate > 0 else "ETA ..."
         runs = f"{ended}/{len(self._plan.runs)} runs"
         line = f"{runs}, {spent / total:.0%} of the compute, {eta}"

@@ -17,7 +17,7 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study, resolve_stored
-from isosweep.store.state import known_state
+from isosweep.store.state import view_run
 
 # Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
 INTERRUPTED = 130
@@ -35,8 +35,8 @@ def device_hours_left(studies: Sequence[Study]) -> float:
     for study in studies:
         config, plan, paths = study.config, study.plan, sweep_paths(study)
         for run in plan.runs:
-            state = known_state(paths.run(run.run_id))
-            behind = compute_behind(run, state, plan.budget_unit, config.health.stop)
+            view = view_run(paths.run(run.run_id))
+            behind = compute_behind(run, view, plan.budget_unit, config.health.stop)
             hours = run.seconds * config.devices_taken / 3600 * (1 - behind / run.milestones[-1])
             left[run.run_id] = max(hours, left.get(run.run_id, 0.0))
     return math.fsum(left.values())

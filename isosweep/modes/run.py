@@ -25,7 +25,8 @@ from isosweep.modes.price import INTERRUPTED, confirm, require_affordable, show_
 from isosweep.plan.standing import Standing, run_standing, standing
 from isosweep.plan.study import Study, checkpoint_plan
 from isosweep.store.paths import SweepPaths, complete_checkpoints
-from isosweep.store.state import read_state
+from isosweep.store.state import RunView, read_state
+from isosweep.store.submissions import newest_submission
 
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
@@ -142,12 +143,12 @@ def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
     for run in study.plan.runs:
         files = paths.run(run.run_id)
         try:
-            state = read_state(files)
+            view = RunView(state=read_state(files), submission=newest_submission(files))
         except RecordError as error:
             yield str(error)
             continue
         stop = study.config.health.stop
-        how_far = run_standing(run, state, study.plan.budget_unit, stop)
+        how_far = run_standing(run, view, study.plan.budget_unit, stop)
         if how_far is Standing.TO_EXTEND and not any(
             complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
         ):

@@ -9,13 +9,15 @@ from typing import assert_never
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, known_state
+from isosweep.store.state import RunState, RunView, view_run
+from isosweep.store.submissions import Outcome, SubmissionState
 
 
 class Standing(StrEnum):
     """How far a run is, with respect to the last milestone that a plan reads it at.
 
-    INTERRUPTED: it left a checkpoint, or its process ended without a word; it goes on from there.
+    QUEUED: it was submitted, or requeued, and no attempt of it runs. INTERRUPTED: it left a
+    checkpoint, or its process ended without a word; it goes on from there.
     TO_EXTEND: it ended as it should, by a smaller budget or a rule that ends no run any more.
     """
 
@@ -36,41 +38,52 @@ class Standing(StrEnum):
 
 
 def run_standing(
-    run: PlannedRun,
-    state: RunState | None,
-    unit: BudgetUnit,
-    stop: Collection[str],
-    *,
-    queued: bool = False,
+    run: PlannedRun, view: RunView, unit: BudgetUnit, stop: Collection[str]
 ) -> Standing:
-    """Where `run` is, by the state that its newest attempt left.
+    """Where `run` is, by what its newest attempt and its newest submission say.
 
     `stop`: health rules that end a run; it has diverged for good if one of them ended it, or if it
-    had come far enough before. `queued`: it was submitted, and has not reported since.
+    had come far enough before. Whether a job still lives is not asked of its scheduler.
     """
+    state, submission = view.state, view.submission
+    if state is not None:
+        reached = state.compute.has_reached(run.milestones[-1], unit)
+        if state.status == "diverged" and (reached or state.diverged_by in stop):
+            return Standing.DIVERGED
+        if state.status == "finished" and reached:
+            return Standing.DONE
+    if submission is not None and submission.live and not submission.gone:
+        current = view.current
+        running = current is not None and current.status == "running"
+        return Standing.RUNNING if running else Standing.QUEUED
+    if submission is not None and (submission.cancel or _outcome(submission) == "cancelled"):
+        return Standing.CANCELLED
+    if submission is not None and _outcome(submission) in ("refused", "failed", "stuck"):
+        return Standing.FAILED
     if state is None:
-        return Standing.QUEUED if queued else Standing.NOT_BEGUN
-    status = state.status
-    reached = state.compute.has_reached(run.milestones[-1], unit)
-    if status == "running" and state.alive():
-        return Standing.RUNNING
-    if status == "diverged" and (reached or state.diverged_by in stop):
-        return Standing.DIVERGED
-    if status == "finished" and reached:
-        return Standing.DONE
-    if queued:
-        return Standing.QUEUED
-    match status:
+        return Standing.INTERRUPTED if submission else Standing.NOT_BEGUN
+    return _left(state)
+
+
+def _outcome(submission: SubmissionState) -> Outcome | None:
+    return submission.end.outcome if submission.end else None
+
+
+def _left(state: RunState) -> Standing:
+    """Where a run is that nobody works on, by what its last attempt left."""
+    match state.status:
         case "finished" | "diverged":
             return Standing.TO_EXTEND
-        case "running" | "interrupted":
+        case "running":
+            return Standing.RUNNING if state.process.alive() else Standing.INTERRUPTED
+        case "interrupted":
             return Standing.INTERRUPTED
         case "failed":
             return Standing.FAILED
         case "cancelled":
             return Standing.CANCELLED
         case _:
-            assert_never(status)
+            assert_never(state.status)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,19 +109,19 @@ def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]
     runs: dict[str, Standing] = {}
     spent = total = 0.0
     for run in plan.runs:
-        state = known_state(paths(run.run_id))
-        runs[run.run_id] = run_standing(run, state, plan.budget_unit, stop)
+        view = view_run(paths(run.run_id))
+        runs[run.run_id] = run_standing(run, view, plan.budget_unit, stop)
         total += run.milestones[-1]
-        spent += compute_behind(run, state, plan.budget_unit, stop)
+        spent += compute_behind(run, view, plan.budget_unit, stop)
     return PlanStanding(runs=runs, left=1 - spent / total)
 
 
 def compute_behind(
-    run: PlannedRun, state: RunState | None, unit: BudgetUnit, stop: Collection[str]
+    run: PlannedRun, view: RunView, unit: BudgetUnit, stop: Collection[str]
 ) -> float:
     """Compute that the run has behind it, in `unit`: all of it where nothing is left to train."""
-    if state is None:
+    if view.state is None:
         return 0.0
     last = run.milestones[-1]
-    ended = run_standing(run, state, unit, stop).ended
-    return last if ended else min(state.compute.spent(unit), last)
+    ended = run_standing(run, view, unit, stop).ended
+    return last if ended else min(view.state.compute.spent(unit), last)

@@ -20,7 +20,7 @@ from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import known_state
+from isosweep.store.state import view_run
 
 
 def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
@@ -70,8 +70,8 @@ def _takes(study: Study, runs: Sequence[PlannedRun], keep: Keep) -> list[RunByte
 
 
 def _ended(study: Study, paths: SweepPaths, run: PlannedRun) -> bool:
-    state = known_state(paths.run(run.run_id))
-    return run_standing(run, state, study.plan.budget_unit, study.config.health.stop).ended
+    view = view_run(paths.run(run.run_id))
+    return run_standing(run, view, study.plan.budget_unit, study.config.health.stop).ended
 
 
 def _existing(path: Path) -> Path:

@@ -32,33 +32,42 @@ class RunPaths:
         return self.root / "base_rates.json"
 
     @property
-    def state(self) -> Path:
-        """Its progress, as its newest attempt last reported it."""
+    def old_state(self) -> Path:
+        """Its progress, in sweeps of version 1: of whichever attempt wrote last."""
         return self.root / "state.json"
 
     @property
     def records(self) -> Path:
-        """Held-out evaluations, a line each, of all attempts."""
-        return self.root / "records.jsonl"
+        """The directory of records: `log`, a file for each attempt."""
+        return self.root / "records"
 
     @property
     def metrics(self) -> Path:
-        """Training's metrics, a line for each logged step, of all attempts."""
-        return self.root / "metrics.jsonl"
+        """The directory of training's metrics, a file for each attempt."""
+        return self.root / "metrics"
 
     @property
     def warnings(self) -> Path:
-        """Warnings of the health monitor, a line each, of all attempts."""
-        return self.root / "warnings.jsonl"
+        """The directory of the health monitor's warnings, a file for each attempt."""
+        return self.root / "warnings"
 
     @property
     def attempts(self) -> Path:
-        """The directory of claims, one for each attempt."""
+        """The directory of attempts."""
         return self.root / "attempts"
 
     def attempt(self, number: int) -> Path:
-        """The claim of attempt `number`."""
+        """The claim of attempt `number`, and then its progress, as it last reported that."""
         return self.attempts / f"{number}.json"
+
+    @property
+    def submissions(self) -> Path:
+        """The directory of submissions."""
+        return self.root / "submissions"
+
+    def submission(self, number: int, part: str | None = None) -> Path:
+        """Submission `number`, or what came of it: its `job`, `cancel` or `end`."""
+        return self.submissions / (f"{number}.{part}.json" if part else f"{number}.json")
 
     @property
     def checkpoints(self) -> Path:
@@ -74,10 +83,12 @@ class RunPaths:
         """The directory of logs, with one for each submission."""
         return self.root / "logs"
 
-    def next_logs(self) -> Path:
-        """A log directory that no earlier submission used; made by the caller."""
-        used = [int(p.name) for p in self.logs.glob("*") if p.name.isdigit()]
-        return self.logs / str(max(used, default=0) + 1)
+    def submission_logs(self, number: int) -> Path:
+        """What the jobs of submission `number` print: those that were requeued, one after another.
+
+        The worker's output is in files that end in `.out` and `.err`.
+        """
+        return self.logs / str(number)
 
     def selection(self, sha256: str) -> Path:
         """Problems chosen by difficulty: beside the runs, for all that share them."""
@@ -139,6 +150,16 @@ class SweepPaths:
     def config(self) -> Path:
         """The settings that the sweep was launched with."""
         return self.root / "config.json"
+
+    @property
+    def drivers(self) -> Path:
+        """The directory of drivers: who follows the sweep, and who did before."""
+        return self.root / "drivers"
+
+    @property
+    def batches(self) -> Path:
+        """The directory of batches: submissions that went to a scheduler together."""
+        return self.root / "batches"
 
     @property
     def simulation(self) -> Path:

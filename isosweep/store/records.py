@@ -1,9 +1,12 @@
 """Records: one held-out evaluation a line, append-only, readable after any crash.
 
 A run may be executed by several attempts, one after another or (a cluster can do that) at once.
-Each attempt first appends a line that says which earlier attempt's checkpoint it starts from; a
-reader follows that chain back from the newest attempt, so lines of an attempt that was overtaken
-never mix with those that count.
+Each attempt writes a file of its own, whose first line says which earlier attempt's checkpoint it
+starts from; a reader follows that chain back from the newest attempt, so lines of an attempt that
+was overtaken never mix with those that count. Metrics and warnings are kept in the same way.
+
+A directory of such files is called a log here. Sweeps of before kept all attempts' lines in one
+file beside it, `NAME.jsonl`, which is read as well.
 """
 
 import math
@@ -15,6 +18,7 @@ from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.files import JsonObject, append_line, read_lines
+from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
 
 FORMAT_VERSION = 1
@@ -68,24 +72,45 @@ class RecordFile:
     problems: tuple[str, ...]
 
 
-def append_attempt(path: Path, start: AttemptStart) -> None:
-    """Append an attempt's first line and force it to the disk. Raises OSError on a full disk."""
+def append_attempt(log: Path, start: AttemptStart) -> None:
+    """Write an attempt's first line and force it to the disk. Raises OSError on a full disk."""
+    log.mkdir(parents=True, exist_ok=True)
+    path = attempt_file(log, start.attempt)
     append_line(path, {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}, sync=True)
 
 
-def append_record(path: Path, attempt: int, record: Record) -> None:
+def append_record(log: Path, attempt: int, record: Record) -> None:
     """Append and force to the disk. Raises OSError on a full disk; earlier records stay."""
     document = {"kind": "record", "version": FORMAT_VERSION, "attempt": attempt, **asdict(record)}
-    append_line(path, document, sync=True)
+    append_line(attempt_file(log, attempt), document, sync=True)
 
 
-def read_records(path: Path) -> RecordFile:
-    """Records of the run whose file is `path`, in order of step; an absent file has none."""
+def attempt_file(log: Path, attempt: int) -> Path:
+    """The file of a log that `attempt`, and nobody else, writes."""
+    return log / f"{attempt}.jsonl"
+
+
+def log_files(log: Path) -> list[Path]:
+    """Every file of a log, that of sweeps of before first, then by attempt."""
+    old = log.with_suffix(".jsonl")
+    stems = (name.removesuffix(".jsonl") for name in names(log) if name.endswith(".jsonl"))
+    numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
+    return [*([old] if old.exists() else []), *(attempt_file(log, number) for number in numbers)]
+
+
+def _lines(log: Path) -> Iterator[tuple[Path, int, JsonObject | None]]:
+    for path in log_files(log):
+        for number, line in read_lines(path):
+            yield path, number, line
+
+
+def read_records(log: Path) -> RecordFile:
+    """Records of the run whose log is `log`, in order of step; an absent log has none."""
     starts: dict[int, AttemptStart] = {}
     lines: list[tuple[int, Record]] = []
     seen: set[tuple[int, int]] = set()
     problems = []
-    for number, line in read_lines(path):
+    for path, number, line in _lines(log):
         try:
             if line is None:
                 raise ValueError("not a JSON object (a torn line)")
@@ -105,10 +130,10 @@ def read_records(path: Path) -> RecordFile:
     return RecordFile(records=_follow_chain(starts, lines), problems=tuple(problems))
 
 
-def attempt_chain(path: Path, before: float = math.inf) -> dict[int, float]:
-    """`valid_until` of the attempts in the records file `path` with numbers less than `before`."""
+def attempt_chain(log: Path, before: float = math.inf) -> dict[int, float]:
+    """`valid_until` of the attempts in the records `log` with numbers less than `before`."""
     starts = {}
-    for _, line in read_lines(path):
+    for _, _, line in _lines(log):
         # What is no line of an attempt is for `read_records` to report.
         with suppress(KeyError, TypeError, ValueError):
             if line is not None and line.get("kind") == "attempt":
@@ -134,7 +159,7 @@ def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
 
 
 def read_metrics(metrics: Path, records: Path) -> list[JsonObject]:
-    """Per-step training metrics that count, by step; the chain is the records file's."""
+    """Per-step training metrics that count, by step; the chain is that of `records`."""
     by_step = {int(line["step"]): line for line in _on_chain(metrics, records)}
     return [by_step[step] for step in sorted(by_step)]
 
@@ -148,15 +173,22 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
     ]
 
 
-def append_warning(path: Path, attempt: int, warning: HealthWarning) -> None:
-    """Append a warning of `attempt`, not forced to the disk."""
-    append_line(path, {"attempt": attempt, **asdict(warning)}, sync=True)
+def append_metrics(log: Path, attempt: int, line: JsonObject) -> None:
+    """Append a step's metrics, not forced to the disk."""
+    log.mkdir(parents=True, exist_ok=True)
+    append_line(attempt_file(log, attempt), {"attempt": attempt, **line}, sync=False)
 
 
-def _on_chain(path: Path, records: Path) -> Iterator[JsonObject]:
-    """Lines of `path`, each with `attempt` and `step`, that count by the chain of `records`."""
+def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
+    """Append a warning of `attempt`, forced to the disk."""
+    log.mkdir(parents=True, exist_ok=True)
+    append_line(attempt_file(log, attempt), {"attempt": attempt, **asdict(warning)}, sync=True)
+
+
+def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
+    """Lines of `log`, each with `attempt` and `step`, that count by the chain of `records`."""
     limits = attempt_chain(records)
-    for _, line in read_lines(path):
+    for _, _, line in _lines(log):
         if line is None or not all(isinstance(line.get(name), int) for name in ("step", "attempt")):
             continue
         if line["step"] <= limits.get(line["attempt"], -1):

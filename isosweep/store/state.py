@@ -1,23 +1,28 @@
-"""Who owns a run and how far it has come: atomic state, numbered attempts, fencing."""
+"""How far a run has come: a file for each of its attempts, which that attempt alone writes.
 
-import os
-import socket
+The highest attempt owns the run. What an overtaken one still writes goes into its own files, which
+nobody reads any more; nobody else writes into them, whatever became of the attempt: that is said
+of its submission (`store.submissions`).
+"""
+
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from isosweep.compute import Compute
 from isosweep.errors import RecordError
-from isosweep.files import read_json, write_json
-from isosweep.machine import process_alive
+from isosweep.files import JsonObject, read_json, write_json
+from isosweep.store.claims import claim_next, highest
 from isosweep.store.paths import RunPaths
+from isosweep.store.submissions import (
+    Process,
+    SubmissionState,
+    newest_submission,
+)
 
-STATE_VERSION = 1
-# A worker refreshes its state at least this often while it trains.
+STATE_VERSION = 2
+# A worker refreshes its state at least this often while it lives, from a thread: whatever it does.
 HEARTBEAT_S = 5.0
-# Silence after which an owner on another machine counts as dead: a step of a large model can
-# take minutes, and a start that comes too early is fenced, not wrong.
-SILENCE_S = 600.0
 
 RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
 
@@ -26,7 +31,11 @@ RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", 
 class RunState:
     """Progress of a run as its newest attempt last reported it. `reward` is held-out avg@k.
 
-    `warnings` are the health rules it breaks at the moment; `diverged_by` the one that ended it.
+    `submission`: the one that the attempt belongs to; None in sweeps of before. `updated` is when
+    it was written, and `progressed` when the attempt last came forward (a step, an evaluation, a
+    checkpoint, a model that was loaded), both by the worker's clock. `activity`: what it does
+    since. `warnings` are the health rules it breaks at the moment; `diverged_by` the one that
+    ended it.
     """
 
     status: RunStatus
@@ -39,72 +48,111 @@ class RunState:
     reward: float | None
     reason: str | None
     updated: float
+    start: int | None = None
+    submission: int | None = None
+    progressed: float = 0.0
+    activity: str = ""
     warnings: tuple[str, ...] = ()
     diverged_by: str | None = None
 
-    def alive(self) -> bool:
-        """Whether the owner still works on the run, as far as this machine can tell."""
-        if self.status != "running":
-            return False
-        if self.host == socket.gethostname():
-            return process_alive(self.pid)
-        return time.time() - self.updated < SILENCE_S
+    @property
+    def process(self) -> Process:
+        """The process that wrote it."""
+        return Process(host=self.host, pid=self.pid, start=self.start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """What is known of a run: its newest attempt's state, and its newest submission."""
+
+    state: RunState | None
+    submission: SubmissionState | None
+
+    @property
+    def current(self) -> RunState | None:
+        """The state, if an attempt of the newest submission wrote it."""
+        state, submission = self.state, self.submission
+        if state is None or submission is None:
+            return state
+        return state if state.submission == submission.submission.number else None
+
+    @property
+    def reason(self) -> str:
+        """Why the run is where it is: what its submission ended by, or what its worker said."""
+        end = self.submission.end if self.submission else None
+        if end is not None and (end.outcome != "finished" or self.current is None):
+            return end.reason
+        return (self.current.reason if self.current else None) or ""
 
 
 def read_state(run: RunPaths) -> RunState | None:
-    """The run's state, or None before its first attempt. Raises RecordError for anything else."""
+    """The state of the run's newest attempt, or None before the first.
+
+    Raises RecordError where it cannot be read.
+    """
+    number = highest(run.attempts)
+    path = run.attempt(number) if number else run.old_state
     try:
-        document = read_json(run.state)
-        if document is None:
-            return None
-        del document["version"]
-        document["compute"] = Compute(**document["compute"])
-        document["warnings"] = tuple(document.get("warnings", ()))
-        state = RunState(**document)
-        if state.status not in get_args(RunStatus):
-            raise ValueError(f"status {state.status!r}")
-        spent = [number for number in vars(state.compute).values() if number is not None]
-        numbers = (state.attempt, state.pid, state.step, state.updated, *spent)
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise ValueError("text where a number belongs")
+        document = read_json(path)
+        if number and "status" not in (document or {}):
+            # Of a sweep of before: a claim of the attempt says only who made it.
+            path = run.old_state
+            document = read_json(path)
+        elif document is not None and number:
+            document["attempt"] = number
+        return None if document is None else _state(document)
     except (KeyError, TypeError, ValueError) as error:
         remedy = "remove it: the run then goes on from its last checkpoint"
-        raise RecordError(f"{run.state}: not the state of a run ({error!r}); {remedy}") from None
+        raise RecordError(f"{path}: not the state of a run ({error!r}); {remedy}") from None
+
+
+def _state(document: JsonObject) -> RunState:
+    del document["version"]
+    document["compute"] = Compute(**document["compute"])
+    document["warnings"] = tuple(document.get("warnings", ()))
+    state = RunState(**document)
+    if state.status not in get_args(RunStatus):
+        raise ValueError(f"status {state.status!r}")
+    spent = [number for number in vars(state.compute).values() if number is not None]
+    numbers = (state.attempt, state.pid, state.step, state.updated, state.progressed, *spent)
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError("text where a number belongs")
     return state
 
 
 def known_state(run: RunPaths) -> RunState | None:
     """The run's state; one that cannot be read is a failed run's, whose reason says so.
 
-    The next attempt goes on from the last checkpoint and writes the state anew.
+    The next attempt goes on from the last checkpoint and writes a state of its own.
     """
     try:
         return read_state(run)
     except RecordError as error:
-        return RunState(
-            status="failed",
-            attempt=_last_attempt(run),
-            host="",
-            pid=0,
-            job_id=None,
-            step=0,
-            compute=Compute(),
-            reward=None,
-            reason=str(error),
-            updated=0.0,
-        )
+        return _unreadable(run, str(error))
 
 
-def write_state(run: RunPaths, state: RunState) -> None:
-    """Replace the run's state at once: a reader sees the old one or this one."""
-    write_json(run.state, {"version": STATE_VERSION, **asdict(state)})
+def view_run(run: RunPaths) -> RunView:
+    """What is known of the run; files that cannot be read make it a failed one."""
+    try:
+        submission = newest_submission(run)
+    except RecordError as error:
+        return RunView(state=_unreadable(run, str(error)), submission=None)
+    return RunView(state=known_state(run), submission=submission)
 
 
-def mark(run: RunPaths, status: RunStatus, reason: str) -> None:
-    """Record from outside that the run's owner is gone: killed, cancelled or lost."""
-    state = read_state(run)
-    if state is not None:
-        write_state(run, replace(state, status=status, reason=reason, updated=time.time()))
+def _unreadable(run: RunPaths, reason: str) -> RunState:
+    return RunState(
+        status="failed",
+        attempt=highest(run.attempts),
+        host="",
+        pid=0,
+        job_id=None,
+        step=0,
+        compute=Compute(),
+        reward=None,
+        reason=reason,
+        updated=0.0,
+    )
 
 
 class OvertakenError(Exception):
@@ -120,26 +168,33 @@ class Attempt:
 
     def check(self) -> None:
         """Raise OvertakenError if a later attempt has claimed the run."""
-        if self.run.attempt(self.number + 1).exists():
-            raise OvertakenError(f"{self.run.run_id}: attempt {self.number + 1} owns the run now")
+        if (newest := highest(self.run.attempts)) > self.number:
+            raise OvertakenError(f"{self.run.run_id}: attempt {newest} owns the run now")
+
+    def write(self, state: RunState) -> None:
+        """Replace the attempt's state at once: a reader sees the old one or this one."""
+        write_json(self.run.attempt(self.number), {"version": STATE_VERSION, **asdict(state)})
 
 
-def _last_attempt(run: RunPaths) -> int:
-    names = [path.stem for path in run.attempts.glob("*.json")]
-    return max((int(name) for name in names if name.isdecimal()), default=0)
-
-
-def claim_attempt(run: RunPaths, job_id: str | None) -> Attempt:
-    """Become the owner of `run`: the next attempt, claimed by exclusive creation of its file."""
-    run.attempts.mkdir(parents=True, exist_ok=True)
-    number = _last_attempt(run)
-    while True:
-        number += 1
-        try:
-            descriptor = os.open(run.attempt(number), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-        except FileExistsError:
-            continue
-        os.close(descriptor)
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "job_id": job_id}
-        write_json(run.attempt(number), {**owner, "unix_time": time.time()})
-        return Attempt(run, number)
+def claim_attempt(run: RunPaths, job_id: str | None, submission: int | None = None) -> Attempt:
+    """Become the owner of `run`: its next attempt."""
+    before, now, this = known_state(run), time.time(), Process.this()
+    state = RunState(
+        status="running",
+        attempt=0,
+        host=this.host,
+        pid=this.pid,
+        start=this.start,
+        job_id=job_id,
+        submission=submission,
+        step=before.step if before else 0,
+        compute=before.compute if before else Compute(),
+        reward=before.reward if before else None,
+        reason=None,
+        updated=now,
+        progressed=now,
+        activity="starting",
+    )
+    # Its number is the file's name.
+    number = claim_next(run.attempts, {"version": STATE_VERSION, **asdict(state)})
+    return Attempt(run, number)

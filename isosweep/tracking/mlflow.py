@@ -22,7 +22,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_metrics, read_records, read_warnings
-from isosweep.store.state import RunState, known_state
+from isosweep.store.state import RunView, view_run
 from isosweep.tracking.points import (
     MLFLOW_STATUS,
     FinalStatus,
@@ -101,10 +101,10 @@ class MlflowTracker:
             for planned in self._plan.runs:
                 files = self._paths.run(planned.run_id)
                 # Before the records: they then hold at least what the state speaks of.
-                state = known_state(files)
+                view = view_run(files)
                 self._sync_metrics(planned, files, children[planned.run_id])
-                self._sync_status(planned, state, children[planned.run_id])
-                last_change = max(last_change, state.updated if state else 0.0)
+                self._sync_status(planned, view, children[planned.run_id])
+                last_change = max(last_change, view.state.updated if view.state else 0.0)
             self._sync_parent(parent, last_change)
 
     def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
@@ -273,13 +273,16 @@ class MlflowTracker:
             self._plan.budget_unit,
         )
 
-    def _sync_status(self, planned: PlannedRun, state: RunState | None, run: _StoredRun) -> None:
-        standing = run_standing(planned, state, self._plan.budget_unit, self._stop)
+    def _sync_status(self, planned: PlannedRun, view: RunView, run: _StoredRun) -> None:
+        state, standing = (
+            view.state,
+            run_standing(planned, view, self._plan.budget_unit, self._stop),
+        )
         progress = self._progress[planned.run_id]
         reached = ",".join(f"{b:g}" for b in progress.reached)
         tags = {"status": str(standing), "budgets_reached": reached}
         if state is not None:
-            texts = {"reason": state.reason or "", "diverged_by": state.diverged_by or ""}
+            texts = {"reason": view.reason, "diverged_by": state.diverged_by or ""}
             texts |= {"warnings": progress.warnings}
             # What is no longer so is emptied; what never was is not sent.
             tags |= {key: text for key, text in texts.items() if text or key in run.tags}

@@ -5,11 +5,11 @@ import socket
 import time
 
 from isosweep.compute import Compute
-from isosweep.files import append_line
 from isosweep.store.records import (
     AttemptStart,
     Record,
     append_attempt,
+    append_metrics,
     append_record,
     append_warning,
     read_records,
@@ -100,8 +100,8 @@ class Reporter:
         """A value that is not finite is written as null."""
         if self._rank.leads:
             finite = {name: v if math.isfinite(v) else None for name, v in values.items()}
-            line = {"attempt": self._attempt.number, "step": step, "time": time.time(), **finite}
-            append_line(self._run.metrics, line, sync=False)
+            line = {"step": step, "time": time.time(), **finite}
+            append_metrics(self._run.metrics, self._attempt.number, line)
 
     def warning(self, warning: HealthWarning) -> None:
         """Append a warning of the health monitor."""

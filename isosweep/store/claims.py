@@ -1,0 +1,56 @@
+"""Numbered files that are claimed: whoever creates one first has it, and the highest number counts.
+
+Nothing here relies on a lock, on a clock, or on a file being seen as absent, which network file
+systems may answer from a cache: a claim is a hard link, which one process alone can make, and what
+is there is found by opening the directory, which such a system looks at anew.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isosweep.files import write_text
+
+
+def claim(path: Path, document: Mapping[str, Any]) -> bool:
+    """Create `path` with `document`, unless it is there; whether this call created it.
+
+    A reader sees the whole document or no file. Raises OSError, as `files.write_text` does.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    write_text(own, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    try:
+        os.link(own, path)
+        return True
+    except FileExistsError:
+        # A network file system may repeat a request whose answer it lost: then the link is ours.
+        return own.stat().st_nlink == 2
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def claim_next(directory: Path, document: Mapping[str, Any]) -> int:
+    """Create the next number's file in `directory` with `document`; the number."""
+    number = highest(directory) + 1
+    while not claim(directory / f"{number}.json", document):
+        number += 1
+    return number
+
+
+def names(directory: Path) -> list[str]:
+    """Names of what is in `directory`, hidden files left out; none where there is no directory."""
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def highest(directory: Path) -> int:
+    """The highest number that is claimed in `directory`; 0 where there is none."""
+    heads = (name.partition(".")[0] for name in names(directory))
+    return max((int(head) for head in heads if head.isdecimal()), default=0)

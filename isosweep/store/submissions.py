@@ -1,0 +1,216 @@
+"""Submissions: that a run was handed to a launcher, as files that precede the job.
+
+A submission is created, with exclusion, before anything is started, and carries a `batch` by which
+the scheduler can be asked for its job. Then come, each created once by whoever is first: the job's
+id, a request to cancel it, and its end. While the newest submission of a run has no end, nobody
+makes another: who comes second adopts it. A worker ends at once where its submission is over, or
+is not the newest.
+
+    submissions/3.json  3.job.json  3.cancel.json  3.end.json
+"""
+
+import os
+import socket
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from isosweep.errors import RecordError
+from isosweep.files import JsonObject, read_json
+from isosweep.machine import process_start
+from isosweep.store.claims import claim, names
+from isosweep.store.paths import RunPaths
+
+SUBMISSION_VERSION = 1
+
+LauncherName = Literal["local", "slurm", "command", "inline", "none"]
+# finished: its worker left by itself, whatever came of the run. lost: the job is gone, and its
+# worker had not ended it. refused: the scheduler did not take it. stuck: stopped for want of
+# progress. cancelled: by request, or by somebody in the scheduler.
+Outcome = Literal["finished", "failed", "interrupted", "cancelled", "lost", "refused", "stuck"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """A process, named for good: ids alone are used again. `start` is None where unknown."""
+
+    host: str
+    pid: int
+    start: int | None
+
+    @staticmethod
+    def this() -> "Process":
+        """The process that asks."""
+        return Process(host=socket.gethostname(), pid=os.getpid(), start=process_start(os.getpid()))
+
+    def alive(self) -> bool | None:
+        """Whether it lives; None where that cannot be seen from this machine."""
+        if self.host != socket.gethostname():
+            return None
+        start = process_start(self.pid)
+        return start is not None and (self.start is None or start == self.start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """One submission of a run. `job`: what its worker is to do (`TrainRun.to_json`, but for the
+    run's directory); `sweep`: the directory of the sweep that asked for it; `by`: who submitted.
+
+    `batch` names the jobs that are sent to the scheduler together, `index` this one among them.
+    """
+
+    run: RunPaths
+    number: int
+    launcher: LauncherName
+    job: JsonObject
+    sweep: str
+    batch: str
+    index: int
+    by: Process
+    unix_time: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What the scheduler calls a submission: `job_id` is its own id; for a process of a machine,
+    `process`."""
+
+    job_id: str
+    process: Process | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """That a submission is over, and why."""
+
+    outcome: Outcome
+    reason: str
+    unix_time: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmissionState:
+    """A submission and what came of it. `cancel`: who asked for it to be cancelled."""
+
+    submission: Submission
+    job: Job | None
+    cancel: str | None
+    end: End | None
+
+    @property
+    def live(self) -> bool:
+        """Whether the run belongs to it: nobody has said that it is over."""
+        return self.end is None
+
+    @property
+    def gone(self) -> bool:
+        """Whether its process can be seen from here to have ended, although nobody has said so."""
+        process = self.job.process if self.job else None
+        return self.live and process is not None and process.alive() is False
+
+
+def submit(
+    run: RunPaths, launcher: LauncherName, job: JsonObject, sweep: str, batch: str, index: int = 0
+) -> Submission | None:
+    """Make the next submission of `run`; None where the newest is not over, or another was faster.
+
+    Raises RecordError where the newest cannot be read.
+    """
+    newest = newest_submission(run)
+    if newest is not None and newest.live:
+        return None
+    submission = Submission(
+        run=run,
+        number=newest.submission.number + 1 if newest else 1,
+        launcher=launcher,
+        job=job,
+        sweep=sweep,
+        batch=batch,
+        index=index,
+        by=Process.this(),
+        unix_time=time.time(),
+    )
+    document = {name: value for name, value in asdict(submission).items() if name != "run"}
+    claimed = claim(run.submission(submission.number), {"version": SUBMISSION_VERSION, **document})
+    return submission if claimed else None
+
+
+def started(submission: Submission, job: Job) -> None:
+    """Say what the scheduler calls the submission; the first to say so is believed."""
+    claim(submission.run.submission(submission.number, "job"), asdict(job))
+
+
+def request_cancel(submission: Submission, by: str) -> None:
+    """Ask for the submission to be cancelled: its worker looks for that, and nothing undoes it."""
+    document = {"by": by, "unix_time": time.time()}
+    claim(submission.run.submission(submission.number, "cancel"), document)
+
+
+def close(submission: Submission, outcome: Outcome, reason: str) -> bool:
+    """Say that the submission is over; False where somebody had said so before."""
+    document = asdict(End(outcome=outcome, reason=reason, unix_time=time.time()))
+    return claim(submission.run.submission(submission.number, "end"), document)
+
+
+def newest_submission(run: RunPaths) -> SubmissionState | None:
+    """The newest submission of `run`; None where there was none.
+
+    Raises RecordError, which names the file, where one of its files is not what it should be.
+    """
+    there = names(run.submissions)
+    heads = (name.partition(".")[0] for name in there)
+    number = max((int(head) for head in heads if head.isdecimal()), default=0)
+    return read_submission(run, number, there) if number else None
+
+
+def read_submission(run: RunPaths, number: int, there: list[str] | None = None) -> SubmissionState:
+    """Submission `number` of `run`; `there`: names in its directory. Raises as above."""
+    there = names(run.submissions) if there is None else there
+    path = run.submission(number)
+    try:
+        document = _read(run, number, None)
+        if document is None:
+            raise ValueError("no such file")
+        if document.pop("version") != SUBMISSION_VERSION:
+            raise ValueError(f"not version {SUBMISSION_VERSION}")
+        document["by"] = Process(**document["by"])
+        submission = Submission(run=run, **document)
+        parts = {
+            part: _read(run, number, part) if f"{number}.{part}.json" in there else None
+            for part in ("job", "cancel", "end")
+        }
+        return SubmissionState(
+            submission=submission,
+            job=_job(parts["job"]),
+            cancel=parts["cancel"]["by"] if parts["cancel"] else None,
+            end=_end(parts["end"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"{path}: not a submission of a run ({error!r})") from None
+
+
+def _read(run: RunPaths, number: int, part: str | None) -> dict[str, Any] | None:
+    path = run.submission(number, part)
+    try:
+        document = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    if document is not None and not isinstance(document, dict):
+        raise TypeError(f"{path.name}: not an object")
+    return document
+
+
+def _job(document: dict[str, Any] | None) -> Job | None:
+    if document is None:
+        return None
+    process = document["process"]
+    return Job(job_id=document["job_id"], process=Process(**process) if process else None)
+
+
+def _end(document: dict[str, Any] | None) -> End | None:
+    if document is None:
+        return None
+    end = End(**document)
+    if end.outcome not in get_args(Outcome):
+        raise ValueError(f"outcome {end.outcome!r}")
+    return end
