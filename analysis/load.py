@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.analysis.curves import Curve, SweepData, on_axis, read_cells
-from isosweep.analysis.records import comparable, make_curve, of_difficulty
+from isosweep.analysis.records import Ending, comparable, make_curve, of_difficulty
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError, SettingError
@@ -14,6 +14,8 @@ from isosweep.files import JsonObject, read_json
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_records, read_warnings
+from isosweep.store.state import read_state
+from isosweep.store.submissions import newest_submission
 from isosweep.store.warnings import HealthWarning
 
 
@@ -128,11 +130,28 @@ def load_curve(
     if owner != run.run_id:
         problems.append(f"{paths.spec}: of run {owner}, so its records are left out")
         records = []
-    state = _read_optional(paths.state, problems)
     if difficulty is not None:
         records = of_difficulty(records, difficulty)
-    curve = make_curve(run, records, unit, state, metric)
-    return replace(curve, warnings=_warnings(paths, problems)), problems
+    warnings = _warnings(paths, problems)
+    return make_curve(run, records, unit, _ending(paths, problems), metric, warnings), problems
+
+
+def _ending(paths: RunPaths, problems: list[str]) -> Ending:
+    """What became of the run: what its worker said, or of one that died, why its job ended.
+
+    It explains, and decides nothing but that a run has diverged: unknown where it is damaged.
+    """
+    try:
+        state = read_state(paths)
+        if state is not None and state.status != "running":
+            return Ending(status=state.status, reason=state.reason, diverged_by=state.diverged_by)
+        submission = newest_submission(paths)
+    except RecordError as error:
+        problems.append(str(error))
+        return Ending()
+    if submission is not None and submission.end is not None:
+        return Ending(status=submission.end.outcome, reason=submission.end.reason)
+    return Ending(status=state.status if state else None)
 
 
 def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]:

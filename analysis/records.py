@@ -1,17 +1,30 @@
 """Curves from records: what of a run's records can be compared, and what it scores. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from isosweep.analysis.arrays import IntArray
 from isosweep.analysis.curves import Curve, collapse
 from isosweep.compute import BudgetUnit
 from isosweep.heldout import scored
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.records import Record
+from isosweep.store.warnings import HealthWarning
+
+# The largest number that a byte holds.
+_BYTE = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What a run last reported of itself, or what is known to have become of it."""
+
+    status: str | None = None
+    reason: str | None = None
+    diverged_by: str | None = None
 
 
 def comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:
@@ -44,14 +57,14 @@ def make_curve(
     run: PlannedRun,
     records: Sequence[Record],
     unit: BudgetUnit,
-    state: Mapping[str, Any],
+    ending: Ending,
     metric: str,
+    warnings: tuple[HealthWarning, ...] = (),
 ) -> Curve:
-    """The run's curve in `unit`, scored by `metric`; `state`: what the run last reported."""
+    """The run's curve in `unit`, scored by `metric`."""
     num_problems = len(records[0].successes) if records else 0
     samples = records[0].samples_per_problem if records else 0
-    successes = np.array([r.successes for r in records], dtype=np.int64)
-    successes, samples = scored(successes.reshape(len(records), num_problems), samples, metric)
+    successes, samples = scored(_counts(records, num_problems), samples, metric)
     reward = successes.sum(axis=1) / max(1, num_problems * samples)
     return Curve(
         run=run,
@@ -62,8 +75,19 @@ def make_curve(
         reward=reward,
         successes=successes,
         samples_per_problem=samples,
-        status=None if state.get("status") is None else str(state["status"]),
-        status_reason=None if state.get("reason") is None else str(state["reason"]),
-        diverged_by=state.get("diverged_by"),
-        collapsed_at=collapse(reward, num_problems * samples, state.get("diverged_by")),
+        status=ending.status,
+        status_reason=ending.reason,
+        warnings=warnings,
+        diverged_by=ending.diverged_by,
+        collapsed_at=collapse(reward, num_problems * samples, ending.diverged_by),
     )
+
+
+def _counts(records: Sequence[Record], num_problems: int) -> IntArray:
+    """The records' successes: (records, problems)."""
+    shape = len(records), num_problems
+    if all(r.samples_per_problem <= _BYTE for r in records):
+        # Four times as fast as from the numbers one by one.
+        joined = b"".join(bytes(r.successes) for r in records)
+        return np.frombuffer(joined, dtype=np.uint8).reshape(shape).astype(np.int64)
+    return np.array([r.successes for r in records], dtype=np.int64).reshape(shape)

@@ -1,9 +1,12 @@
 """The command line: `python -m isosweep [mode=...] [overrides]`, with Hydra's own habits."""
 
 import errno
+import signal
 import sys
+from typing import TextIO, cast
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -12,6 +15,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.price import INTERRUPTED
+from isosweep.modes.signals import Output
 
 _jobs: list[SweepConfig] = []
 
@@ -20,7 +24,7 @@ _jobs: list[SweepConfig] = []
 def _collect(composed: DictConfig) -> None:
     """Hydra only composes: a bad last job of a multirun is refused before the first one starts."""
     try:
-        _jobs.append(from_hydra(composed))
+        _jobs.append(from_hydra(composed, HydraConfig.get().overrides.task))
     except IsosweepError as error:
         _leave(error)
 
@@ -30,14 +34,19 @@ def main() -> None:
 
     Hydra's own composition errors (an unknown config, an unknown key) keep Hydra's status, 1.
     """
-    _collect()
-    console = Console(highlight=False)
+    # A service manager's stop is treated as Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     worst = 0
     try:
+        _collect()
+        console = Console(highlight=False, file=cast(TextIO, Output(sys.stdout)))
         for action in prepare_all(_jobs):
             worst = max(worst, action(console))
             if worst == INTERRUPTED:
                 break
+    except KeyboardInterrupt:
+        print("isosweep: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except IsosweepError as error:
         _leave(error)
     except OSError as error:

@@ -3,9 +3,9 @@
     python -m isosweep.launchers.fork_server DESCRIPTOR
 
 `isosweep.launchers.forked` starts it with one end of a socket pair. A request is a line of JSON:
-`folder`, where submitit keeps the job's files, and the `environment` of the run. The answer is the
-`pid` and `start` of the process that executes it, by submitit's own code. The server ends when the
-other end of the socket is closed; the forked processes go on.
+the `submission` to be executed, the directory `logs` for its output, and the `environment`.
+The answer is `pid` and `start` of the process that does what `python -m isosweep.training` does.
+The server ends when the other end of the socket is closed; the forked processes go on.
 """
 
 import gc
@@ -14,19 +14,13 @@ import os
 import signal
 import socket
 import sys
-import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from submitit.core.submission import process_job
-from submitit.core.utils import JobPaths
-
 from isosweep.machine import process_start
 from isosweep.training.worker import lean_imports
-
-_POLL_S = 0.01
 
 
 def main(descriptor: int) -> None:
@@ -43,12 +37,12 @@ def main(descriptor: int) -> None:
     gc.freeze()
     # Forked processes that have ended leave no zombies.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    server = os.getpid()
     request = None
     with suppress(ConnectionError):
         request = _serve(socket.socket(fileno=descriptor))
     if request is not None:
-        _execute(Path(request["folder"]), request["environment"], server, warm=warm)
+        logs = Path(request["logs"])
+        _execute(request["submission"], logs, request["environment"], warm=warm)
 
 
 def import_stack() -> None:
@@ -70,26 +64,23 @@ def _serve(connection: socket.socket) -> dict[str, Any] | None:
     return None
 
 
-def _execute(folder: Path, environment: dict[str, str], server: int, *, warm: bool) -> None:
-    """Do what submitit's local controller and `python -m submitit.core._submit` do for a job."""
+def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: bool) -> None:
+    """Do what `python -m isosweep.training SUBMISSION` does, in a session of its own."""
+    os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    job_id = str(os.getpid())
     os.environ.clear()
-    os.environ.update(environment | {"SUBMITIT_LOCAL_JOB_ID": job_id})
-    paths = JobPaths(folder, job_id=job_id, task_id=0)
-    for path, stream in ((paths.stdout, 1), (paths.stderr, 2)):
-        log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.environ.update(environment)
+    for name, stream in (("worker.out", 1), ("worker.err", 2)):
+        log = os.open(logs / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.dup2(log, stream)
         os.close(log)
-    # Whoever asked for this process names the job after it, and then puts the job there.
-    while not paths.submitted_pickle.exists():
-        if os.getppid() != server:
-            sys.exit("the server ended before the job was submitted")
-        time.sleep(_POLL_S)
-    sys.argv = ["submitit.core._submit", str(folder)]
     if not warm or _gpu_is_lost():
-        os.execv(sys.executable, [sys.executable, "-u", "-m", *sys.argv])
-    process_job(folder)
+        words = ["-u", "-m", "isosweep.training", submission]
+        os.execv(sys.executable, [sys.executable, *words])
+    from isosweep.training.__main__ import main as train
+
+    sys.argv = ["isosweep.training", submission]
+    sys.exit(train([submission]))
 
 
 def _gpu_is_lost() -> bool:

@@ -1,47 +1,24 @@
-"""Jobs of submitit's local executor in forked processes, which start without importing torch."""
+"""Workers of this machine: forked from a process that has the training stack, or started cold."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
-from submitit import LocalExecutor
-from submitit.local.local import LocalJob, start_controller
-
-from isosweep.devices import CUDA
-from isosweep.machine import process_start
+from isosweep.store.submissions import Process
 
 Environment = dict[str, str]
 
-
-@dataclass(frozen=True)
-class ForkedProcess:
-    """A process that is no child of this one; what submitit needs of a `subprocess.Popen`."""
-
-    pid: int
-    start: int | None
-
-    def poll(self) -> int | None:
-        """None while it is alive, then 0, however it has ended: a run's files say what came of it.
-
-        It may outlive the server, so that nobody can collect its exit status.
-        """
-        alive = self.start is not None and process_start(self.pid) == self.start
-        return None if alive else 0
-
-    def send_signal(self, number: int) -> None:
-        """Send the signal, unless the process has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
+# The training stack is imported in 4 to 20 s; from a cold network disk in a minute or two.
+IMPORT_S = 300.0
+# A fork takes milliseconds; with much memory to copy tables of, a second.
+ANSWER_S = 20.0
 
 
 def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen[bytes]":
@@ -51,7 +28,25 @@ def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen
         env=environment,
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
+        start_new_session=True,
     )
+
+
+def start_cold(submission: Path, logs: Path, environment: Environment) -> "subprocess.Popen[bytes]":
+    """A fresh interpreter that executes the submission. Raises OSError where there can be none."""
+    with (
+        (logs / "worker.out").open("ab") as out,
+        (logs / "worker.err").open("ab") as err,
+        interrupts_held(),
+    ):
+        return subprocess.Popen(
+            [sys.executable, "-u", "-m", "isosweep.training", str(submission)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
 
 
 class ForkServer:
@@ -65,16 +60,16 @@ class ForkServer:
         with theirs, interrupts_held():
             process = start_server(theirs.fileno(), environment)
         self.pid = process.pid
+        self._socket.settimeout(IMPORT_S)
         self._answers = self._socket.makefile("rb")
         self.close = weakref.finalize(self, _end, process, self._answers, self._socket)
 
-    def fork(self, folder: Path, environment: Environment) -> ForkedProcess:
-        """Start a process for the job in `folder`; waits until the stack is imported.
+    def fork(self, submission: Path, logs: Path, environment: Environment) -> Process:
+        """Start a process for the submission; waits until the stack is imported.
 
-        Raises ConnectionError if the server has died. A job that is then never submitted there
-        is not executed: its process waits for it no longer than the server lives.
+        Raises ConnectionError if the server has died, TimeoutError if it does not answer.
         """
-        request = {"folder": str(folder), "environment": environment}
+        request = {"submission": str(submission), "logs": str(logs), "environment": environment}
         try:
             self._socket.sendall(json.dumps(request).encode() + b"\n")
             answer = self._answers.readline()
@@ -84,7 +79,8 @@ class ForkServer:
             raise
         if not answer:
             raise ConnectionResetError("the process that forks runs has ended")
-        return ForkedProcess(**json.loads(answer))
+        self._socket.settimeout(ANSWER_S)
+        return Process(host=socket.gethostname(), **json.loads(answer))
 
 
 def _end(
@@ -96,45 +92,6 @@ def _end(
     process.wait()
 
 
-class ForkExecutor(LocalExecutor):
-    """Submits as submitit's local executor does; `fork` starts the process, if it can.
-
-    `shown`: the variables that say which GPUs it sees; submitit knows GPUs by number only.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        fork: Callable[[Path, Environment], ForkedProcess | None],
-        shown: Environment,
-    ) -> None:
-        super().__init__(folder)
-        self._fork, self._shown = fork, shown
-
-    def _submit_command(self, command: str) -> Any:
-        environment = {
-            **os.environ,
-            **self._shown,
-            "SUBMITIT_EXECUTOR": "local",
-            "SUBMITIT_LOCAL_NTASKS": "1",
-            "SUBMITIT_LOCAL_JOB_NUM_NODES": "1",
-            "SUBMITIT_LOCAL_NODEID": "0",
-            "SUBMITIT_LOCAL_LOCALID": "0",
-            "SUBMITIT_LOCAL_GLOBALID": "0",
-        }
-        # Of a Popen, what submitit uses.
-        process: Any = self._fork(Path(self.folder), environment)
-        if process is None:
-            with interrupts_held(), _environment(self._shown):
-                process = start_controller(
-                    Path(self.folder),
-                    command,
-                    cuda_devices=self._shown[CUDA],
-                    timeout_min=self.parameters["timeout_min"],
-                )
-        return LocalJob(folder=self.folder, job_id=str(process.pid), tasks=[0], process=process)
-
-
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Children inherit a blocked SIGINT, so that Ctrl-C reaches only the process that decides."""
@@ -143,15 +100,3 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _environment(variables: Environment) -> Iterator[None]:
-    """Processes that are started meanwhile inherit these variables as well."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -15,8 +15,9 @@ class Order:
 
         python -m isosweep.training SUBMISSION.json
 
-    (or `BATCH.json` as a task of a Slurm array) with its output in `logs`, which exists. `run` has
-    what the plan says of it; `slot` numbers its place on this machine.
+    (or `BATCH.json` as a task of a Slurm array, `submission.index` of it) with its output in
+    `logs`, which exists. `run` has what the plan says of it; `slot` numbers its place on this
+    machine, 0 where there are no places.
     """
 
     submission: Submission
@@ -67,10 +68,22 @@ class Launcher(Protocol):
     places: bool
     poll_s: float
 
+    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
+        """Which of `runs`, by position, are sent to the scheduler together: a job array each.
+
+        Every position once, in an order that keeps theirs. Where `places` is False, the queue
+        writes `batches/<batch>.json` for each before it calls `submit`.
+        """
+
+    def devices(self, slot: int) -> tuple[str, ...]:
+        """GPUs of this machine, by name, that the run in place `slot` is given; none elsewhere."""
+
     def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
         """Start the jobs of `orders`, in their order; what came of each.
 
-        Raises nothing that a scheduler can cause: it is answered as Refused.
+        Orders of one batch come in one call, those that were refused again as well; some of them
+        may be missing then (cancelled meanwhile). Raises nothing that a scheduler can cause: it is
+        answered as Refused.
         """
 
     def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:

@@ -1,15 +1,21 @@
-"""Runs as processes of this machine, through submitit's local executor."""
+"""Runs as processes of this machine, each in a session of its own."""
 
 import os
 import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from isosweep.devices import Devices, showing
-from isosweep.launchers.forked import Environment, ForkedProcess, ForkExecutor, ForkServer
+from isosweep.launchers.forked import Environment, ForkServer, start_cold
+from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.plan.cells import PlannedRun
+from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
 
-# submitit's local executor ends a job after its timeout; a run here ends by its budget.
-_NO_TIMEOUT_MIN = 60 * 24 * 365
+# Variables by which a process knows that it is a Slurm job: a run of this machine is none, though
+# it may be started inside somebody's allocation.
+_SLURM = "SLURM_"
 
 
 class LocalLauncher:
@@ -18,42 +24,87 @@ class LocalLauncher:
     `devices` are shared out, `per_run` to a run, by the names they were inherited by; where they
     are all taken, places past the last share them. None: runs see no GPU. On Linux the processes
     are forked from one that has imported the training stack; elsewhere, and where that one dies
-    again and again, each imports it for itself.
+    again and again or does not answer, each imports it for itself.
     """
 
+    name: LauncherName = "local"
     detaches = False
+    places = True
+    # The process table costs nothing to look at.
+    poll_s = 0.25
 
     def __init__(self, *, devices: Devices | None, per_run: int = 1) -> None:
         self._devices, self._per_run = devices, per_run
         self._warm = Path("/proc/self/stat").exists()
         self._server: ForkServer | None = None
+        # Collected when they have ended, or they would stay as zombies.
+        self._children: list[subprocess.Popen[bytes]] = []
 
-    def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
-        """Start the job, on the GPUs of its slot; returns submitit's job."""
-        own = () if self._devices is None else self._devices.share(slot, self._per_run)
-        executor = ForkExecutor(logs, self._fork, showing(own))
-        executor.update_parameters(timeout_min=_NO_TIMEOUT_MIN)
-        return executor.submit(job)
+    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
+        """Each run by itself."""
+        return [[place] for place in range(len(runs))]
 
-    def ended(self, handle: Any) -> bool:
-        """Whether the process is gone, whatever came of it."""
-        return bool(handle.done())
+    def devices(self, slot: int) -> tuple[str, ...]:
+        """The GPUs of a place, by name."""
+        return () if self._devices is None else self._devices.share(slot, self._per_run)
 
-    def stop(self, handle: Any) -> None:
-        """Ask the run to checkpoint and leave; submitit's controller, if any, passes SIGTERM on."""
-        if handle._process.poll() is None:
-            handle._process.send_signal(signal.SIGTERM)
+    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
+        """Start the processes, on the GPUs of their places."""
+        return [self._start(order) for order in orders]
 
-    def _fork(self, folder: Path, environment: Environment) -> ForkedProcess | None:
+    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+        """Whether their processes are there."""
+        self._children = [child for child in self._children if child.poll() is None]
+        return [_observed(state) for state in submissions]
+
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """SIGTERM to the processes, which then write a checkpoint; `kill`: SIGKILL to those, and to
+        all that they started."""
+        for state in submissions:
+            process = state.job.process if state.job else None
+            if process is None or process.alive() is not True:
+                continue
+            with suppress(ProcessLookupError):
+                if kill and os.getpgid(process.pid) == process.pid:
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    os.kill(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
+        return None
+
+    def close(self) -> None:
+        """End the process that runs are forked from; runs go on."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _start(self, order: Order) -> Job | Refused:
+        environment = {name: value for name, value in os.environ.items() if _SLURM not in name}
+        environment |= showing(self.devices(order.slot))
+        path, logs = order.submission.path, order.logs
+        try:
+            process = self._fork(path, logs, environment)
+            if process is None:
+                child = start_cold(path, logs, environment)
+                self._children.append(child)
+                process = Process.of(child.pid)
+        except OSError as error:
+            # No memory or no process id left, as a rule: other runs may end.
+            where = f": {error.filename}" if error.filename else ""
+            return Refused(reason=f"{error.strerror}{where}", passing=True)
+        return Job(job_id=str(process.pid), process=process)
+
+    def _fork(self, submission: Path, logs: Path, environment: Environment) -> Process | None:
         """A process from the server, started again if it has died; None where there is none."""
         for _ in range(2 if self._warm else 0):
             if self._server is None:
                 self._server = ForkServer(self._server_environment())
             try:
-                return self._server.fork(folder, environment)
+                return self._server.fork(submission, logs, environment)
             except ConnectionError:
-                self._server.close()
-                self._server = None
+                self.close()
+            except TimeoutError:
+                self.close()
+                break
         self._warm = False
         return None
 
@@ -66,3 +117,17 @@ class LocalLauncher:
             # magnitude, and none may run in a process that forks.
             environment = {"OMP_NUM_THREADS": "1", **environment, **showing(())}
         return environment
+
+
+def _observed(state: SubmissionState) -> Observed:
+    process = state.job.process if state.job else None
+    if process is None:
+        # Between its file and its process its submitter ended.
+        return Observed(status="gone")
+    match process.alive():
+        case True:
+            return Observed(status="running")
+        case False:
+            return Observed(status="gone")
+        case None:
+            return Observed(status="unknown")

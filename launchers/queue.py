@@ -1,78 +1,92 @@
-"""A queue that keeps at most `max_parallel` runs alive, retries failures, and survives them."""
+"""A queue: keeps runs submitted, one submission a run, until each is done or given up.
+
+What a run's files say is believed first: its worker writes the end of its submission, which is
+noticed at the next pass. Only where a job is gone without a word is the scheduler, or the process
+table, believed, twice in a row and with the files read in between.
+"""
 
 import heapq
 import time
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import assert_never
 
-from isosweep.compute import BudgetUnit
-from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
+from isosweep.launchers.backoff import Backoff
+from isosweep.launchers.elsewhere import SILENCE_S, FileClock, is_elsewhere, observe_elsewhere
+from isosweep.launchers.followed import Followed, RunFiles
+from isosweep.launchers.items import QueueItem, merged
+from isosweep.launchers.launcher import Launcher, Observed
+from isosweep.launchers.leaving import Leaving
+from isosweep.launchers.places import Places
+from isosweep.launchers.starting import Starter
+from isosweep.launchers.stuck import idle_seconds
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
-from isosweep.store.paths import RunPaths
-from isosweep.store.state import known_state, mark
-from isosweep.training.worker import TrainRun
+from isosweep.store.submissions import Outcome, SubmissionState, close, started
 
+# Between two looks at the files; a pass that takes long is followed by a pause of ten times that,
+# so that a driver takes a tenth of a core at most.
 _POLL_S = 0.25
-
-
-class Launcher(Protocol):
-    """Starts runs somewhere. `detaches`: runs go on when this process leaves."""
-
-    detaches: bool
-
-    def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
-        """Start `job`, which logs into `logs`; returns its handle."""
-
-    def ended(self, handle: Any) -> bool:
-        """Whether the job is over, however it ended."""
-
-    def stop(self, handle: Any) -> None:
-        """Ask the job to end."""
+_SHARE = 10
+# Between two looks at heartbeats, which come every 5 s (`store.state.HEARTBEAT_S`).
+_HEARTBEATS_S = 10.0
+# Looks in a row that a job is gone in, before that is believed.
+_GONE = 2
 
 
 @dataclass
-class _Active:
-    run: PlannedRun
-    handle: Any
-    slot: int
-    submitted_after: int
+class _Waiting:
+    """A run to be submitted. `before`: its newest submission when the queue began, which a cancel
+    that this queue has to respect comes after."""
+
+    item: QueueItem
+    before: SubmissionState | None
 
 
-@dataclass
 class RunQueue:
-    """Runs of one plan. `failed` maps a run that was given up to the reason.
+    """Runs of one or more sweeps that share a launcher. `failed`: runs given up, and why.
 
-    A run that diverges is done: more tries would end the same way.
+    A run that diverges is done: more tries would end the same way. `notice` is told what a user
+    should know, a line each time it changes.
     """
 
-    runs: tuple[PlannedRun, ...]
-    unit: BudgetUnit
-    paths: Callable[[str], RunPaths]
-    launcher: Launcher
-    max_parallel: int
-    max_retries: int
-    health: HealthConfig = field(default_factory=HealthConfig)
-    saving: CheckpointConfig = field(default_factory=CheckpointConfig)
-    failed: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._active: dict[str, _Active] = {}
-        unfinished = [run for run in self.runs if not self.standing(run).ended]
-        # Longest first, by the time that `makespan` promises the end of the sweep from.
-        self._waiting = deque(sorted(unfinished, key=lambda run: -run.seconds))
-        # The lowest free slot is taken first: a heap, and in order it is one.
-        self._free = list(range(self.max_parallel))
+    def __init__(
+        self,
+        items: Iterable[QueueItem],
+        launcher: Launcher,
+        *,
+        max_parallel: int,
+        max_retries: int,
+        notice: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`max_parallel`: runs alive at once, where the launcher leaves that to the queue."""
+        self.failed: dict[str, str] = {}
+        self.launcher = launcher
+        self._notice = notice
+        self._max_retries = max_retries
+        self._places = Places(max_parallel if launcher.places else None, launcher.devices)
+        self._leaving = Leaving(launcher, self._places)
+        self._starter = Starter(launcher, Backoff(), notice)
+        self._waiting: list[tuple[float, int, _Waiting]] = []
+        self._active: list[Followed] = []
         self._tries: dict[str, int] = {}
+        self._order = 0
+        self._next_look = self._next_heartbeat = 0.0
+        self._stopping = False
+        self._took = 0.0
+        self.add(items)
 
-    def standing(self, run: PlannedRun) -> Standing:
-        """How far the run is; `queued` from its submission until it reports."""
-        state, queued = known_state(self.paths(run.run_id)), run.run_id in self._active
-        return run_standing(run, state, self.unit, self.health.stop, queued=queued)
+    def add(self, items: Iterable[QueueItem]) -> None:
+        """More runs; those that somebody works on already are followed from now on."""
+        for item in merged(items):
+            files = RunFiles(item.paths)
+            submission = files.view.submission
+            if self._standing(item, files).ended:
+                continue
+            if submission is not None and submission.live:
+                self._adopt(item, files)
+            else:
+                self._wait(_Waiting(item, submission))
 
     @property
     def busy(self) -> bool:
@@ -82,76 +96,298 @@ class RunQueue:
     @property
     def active(self) -> list[PlannedRun]:
         """The runs that are submitted and not over."""
-        return [active.run for active in self._active.values()]
+        return [followed.item.run for followed in self._active]
+
+    @property
+    def waiting(self) -> int:
+        """How many runs are not submitted yet."""
+        return len(self._waiting)
+
+    @property
+    def submits(self) -> bool:
+        """Whether the next pass may submit one of those that wait."""
+        return self._places.room and self._starter.ready(time.monotonic(), 0)
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next pass is due."""
+        return max(_POLL_S, _SHARE * self._took)
 
     def step(self) -> None:
-        """Look at every run once: collect the ended, start the next."""
-        for active in list(self._active.values()):
-            if self._over(active):
-                del self._active[active.run.run_id]
-                heapq.heappush(self._free, active.slot)
-        for _ in range(len(self._waiting)):
-            if not self._free:
-                break
-            run = self._waiting.popleft()
-            standing = self.standing(run)
-            if standing is Standing.RUNNING:
-                # Another process trains it: wait for that one, then extend if needed.
-                self._waiting.append(run)
-            elif not standing.ended:
-                self._submit(run)
+        """One pass: collect what is over, start what there is place for."""
+        began, now = time.process_time(), time.monotonic()
+        self._observe(now)
+        active, self._active = self._active, []
+        for followed in active:
+            # What is over may wait again, or be followed on as somebody else's.
+            if not self._over(followed, now):
+                self._active.append(followed)
+        self._leaving.look(now)
+        if not self._stopping:
+            self._submit(now)
+        self._took = time.process_time() - began
 
-    def follow(self, on_poll: Callable[[], None]) -> None:
-        """Run everything; calls `on_poll` between looks."""
-        while self.busy:
-            self.step()
-            on_poll()
-            time.sleep(_POLL_S)
+    def stop(self, *, kill: bool = False) -> int:
+        """Start no more, and ask the runs to write a checkpoint and leave, or end them (`kill`).
 
-    def stop(self, grace_s: float) -> None:
-        """Ask every active run to checkpoint and leave, and wait for them."""
+        Runs that another process submitted, and still follows, are left to it. How many leave:
+        `step` collects them.
+        """
+        self._stopping = True
         self._waiting.clear()
-        for active in self._active.values():
-            self.launcher.stop(active.handle)
-        deadline = time.monotonic() + grace_s
-        while self._active and time.monotonic() < deadline:
-            for run_id, active in list(self._active.items()):
-                if self.launcher.ended(active.handle):
-                    del self._active[run_id]
-            time.sleep(_POLL_S)
+        self._active = [f for f in self._active if self._ours(f)]
+        for followed in [f for f in self._active if f.refused]:
+            self._active.remove(followed)
+            self._withdraw(followed)
+        if self._active:
+            self._stop([f.state for f in self._active if f.state.live], kill=kill)
+        return len(self._active)
 
-    def _submit(self, run: PlannedRun) -> None:
-        paths = self.paths(run.run_id)
-        state = known_state(paths)
-        logs = paths.next_logs()
-        logs.mkdir(parents=True)
-        job = TrainRun(str(paths.root), run.milestones, self.unit, self.health, self.saving)
-        handle = self.launcher.submit(job, logs, run.run_id, self._free[0])
-        slot = heapq.heappop(self._free)
-        self._active[run.run_id] = _Active(run, handle, slot, state.attempt if state else 0)
+    def drop(self, run_ids: Collection[str]) -> None:
+        """Follow these runs no longer; their jobs go on, and places that they take stay taken."""
+        for followed in [f for f in self._active if f.run_id in run_ids]:
+            self._active.remove(followed)
+            self._withdraw(followed)
+            self._leaving.add(followed)
+        left = [entry for entry in self._waiting if entry[2].item.run.run_id not in run_ids]
+        heapq.heapify(left)
+        self._waiting = left
 
-    def _over(self, active: _Active) -> bool:
-        """Collect one run: done, given up, or back in the queue. False while it goes on."""
-        run, paths = active.run, self.paths(active.run.run_id)
-        ended = self.launcher.ended(active.handle)
-        if not ended:
+    def leave(self) -> None:
+        """Follow nothing any more: jobs go on, and what no scheduler has taken is withdrawn."""
+        for followed in self._active:
+            self._withdraw(followed)
+        self._active.clear()
+        self._waiting.clear()
+
+    def _withdraw(self, followed: Followed) -> None:
+        """Nobody tries any more to have the scheduler take what it has refused."""
+        if followed.own and followed.refused:
+            reason = f"not taken by the scheduler: {followed.refused.reason}"
+            close(followed.state.submission, "interrupted", reason)
+
+    def _ours(self, followed: Followed) -> bool:
+        state = followed.files.view.submission
+        if state is None or is_elsewhere(followed, self.launcher.name):
             return False
-        state = known_state(paths)
-        standing = run_standing(run, state, self.unit, self.health.stop)
-        if standing.ended:
+        return followed.own or state.submission.by.alive() is False
+
+    def _standing(self, item: QueueItem, files: RunFiles) -> Standing:
+        return run_standing(item.run, files.view, item.unit, item.health.stop)
+
+    def _wait(self, waiting: _Waiting) -> None:
+        # Longest first, by the time that `makespan` promises the end of the sweep from.
+        self._order += 1
+        heapq.heappush(self._waiting, (-waiting.item.run.seconds, self._order, waiting))
+
+    def _adopt(self, item: QueueItem, files: RunFiles) -> None:
+        """Follow a submission that this queue did not make; its place here is taken."""
+        state = files.view.submission
+        assert state is not None
+        known = any(other.run_id == item.run.run_id for other in self._active)
+        followed = Followed(item=item, files=files, number=state.submission.number, own=False)
+        followed.began_at = followed.spent()
+        if not known and not is_elsewhere(followed, self.launcher.name) and not state.gone:
+            followed.slots = self._places.take_those_of(state.submission.devices)
+        self._active.append(followed)
+
+    # -- what has become of the active ----------------------------------------------------------
+
+    def _observe(self, now: float) -> None:
+        """Ask for the jobs, where it is time for that: by one call for all of them."""
+        look, heartbeat = now >= self._next_look, now >= self._next_heartbeat
+        if not self._active or not (look or heartbeat):
+            return
+        clock = FileClock(self._active[0].item.paths.root)
+        asked = [followed for followed in self._active if self._to_be_asked(followed, clock)]
+        name = self.launcher.name
+        if look:
+            here = [followed for followed in asked if not is_elsewhere(followed, name)]
+            answers = self.launcher.observe([followed.state for followed in here]) if here else []
+            for followed, seen in zip(here, answers, strict=True):
+                self._saw(followed, seen, now)
+            self._next_look = time.monotonic() + self.launcher.poll_s
+        if heartbeat:
+            for followed in (followed for followed in asked if is_elsewhere(followed, name)):
+                self._saw(followed, observe_elsewhere(followed, clock), now)
+            for followed in asked:
+                self._end_if_stuck(followed, clock, now)
+            self._next_heartbeat = time.monotonic() + _HEARTBEATS_S
+
+    def _to_be_asked(self, followed: Followed, clock: FileClock) -> bool:
+        """Whether its job may be there: while its submitter is at it, there may be none yet."""
+        state = followed.files.view.submission
+        if state is None or not state.live or followed.refused:
+            return False
+        if state.job is not None or followed.own:
             return True
-        if state is not None and state.attempt <= active.submitted_after:
-            state = None
-        if state is not None and state.status == "running":
-            mark(paths, "failed", "the worker died without a word (killed, or out of memory)")
-            state = known_state(paths)
-        elif state is not None and standing is Standing.CANCELLED:
-            self.failed[run.run_id] = "cancelled"
-            return True
-        reason = (state.reason if state else None) or "the worker ended before it had begun"
-        tries = self._tries[run.run_id] = self._tries.get(run.run_id, 0) + 1
-        if tries > self.max_retries:
-            self.failed[run.run_id] = f"{reason} (tried {tries} times; logs in {paths.logs})"
+        by = state.submission.by.alive()
+        if by is None:
+            age = clock.age(state.submission.path)
+            return age is not None and age > SILENCE_S
+        return not by
+
+    def _saw(self, followed: Followed, seen: Observed, now: float) -> None:
+        followed.saw(seen, now)
+        if seen.status == "gone":
+            # Its worker may have ended it just now.
+            followed.files.read()
+        elif seen.job is not None and followed.state.job is None:
+            started(followed.state.submission, seen.job)
+
+    def _end_if_stuck(self, followed: Followed, clock: FileClock, now: float) -> None:
+        idle = idle_seconds(followed, clock, now)
+        if idle is None or idle < followed.item.stuck_after_s:
+            return
+        most = followed.item.stuck_after_s
+        reason = f"no progress for {idle / 60:.3g} min (launcher.stuck_after={most:g} s)"
+        if is_elsewhere(followed, self.launcher.name):
+            if followed.stuck is None:
+                self._notice(f"{followed.run_id}: {reason}; it is not here to be ended")
         else:
-            self._waiting.append(run)
+            if followed.stuck is None:
+                self._notice(f"{followed.run_id}: {reason}: it is ended, and tried again")
+            self._stop([followed.state], kill=True)
+        followed.stuck = reason
+
+    def _stop(self, states: list[SubmissionState], *, kill: bool) -> None:
+        problem = self.launcher.stop(states, kill=kill)
+        if problem:
+            self._notice(f"{self.launcher.name}: {problem}")
+
+    def _over(self, followed: Followed, now: float) -> bool:
+        """Whether it is followed no longer: done, given up, or back in the queue."""
+        followed.files.look(now)
+        state = followed.files.view.submission
+        if state is None:
+            # Its files cannot be read: that is said, and the others go on.
+            self._give_up(followed, followed.files.view.reason)
+            return True
+        if state.submission.number > followed.number:
+            # Closed, and submitted again, by somebody else.
+            followed.number, followed.own, followed.refused = state.submission.number, False, None
+            followed.gone, followed.stuck = 0, None
+        if state.end is None and (how := self._how_it_ended(followed, state)) is not None:
+            close(state.submission, *how)
+            state = followed.files.read().submission or state
+        if state.end is None:
+            return False
+        self._collect(followed, state)
         return True
+
+    def _how_it_ended(
+        self, followed: Followed, state: SubmissionState
+    ) -> tuple[Outcome, str] | None:
+        """Outcome and reason, if it is over without a word of its worker."""
+        cancelled = f"cancelled by {state.cancel}"
+        if followed.refused is not None:
+            if state.cancel:
+                return "cancelled", cancelled
+            return None if followed.refused.passing else ("refused", followed.refused.reason)
+        if followed.gone < _GONE:
+            return None
+        if state.cancel:
+            return "cancelled", cancelled
+        if followed.stuck:
+            return "stuck", followed.stuck
+        if self._stopping:
+            return "interrupted", followed.observed.reason or "it was ended before its checkpoint"
+        seen = followed.observed
+        began = followed.files.view.current is not None
+        guess = (
+            "the worker died without a word (killed, or out of memory)"
+            if began
+            else "the worker ended before it had begun"
+        )
+        return seen.outcome, f"{guess}: {seen.reason}" if seen.reason else guess
+
+    def _collect(self, followed: Followed, state: SubmissionState) -> None:
+        self._leaving.add(followed)
+        if self._stopping or self._standing(followed.item, followed.files).ended:
+            return
+        assert state.end is not None
+        if state.cancel or state.end.outcome == "cancelled":
+            by = f"cancelled by {state.cancel}" if state.cancel else state.end.reason
+            self.failed[followed.run_id] = by or "cancelled"
+            return
+        if followed.own and state.end.outcome == "refused":
+            self.failed[followed.run_id] = f"refused: {state.end.reason}"
+            return
+        if self._counts(followed, state.end.outcome):
+            tries = self._tries[followed.run_id] = self._tries.get(followed.run_id, 0) + 1
+            if tries > self._max_retries:
+                reason = followed.files.view.reason or "the worker ended before it had begun"
+                logs = followed.item.paths.logs
+                self.failed[followed.run_id] = f"{reason} (tried {tries} times; logs in {logs})"
+                return
+        self._wait(_Waiting(followed.item, state))
+
+    def _counts(self, followed: Followed, outcome: Outcome) -> bool:
+        """Whether the end was a failure, of which a run may have `max_retries`."""
+        match outcome:
+            case "failed" | "lost" | "stuck":
+                # A job that no scheduler knows of, and no worker, was never one.
+                return followed.state.job is not None or followed.files.view.current is not None
+            case "finished" | "interrupted":
+                # It was stopped, or did less than is wanted: no failure, if it came forward.
+                return followed.spent() <= followed.began_at
+            case "refused" | "cancelled":
+                return False
+            case _:
+                assert_never(outcome)
+
+    def _give_up(self, followed: Followed, reason: str) -> None:
+        self.failed[followed.run_id] = reason
+        self._leaving.add(followed)
+
+    # -- what is started ------------------------------------------------------------------------
+
+    def _submit(self, now: float) -> None:
+        self._starter.again([followed for followed in self._active if followed.refused], now)
+        ready: list[Followed] = []
+        while self._waiting and self._places.room and self._starter.ready(now, len(ready)):
+            _, _, waiting = heapq.heappop(self._waiting)
+            if (followed := self._prepared(waiting)) is not None:
+                ready.append(followed)
+        if not ready:
+            return
+        for followed in self._starter.start(ready, now, self.failed):
+            self._active.append(followed)
+            ready.remove(followed)
+        for followed in ready:
+            # Another process submitted it at the same moment, or its files are not in order.
+            self._places.give(followed.slots)
+            if followed.run_id not in self.failed:
+                followed.files.read()
+                self._adopt_or_wait(followed)
+
+    def _prepared(self, waiting: _Waiting) -> Followed | None:
+        """A run about to be submitted, with its place; None where that is not to be done."""
+        item, files = waiting.item, RunFiles(waiting.item.paths)
+        state = files.view.submission
+        if self._standing(item, files).ended:
+            return None
+        if state is not None and state.live:
+            self._adopt(item, files)
+            return None
+        if state is not None and _cancelled_since(state, waiting.before):
+            by = f"cancelled by {state.cancel}" if state.cancel else files.view.reason
+            self.failed[item.run.run_id] = by
+            return None
+        followed = Followed(item=item, files=files, number=0, own=True)
+        followed.began_at, followed.slots = followed.spent(), self._places.take()
+        return followed
+
+    def _adopt_or_wait(self, followed: Followed) -> None:
+        state = followed.files.view.submission
+        if state is not None and state.live:
+            self._adopt(followed.item, followed.files)
+        else:
+            self._wait(_Waiting(followed.item, state))
+
+
+def _cancelled_since(state: SubmissionState, before: SubmissionState | None) -> bool:
+    """Whether the newest submission was cancelled after the queue had seen `before`."""
+    if not (state.cancel or (state.end is not None and state.end.outcome == "cancelled")):
+        return False
+    return before is None or state != before

@@ -1,81 +1,219 @@
-"""Runs as Slurm jobs, through submitit's Slurm executor: one job a run."""
+"""Runs as Slurm jobs: an array for each shape of job, and one question about all of them."""
 
-import shutil
-import subprocess
+import os
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from submitit import SlurmExecutor
-
-from isosweep.config.launcher import SlurmConfig
+from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import PreflightError
+from isosweep.files import write_text
+from isosweep.launchers.calls import call
+from isosweep.launchers.cluster import Cluster
+from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.launchers.sbatch import (
+    Shape,
+    clean_environment,
+    sbatch_text,
+    shape_of,
+    worker_command,
+)
+from isosweep.launchers.slurm_jobs import SlurmJobs, job_name
+from isosweep.launchers.squeue import Refusal, grouped, refusal
+from isosweep.launchers.throttle import Throttle
+from isosweep.plan.cells import PlannedRun
+from isosweep.store.batches import batch_file
+from isosweep.store.submissions import Job, LauncherName, SubmissionState
 
-
-def gpus_of_job(config: SweepConfig) -> int:
-    """GPUs that each job asks for by `--gpus-per-node`: those of its run, unless the settings say
-    otherwise; 0 where it asks for none, or by an option of its own."""
-    slurm, hardware = config.launcher.slurm, config.hardware
-    if slurm.gpus_per_node is not None:
-        return slurm.gpus_per_node
-    return hardware.devices_per_run if hardware.device == "cuda" and not slurm.gpu_options else 0
-
-
-def executor_parameters(config: SlurmConfig, name: str, gpus: int) -> dict[str, Any]:
-    """submitit's Slurm parameters for one run, whose job asks for `gpus`."""
-    parameters: dict[str, Any] = {
-        "job_name": name,
-        "time": config.timeout_min,
-        "nodes": 1,
-        "ntasks_per_node": 1,
-        "cpus_per_task": config.cpus_per_task,
-        "setup": config.setup or None,
-        "additional_parameters": dict(config.additional) or None,
-        "partition": config.partition,
-        "account": config.account,
-        "qos": config.qos,
-        "mem": None if config.mem_gb is None else f"{round(config.mem_gb * 1024)}M",
-        "gpus_per_node": gpus or None,
-    }
-    return {key: value for key, value in parameters.items() if value is not None}
-
-
-def require_slurm() -> None:
-    """Raise PreflightError where Slurm's commands are missing."""
-    missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
-    if missing:
-        remedy = "run on a login node of the cluster, or set launcher=local"
-        raise PreflightError([(f"Slurm's {', '.join(missing)}", remedy)])
+# Jobs that one scancel is given: far below what a command line holds.
+_AT_ONCE = 500
+# What scancel says of jobs that have ended meanwhile, which is no failure.
+_ENDED = ("Invalid job id", "already completing or completed")
 
 
 class SlurmLauncher:
-    """Submits each run as a job of its own."""
+    """Submits runs as job arrays, follows them by squeue, and asks accounting for those gone."""
 
+    name: LauncherName = "slurm"
     detaches = True
+    places = False
 
-    def __init__(self, config: SlurmConfig, gpus: int) -> None:
-        require_slurm()
-        self._config, self._gpus = config, gpus
+    def __init__(self, config: SweepConfig) -> None:
+        self._config, self._slurm = config, config.launcher.slurm
+        self._variants = combinations(config)
+        self._cluster = Cluster(self._slurm)
+        self._jobs = SlurmJobs(self._slurm)
+        self.poll_s = self._jobs.poll_s
+        self._throttle = Throttle(config.launcher.max_parallel)
+        # Tasks that a limit on submitted jobs leaves room for, as far as is known.
+        self._room: int | None = None
 
-    def submit(self, job: Any, logs: Path, name: str, slot: int) -> Any:
-        """Submit the job to Slurm; returns submitit's job."""
-        executor = SlurmExecutor(logs, max_num_timeout=self._config.max_requeues)
-        executor.update_parameters(**executor_parameters(self._config, name, self._gpus))
-        return executor.submit(job)
+    def devices(self, slot: int) -> tuple[str, ...]:
+        """None: Slurm gives each job its GPUs."""
+        return ()
 
-    def ended(self, handle: Any) -> bool:
-        """Whether the job has left Slurm's queue; asked of squeue, which needs no accounting."""
-        command = ["squeue", "--noheader", "--jobs", handle.job_id, "--format=%T"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        if answer.returncode != 0:
-            return "Invalid job id" in answer.stderr
-        return answer.stdout.strip() in ("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
+        """Runs whose jobs ask for the same, as many together as an array may have tasks."""
+        by_shape: dict[Shape, list[int]] = {}
+        for position, run in enumerate(runs):
+            by_shape.setdefault(self._shape(run), []).append(position)
+        size = self._cluster.array_size
+        return [
+            positions[first : first + size]
+            for positions in by_shape.values()
+            for first in range(0, len(positions), size)
+        ]
 
-    def stop(self, handle: Any) -> None:
-        """Cancel the job."""
-        cancel_job(handle.job_id)
+    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
+        """Submit each batch as a job array, in parts where a limit allows no more at once."""
+        answers: dict[Path, Job | Refused] = {}
+        batches = [list(batch) for _, batch in groupby(orders, lambda o: batch_file(o.submission))]
+        plan = self._throttle.plan([sum(o.run.seconds for o in batch) for batch in batches])
+        stopped: Refused | None = None
+        # Jobs have ended since: there may be more room again.
+        self._room = self._room and 2 * self._room
+        for left, parallel in zip(batches, plan, strict=True):
+            while left and stopped is None:
+                sent = left[: self._room or len(left)]
+                means, words = self._send(sent, parallel, answers)
+                if means is None:
+                    parallel = 0
+                elif means.smaller and len(sent) > 1:
+                    self._room = len(sent) // 2
+                    continue
+                elif means.passing:
+                    # What holds for these holds for those that would come next.
+                    stopped = Refused(reason=words, passing=True)
+                del left[: len(sent)]
+            if stopped is not None:
+                answers.update((order.submission.path, stopped) for order in left)
+        return [answers[order.submission.path] for order in orders]
+
+    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+        """What Slurm says of their jobs, and its accounting of those that have left the queue."""
+        observed = self._jobs.observe(submissions)
+        self.poll_s = self._jobs.poll_s
+        self._throttle.seen(*self._jobs.arrays())
+        return observed
+
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """Cancel jobs that wait and send SIGTERM to the workers of others, or cancel all (`kill`:
+        Slurm sends SIGTERM and, KillWait seconds later, SIGKILL)."""
+        waiting, running, words = self._jobs.ids(submissions)
+        # Without srun the batch script is the worker; with it, the steps are signalled.
+        term = ["--signal=TERM", *([] if self._slurm.use_srun else ["--batch"])]
+        problems = [words] if words else []
+        for options, ids in (([], waiting), ([] if kill else term, running)):
+            for first in range(0, len(ids), _AT_ONCE):
+                command = ["scancel", *options, *grouped(ids[first : first + _AT_ONCE])]
+                answer = call(command, self._slurm.command_timeout_s)
+                problems += [
+                    line
+                    for line in (answer.words or "").split("; ")
+                    if line and not any(ended in line for ended in _ENDED)
+                ]
+        return "; ".join(dict.fromkeys(problems)) or None
+
+    def _send(
+        self, orders: Sequence[Order], parallel: int, answers: dict[Path, Job | Refused]
+    ) -> tuple[Refusal | None, str]:
+        """Submit one array, or one job; how it was refused, and in which words."""
+        parallel, after = self._throttle.place(parallel, len(orders))
+        single = len(orders) == 1 and orders[0].submission.index == 0
+        command = ["sbatch", "--parsable"]
+        try:
+            command.append(str(self._script(orders, parallel, after, single=single)))
+        except OSError as error:
+            words = f"{error.strerror}: {error.filename}"
+            answers.update(_all(orders, Refused(reason=words, passing=True)))
+            return Refusal(words), words
+        timeout_s = self._slurm.command_timeout_s
+        answer = call(command, timeout_s, clean_environment(os.environ))
+        # With several clusters it is followed by the cluster's name.
+        job_id = answer.out.strip().rpartition("\n")[2].partition(";")[0]
+        if answer.words is None and job_id.isdecimal():
+            self._throttle.submitted(job_id, parallel)
+            for order in orders:
+                task = "" if single else f"_{order.submission.index}"
+                answers[order.submission.path] = Job(job_id=f"{job_id}{task}")
+            return None, ""
+        words = answer.words or f"sbatch answered {answer.out.strip()!r}"
+        # What it answers a job that it took, and cannot be read, leaves the same doubt as silence.
+        means = refusal(words, timed_out=answer.timed_out or answer.words is None)
+        refused = Refused(reason=words, passing=means.passing, unknown=means.unknown)
+        answers.update(_all(orders, refused))
+        return means, words
+
+    def _script(
+        self, orders: Sequence[Order], parallel: int, after: Sequence[str], *, single: bool
+    ) -> Path:
+        """Write the script of an array, or of a single job."""
+        first, tasks = orders[0], [order.submission.index for order in orders]
+        batch = batch_file(first.submission)
+        # Slurm knows one directory of output for all tasks: in it, each task's leads to the run's.
+        directory = batch.with_suffix("")
+        directory.mkdir(parents=True, exist_ok=True)
+        for order in () if single else orders:
+            link = directory / str(order.submission.index)
+            if not link.is_symlink():
+                link.symlink_to(order.logs.absolute(), target_is_directory=True)
+        if single:
+            file, logs, tasks = first.submission.path, first.logs, []
+        else:
+            file, logs = batch, directory
+        text = self._text(first.run, batch.stem, file, logs, tasks, parallel, after)
+        script = directory / f"{first.submission.index}.sbatch"
+        write_text(script, text)
+        return script
+
+    def _text(
+        self,
+        run: PlannedRun,
+        batch: str,
+        file: Path,
+        logs: Path,
+        tasks: Sequence[int],
+        parallel: int,
+        after: Sequence[str],
+    ) -> str:
+        """The script whose worker is given `file`; without `tasks` it is a single job's."""
+        # What comes after `%` is replaced in a pattern (sbatch(1)).
+        pattern = Path(str(logs.absolute()).replace("%", "%%"))
+        return sbatch_text(
+            self._of_variant(run),
+            self._shape(run),
+            name=job_name(batch),
+            command=worker_command(self._slurm, file),
+            logs=pattern / "%a" if tasks else pattern,
+            tasks=tasks,
+            parallel=parallel,
+            after=after,
+        )
+
+    def scripts(
+        self, runs: Sequence[PlannedRun], sweep: Path
+    ) -> Iterator[tuple[list[PlannedRun], str]]:
+        """What `submit` would hand to sbatch for `runs` of a sweep, and for which of them."""
+        batches = [[runs[position] for position in batch] for batch in self.batches(runs)]
+        plan = self._throttle.plan([sum(run.seconds for run in batch) for batch in batches])
+        for number, (batch, planned) in enumerate(zip(batches, plan, strict=True)):
+            name = f"BATCH{number}"
+            file = sweep / "batches" / f"{name}.json"
+            parallel, after = self._throttle.place(planned, len(batch))
+            self._throttle.submitted(f"ID{number}", parallel)
+            tasks = range(len(batch))
+            yield (
+                batch,
+                self._text(batch[0], name, file, file.with_suffix(""), tasks, parallel, after),
+            )
+
+    def _shape(self, run: PlannedRun) -> Shape:
+        return shape_of(self._of_variant(run), run, self._cluster.longest_min)
+
+    def _of_variant(self, run: PlannedRun) -> SweepConfig:
+        """The config of the run's combination of `grid.axes`."""
+        return next((v.config for v in self._variants if v.axes == run.axes), self._config)
 
 
-def cancel_job(job_id: str) -> None:
-    """Ask Slurm to end a job; one that has ended is left alone."""
-    subprocess.run(["scancel", job_id], capture_output=True, check=False)
+def _all(orders: Sequence[Order], answer: Job | Refused) -> Iterator[tuple[Path, Job | Refused]]:
+    return ((order.submission.path, answer) for order in orders)

@@ -83,7 +83,7 @@ def missing(part: str, reason: str) -> NoReturn:
 
 def make_config(*overrides: str) -> SweepConfig:
     """The validated config of `overrides`, as the command line composes it."""
-    return from_hydra(_composed(overrides))
+    return from_hydra(_composed(overrides), overrides)
 
 
 @cache

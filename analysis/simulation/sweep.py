@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from isosweep.analysis.curves import SweepData, read_cells
-from isosweep.analysis.records import make_curve
+from isosweep.analysis.records import Ending, make_curve
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 
@@ -12,9 +12,9 @@ def simulated_sweep(
     plan: Plan, records: Mapping[str, Sequence[Record]], metric: str = "avg"
 ) -> SweepData:
     """The plan's sweep with these records, by run id; every run has finished."""
-    state = {"status": "finished"}
+    finished = Ending(status="finished")
     curves = tuple(
-        make_curve(run, records[run.run_id], plan.budget_unit, state, metric) for run in plan.runs
+        make_curve(run, records[run.run_id], plan.budget_unit, finished, metric) for run in plan.runs
     )
     return SweepData(
         plan=plan,

@@ -4,11 +4,13 @@ Nothing behind this module imports Hydra or OmegaConf.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
@@ -17,9 +19,11 @@ from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import SettingError
 
+_PARSER = OverridesParser.create()
 
-def from_hydra(composed: DictConfig) -> SweepConfig:
-    """The validated config of a composed Hydra config.
+
+def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConfig:
+    """The validated config of a composed Hydra config; `overrides`: what was typed for it.
 
     With `model.path`, the architecture is read from its config.json. Raises SettingError
     for an unknown key, a missing one, a value of the wrong type, or a broken rule.
@@ -30,6 +34,8 @@ def from_hydra(composed: DictConfig) -> SweepConfig:
         setting = str(error.full_key)
         raise SettingError(setting, "???", "has to be given", f"{setting}=VALUE") from None
     plain["from_sweep"] = plain.pop("from")
+    typed = (override.key_or_group for override in _PARSER.parse_overrides(list(overrides)))
+    plain["launcher_given"] = [name for name in typed if name.split(".")[0] == "launcher"]
     read_model(plain["model"])
     find_data(plain["task"])
     return sweep_config(plain)
@@ -69,9 +75,22 @@ def _declared_defaults() -> dict[str, Any]:
     for group in fields(SweepConfig):
         kind: Any = group.type
         if group.name not in ("model", "task") and hasattr(kind, "__settings_group__"):
-            known = [item for item in fields(kind) if item.default is not MISSING]
-            groups[group.name] = {item.name: item.default for item in known}
+            groups[group.name] = _declared(kind)
     return groups
+
+
+def _declared(kind: Any) -> dict[str, Any]:
+    """Defaults of a group's settings, and of all that a group inside it has.
+
+    An empty dictionary is null: Hydra would refuse names that are not in it already.
+    """
+    known = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
+    for item in fields(kind):
+        inner: Any = item.default_factory
+        if hasattr(inner, "__settings_group__"):
+            values = {other.name: getattr(inner(), other.name) for other in fields(inner)}
+            known[item.name] = {k: None if value == {} else value for k, value in values.items()}
+    return known
 
 
 # Named first in conf/config.yaml, so that files and overrides come after it.

@@ -60,6 +60,10 @@ class SweepConfig:
     """Directory of this sweep; null: `<sweeps_dir>/<model>-<task>-<hash of the plan>`."""
     confirm: bool = False
     """Launch without asking, whatever it is predicted to take (`launcher.confirm_above`)."""
+    dry_run: bool = False
+    """With `mode=launch`: show what would be submitted, and do nothing."""
+    takeover: bool = False
+    """Follow the sweep although another process does, which then leaves; its runs go on."""
     model: ModelConfig
     """The policy."""
     task: TaskConfig
@@ -88,11 +92,17 @@ class SweepConfig:
     """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     """How `mode=difficulty` measures the base model."""
+    launcher_given: Listed[str] = field(default_factory=list)
+    """Settings of the launcher that the command names: at `mode=resume` they count, and for all
+    others what is stored."""
     from_sweep: Listed[str] | None = None
     """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
     `mode=recommend` learns from (one) and `mode=compare` sets side by side (two or more)."""
 
     def __post_init__(self) -> None:
+        if self.dry_run and self.mode != "launch":
+            rule = f"shows what mode=launch would submit, and mode={self.mode}"
+            raise SettingError("dry_run", True, rule, "mode=launch dry_run=true")
         self._check_vllm()
         self._check_interruption()
         self._check_sharing()

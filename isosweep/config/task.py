@@ -33,13 +33,36 @@ class SortConfig:
     last run of digits."""
 
 
+def _finite(values: Any) -> bool:
+    """Whether every number in nested dictionaries and lists is one."""
+    match values:
+        case dict():
+            return all(map(_finite, values.values()))
+        case list():
+            return all(map(_finite, values))
+        case float():
+            return math.isfinite(values)
+        case _:
+            return True
+
+
+def _parameters(values: dict[str, Any]) -> dict[str, Any]:
+    if not _finite(values):
+        rule = "has a number that is not finite: no file of a run can hold it"
+        raise RefusedError(rule, "a finite number, or null")
+    return values
+
+
+_Parameters = Annotated[dict[str, Any], AfterValidator(_parameters)]
+
+
 @settings("task.reasoning_gym")
 class ReasoningGymConfig:
     """A generator of reasoning_gym."""
 
     generator: str
     """The generator's name."""
-    parameters: dict[str, Any] | None = None
+    parameters: _Parameters | None = None
     """Parameters of that generator's config, apart from seed and size."""
 
     def __post_init__(self) -> None:
@@ -109,7 +132,7 @@ class CustomConfig:
 
     function: Annotated[str, AfterValidator(_function)]
     """The function, `package.module:function`."""
-    parameters: dict[str, Any] | None = None
+    parameters: _Parameters | None = None
     """What it is called with."""
     # What the function gives counts, not where it lies.
     directory: Annotated[str | None, OUTSIDE] = None

@@ -29,14 +29,19 @@ def prepare(config: SweepConfig) -> Action:
             return partial(plan_sweep, resolve(config))
         case "run" | "launch":
             from isosweep.modes.price import require_affordable
-            from isosweep.modes.run import Launch, require_room
+            from isosweep.modes.run import Launch
+            from isosweep.modes.stored import require_room
             from isosweep.preflight.machine import preflight
 
             study = resolve(config)
+            if config.dry_run:
+                from isosweep.modes.dry_run import show_launch
+
+                return partial(show_launch, study)
             require_affordable([study])
             preflight(study.config, study.variants)
             require_room(study)
-            return Launch(study=study, follow=config.mode == "run")
+            return Launch(studies=(study,), follow=config.mode == "run")
         case "resume":
             from isosweep.modes.run import resume_sweep
 
@@ -68,21 +73,19 @@ def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
     for config in configs:
         actions.append(partial(_prepare_and_do, config) if measures else prepare(config))
         measures |= config.mode in ("calibrate", "difficulty")
-    return _agreed_to_at_once(actions)
+    return _launched_together(actions)
 
 
-def _agreed_to_at_once(actions: list[Action]) -> list[Action]:
-    """Where several are launches: one question before all of them instead of one before each."""
-    from isosweep.modes.price import confirm, require_affordable
-    from isosweep.modes.run import Launch
+def _launched_together(actions: list[Action]) -> list[Action]:
+    """Launches are one, in the place of the first: one question, one queue, one progress."""
+    from isosweep.modes.run import Launch, together
 
     launches = [action for action in actions if isinstance(action, Launch)]
     if len(launches) < 2:
         return actions
-    studies = [launch.study for launch in launches]
-    require_affordable(studies)
-    silent = (replace(a, asks=False) if isinstance(a, Launch) else a for a in actions)
-    return [partial(confirm, studies), *silent]
+    first = actions.index(launches[0])
+    others = [action for action in actions if not isinstance(action, Launch)]
+    return [*others[:first], together(launches), *others[first:]]
 
 
 def _prepare_and_do(config: SweepConfig, console: Console) -> int:

@@ -152,6 +152,17 @@ def _evaluation_seconds(config: SweepConfig, flops: Floats, steps: Ints) -> Floa
     One at step 0, at each milestone, and at each point of the log-spaced grid of compute. Runs of
     a model share the one at step 0, but each may be the first, or wait for it.
     """
+    once, settings = evaluation_seconds(config), config.evaluation
+    decades = np.log10(steps * flops[..., None]) - np.maximum(np.log10(flops[..., None]), 0)
+    milestones = np.arange(1, steps.shape[-1] + 1)
+    seconds_until: Floats = once * (
+        1 + milestones + np.floor(settings.records_per_decade * decades)
+    )
+    return seconds_until
+
+
+def evaluation_seconds(config: SweepConfig) -> float:
+    """Seconds of one held-out evaluation."""
     settings, task = config.evaluation, config.task
     arch = config.model.architecture
     rollouts = float(task.num_eval_problems * settings.samples_per_problem)
@@ -167,10 +178,4 @@ def _evaluation_seconds(config: SweepConfig, flops: Floats, steps: Ints) -> Floa
         prefill_flops=float(prefill_flops(arch, prompt)),
         tensor_parallel=config.generation.tensor_parallel,
     )
-    once = float(seconds[0] + positions[0] * config.hardware.token_overhead_s)
-    decades = np.log10(steps * flops[..., None]) - np.maximum(np.log10(flops[..., None]), 0)
-    milestones = np.arange(1, steps.shape[-1] + 1)
-    seconds_until: Floats = once * (
-        1 + milestones + np.floor(settings.records_per_decade * decades)
-    )
-    return seconds_until
+    return float(seconds[0] + positions[0] * config.hardware.token_overhead_s)

@@ -51,9 +51,11 @@ class Rule:
 
 def _jobs_seconds(table: Candidates) -> float:
     """How long a run may take on the queue, all its jobs together; infinite without a queue."""
-    slurm = table.config.launcher.slurm
-    allowed = slurm.timeout_min * 60 * (1 + slurm.max_requeues)
-    return allowed if table.config.launcher.name == "slurm" else math.inf
+    launcher = table.config.launcher
+    minutes, requeues = launcher.slurm.timeout_min, launcher.slurm.max_requeues
+    if launcher.name != "slurm" or minutes is None or requeues is None:
+        return math.inf
+    return minutes * 60 * (1 + requeues)
 
 
 def _passes_too_often(table: Candidates) -> Any:
@@ -154,16 +156,16 @@ def _too_many_epochs(c: Candidate) -> str:
 
 def _too_long(c: Candidate) -> str:
     slurm = c.config.launcher.slurm
-    jobs = 1 + slurm.max_requeues
+    minutes, jobs = slurm.timeout_min or 0, 1 + (slurm.max_requeues or 0)
     return (
-        f"it takes about {c.run_seconds / 3600:,.1f} h, and {jobs} jobs of {slurm.timeout_min} "
-        f"min give {jobs * slurm.timeout_min / 60:,.1f} h"
+        f"it takes about {c.run_seconds / 3600:,.1f} h, and {jobs} jobs of {minutes} min give "
+        f"{jobs * minutes / 60:,.1f} h"
     )
 
 
 def _enough_requeues(table: Candidates, place: Place) -> str:
     minutes = table.at(place).run_seconds / 60
-    jobs = math.ceil(minutes / table.config.launcher.slurm.timeout_min)
+    jobs = math.ceil(minutes / (table.config.launcher.slurm.timeout_min or 1))
     return f"launcher.slurm.max_requeues={jobs - 1}"
 
 

@@ -2,7 +2,7 @@
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.devices import Devices, visible_devices
-from isosweep.launchers.slurm import gpus_of_job
+from isosweep.launchers.sbatch import gpus_of_job
 
 Missing = list[tuple[str, str]]
 

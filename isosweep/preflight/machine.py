@@ -43,7 +43,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         # What is wrong with the problems is reported once, not by every worker.
         _ = variant.problems
     if config.launcher.name == "slurm":
-        from isosweep.launchers.slurm import require_slurm
+        from isosweep.launchers.cluster import require_slurm
 
         require_slurm()
 

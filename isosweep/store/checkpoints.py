@@ -9,7 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from isosweep.files import read_json, write_json
-from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
+from isosweep.store.paths import (
+    CHECKPOINT_FILES,
+    CHECKPOINT_PROGRESS,
+    RunPaths,
+    complete_checkpoints,
+)
 
 MARKER_VERSION = 1
 _BLOCK = 1 << 22
@@ -52,6 +57,8 @@ def fault(checkpoint: Path) -> str | None:
         listed = {name: (int(f["bytes"]), f["crc32"]) for name, f in document["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         return f"{CHECKPOINT_FILES} cannot be read ({type(error).__name__})"
+    if CHECKPOINT_PROGRESS not in listed:
+        return f"{CHECKPOINT_FILES} does not list {CHECKPOINT_PROGRESS}"
     for name, (size, _) in listed.items():
         path = checkpoint / name
         if not path.is_file():

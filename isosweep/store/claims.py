@@ -6,6 +6,7 @@ is there is found by opening the directory, which such a system looks at anew.
 """
 
 import json
+import math
 import os
 import secrets
 from collections.abc import Mapping
@@ -50,7 +51,9 @@ def names(directory: Path) -> list[str]:
         return []
 
 
-def highest(directory: Path) -> int:
-    """The highest number that is claimed in `directory`; 0 where there is none."""
+def highest(directory: Path, *, before: float = math.inf) -> int:
+    """The highest number that is claimed in `directory`, of those less than `before`; 0 where
+    there is none."""
     heads = (name.partition(".")[0] for name in names(directory))
-    return max((int(head) for head in heads if head.isdecimal()), default=0)
+    numbers = (int(head) for head in heads if head.isdecimal())
+    return max((number for number in numbers if number < before), default=0)

@@ -10,7 +10,8 @@ file beside it, `NAME.jsonl`, which is read as well.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -22,6 +23,8 @@ from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
 
 FORMAT_VERSION = 1
+_OWN = re.compile(r"\d+\.jsonl")
+_WARNING = tuple(item.name for item in fields(HealthWarning))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +69,14 @@ class AttemptStart:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFile:
-    """What a records file says: the records that count, by step, and what was wrong with it."""
+    """What a log of records says: those that count, by step, and what was wrong with it.
+
+    `chain`: `valid_until` of the attempts.
+    """
 
     records: tuple[Record, ...]
     problems: tuple[str, ...]
+    chain: Mapping[int, float]
 
 
 def append_attempt(log: Path, start: AttemptStart) -> None:
@@ -90,56 +97,98 @@ def attempt_file(log: Path, attempt: int) -> Path:
     return log / f"{attempt}.jsonl"
 
 
-def log_files(log: Path) -> list[Path]:
-    """Every file of a log, that of sweeps of before first, then by attempt."""
+def log_files(log: Path) -> dict[int, Path]:
+    """Every file of a log, by attempt; 0 is that of sweeps of before, which has all attempts'."""
+    numbers = (int(name[:-6]) for name in names(log) if _OWN.fullmatch(name))
+    files = {number: attempt_file(log, number) for number in sorted(numbers)}
     old = log.with_suffix(".jsonl")
-    stems = (name.removesuffix(".jsonl") for name in names(log) if name.endswith(".jsonl"))
-    numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
-    return [*([old] if old.exists() else []), *(attempt_file(log, number) for number in numbers)]
+    return {0: old, **files} if old.is_file() else files
 
 
-def _lines(log: Path) -> Iterator[tuple[Path, int, JsonObject | None]]:
-    for path in log_files(log):
-        for number, line in read_lines(path):
-            yield path, number, line
+def log_signature(log: Path) -> tuple[tuple[int, int, int], ...]:
+    """Attempt, bytes and time of change in ns of every file of a log: equal while it is."""
+    signature = []
+    for number, path in log_files(log).items():
+        # One that is removed meanwhile is no part of the log any more.
+        with suppress(FileNotFoundError):
+            stat = path.stat()
+            signature.append((number, stat.st_size, stat.st_mtime_ns))
+    return tuple(signature)
 
 
-def read_records(log: Path) -> RecordFile:
-    """Records of the run whose log is `log`, in order of step; an absent log has none."""
-    starts: dict[int, AttemptStart] = {}
-    lines: list[tuple[int, Record]] = []
-    seen: set[tuple[int, int]] = set()
-    problems = []
-    for path, number, line in _lines(log):
+def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
+    """Records of the run whose log is `log`, in order of step; an absent log has none.
+
+    `before`: of attempts with lesser numbers, as if there were no other.
+    """
+    reading = _Reading()
+    for owner, path in log_files(log).items():
+        if owner < before:
+            reading.read(owner, path)
+    starts = {number: start for number, start in reading.starts.items() if number < before}
+    chain = valid_until(starts)
+    problems = reading.problems
+    # The last of the chain began at step 0, or went on from one whose first line is gone.
+    first = starts[min(chain)].parent if chain else None
+    if first is not None:
+        path = attempt_file(log, first)
+        problems.append(f"{path}: attempt {min(chain)} goes on from its records, which are lost")
+    return RecordFile(
+        records=_follow_chain(chain, reading.lines), problems=tuple(problems), chain=chain
+    )
+
+
+class _Reading:
+    """What is read of a log, file by file: the attempts' first lines, and records with theirs."""
+
+    def __init__(self) -> None:
+        self.starts: dict[int, AttemptStart] = {}
+        self.lines: dict[tuple[int, int], Record] = {}
+        self.problems: list[str] = []
+
+    def read(self, owner: int, path: Path) -> None:
+        """Read a file of attempt `owner`; 0: of several."""
+        count = len(self.lines)
         try:
-            if line is None:
-                raise ValueError("not a JSON object (a torn line)")
-            if line.get("version") != FORMAT_VERSION:
-                raise ValueError(f"format version {line.get('version')}, not {FORMAT_VERSION}")
-            if line.get("kind") == "attempt":
-                start = _attempt_start(line)
-                starts[start.attempt] = start
-            else:
-                attempt, record = int(line["attempt"]), _record(line)
-                if (attempt, record.step) in seen:
-                    raise ValueError(f"step {record.step} again in attempt {attempt}")
-                seen.add((attempt, record.step))
-                lines.append((attempt, record))
-        except (KeyError, TypeError, ValueError) as error:
-            problems.append(f"{path}:{number}: {error}")
-    return RecordFile(records=_follow_chain(starts, lines), problems=tuple(problems))
+            for number, line in read_lines(path):
+                try:
+                    self._line(line)
+                except (KeyError, TypeError, ValueError, OverflowError) as error:
+                    self.problems.append(f"{path}:{number}: {error}")
+        except OSError as error:
+            self.problems.append(f"{path}: {error.strerror}")
+        if owner and owner not in self.starts and len(self.lines) > count:
+            lost = f"its first line, which says where attempt {owner} began, is lost"
+            self.problems.append(f"{path}: {lost}: its records do not count")
+
+    def _line(self, line: JsonObject | None) -> None:
+        if line is None:
+            raise ValueError("not a JSON object (a torn line)")
+        if line.get("version") != FORMAT_VERSION:
+            raise ValueError(f"format version {line.get('version')}, not {FORMAT_VERSION}")
+        if line.get("kind") == "attempt":
+            start = _attempt_start(line)
+            self.starts[start.attempt] = start
+            return
+        attempt, record = int(line["attempt"]), _record(line)
+        if (attempt, record.step) in self.lines:
+            raise ValueError(f"step {record.step} again in attempt {attempt}")
+        self.lines[attempt, record.step] = record
 
 
-def attempt_chain(log: Path, before: float = math.inf) -> dict[int, float]:
-    """`valid_until` of the attempts in the records `log` with numbers less than `before`."""
+def attempt_chain(log: Path) -> dict[int, float]:
+    """`valid_until` of the attempts in the records `log`."""
     starts = {}
-    for _, _, line in _lines(log):
-        # What is no line of an attempt is for `read_records` to report.
-        with suppress(KeyError, TypeError, ValueError):
-            if line is not None and line.get("kind") == "attempt":
-                start = _attempt_start(line)
-                starts[start.attempt] = start
-    return valid_until({number: start for number, start in starts.items() if number < before})
+    for owner, path in log_files(log).items():
+        for line in (line for _, line in _sound_lines(path)):
+            # What is no line of an attempt is for `read_records` to report.
+            with suppress(KeyError, TypeError, ValueError):
+                if line.get("kind") == "attempt":
+                    start = _attempt_start(line)
+                    starts[start.attempt] = start
+            if owner in starts:
+                break
+    return valid_until(starts)
 
 
 def valid_until(starts: dict[int, AttemptStart]) -> dict[int, float]:
@@ -166,9 +215,8 @@ def read_metrics(metrics: Path, records: Path) -> list[JsonObject]:
 
 def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
     """Health warnings that count, in the order they were raised; the chain is the records'."""
-    names = [item.name for item in fields(HealthWarning)]
     return [
-        HealthWarning(**{name: line[name] for name in names})
+        HealthWarning(**{name: line[name] for name in _WARNING})
         for line in _on_chain(warnings, records)
     ]
 
@@ -187,24 +235,29 @@ def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
 
 def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
     """Lines of `log`, each with `attempt` and `step`, that count by the chain of `records`."""
-    limits = attempt_chain(records)
-    for _, _, line in _lines(log):
-        if line is None or not all(isinstance(line.get(name), int) for name in ("step", "attempt")):
-            continue
-        if line["step"] <= limits.get(line["attempt"], -1):
-            yield line
+    files = log_files(log)
+    limits = attempt_chain(records) if files else {}
+    for path in files.values():
+        for _, line in _sound_lines(path):
+            step, attempt = line.get("step"), line.get("attempt")
+            if isinstance(step, int) and isinstance(attempt, int):
+                if step <= limits.get(attempt, -1):
+                    yield line
+
+
+def _sound_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
+    """Lines of a file that can be read; none where it cannot be."""
+    with suppress(OSError):
+        yield from ((number, line) for number, line in read_lines(path) if line is not None)
 
 
 def _follow_chain(
-    starts: dict[int, AttemptStart], lines: Iterable[tuple[int, Record]]
+    chain: Mapping[int, float], lines: Mapping[tuple[int, int], Record]
 ) -> tuple[Record, ...]:
-    limits = valid_until(starts)
     by_step: dict[int, tuple[int, Record]] = {}
-    for attempt, record in lines:
-        if record.step > limits.get(attempt, -1):
-            continue
-        if record.step not in by_step or by_step[record.step][0] <= attempt:
-            by_step[record.step] = (attempt, record)
+    for (attempt, step), record in lines.items():
+        if step <= chain.get(attempt, -1) and by_step.get(step, (0, record))[0] <= attempt:
+            by_step[step] = (attempt, record)
     return tuple(by_step[step][1] for step in sorted(by_step))
 
 
@@ -231,15 +284,32 @@ def _record(line: JsonObject) -> Record:
         unix_time=line["unix_time"],
         seconds=line.get("seconds", 0.0),
     )
-    for name, value in vars(record.compute).items():
+    _require_counts(record.compute)
+    return record
+
+
+def _require_counts(compute: Compute) -> None:
+    """Raise ValueError for what cannot have been spent."""
+    spent = vars(compute)
+    uncounted = (compute.scoring_hardware_flops, compute.training_hardware_flops).count(None)
+    counted = [value for value in spent.values() if value is not None]
+    # All at once, and one by one only to say which: a sweep has a hundred thousand records.
+    complete = len(counted) + uncounted == len(spent)
+    if complete and min(counted) >= 0 and math.isfinite(sum(counted)):
+        return
+    for name, value in spent.items():
         if value is None and name.endswith("_hardware_flops"):
             continue
         if value is None or not (math.isfinite(value) and value >= 0):
             raise ValueError(f"compute.{name} is {value}")
-    return record
 
 
 def _successes(values: Sequence[Any], samples: int) -> tuple[int, ...]:
-    if not values or not all(isinstance(v, int) and 0 <= v <= samples for v in values):
+    right = tuple(values)
+    # Of what are no bytes, the slower question.
+    with suppress(TypeError, ValueError):
+        if right and max(bytes(right)) <= samples:
+            return right
+    if not right or {*map(type, right)} != {int} or min(right) < 0 or max(right) > samples:
         raise ValueError(f"successes must be whole numbers from 0 to {samples}")
-    return tuple(values)
+    return right

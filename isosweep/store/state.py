@@ -5,6 +5,7 @@ nobody reads any more; nobody else writes into them, whatever became of the atte
 of its submission (`store.submissions`).
 """
 
+import math
 import time
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
@@ -23,6 +24,9 @@ from isosweep.store.submissions import (
 STATE_VERSION = 2
 # A worker refreshes its state at least this often while it lives, from a thread: whatever it does.
 HEARTBEAT_S = 5.0
+
+# All that a claim of an attempt said in sweeps of version 1.
+_OLD_CLAIM = {"host", "pid", "job_id", "unix_time"}
 
 RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
 
@@ -85,23 +89,24 @@ class RunView:
         return (self.current.reason if self.current else None) or ""
 
 
-def read_state(run: RunPaths) -> RunState | None:
-    """The state of the run's newest attempt, or None before the first.
+def read_state(run: RunPaths, *, before: float = math.inf) -> RunState | None:
+    """The state of the run's newest attempt, of those with numbers less than `before`; None where
+    there is none.
 
     Raises RecordError where it cannot be read.
     """
-    number = highest(run.attempts)
+    number = highest(run.attempts, before=before)
     path = run.attempt(number) if number else run.old_state
     try:
         document = read_json(path)
-        if number and "status" not in (document or {}):
+        if number and isinstance(document, dict) and document.keys() == _OLD_CLAIM:
             # Of a sweep of before: a claim of the attempt says only who made it.
             path = run.old_state
             document = read_json(path)
         elif document is not None and number:
             document["attempt"] = number
         return None if document is None else _state(document)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         remedy = "remove it: the run then goes on from its last checkpoint"
         raise RecordError(f"{path}: not the state of a run ({error!r}); {remedy}") from None
 
@@ -171,9 +176,13 @@ class Attempt:
         if (newest := highest(self.run.attempts)) > self.number:
             raise OvertakenError(f"{self.run.run_id}: attempt {newest} owns the run now")
 
-    def write(self, state: RunState) -> None:
-        """Replace the attempt's state at once: a reader sees the old one or this one."""
-        write_json(self.run.attempt(self.number), {"version": STATE_VERSION, **asdict(state)})
+    def write(self, state: RunState, *, sync: bool = True) -> None:
+        """Replace the attempt's state at once: a reader sees the old one or this one.
+
+        `sync`: force it to the disk.
+        """
+        document = {"version": STATE_VERSION, **asdict(state)}
+        write_json(self.run.attempt(self.number), document, sync=sync)
 
 
 def claim_attempt(run: RunPaths, job_id: str | None, submission: int | None = None) -> Attempt:

@@ -13,11 +13,12 @@ import os
 import socket
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
-from isosweep.machine import process_start
+from isosweep.machine import process_alive, process_start
 from isosweep.store.claims import claim, names
 from isosweep.store.paths import RunPaths
 
@@ -41,14 +42,20 @@ class Process:
     @staticmethod
     def this() -> "Process":
         """The process that asks."""
-        return Process(host=socket.gethostname(), pid=os.getpid(), start=process_start(os.getpid()))
+        return Process.of(os.getpid())
+
+    @staticmethod
+    def of(pid: int) -> "Process":
+        """The process of this machine that now has this id."""
+        return Process(host=socket.gethostname(), pid=pid, start=process_start(pid))
 
     def alive(self) -> bool | None:
         """Whether it lives; None where that cannot be seen from this machine."""
         if self.host != socket.gethostname():
             return None
-        start = process_start(self.pid)
-        return start is not None and (self.start is None or start == self.start)
+        if self.start is None:
+            return process_alive(self.pid)
+        return process_start(self.pid) == self.start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +64,8 @@ class Submission:
     run's directory); `sweep`: the directory of the sweep that asked for it; `by`: who submitted.
 
     `batch` names the jobs that are sent to the scheduler together, `index` this one among them.
+    `devices`: GPUs of the submitter's machine that it was given, by name: another queue there
+    leaves them alone.
     """
 
     run: RunPaths
@@ -68,6 +77,12 @@ class Submission:
     index: int
     by: Process
     unix_time: float
+    devices: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The file that it is, which its worker is given."""
+        return self.run.submission(self.number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +125,13 @@ class SubmissionState:
 
 
 def submit(
-    run: RunPaths, launcher: LauncherName, job: JsonObject, sweep: str, batch: str, index: int = 0
+    run: RunPaths,
+    launcher: LauncherName,
+    job: JsonObject,
+    sweep: str,
+    batch: str,
+    index: int = 0,
+    devices: tuple[str, ...] = (),
 ) -> Submission | None:
     """Make the next submission of `run`; None where the newest is not over, or another was faster.
 
@@ -129,6 +150,7 @@ def submit(
         index=index,
         by=Process.this(),
         unix_time=time.time(),
+        devices=devices,
     )
     document = {name: value for name, value in asdict(submission).items() if name != "run"}
     claimed = claim(run.submission(submission.number), {"version": SUBMISSION_VERSION, **document})
@@ -174,6 +196,7 @@ def read_submission(run: RunPaths, number: int, there: list[str] | None = None) 
         if document.pop("version") != SUBMISSION_VERSION:
             raise ValueError(f"not version {SUBMISSION_VERSION}")
         document["by"] = Process(**document["by"])
+        document["devices"] = tuple(document.get("devices", ()))
         submission = Submission(run=run, **document)
         parts = {
             part: _read(run, number, part) if f"{number}.{part}.json" in there else None

@@ -16,16 +16,17 @@ def hold_problems(run: RunPaths, task: TaskConfig) -> None:
     digest = problems_digest(task)
     try:
         stored = read_json(run.problems)
-    except ValueError as error:
-        raise RecordError(f"{run.problems}: cannot be read ({error}); remove it") from None
+        held = None if stored is None else stored["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{run.problems}: cannot be read ({error!r}); remove it") from None
     if stored is None:
         sets = problem_sets(task)
         counts = {"training": len(sets.training), "heldout": len(sets.heldout)}
         write_json(run.problems, {"sha256": digest, **counts, "dropped": sets.dropped})
-    elif stored.get("sha256") != digest:
+    elif held != digest:
         raise RecordError(
             f"{run.problems}: this run's problems had the sha256 "
-            f"{str(stored.get('sha256'))[:12]}..., those drawn now have "
+            f"{str(held)[:12]}..., those drawn now have "
             f"{digest[:12]}...: the data, or a package that draws them, has changed. "
             f"Put that back, or remove {run.root} to train the run anew"
         )

@@ -13,7 +13,7 @@ from isosweep.files import JsonObject
 from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing
-from isosweep.store.records import Record
+from isosweep.store.records import Record, log_signature
 from isosweep.store.warnings import HealthWarning
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
@@ -36,7 +36,7 @@ class Point:
 class RunProgress:
     """What the records of a run come to, as of the file sizes and times in `signature`."""
 
-    signature: tuple[tuple[int, int] | None, ...]
+    signature: tuple[tuple[tuple[int, int, int], ...], ...]
     reached: tuple[float, ...] = ()
     num_records: int = 0
     best_reward: float | None = None
@@ -59,7 +59,7 @@ MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
 
 
 def run_progress(
-    signature: tuple[tuple[int, int] | None, ...],
+    signature: tuple[tuple[tuple[int, int, int], ...], ...],
     records: tuple[Record, ...],
     warnings: Sequence[HealthWarning],
     planned: PlannedRun,
@@ -148,10 +148,6 @@ def training_point(line: JsonObject) -> Point:
     return Point(line["step"], line["time"] if "time" in line else line["unix_time"], values)
 
 
-def file_signature(path: Path) -> tuple[int, int] | None:
-    """Size in bytes and time of change in ns; None for a file that does not exist."""
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        return None
-    return stat.st_size, stat.st_mtime_ns
+def file_signature(log: Path) -> tuple[tuple[int, int, int], ...]:
+    """Changes when a line is added to a file of the log, or a file to it."""
+    return log_signature(log)

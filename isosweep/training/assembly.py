@@ -38,11 +38,13 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     trainer = make_trainer(spec, model, tokenizer, progress.ledger, progress.stream, checkpoints)
     trainer.write_later = session.checkpoint.background
     sampler = make_sampler(spec, trainer, tokenizer)
-    evaluator = Evaluator(spec, tokenizer, sampler=sampler, rank=rank.number, ranks=rank.count)
-
-    def patient() -> bool:
-        session.reporter.beat(progress.ledger.spent)
-        return session.stop.reason is None
-
-    base = base_evaluation(spec, run, patient)
+    evaluator = Evaluator(
+        spec,
+        tokenizer,
+        sampler=sampler,
+        rank=rank.number,
+        ranks=rank.count,
+        on_batch=session.reporter.progress,
+    )
+    base = base_evaluation(spec, run, lambda: session.stop.reason is None)
     return TrainingLoop(session, progress, trainer, evaluator, recorded, base)

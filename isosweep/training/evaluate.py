@@ -26,8 +26,8 @@ class Evaluation:
 class Evaluator:
     """Evaluates one policy on the task's held-out problems, or on `problems`.
 
-    Through `sampler` if there is one. Of several `ranks` each samples its share of the problems,
-    and all have the whole result.
+    Through `sampler` if there is one, else in batches, after each of which `on_batch` is called.
+    Of several `ranks` each samples its share of the problems, and all have the whole result.
     """
 
     def __init__(
@@ -39,8 +39,10 @@ class Evaluator:
         problems: Sequence[Problem] | None = None,
         rank: int = 0,
         ranks: int = 1,
+        on_batch: Callable[[], object] = lambda: None,
     ) -> None:
         self._spec = spec
+        self._on_batch = on_batch
         self._tokenizer = tokenizer
         self._sampler = sampler
         everything = heldout_problems(spec.task) if problems is None else problems
@@ -150,6 +152,7 @@ class Evaluator:
             lengths += (ended.cumsum(1) - ended.long() == 0).sum(1).tolist()
             texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
             judged.append(self._judged(self._problems[start : start + per_batch], texts))
+            self._on_batch()
         return [score for scores in judged for score in scores()], lengths
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isosweep.compute import Compute
 from isosweep.store.records import Record
-from isosweep.store.state import HEARTBEAT_S
+from isosweep.store.state import OvertakenError
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.base_evaluation import BaseEvaluation
 from isosweep.training.decision import Decision
@@ -20,6 +20,10 @@ from isosweep.training.progress import Progress
 from isosweep.training.protocols import Learner, Policy
 from isosweep.training.saving import Saver
 from isosweep.training.session import Session
+
+
+class StoppedError(Exception):
+    """The attempt was asked to stop before its first step: there is nothing to save."""
 
 
 @dataclass
@@ -52,8 +56,10 @@ class TrainingLoop:
 
     def run(self) -> None:
         """Train, unless the run is at its end already."""
+        self.session.reporter.spent = self.spent
         if self.progress.monitor.verdict is None and not self.session.schedule.is_over(self.spent):
             self._train()
+        self.session.reporter.doing("writing the last checkpoint")
         self._saver.finish()
 
     def _train(self) -> None:
@@ -61,6 +67,8 @@ class TrainingLoop:
         checkpoint = self.session.start.checkpoint
         try:
             self.learner.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except StoppedError:
+            pass
         except RuntimeError:
             # What torch raises when it is to sample from logits that are not finite, which can be
             # so before any loss is.
@@ -75,9 +83,15 @@ class TrainingLoop:
     # What the trainer asks.
 
     def begin(self, step: int) -> None:
-        """Record the base model, if that is due, and report the run as running."""
-        # Nothing but a step can end training that has begun.
+        """Record the base model, if that is due, and report the run as running.
+
+        Raises StoppedError where the run is not to begin.
+        """
+        self._leave_if_asked()
         self._decide(step)
+        # The trainer asks for no decision before its first step has ended.
+        self._leave_if_asked()
+        self.session.reporter.state("running")
 
     def step_ended(self, step: int, seconds: float) -> Decision:
         """Count the step's wall seconds; whether to save, and whether to stop."""
@@ -99,12 +113,18 @@ class TrainingLoop:
 
     def complete(self, checkpoint: Path, write: Callable[[], None]) -> None:
         """Add the progress to a checkpoint and complete it, with what `write` writes."""
-        self.progress.save(checkpoint)
-        self._saver.begin(checkpoint, write)
+        self.progress.save(checkpoint, int(checkpoint.name.rpartition("-")[2]), self.recorded)
+
+        def written() -> None:
+            write()
+            self.session.reporter.progress()
+
+        self._saver.begin(checkpoint, written)
 
     def saved(self, seconds: float) -> None:
         """Count the wall seconds that training stood still for a checkpoint."""
         self.progress.ledger.add_checkpoint(seconds)
+        self.session.reporter.progress()
 
     # Decisions.
 
@@ -115,19 +135,26 @@ class TrainingLoop:
         """
         return step % self.session.spec.recipe.updates_per_generation != 0
 
+    def _leave_if_asked(self) -> None:
+        if self.session.rank.agree(self.session.stop.reason is not None):
+            raise StoppedError
+
     def _decide(self, step: int) -> Decision:
+        stop, reporter = self.session.stop, self.session.reporter
+        if stop.overtaken is not None:
+            raise OvertakenError(stop.overtaken)
+        reporter.doing(f"step {step + 1}")
         if self._amid_a_generation(step):
             return Decision.GO_ON
-        self.session.reporter.step, spent = step, self.spent
+        spent = self.spent
+        reporter.step, reporter.spent = step, spent
         due = step == 0 or self.session.schedule.record_due(self._previous, spent)
         if self.session.rank.agree(due):
             self._take_record(step, spent)
         self._previous = spent
-        if self.session.reporter.silent_s > HEARTBEAT_S or step == self.session.start.step:
-            self.session.reporter.state("running", spent)
         decision = self.session.rank.agree(self._save_or_stop(step, spent))
         if decision.save:
-            self.session.reporter.check()
+            reporter.check()
             self._saver.decided()
         return decision
 
@@ -165,6 +192,7 @@ class TrainingLoop:
         if self.session.rank.agree(step in self.recorded):
             return
         began = time.monotonic()
+        self.session.reporter.doing(f"evaluation at step {step}")
         with self.learner.whole_policy() as policy:
             if not self.session.rank.agree(self.evaluator.can_answer(policy)):
                 return
@@ -181,3 +209,4 @@ class TrainingLoop:
             )
         )
         self.recorded.add(step)
+        self.session.reporter.doing(f"step {step + 1}")

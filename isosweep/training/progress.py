@@ -1,6 +1,7 @@
 """What a checkpoint says beside the trainer's own files, and which one an attempt starts from."""
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from isosweep.store.paths import (
     RunPaths,
     complete_checkpoints,
 )
-from isosweep.store.records import attempt_chain
+from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
@@ -57,31 +58,48 @@ class ResumePoint:
 def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
     """The newest whole checkpoint on the chain of attempts before `attempt`.
 
-    One that is broken is passed over: its every file is read and compared.
+    One that is broken is passed over: its every file is read and compared. So is one before which
+    a record was taken that is lost: from an earlier one it is taken again.
     """
     losses: list[str] = []
-    for parent, last in attempt_chain(run.records, before=attempt).items():
+    read = read_records(run.records, before=attempt)
+    known = {record.step for record in read.records}
+    for parent, last in read.chain.items():
         checkpoints = complete_checkpoints(run.attempt_checkpoints(parent))
         for step in sorted((step for step in checkpoints if step <= last), reverse=True):
-            wrong = fault(checkpoints[step])
+            wrong = _wrong(checkpoints[step], step, known)
             if wrong is None:
                 return ResumePoint(step, parent, checkpoints[step], _ending(losses, step))
-            losses.append(
-                f"the checkpoint of step {step} in {checkpoints[step]} is broken: {wrong}"
-            )
-    if not losses and _had_ended(run):
+            losses.append(f"the checkpoint of step {step} in {checkpoints[step]} {wrong}")
+    if not losses and _had_ended(run, attempt):
         losses.append("no checkpoint is left of the run, which had ended (checkpoint.keep)")
     return ResumePoint(0, None, None, _ending(losses, 0))
+
+
+def _wrong(checkpoint: Path, step: int, known: Collection[int]) -> str | None:
+    """Why a run cannot go on from a checkpoint; `known`: steps of the records that it has."""
+    broken = fault(checkpoint)
+    if broken is not None:
+        return f"is broken: {broken}"
+    document = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
+    # Of sweeps of before, a checkpoint says neither.
+    if document.get("step", step) != step:
+        return f"is broken: it is that of step {document['step']}"
+    lost = sorted({*document.get("recorded", ())} - {*known})
+    if lost:
+        steps = ", ".join(map(str, lost))
+        return f"is passed over, to take records again that are lost: of step {steps}"
+    return None
 
 
 def _ending(losses: list[str], step: int) -> tuple[str, ...]:
     return tuple(f"{loss}; training goes on from step {step}" for loss in losses)
 
 
-def _had_ended(run: RunPaths) -> bool:
-    """Whether the last attempt came to the end of its budget, and so left a checkpoint."""
+def _had_ended(run: RunPaths, attempt: int) -> bool:
+    """Whether the one before `attempt` came to the end of its budget, and so left a checkpoint."""
     try:
-        state = read_state(run)
+        state = read_state(run, before=attempt)
     except RecordError:
         return False
     return state is not None and state.status == "finished"
@@ -95,10 +113,15 @@ class Progress:
     stream: ProblemStream
     monitor: HealthMonitor
 
-    def save(self, checkpoint: Path) -> None:
-        """Add to a checkpoint what is known now."""
+    def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:
+        """Add to a checkpoint of `step` what is known now; `recorded`: steps that have a record."""
         write_json(checkpoint / CHECKPOINT_HEALTH, self.monitor.to_json())
-        document = {"compute": asdict(self.ledger.spent), "stream": self.stream.to_json()}
+        document = {
+            "step": step,
+            "recorded": sorted(recorded),
+            "compute": asdict(self.ledger.spent),
+            "stream": self.stream.to_json(),
+        }
         write_json(checkpoint / CHECKPOINT_PROGRESS, document)
 
     def restore(self, checkpoint: Path) -> None:

@@ -50,7 +50,7 @@ def only_rank() -> Rank:
 
 
 def own_rank(pid: int) -> Rank:
-    """The place that `run_ranks` gave to this process."""
+    """The place that `Ranks` gave to this process."""
     return Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), pid)
 
 
@@ -69,35 +69,52 @@ def end_with(parent: int) -> None:
     threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
-def run_ranks(count: int, arguments: list[str], stopped: Callable[[], bool]) -> list[int]:
-    """Run `python *arguments` in `count` processes; their exit statuses.
+class Ranks:
+    """`python *arguments` in `count` processes that share a run."""
 
-    When `stopped` turns true rank 0 is sent SIGTERM. When one ends in failure the others, which
-    would wait for it in vain, are ended.
-    """
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
-    processes = []
-    for rank in range(count):
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-        environment = {**os.environ, **address, **{k: str(v) for k, v in place.items()}}
-        processes.append(subprocess.Popen([sys.executable, *arguments], env=environment))
-    asked: float | None = None
-    try:
-        while any(process.poll() is None for process in processes):
-            if any(process.poll() for process in processes):
-                break
-            if stopped() and asked is None:
-                asked = time.monotonic()
-                processes[0].send_signal(signal.SIGTERM)
-            if asked is not None and time.monotonic() - asked > STOP_GRACE_S:
-                break
-            time.sleep(_POLL_S)
-    finally:
-        for process in processes:
+    def __init__(self, count: int, arguments: list[str]) -> None:
+        self._count, self._arguments = count, arguments
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def run(self, asked: Callable[[], signal.Signals | None]) -> list[int]:
+        """Run them; their exit statuses.
+
+        The signal that `asked` once gives is sent to rank 0. When one ends in failure the others,
+        which would wait for it in vain, are ended.
+        """
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+        sent: float | None = None
+        try:
+            for rank in range(self._count):
+                environment = {**os.environ, **address, **_place(rank, self._count)}
+                command = [sys.executable, *self._arguments]
+                self._processes.append(subprocess.Popen(command, env=environment))
+            while any(process.poll() is None for process in self._processes):
+                if any(process.poll() for process in self._processes):
+                    break
+                number = asked()
+                if number is not None and sent is None:
+                    sent = time.monotonic()
+                    self._processes[0].send_signal(number)
+                if sent is not None and time.monotonic() - sent > STOP_GRACE_S:
+                    break
+                time.sleep(_POLL_S)
+        finally:
+            self.kill()
+        return [process.returncode for process in self._processes]
+
+    def kill(self) -> None:
+        """End those that are left, at once."""
+        for process in self._processes:
             if process.poll() is None:
                 process.kill()
             process.wait()
-    return [process.returncode for process in processes]
+
+
+def _place(rank: int, count: int) -> dict[str, str]:
+    """What torch's launcher tells a process of its place."""
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+    return {name: str(number) for name, number in numbers.items()}
 
 
 def _free_port() -> int:

@@ -1,7 +1,7 @@
 """What an attempt writes about its run for others to read: state, records, metrics, warnings."""
 
 import math
-import socket
+import threading
 import time
 
 from isosweep.compute import Compute
@@ -14,7 +14,8 @@ from isosweep.store.records import (
     append_warning,
     read_records,
 )
-from isosweep.store.state import HEARTBEAT_S, Attempt, RunState, RunStatus, write_state
+from isosweep.store.state import Attempt, RunState, RunStatus
+from isosweep.store.submissions import Process
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from isosweep.training.health import HealthMonitor
 from isosweep.training.progress import ResumePoint
@@ -24,56 +25,83 @@ from isosweep.training.ranks import Rank
 class Reporter:
     """Of a run's processes the first writes; before what counts it makes sure it owns the run.
 
-    `step` and `reward` (held-out avg@k) are what the next state will say.
+    `step`, `spent` and `reward` (held-out avg@k) are what the next state will say. The state may
+    be written by several threads; once the attempt has ended, no other one replaces it.
     """
 
     def __init__(
-        self, attempt: Attempt, rank: Rank, monitor: HealthMonitor, job_id: str | None, step: int
+        self,
+        attempt: Attempt,
+        rank: Rank,
+        monitor: HealthMonitor,
+        step: int,
+        *,
+        job_id: str | None = None,
+        submission: int | None = None,
     ) -> None:
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
-        self._monitor, self._job_id = monitor, job_id
-        self._reported = 0.0
+        self._monitor, self._job_id, self._submission = monitor, job_id, submission
+        self._process = Process.of(rank.pid)
         self._lost: tuple[str, ...] = ()
-        self.step = step
+        # A signal's handler may write while its own thread does.
+        self._writing = threading.RLock()
+        self._ended = False
+        self._activity, self._progressed = "starting", time.time()
+        self.step, self.spent = step, Compute()
         self.reward: float | None = None
-
-    @property
-    def silent_s(self) -> float:
-        """Seconds since the state was written last."""
-        return time.monotonic() - self._reported
 
     def check(self) -> None:
         """Raise OvertakenError if a later attempt has claimed the run."""
         if self._rank.leads:
             self._attempt.check()
 
-    def state(self, status: RunStatus, spent: Compute, reason: str | None = None) -> None:
-        """Write the run's state. Raises OvertakenError where a newer attempt owns the run."""
+    def doing(self, activity: str, *, progress: bool = True) -> None:
+        """Say what the attempt does from now on; `progress`: it has come forward."""
+        self._activity = activity
+        if progress:
+            self.progress()
+
+    def progress(self) -> None:
+        """The attempt has come forward."""
+        self._progressed = time.time()
+
+    def state(self, status: RunStatus, reason: str | None = None) -> None:
+        """Write the run's state. Raises OvertakenError where a newer attempt owns the run, and
+        OSError where the end of the attempt cannot be written."""
         if not self._rank.leads:
             return
         self.check()
+        with self._writing:
+            if not self._ended:
+                self._ended = status != "running"
+                self._attempt.write(self._state(status, reason))
+
+    def beat(self) -> None:
+        """Show that the attempt lives: its state again, not forced to the disk."""
+        with self._writing:
+            if self._rank.leads and not self._ended:
+                self._attempt.write(self._state("running", None), sync=False)
+
+    def _state(self, status: RunStatus, reason: str | None) -> RunState:
         ended = self._monitor.verdict
-        state = RunState(
+        return RunState(
             status=status,
             attempt=self._attempt.number,
-            host=socket.gethostname(),
-            pid=self._rank.pid,
+            host=self._process.host,
+            pid=self._process.pid,
+            start=self._process.start,
             job_id=self._job_id,
+            submission=self._submission,
             step=self.step,
-            compute=spent,
+            compute=self.spent,
             reward=self.reward,
             reason=reason,
             updated=time.time(),
+            progressed=self._progressed,
+            activity=self._activity if status == "running" else "",
             warnings=(*self._lost, *self._monitor.active),
             diverged_by=ended.rule if status == "diverged" and ended is not None else None,
         )
-        write_state(self._run, state)
-        self._reported = time.monotonic()
-
-    def beat(self, spent: Compute) -> None:
-        """Report the run as running, if nothing was written for a while."""
-        if self.silent_s > HEARTBEAT_S:
-            self.state("running", spent)
 
     def started(self, start: ResumePoint) -> set[int]:
         """Write where this attempt starts; steps whose records earlier ones have taken."""

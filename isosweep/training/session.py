@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from isosweep.compute import Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.plan.spec import RunSpec
 from isosweep.store.state import Attempt, RunStatus
@@ -27,9 +28,11 @@ class Session:
     reporter: Reporter
     checkpoint: CheckpointConfig
 
-    def outcome(self) -> tuple[RunStatus, str | None]:
-        """How an attempt that left by itself has ended, and why."""
+    def outcome(self, spent: Compute) -> tuple[RunStatus, str | None]:
+        """How an attempt that left by itself has ended with `spent` behind it, and why."""
         ended = self.monitor.verdict
         if ended is not None:
             return "diverged", f"{ended.rule} at step {ended.step}: {ended.message}"
-        return ("interrupted", self.stop.reason) if self.stop.reason else ("finished", None)
+        if self.stop.reason is None or self.schedule.is_over(spent):
+            return "finished", None
+        return "cancelled" if self.stop.cancelled else "interrupted", self.stop.reason

@@ -1,21 +1,81 @@
-"""A signal asks a worker to stop: it finishes its step and writes a checkpoint first."""
+"""What asks a worker to stop: it finishes its step and writes a checkpoint first."""
 
+import os
 import signal
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from types import FrameType
+
+# A request often comes twice: from the terminal, or from Slurm, to all processes of a group, and
+# again from who started them.
+ECHO_S = 2.0
+# Slurm's `--signal=USR2@lead`, before a time limit, and at preemption where the cluster says so.
+WARNING = signal.SIGUSR2
+_ORDERS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass
 class StopRequest:
-    """Set by a signal; read after each step, so that a checkpoint is written before leaving."""
+    """Set by signals and by the run's files; read after each step.
+
+    `reason`: why to write a checkpoint and leave. `cancelled`: the run is not to go on.
+    `overtaken`: why to leave without one, for the run has another owner. `signals`: those that
+    came. `requeues`: a `WARNING` leads to the scheduler's queue again. `last_words`, the last
+    first, are what is said, with the reason, before a second signal ends the process at once;
+    where `patient`, none does: another process decides.
+    """
 
     reason: str | None = None
+    cancelled: bool = False
+    overtaken: str | None = None
+    requeues: bool = False
+    patient: bool = False
+    signals: list[signal.Signals] = field(default_factory=list)
+    last_words: list[Callable[[str], object]] = field(default_factory=list)
+    _ordered: float | None = None
 
     def install(self) -> None:
-        """Note SIGINT and SIGTERM from now on, instead of ending at once."""
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Note SIGINT, SIGTERM and SIGUSR2 from now on, instead of ending; SIGHUP is ignored."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for number in (*_ORDERS, WARNING):
             signal.signal(number, self._set)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_ORDERS, WARNING})
+
+    @property
+    def requeued(self) -> bool:
+        """Whether the run is to wait in the scheduler's queue again."""
+        return self.requeues and WARNING in self.signals and not self.cancelled
+
+    @property
+    def passed_on(self) -> signal.Signals | None:
+        """The signal that asks the processes of a run to stop as this one was asked; None yet."""
+        return self.signals[0] if self.signals else None
+
+    def cancel(self, by: str) -> None:
+        """Stop, and do not go on: somebody has asked for that."""
+        self.cancelled, self.reason = True, f"cancelled by {by}"
 
     def _set(self, number: int, frame: FrameType | None) -> None:
-        self.reason = f"stopped by {signal.Signals(number).name}"
+        came, now = signal.Signals(number), time.monotonic()
+        self.signals.append(came)
+        if self.reason is None:
+            requeued = "requeued: " if self.requeued else ""
+            self.reason = f"{requeued}stopped by {came.name}"
+        if came is WARNING:
+            return
+        if self._ordered is None:
+            self._ordered = now
+        elif now - self._ordered > ECHO_S and not self.patient:
+            self._leave(came)
+
+    def _leave(self, came: signal.Signals) -> None:
+        """End the process: the run goes on from the last checkpoint that is complete."""
+        said = f"{self.reason}, and ended amid a step by a second {came.name}"
+        for say in reversed(self.last_words):
+            # A disk that is full takes none; the process leaves all the same.
+            with suppress(Exception):
+                say(said)
+        os.write(2, f"isosweep: {said}\n".encode())
+        os._exit(0)

@@ -4,10 +4,10 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
@@ -25,12 +25,12 @@ from isosweep.store.state import (
     OvertakenError,
     RunStatus,
     claim_attempt,
-    mark,
     read_state,
 )
 from isosweep.training.health import HealthMonitor
+from isosweep.training.heartbeat import Heartbeat, Watch
 from isosweep.training.progress import ResumePoint, find_resume_point
-from isosweep.training.ranks import Rank, end_with, only_rank, own_rank, run_ranks
+from isosweep.training.ranks import Rank, Ranks, end_with, only_rank, own_rank
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
 from isosweep.training.session import Session
@@ -40,19 +40,20 @@ if TYPE_CHECKING:
     from isosweep.training.loop import TrainingLoop
 
 OVERTAKEN: Literal["overtaken"] = "overtaken"
+# By which the first process of several says so.
+_OVERTAKEN_STATUS = 3
 
-# Of jobs that were submitted before they said how.
 _SAVING = CheckpointConfig()
 
 Ended = RunStatus | Literal["overtaken"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class TrainRun:
-    """The job that a launcher submits: train `run_dir` up to the last of `milestones`.
+    """What a worker is to do: train `run_dir` up to the last of `milestones`.
 
-    submitit pickles it by reference; it says only where to read, how far to go, what ends the run
-    before that, and how it is saved.
+    It says only where to read, how far to go, what ends the run before that, and how it is saved.
+    `requeue`: when Slurm warns of a time limit or a preemption the worker has its job requeued.
     """
 
     run_dir: str
@@ -60,16 +61,11 @@ class TrainRun:
     unit: BudgetUnit
     health: HealthConfig
     saving: CheckpointConfig = _SAVING
+    requeue: bool = False
 
     def __call__(self) -> str:
-        """Make an attempt; returns how it ended."""
-        return run_attempt(self)
-
-    def checkpoint(self) -> Any:
-        """submitit's hook at a timeout or preemption: go on as a new attempt."""
-        import submitit
-
-        return submitit.helpers.DelayedSubmission(self)
+        """Make an attempt, of no submission; returns how it ended."""
+        return run_attempt(self, StopRequest())
 
     @property
     def run(self) -> RunPaths:
@@ -77,7 +73,7 @@ class TrainRun:
         return RunPaths(Path(self.run_dir))
 
     def to_json(self) -> JsonObject:
-        """The job, for the processes that share it."""
+        """The job, for the processes that share it; without `run_dir` it is a submission's."""
         return asdict(self)
 
     @staticmethod
@@ -89,7 +85,29 @@ class TrainRun:
             document["unit"],
             read(HealthConfig, document["health"]),
             read(CheckpointConfig, document["saving"]),
+            document.get("requeue", False),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """By what an attempt came about: the number of a submission, and what its job is called."""
+
+    number: int | None = None
+    job_id: str | None = None
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One process's part of an attempt."""
+
+    job: TrainRun
+    attempt: Attempt
+    spec: RunSpec
+    submitted: Submitted
+    start: ResumePoint
+    rank: Rank
+    stop: StopRequest
 
 
 @contextmanager
@@ -108,20 +126,21 @@ def lean_imports() -> Iterator[None]:
             del sys.modules[name]
 
 
-def run_attempt(job: TrainRun) -> Ended:
+def run_attempt(job: TrainRun, stop: StopRequest, submitted: Submitted = Submitted()) -> Ended:
     """Train until the largest milestone is reached; returns how the attempt ended.
 
     A run that breaks a health rule of `health.stop` has diverged: a result, recorded as such. A
     failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
     """
+    stop.requeues = job.requeue
+    stop.install()
     spec = _spec_of(job.run)
-    attempt = claim_attempt(job.run, os.environ.get("SLURM_JOB_ID"))
+    attempt = claim_attempt(job.run, submitted.job_id, submitted.number)
     start = find_resume_point(job.run, attempt.number)
     for loss in start.losses:
         sys.stderr.write(f"{job.run.run_id}: {loss}\n")
-    if spec.devices > 1:
-        return _lead_ranks(job, attempt, spec, start)
-    return _attempt(job, attempt, spec, only_rank(), start)
+    work = _Work(job, attempt, spec, submitted, start, only_rank(), stop)
+    return _lead_ranks(work) if spec.devices > 1 else _attempt(work)
 
 
 def _spec_of(run: RunPaths) -> RunSpec:
@@ -130,59 +149,85 @@ def _spec_of(run: RunPaths) -> RunSpec:
         if document is None:
             raise RecordError(f"{run.spec}: no such run")
         return RunSpec.from_json(document["spec"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"{run.spec}: not the spec of a run ({error!r})") from None
 
 
-def _lead_ranks(job: TrainRun, attempt: Attempt, spec: RunSpec, start: ResumePoint) -> Ended:
+def _lead_ranks(work: _Work) -> Ended:
     """Train in one process a device; this one passes signals on and speaks for them."""
-    stop = StopRequest()
-    stop.install()
-    place = {"attempt": attempt.number, "pid": os.getpid(), "start": start.to_json()}
-    document = {"job": job.to_json(), **place}
+    attempt, stop = work.attempt, work.stop
+    place = {"attempt": attempt.number, "pid": os.getpid(), "start": work.start.to_json()}
+    document = {"job": work.job.to_json(), "submitted": asdict(work.submitted), **place}
     words = ["-m", "isosweep.training.worker", json.dumps(document)]
-    statuses = run_ranks(spec.devices, words, lambda: stop.reason is not None)
-    state = read_state(attempt.run)
+    ranks = Ranks(work.spec.devices, words)
+    stop.last_words.append(lambda reason: _end_state(attempt, "interrupted", reason))
+    stop.last_words.append(lambda _: ranks.kill())
+    statuses = ranks.run(lambda: stop.passed_on)
     try:
         attempt.check()
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
         return OVERTAKEN
-    if any(statuses) or state is None:
+    if statuses[0] == _OVERTAKEN_STATUS:
+        return OVERTAKEN
+    state = read_state(attempt.run)
+    if any(statuses) or state is None or state.status == "running":
         reason = f"its processes ended with status {', '.join(map(str, statuses))}"
-        if state is None or state.status == "running":
-            mark(attempt.run, "failed", reason)
+        if state is not None and state.status == "failed":
+            reason = state.reason or reason
+        else:
+            _end_state(attempt, "failed", reason)
         raise ChildProcessError(reason)
     return state.status
 
 
+def _end_state(attempt: Attempt, status: RunStatus, reason: str) -> None:
+    """Write how the attempt ended, in place of its processes, which are gone."""
+    state = read_state(attempt.run)
+    if state is not None and state.attempt == attempt.number:
+        attempt.write(replace(state, status=status, reason=reason, activity=""))
+
+
 def main(text: str) -> None:
     """One of the processes that `_lead_ranks` starts; `text` is its job as JSON."""
+    # The one that started it decides what a second signal means.
+    stop = StopRequest(patient=True)
+    stop.install()
     document = json.loads(text)
     end_with(document["pid"])
     job = TrainRun.from_json(document["job"])
-    attempt = Attempt(job.run, document["attempt"])
-    rank, start = own_rank(document["pid"]), ResumePoint.from_json(document["start"])
-    if _attempt(job, attempt, _spec_of(job.run), rank, start) == OVERTAKEN:
+    stop.requeues = job.requeue
+    work = _Work(
+        job,
+        Attempt(job.run, document["attempt"]),
+        _spec_of(job.run),
+        Submitted(**document["submitted"]),
+        ResumePoint.from_json(document["start"]),
+        own_rank(document["pid"]),
+        stop,
+    )
+    if _attempt(work) == OVERTAKEN:
         # The others wait for this one: they are ended as after a failure.
-        sys.exit(1)
+        sys.exit(_OVERTAKEN_STATUS)
 
 
-def _attempt(
-    job: TrainRun, attempt: Attempt, spec: RunSpec, rank: Rank, start: ResumePoint
-) -> Ended:
-    stop = StopRequest()
-    stop.install()
-    if spec.device == "cpu":
+def _attempt(work: _Work) -> Ended:
+    if work.spec.device == "cpu":
         # More threads than cores slow tiny models by an order of magnitude.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    session = _session(job, attempt, spec, rank, stop, start)
+    watch = Watch(work.attempt, work.submitted.number, work.stop)
+    session = _session(work)
     reporter = session.reporter
+    work.stop.last_words.append(lambda reason: reporter.state("interrupted", reason))
     try:
-        loop = _train(session)
-        status, reason = session.outcome()
-        reporter.state(status, loop.spent, reason)
-        if status != "interrupted":
+        with Heartbeat(reporter, watch) if work.rank.leads else nullcontext():
+            loop = _train(session)
+            if work.rank.leads:
+                # A cancelled job is sent a signal as well, and may have seen that first.
+                watch.look()
+        status, reason = session.outcome(reporter.spent)
+        reporter.state(status, reason)
+        if loop is not None and status not in ("interrupted", "cancelled"):
             loop.tidy()
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
@@ -190,37 +235,42 @@ def _attempt(
     except BaseException as error:
         # A disk that is full takes no state either: what it met is what is raised.
         with suppress(OvertakenError, OSError):
-            reporter.state("failed", _last_compute(job.run), f"{type(error).__name__}: {error}")
+            reporter.state("failed", f"{type(error).__name__}: {error}")
         raise
     return status
 
 
-def _session(
-    job: TrainRun,
-    attempt: Attempt,
-    spec: RunSpec,
-    rank: Rank,
-    stop: StopRequest,
-    start: ResumePoint,
-) -> Session:
-    monitor = HealthMonitor(job.health, spec.problems_per_batch, start.health)
-    job_id = os.environ.get("SLURM_JOB_ID")
+def _session(work: _Work) -> Session:
+    job, spec, attempt = work.job, work.spec, work.attempt
+    monitor = HealthMonitor(job.health, spec.problems_per_batch, work.start.health)
+    reporter = Reporter(
+        attempt,
+        work.rank,
+        monitor,
+        work.start.step,
+        job_id=work.submitted.job_id,
+        submission=work.submitted.number,
+    )
+    records = read_records(job.run.records).records
+    reporter.spent = records[-1].compute if records else Compute()
     return Session(
         spec=spec,
         attempt=attempt,
-        rank=rank,
-        stop=stop,
-        start=start,
+        rank=work.rank,
+        stop=work.stop,
+        start=work.start,
         schedule=Schedule(job.milestones, job.unit, spec.evaluation.records_per_decade),
         monitor=monitor,
-        reporter=Reporter(attempt, rank, monitor, job_id, start.step),
+        reporter=reporter,
         checkpoint=job.saving,
     )
 
 
-def _train(session: Session) -> "TrainingLoop":
-    """Train as far as it goes; the loop that did."""
-    session.reporter.state("running", _last_compute(session.attempt.run))
+def _train(session: Session) -> "TrainingLoop | None":
+    """Train as far as it goes; the loop that did, None where a stop came before it was made."""
+    reporter = session.reporter
+    reporter.doing("loading the model")
+    reporter.state("running")
     if session.spec.device == "cuda":
         # More of them, as a job may be given, would make transformers split each batch over them.
         keep_first(session.spec.devices)
@@ -229,14 +279,13 @@ def _train(session: Session) -> "TrainingLoop":
     with lean_imports():
         from isosweep.training.assembly import make_loop
 
+    # Several processes can only leave together: they agree on it when training begins.
+    if session.rank.count == 1 and session.stop.reason is not None:
+        return None
     loop = make_loop(session, str(directory))
+    reporter.doing("beginning")
     loop.run()
     return loop
-
-
-def _last_compute(run: RunPaths) -> Compute:
-    records = read_records(run.records).records
-    return records[-1].compute if records else Compute()
 
 
 if __name__ == "__main__":

@@ -1,140 +1,88 @@
-"""The queue: how many runs live at once, retries, and runs that others own."""
+"""The queue: how many runs live at once, retries, refusals, and runs that others own."""
 
-import os
-import socket
-import time
-from collections.abc import Callable
+import threading
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
-from isosweep.launchers.queue import RunQueue
-from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing
+from isosweep.launchers import followed as followed_module
+from isosweep.launchers.items import QueueItem, merged
+from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.launchers.places import Places
+from isosweep.store.batches import batch_file, read_batch
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, RunStatus, claim_attempt, mark, read_state, write_state
-from tests.conftest import make_config, plan_of
-
-
-@cache
-def the_plan() -> Plan:
-    return plan_of(make_config("budget=1e10", "grid.seeds=[0]", "grid.tolerance=0.1"))
-
-
-Worker = Callable[[RunPaths], None]
-
-
-def report(run: RunPaths, status: RunStatus, flops: float, reason: str | None = None) -> None:
-    """What a worker leaves behind at its end."""
-    attempt = claim_attempt(run, None)
-    state = RunState(
-        status=status,
-        attempt=attempt.number,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        job_id=None,
-        step=100,
-        compute=Compute(generations=100, training_flops=flops),
-        reward=None,
-        reason=reason,
-        updated=time.time(),
-        diverged_by="collapse" if status == "diverged" else None,
-    )
-    write_state(run, state)
-
-
-def finishes(run: RunPaths) -> None:
-    report(run, "finished", 1e10)
-
-
-def fails(run: RunPaths) -> None:
-    report(run, "failed", 0.0, "RuntimeError: broken")
-
-
-def diverges(run: RunPaths) -> None:
-    report(run, "diverged", 5e9, "collapse at step 100: reward 0")
-
-
-def dies(run: RunPaths) -> None:
-    report(run, "running", 5e9)
-
-
-def never_begins(run: RunPaths) -> None:
-    pass
-
-
-class ScriptedLauncher:
-    """Stands for the process boundary: `worker` runs when the queue looks at the job again."""
-
-    detaches = False
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.submitted: list[str] = []
-        self.alive: set[str] = set()
-        self.most_alive = 0
-        self.slots: list[int] = []
-
-    def submit(self, job: Any, logs: Path, name: str, slot: int) -> str:
-        self.submitted.append(name)
-        self.slots.append(slot)
-        self.alive.add(job.run_dir)
-        self.most_alive = max(self.most_alive, len(self.alive))
-        return str(job.run_dir)
-
-    def ended(self, handle: str) -> bool:
-        if handle in self.alive:
-            self.alive.remove(handle)
-            self.worker(RunPaths(Path(handle)))
-        return True
-
-    def stop(self, handle: str) -> None:
-        self.alive.discard(handle)
-
-
-def make_queue(
-    root: Path,
-    worker: Worker,
-    *,
-    retries: int = 1,
-    health: HealthConfig | None = None,
-    runs: tuple[PlannedRun, ...] | None = None,
-) -> RunQueue:
-    runs = the_plan().runs if runs is None else runs
-    for run in runs:
-        (root / run.run_id).mkdir(exist_ok=True)
-    return RunQueue(
-        runs=runs,
-        unit="flops",
-        paths=lambda run_id: RunPaths(root / run_id),
-        launcher=ScriptedLauncher(worker),
-        max_parallel=3,
-        max_retries=retries,
-        health=health or HealthConfig(),
-    )
+from isosweep.store.state import read_state, view_run
+from isosweep.store.submissions import (
+    Job,
+    Submission,
+    close,
+    newest_submission,
+    request_cancel,
+    started,
+    submit,
+)
+from tests.launchers.fake import (
+    BUDGET,
+    FakeLauncher,
+    Worker,
+    dies,
+    diverges,
+    ends,
+    fails,
+    finishes,
+    follow,
+    items_of,
+    never_begins,
+    queue_of,
+    report,
+    the_plan,
+)
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isosweep.launchers.queue._POLL_S", 0.0)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isosweep.launchers.queue._HEARTBEATS_S", 0.0)
+    monkeypatch.setattr("isosweep.launchers.backoff.FIRST_S", 0.0)
 
 
-def ignore() -> None:
-    pass
+def one_run(root: Path) -> RunPaths:
+    return items_of(root)[0].paths
+
+
+def only_first(root: Path, **changed: object) -> list[QueueItem]:
+    return items_of(root, the_plan().runs[:1], **changed)
+
+
+def submissions(root: Path) -> dict[str, int]:
+    """How many submissions each run has."""
+    return {
+        run.name: len([p for p in (run / "submissions").glob("*.json") if p.stem.isdecimal()])
+        for run in (root / "runs").iterdir()
+    }
+
+
+def outcome(run: RunPaths) -> str:
+    state = newest_submission(run)
+    assert state is not None
+    assert state.end is not None
+    return state.end.outcome
+
+
+def submitted_elsewhere(run: RunPaths, milestones: list[float]) -> Submission:
+    """By another driver, which lives: this process stands for it."""
+    submission = submit(run, "command", {"milestones": milestones}, "another", "a-batch")
+    assert submission is not None
+    return submission
 
 
 def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Path) -> None:
     # Here the runs of the most steps are the shortest.
     runs = tuple(replace(run, seconds=60 / run.num_steps) for run in the_plan().runs)
-    queue = make_queue(tmp_path, finishes, runs=runs)
-    queue.follow(ignore)
-    launcher = queue.launcher
-    assert isinstance(launcher, ScriptedLauncher)
+    launcher = FakeLauncher(finishes)
+    queue = queue_of(items_of(tmp_path, runs), launcher)
+    follow(queue)
     by_id = {run.run_id: run.seconds for run in runs}
     seconds = [by_id[name] for name in launcher.submitted]
     assert seconds == sorted(by_id.values(), reverse=True)
@@ -143,95 +91,322 @@ def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Pa
     assert not queue.failed
 
 
+def test_where_a_scheduler_has_the_places_all_are_sent_at_once(tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes, places=False)
+    queue = queue_of(items_of(tmp_path), launcher)
+    queue.step()
+    assert len(launcher.alive) == len(the_plan().runs)
+    for order, _ in launcher.alive.values():
+        submission = order.submission
+        assert read_batch(batch_file(submission), submission.index) == submission.path
+    follow(queue)
+
+
 @pytest.mark.parametrize(
-    ("worker", "reason"),
+    ("worker", "reason", "ended"),
     [
-        (fails, "RuntimeError: broken"),
-        (dies, "died without a word"),
-        (never_begins, "ended before it had begun"),
+        (fails, "RuntimeError: broken", "failed"),
+        (dies, "died without a word", "lost"),
+        (never_begins, "ended before it had begun", "lost"),
     ],
 )
 def test_a_run_is_retried_so_often_and_then_reported(
-    worker: Worker, reason: str, tmp_path: Path
+    worker: Worker, reason: str, ended: str, tmp_path: Path
 ) -> None:
-    queue = make_queue(tmp_path, worker, retries=2)
-    queue.follow(ignore)
-    launcher = queue.launcher
-    assert isinstance(launcher, ScriptedLauncher)
+    launcher = FakeLauncher(worker)
+    queue = queue_of(items_of(tmp_path), launcher, retries=2)
+    follow(queue)
     assert len(launcher.submitted) == 3 * len(the_plan().runs)
     assert queue.failed.keys() == {run.run_id for run in the_plan().runs}
     for message in queue.failed.values():
         assert reason in message
         assert "tried 3 times" in message
+    assert outcome(one_run(tmp_path)) == ended
 
 
-def test_a_worker_that_died_is_not_left_as_running(tmp_path: Path) -> None:
-    queue = make_queue(tmp_path, dies, retries=0)
-    queue.follow(ignore)
-    states = [read_state(RunPaths(tmp_path / run.run_id)) for run in the_plan().runs]
-    assert {state.status for state in states if state is not None} == {"failed"}
+def test_a_job_is_gone_only_when_it_is_not_found_twice(tmp_path: Path) -> None:
+    launcher = FakeLauncher(never_begins, looks=10**9)
+    queue = queue_of(only_first(tmp_path), launcher)
+    queue.step()
+    ((order, _),) = launcher.alive.values()
+    launcher.alive.clear()
+    queue.step()
+    # Its worker had ended it between the question and the answer.
+    finishes(order)
+    queue.step()
+    assert not queue.busy
+    assert not queue.failed
+    assert outcome(order.submission.run) == "finished"
+
+
+def test_an_interruption_that_came_forward_is_no_failure(tmp_path: Path) -> None:
+    shares = iter([0.2, 0.4, 0.6, 0.8])
+
+    def requeued(order: Order) -> None:
+        share = next(shares, None)
+        worker = finishes if share is None else ends("interrupted", share, "interrupted", "USR2")
+        worker(order)
+
+    launcher = FakeLauncher(requeued)
+    queue = queue_of(only_first(tmp_path), launcher, retries=0)
+    follow(queue)
+    assert (len(launcher.submitted), queue.failed) == (5, {})
+    # One that is stopped at once every time goes on for no longer than a failing one.
+    again = FakeLauncher(ends("interrupted", 0.0, "interrupted", "a drained node"))
+    queue = queue_of(items_of(tmp_path, the_plan().runs[1:2]), again, retries=1)
+    follow(queue)
+    assert len(again.submitted) == 2
+    assert "a drained node" in next(iter(queue.failed.values()))
 
 
 def test_finished_runs_are_not_started_again(tmp_path: Path) -> None:
-    make_queue(tmp_path, finishes).follow(ignore)
-    again = make_queue(tmp_path, finishes)
-    assert not again.busy
+    follow(queue_of(items_of(tmp_path), FakeLauncher(finishes)))
+    assert not queue_of(items_of(tmp_path), FakeLauncher(finishes)).busy
 
 
 def test_a_diverged_run_is_a_result_and_not_started_again(tmp_path: Path) -> None:
-    queue = make_queue(tmp_path, diverges, retries=5)
-    queue.follow(ignore)
-    launcher = queue.launcher
-    assert isinstance(launcher, ScriptedLauncher)
+    launcher = FakeLauncher(diverges)
+    queue = queue_of(items_of(tmp_path), launcher, retries=5)
+    follow(queue)
     assert len(launcher.submitted) == len(the_plan().runs)
     assert not queue.failed
-    assert not make_queue(tmp_path, diverges).busy
-    lenient = make_queue(tmp_path, finishes, health=HealthConfig(stop=[]))
-    assert lenient.busy
-    lenient.follow(ignore)
-    states = [read_state(RunPaths(tmp_path / run.run_id)) for run in the_plan().runs]
+    assert not queue_of(items_of(tmp_path), FakeLauncher(finishes)).busy
+    lenient = queue_of(items_of(tmp_path, health=HealthConfig(stop=[])), FakeLauncher(finishes))
+    follow(lenient)
+    states = [read_state(item.paths) for item in items_of(tmp_path)]
     assert {state.status for state in states if state is not None} == {"finished"}
 
 
-def test_a_submitted_run_is_queued_until_it_reports(tmp_path: Path) -> None:
-    queue = make_queue(tmp_path, dies)
-    assert {queue.standing(run) for run in the_plan().runs} == {Standing.NOT_BEGUN}
-    queue.step()
-    first, *_ = queue.active
-    assert queue.standing(first) is Standing.QUEUED
-    dies(RunPaths(tmp_path / first.run_id))  # This process is alive.
-    assert queue.standing(first) is Standing.RUNNING
+def test_a_cancelled_run_is_not_submitted_again_by_this_queue(tmp_path: Path) -> None:
+    def cancelled(order: Order) -> None:
+        request_cancel(order.submission, "ada on login1")
+
+    launcher = FakeLauncher(cancelled)
+    queue = queue_of(only_first(tmp_path), launcher, retries=5)
+    follow(queue)
+    assert len(launcher.submitted) == 1
+    assert queue.failed == {one_run(tmp_path).run_id: "cancelled by ada on login1"}
+    assert outcome(one_run(tmp_path)) == "cancelled"
+    # Whoever asks for the sweep again asks for the run again.
+    follow(queue_of(only_first(tmp_path), FakeLauncher(finishes)))
+    assert outcome(one_run(tmp_path)) == "finished"
 
 
-def test_a_cancelled_run_is_not_retried(tmp_path: Path) -> None:
-    def cancelled(run: RunPaths) -> None:
-        dies(run)
-        mark(run, "cancelled", "mode=cancel")
+def test_a_run_that_waits_can_be_cancelled(tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes)
+    queue = queue_of(items_of(tmp_path), launcher)
+    last = min(the_plan().runs, key=lambda run: run.seconds)
+    submission = submitted_elsewhere(RunPaths(tmp_path / "runs" / last.run_id), [BUDGET])
+    close(submission, "cancelled", "cancelled by ada")
+    follow(queue)
+    assert queue.failed == {last.run_id: "cancelled by ada"}
+    assert last.run_id not in launcher.submitted
 
-    queue = make_queue(tmp_path, cancelled, retries=5)
-    queue.follow(ignore)
-    launcher = queue.launcher
-    assert isinstance(launcher, ScriptedLauncher)
+
+def test_what_the_scheduler_calls_cancelled_is_not_submitted_again(tmp_path: Path) -> None:
+    gone = Observed(status="gone", outcome="cancelled", reason="CANCELLED by 1000")
+    launcher = FakeLauncher(dies, gone=gone)
+    queue = queue_of(only_first(tmp_path), launcher, retries=5)
+    follow(queue)
+    assert len(launcher.submitted) == 1
+    assert "CANCELLED by 1000" in queue.failed[one_run(tmp_path).run_id]
+
+
+def test_a_run_that_another_driver_submitted_is_waited_for_and_extended(tmp_path: Path) -> None:
+    run = one_run(tmp_path)
+    elsewhere = submitted_elsewhere(run, [BUDGET / 2])
+    launcher = FakeLauncher(finishes, looks=10**9)
+    queue = queue_of(only_first(tmp_path), launcher)
+    for _ in range(20):
+        queue.step()
+    assert [run.run_id for run in queue.active] == [run.run_id]
+    assert not launcher.submitted
+    report(run, elsewhere.number, "finished", BUDGET / 2)
+    close(elsewhere, "finished", "")
+    launcher.looks = 1
+    follow(queue)
+    assert launcher.submitted == [run.run_id]
+    assert submissions(tmp_path)[run.run_id] == 2
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a job is found", "no job is found"])
+def test_a_submission_whose_submitter_died_is_looked_for(known: bool, tmp_path: Path) -> None:
+    run = one_run(tmp_path)
+    elsewhere = submitted_elsewhere(run, [BUDGET])
+    path = run.submission(elsewhere.number)
+    path.write_text(path.read_text().replace(f'"pid": {elsewhere.by.pid}', '"pid": 4194999'))
+    launcher = FakeLauncher(finishes)
+    if known:
+        order = Order(submission=elsewhere, run=the_plan().runs[0], logs=tmp_path, slot=0)
+        launcher.alive[path] = (order, 0)
+    queue = queue_of(only_first(tmp_path), launcher, retries=0)
+    follow(queue)
+    assert not queue.failed
+    assert launcher.submitted == ([] if known else [run.run_id])
+
+
+def test_two_queues_at_once_make_one_job_a_run(tmp_path: Path) -> None:
+    launchers = [FakeLauncher(finishes, looks=3) for _ in range(2)]
+    queues = [queue_of(items_of(tmp_path), launcher) for launcher in launchers]
+    # Neither scheduler knows the other's jobs.
+    for launcher in launchers:
+        launcher.gone = Observed(status="unknown")
+    threads = [threading.Thread(target=follow, args=(queue, 5000)) for queue in queues]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not any(queue.busy or queue.failed for queue in queues)
+    everything = sorted(launchers[0].submitted + launchers[1].submitted)
+    assert everything == sorted(run.run_id for run in the_plan().runs)
+    assert set(submissions(tmp_path).values()) == {1}
+
+
+def test_runs_that_several_sweeps_want_are_trained_once_for_all(tmp_path: Path) -> None:
+    first = items_of(tmp_path)
+    longer = [replace(run, milestones=(3 * BUDGET,)) for run in the_plan().runs]
+    second = items_of(tmp_path, longer, sweep="another")
+    assert all(len(item.run.milestones) == 2 for item in merged([*first, *second]))
+    launcher = FakeLauncher(finishes)
+    queue = queue_of([*first, *second], launcher)
+    follow(queue)
+    assert len(launcher.submitted) == len(first)
+    # With other rules a run is another job, which waits for the first.
+    other = items_of(tmp_path / "other")
+    lenient = items_of(tmp_path / "other", health=HealthConfig(stop=[]))
+    launcher = FakeLauncher(diverges)
+    follow(queue_of([*other, *lenient], launcher, retries=0))
+    assert sorted(launcher.submitted) == sorted(2 * [item.run.run_id for item in other])
+
+
+def test_a_refusal_that_passes_is_told_once_and_tried_again(tmp_path: Path) -> None:
+    down = Refused(reason="Unable to contact slurm controller", passing=True)
+    said: list[str] = []
+    launcher = FakeLauncher(finishes, refuse=[down] * 9)
+    queue = queue_of(items_of(tmp_path), launcher, notice=said.append)
+    follow(queue)
     assert len(launcher.submitted) == len(the_plan().runs)
-    assert set(queue.failed.values()) == {"cancelled"}
+    assert set(submissions(tmp_path).values()) == {1}
+    assert len(said) == 2
+    assert "did not take 3 runs: Unable to contact slurm controller" in said[0]
+    assert "takes runs again" in said[1]
 
 
-def test_a_run_that_another_process_trains_is_waited_for(tmp_path: Path) -> None:
-    owned: PlannedRun = the_plan().runs[0]
-    queue = make_queue(tmp_path, finishes)
-    elsewhere = RunPaths(tmp_path / owned.run_id)
-    dies(elsewhere)  # This process is alive, and so is the run that it says it owns.
-    looks = 0
+def test_a_final_refusal_is_a_failure_at_once(tmp_path: Path) -> None:
+    final = Refused(reason="Invalid account", passing=False)
+    launcher = FakeLauncher(finishes, refuse=[final])
+    queue = queue_of(only_first(tmp_path), launcher, retries=5)
+    follow(queue)
+    assert queue.failed == {one_run(tmp_path).run_id: "refused: Invalid account"}
+    assert outcome(one_run(tmp_path)) == "refused"
 
-    def other_process() -> None:
-        nonlocal looks
-        looks += 1
-        if looks == 20:
-            finishes(elsewhere)
 
-    queue.follow(other_process)
-    launcher = queue.launcher
-    assert isinstance(launcher, ScriptedLauncher)
-    assert owned.run_id not in launcher.submitted
-    assert len(launcher.submitted) == len(the_plan().runs) - 1
-    assert looks >= 20
+@pytest.mark.parametrize("there", [True, False])
+def test_no_answer_is_no_refusal(there: bool, tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes, refuse=[Refused(reason="", passing=True, unknown=True)])
+    if there:
+        submit_ = launcher.submit
+
+        def taken_without_a_word(orders: list[Order]) -> list[object]:
+            answers = submit_(orders)
+            for order in orders:
+                launcher._start(order)
+            return list(answers)
+
+        launcher.submit = taken_without_a_word  # type: ignore[method-assign,assignment]
+    queue = queue_of(only_first(tmp_path), launcher, retries=0)
+    follow(queue)
+    assert not queue.failed
+    assert submissions(tmp_path)[one_run(tmp_path).run_id] == (1 if there else 2)
+
+
+def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes, looks=3)
+    said: list[str] = []
+    queue = queue_of(only_first(tmp_path, stuck_after_s=60.0), launcher, notice=said.append)
+    queue.step()
+    state = report(one_run(tmp_path), 1, "running", 1.0)
+    attempt = one_run(tmp_path).attempt(1)
+    text = attempt.read_text()
+    # By its worker's clock, which is an hour off, it progressed 90 s before it last wrote.
+    attempt.write_text(
+        text.replace(str(state.updated), str(state.updated + 3600)).replace(
+            f'"progressed": {state.updated + 3600}', f'"progressed": {state.updated + 3510}'
+        )
+    )
+    queue.step()
+    (active,) = queue._active
+    assert active.running_since is not None
+    active.running_since -= 1000
+    queue.step()
+    assert launcher.stopped == [(one_run(tmp_path).run_id, True)]
+    assert "no progress for 1.5 min (launcher.stuck_after=60 s)" in said[0]
+    follow(queue)
+    assert submissions(tmp_path)[one_run(tmp_path).run_id] == 2
+    assert not queue.failed
+    assert '"stuck"' in one_run(tmp_path).submission(1, "end").read_text()
+
+
+def test_a_garbled_file_names_its_run_and_the_others_go_on(tmp_path: Path) -> None:
+    items = items_of(tmp_path)
+    broken = items[0].paths
+    submitted_elsewhere(broken, [BUDGET])
+    broken.submission(1).write_bytes(b"\x00\xff")
+    queue = queue_of(items, FakeLauncher(finishes))
+    follow(queue)
+    assert queue.failed.keys() == {broken.run_id}
+    assert str(broken.submission(1)) in queue.failed[broken.run_id]
+
+
+def test_files_that_did_not_change_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[RunPaths] = []
+
+    def counted(run: RunPaths) -> object:
+        read.append(run)
+        return view_run(run)
+
+    monkeypatch.setattr(followed_module, "view_run", counted)
+    monkeypatch.setattr(followed_module, "SETTLED_S", -1.0)
+    launcher = FakeLauncher(finishes, looks=10**9, places=False)
+    queue = queue_of(items_of(tmp_path), launcher)
+    queue.step()
+    queue.step()
+    read.clear()
+    queue.step()
+    assert not read
+    run = one_run(tmp_path)
+    report(run, 1, "running", 1.0)
+    queue.step()
+    assert read == [run]
+
+
+def test_stopping_leaves_runs_of_others_alone(tmp_path: Path) -> None:
+    items = items_of(tmp_path)
+    submission = submitted_elsewhere(items[0].paths, [BUDGET])
+    started(submission, Job(job_id="x"))
+    launcher = FakeLauncher(ends("interrupted", 0.5, "interrupted", "stopped"), looks=10**9)
+    queue = queue_of(items, launcher)
+    queue.step()
+    own = {run.run_id for run in queue.active} - {items[0].run.run_id}
+    # The other one takes a place as well.
+    assert queue.stop() == 2
+    assert {run_id for run_id, _ in launcher.stopped} == own
+    launcher.looks = 1
+    follow(queue)
+    assert not queue.failed
+    assert len(launcher.submitted) == 2
+
+
+def test_places_on_gpus_of_runs_from_elsewhere_are_taken() -> None:
+    shares = [("4", "5"), ("6", "7")]
+    places = Places(4, lambda slot: shares[slot % 2])
+    assert places.take_those_of(["6", "7"]) == (1,)
+    assert places.take() == (0,)
+    # The second run of the same GPUs.
+    assert places.take_those_of(["7"]) == (3,)
+    assert places.take_those_of(["0"]) == ()
+    places.give((1,))
+    assert [places.take(), places.take()] == [(1,), (2,)]
+    assert not places.room

@@ -1,43 +1,209 @@
-"""The sbatch text that a run is submitted with."""
+"""The sbatch text that runs are submitted with."""
 
 import difflib
+import math
 import os
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
-from submitit import SlurmExecutor
+import pytest
 
-from isosweep.launchers.slurm import executor_parameters, gpus_of_job
-from tests.conftest import make_config
+from isosweep.config.launcher import overridden
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
+from isosweep.launchers.sbatch import (
+    Shape,
+    clean_environment,
+    ranges,
+    sbatch_text,
+    shape_of,
+    worker_command,
+)
+from isosweep.launchers.slurm import SlurmLauncher
+from isosweep.launchers.throttle import Throttle, shares
+from isosweep.plan.cells import PlannedRun
+from tests.conftest import isosweep, make_config, plan_of
 
 GOLDEN = Path(__file__).parent / "run.sbatch"
+TINY = ("launcher=slurm", "budget=1e10")
 
 
-def test_the_sbatch_text_is_the_golden_one(tmp_path: Path) -> None:
+def text_of(config: SweepConfig, shape: Shape, tasks: int = 8) -> str:
+    return sbatch_text(
+        config,
+        shape,
+        name="isosweep-BATCH",
+        command=worker_command(config.launcher.slurm, Path("BATCH.json")),
+        logs=Path("/LOGS/%a"),
+        tasks=range(tasks),
+        parallel=4,
+        after=("17",),
+    )
+
+
+def options(config: SweepConfig) -> dict[str, str | None]:
+    """sbatch's options in the text of an array, by name."""
+    text = text_of(config, Shape(timeout_min=60, memory_mb=1024, lead_s=60))
+    given = [line.removeprefix("#SBATCH --") for line in text.splitlines() if "#SBATCH" in line]
+    parts = [(shlex.split(option)[0].partition("=")) for option in given]
+    return {name: value if equals else None for name, equals, value in parts}
+
+
+@pytest.fixture(scope="module")
+def run() -> PlannedRun:
+    return plan_of(make_config(*TINY)).runs[0]
+
+
+def test_the_sbatch_text_is_the_golden_one() -> None:
     config = make_config(
         "launcher=slurm",
-        "launcher.slurm.partition=main",
+        "launcher.slurm.partition=[main,high]",
         "launcher.slurm.account=lab",
         "launcher.slurm.gpus_per_node=1",
-        "launcher.slurm.mem_gb=64",
         "launcher.slurm.setup=[module load cuda]",
-        "+launcher.slurm.additional.constraint=h200",
+        "launcher.slurm.python='apptainer exec image.sif python'",
+        "launcher.slurm.srun_args=['--container-image=image']",
+        "launcher.slurm.additional={constraint: h200, exclusive: null}",
+        "launcher.slurm.comment='two words'",
     )
-    # submitit refuses to make a Slurm executor without sbatch; the text needs none.
-    sbatch = tmp_path / "bin" / "srun"
-    sbatch.parent.mkdir()
-    sbatch.write_text("#!/bin/sh\n")
-    sbatch.chmod(0o755)
-    before = os.environ["PATH"]
-    os.environ["PATH"] = f"{sbatch.parent}:{before}"
-    try:
-        executor = SlurmExecutor(tmp_path / "logs", python="python")
-        parameters = executor_parameters(config.launcher.slurm, "a-run", gpus_of_job(config))
-        executor.update_parameters(**parameters)
-        text = executor._make_submission_file_text("COMMAND", "UID")
-    finally:
-        os.environ["PATH"] = before
-    text = text.replace(str(tmp_path / "logs"), "LOGS")
+    text = text_of(config, Shape(timeout_min=240, memory_mb=65536, lead_s=120))
     if os.environ.get("ISOSWEEP_ACCEPT_GOLDEN"):
         GOLDEN.write_text(text)
     diff = "\n".join(difflib.unified_diff(GOLDEN.read_text().splitlines(), text.splitlines()))
     assert not diff, f"{diff}\naccept it with ISOSWEEP_ACCEPT_GOLDEN=1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("constraint=h100", {"constraint": "h100"}),
+        ("gres=gpu:h100:1", {"gres": "gpu:h100:1"}),
+        ("exclude='n[1-3]'", {"exclude": "n[1-3]"}),
+        ("nodelist=n7", {"nodelist": "n7"}),
+        ("reservation=spring", {"reservation": "spring"}),
+        ("mail_type=END mail_user=a@b.c", {"mail-type": "END", "mail-user": "a@b.c"}),
+        ("qos=low", {"qos": "low"}),
+        ("requeue=false", {"no-requeue": None}),
+        ("use_srun=false", {"signal": "B:USR2@60"}),
+        ("additional={mem-per-cpu:2G}", {"mem-per-cpu": "2G", "mem": ...}),
+        ("additional={mem:false}", {"mem": ...}),
+        ("additional={nice:100}", {"nice": "100"}),
+    ],
+)
+def test_each_setting_is_the_option_of_its_name(settings: str, expected: dict[str, object]) -> None:
+    given = [f"launcher.slurm.{setting}" for setting in settings.split()]
+    found = options(make_config("launcher=slurm", *given))
+    assert {name: found.get(name, ...) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("additional={job-name:x}", r"additional.job-name=x: isosweep sets this option .* itself"),
+        ("additional={time:10}", r"Nearest choice that works: launcher.slurm.timeout_min"),
+        ("account=''", r"launcher.slurm.account='': goes on one line .* has to be some text"),
+        ("comment='a\nb'", r"launcher.slurm.comment=.*goes on one line"),
+        ("command_timeout_s=0", r"must be a finite number above 0"),
+    ],
+)
+def test_what_no_job_can_have_is_refused(setting: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        make_config("launcher=slurm", f"launcher.slurm.{setting}")
+
+
+def test_a_job_has_the_time_memory_and_warning_that_its_run_is_planned_to_need(
+    run: PlannedRun,
+) -> None:
+    config = make_config(*TINY)
+    hour = replace(run, seconds=3600.0, num_steps=60, checkpoint_bytes=0.0)
+    # 1.5 h and a quarter; a minute's step and a half is left when the signal comes early.
+    shape = shape_of(config, hour)
+    assert (shape.timeout_min, shape.lead_s) == (120, 240)
+    assert shape.memory_mb == math.ceil(shape.memory_mb / 1024) * 1024
+    slow = replace(hour, checkpoint_bytes=0.3e9 * 300)
+    assert shape_of(config, slow).lead_s == 480
+    # A step that no lead can wait for goes on from the last periodic checkpoint.
+    assert shape_of(config, replace(hour, num_steps=1), longest_min=60) == Shape(
+        timeout_min=60, memory_mb=shape.memory_mb, lead_s=1800
+    )
+    assert shape_of(config, hour, longest_min=45).timeout_min == 45
+    long = replace(hour, seconds=200 * 3600.0, num_steps=7200)
+    assert shape_of(config, long).timeout_min == 2 * 168 * 60
+    given = make_config(*TINY, "launcher.slurm.timeout_min=30", "launcher.slurm.mem_gb=7.5")
+    assert shape_of(given, hour) == Shape(timeout_min=30, memory_mb=7680, lead_s=240)
+
+
+def test_without_srun_the_worker_takes_the_place_of_the_script() -> None:
+    config = make_config("launcher=slurm", "launcher.slurm.use_srun=false")
+    text = text_of(config, Shape(timeout_min=60, memory_mb=1024, lead_s=60))
+    assert "\nexec " in text
+    assert "srun" not in text
+
+
+def test_a_submission_from_inside_a_job_takes_nothing_of_that_job() -> None:
+    outside = {"PATH": "/bin", "SLURM_CONF": "c", "SBATCH_ACCOUNT": "lab"}
+    inside = {**outside, "SLURM_JOB_ID": "7", "SLURM_MEM_PER_NODE": "9", "SRUN_DEBUG": "3"}
+    assert clean_environment(outside) == clean_environment(inside) == outside
+
+
+def test_tasks_that_are_left_are_named_in_ranges() -> None:
+    assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+
+
+@pytest.mark.parametrize(
+    ("work", "places", "expected"),
+    [([3, 1], 8, [6, 2]), ([9, 9, 1], 3, [1, 1, 1]), ([100, 1, 1], 10, [8, 1, 1]), ([5], 2, [2])],
+)
+def test_arrays_share_max_parallel_by_their_work(
+    work: list[float], places: int, expected: list[int]
+) -> None:
+    assert shares(work, places) == expected
+
+
+def test_an_array_without_a_place_comes_after_those_before_it() -> None:
+    throttle = Throttle(2)
+    assert throttle.plan([1, 1, 1]) == [1, 1, 0]
+    for array in ("1", "2"):
+        throttle.submitted(array, throttle.place(1, 9)[0])
+    assert throttle.place(0, 9) == (2, ("1", "2"))
+    throttle.seen([], ["2"])
+    assert throttle.plan([1]) == [1]
+    assert Throttle(None).place(0, 9) == (9, ())
+
+
+def test_settings_of_the_launcher_that_are_typed_count_when_a_sweep_is_resumed() -> None:
+    stored = make_config("launcher=slurm", "launcher.slurm.partition=old", "launcher.slurm.qos=a")
+
+    def resumed(*typed: str) -> tuple[str, list[str] | None, str | None, dict[str, object]]:
+        asked = make_config(*typed)
+        now = overridden(stored.launcher, asked.launcher, asked.launcher_given)
+        return now.name, now.slurm.partition, now.slurm.qos, now.slurm.additional
+
+    assert resumed("mode=resume") == ("slurm", ["old"], "a", {})
+    assert resumed("launcher.slurm.partition=new") == ("slurm", ["new"], "a", {})
+    assert resumed("launcher.slurm.additional={nice:1}") == ("slurm", ["old"], "a", {"nice": 1})
+    assert resumed("launcher=local") == ("local", None, None, {})
+
+
+def test_a_dry_run_prints_every_script_and_does_nothing(tmp_path: Path) -> None:
+    done = isosweep(
+        *("mode=launch", "dry_run=true", "launcher=slurm", "launcher.max_parallel=3"),
+        "launcher.slurm.additional={exclusive: null}",
+        cwd=tmp_path,
+    )
+    assert "20 of 20 runs would be submitted" in done.stdout
+    assert "#SBATCH --array=0-19%3" in done.stdout
+    assert "#SBATCH --exclusive\n" in done.stdout
+    assert done.stdout.count("tiny-sort-n2-B4-s0-") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_of_one_shape_share_arrays_of_the_size_that_the_cluster_takes(
+    run: PlannedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = SlurmLauncher(make_config(*TINY))
+    monkeypatch.setattr(launcher._cluster, "array_size", 2)
+    long = replace(run, seconds=1e5)
+    batches = launcher.batches([run, long, run, run, long])
+    assert batches == [[0, 2], [3], [1, 4]]

@@ -242,6 +242,8 @@ def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
 
 
 QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
+JOBS = ("launcher.slurm.timeout_min=240", "launcher.slurm.max_requeues=3")
+LIMITED = (*QWEN_1E20, "launcher=slurm", *JOBS)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +262,7 @@ QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
         (("budget=1e6",), "grid.min_steps", "T = 1 is below 10"),
         (("grid.max_epochs=0.01",), "grid.max_epochs", "allowed 0.01"),
         ((*QWEN_1E20, "hardware=rtx4090"), "hardware.memory_gb", "GB more than 90% of 24 GB"),
-        ((*QWEN_1E20, "launcher=slurm"), "launcher.slurm.timeout_min", "give 16.0 h"),
+        (LIMITED, "launcher.slurm.timeout_min", "give 16.0 h"),
         ((*QWEN_1E20, "hardware.devices_per_run=3"), "recipe.micro_batch", "devices_per_run=3"),
         (("budget=logspace:1e11:1e10:3",), "budget", "0 < first < last"),
     ],

@@ -3,7 +3,7 @@
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.launchers.slurm import gpus_of_job
+from isosweep.launchers.sbatch import gpus_of_job
 from isosweep.preflight.devices import missing_devices
 from tests.conftest import make_config
 

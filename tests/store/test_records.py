@@ -15,6 +15,8 @@ from isosweep.store.records import (
     append_attempt,
     append_record,
     append_warning,
+    attempt_file,
+    log_signature,
     read_records,
     read_warnings,
 )
@@ -33,34 +35,36 @@ def _record(step: int, success: int = 1) -> Record:
     )
 
 
-def _start(path: Path, attempt: int, parent: int | None, step: int) -> None:
-    append_attempt(path, AttemptStart(attempt=attempt, parent=parent, resumed_step=step))
+def _start(log: Path, attempt: int, parent: int | None, step: int) -> None:
+    append_attempt(log, AttemptStart(attempt=attempt, parent=parent, resumed_step=step))
 
 
 def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "records.jsonl"
-    _start(path, 1, None, 0)
-    append_record(path, 1, _record(0))
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    append_record(log, 1, _record(0))
+    path = attempt_file(log, 1)
     with path.open("ab") as file:
         file.write(b'{"kind": "record", "step": 4')
-    append_record(path, 1, _record(8))
-    read = read_records(path)
+    append_record(log, 1, _record(8))
+    read = read_records(log)
     assert [r.step for r in read.records] == [0, 8]
     assert len(read.problems) == 1
     assert f"{path}:3:" in read.problems[0]
 
 
 def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(tmp_path: Path) -> None:
-    path = tmp_path / "records.jsonl"
-    _start(path, 1, None, 0)
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
     spent = Compute(decode_flops=1.0, training_flops=2.0) + Compute(training_hardware_flops=3.0)
-    append_record(path, 1, replace(_record(0), compute=spent + Compute(scoring_hardware_flops=5.0)))
-    append_record(path, 1, _record(4))
+    append_record(log, 1, replace(_record(0), compute=spent + Compute(scoring_hardware_flops=5.0)))
+    append_record(log, 1, _record(4))
+    path = attempt_file(log, 1)
     lines = path.read_text().splitlines()
     old = json.loads(lines[2])
     del old["compute"]["scoring_hardware_flops"], old["compute"]["training_hardware_flops"]
     path.write_text("\n".join([*lines[:2], json.dumps(old)]) + "\n")
-    new, before = (record.compute for record in read_records(path).records)
+    new, before = (record.compute for record in read_records(log).records)
     assert (new.flops, new.hardware_flops) == (3.0, 9.0)
     assert before.hardware_flops is None
 
@@ -82,14 +86,15 @@ def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(tmp_path
 def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
     change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "records.jsonl"
-    _start(path, 1, None, 0)
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
     for step in (0, 4, 8):
-        append_record(path, 1, _record(step))
+        append_record(log, 1, _record(step))
+    path = attempt_file(log, 1)
     lines = path.read_text().splitlines()
     lines[2] = json.dumps(json.loads(lines[2]) | change)
     path.write_text("\n".join(lines) + "\n")
-    read = read_records(path)
+    read = read_records(log)
     assert [record.step for record in read.records] == [0, 8]
     (problem,) = read.problems
     assert problem.startswith(f"{path}:3: ")
@@ -97,19 +102,19 @@ def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
 
 
 def test_lines_of_an_overtaken_attempt_do_not_mix(tmp_path: Path) -> None:
-    path = tmp_path / "records.jsonl"
-    _start(path, 1, None, 0)
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
     for step in (0, 10, 20):
-        append_record(path, 1, _record(step, success=1))
-    _start(path, 2, 1, 10)
-    append_record(path, 1, _record(30, success=1))
-    append_record(path, 2, _record(20, success=2))
-    records = read_records(path).records
+        append_record(log, 1, _record(step, success=1))
+    _start(log, 2, 1, 10)
+    append_record(log, 1, _record(30, success=1))
+    append_record(log, 2, _record(20, success=2))
+    records = read_records(log).records
     assert [(r.step, r.successes[0]) for r in records] == [(0, 1), (10, 1), (20, 2)]
 
 
 def test_warnings_of_an_overtaken_attempt_do_not_count(tmp_path: Path) -> None:
-    records, warnings = tmp_path / "records.jsonl", tmp_path / "warnings.jsonl"
+    records, warnings = tmp_path / "records", tmp_path / "warnings"
     assert read_warnings(warnings, records) == []
     early, late = (
         HealthWarning(step=step, rule="truncation", value=0.5, threshold=0.1, message="above")
@@ -150,14 +155,105 @@ def test_a_budget_is_reached_at_the_nearest_step() -> None:
 def test_a_chain_that_leads_back_to_itself_is_reported(
     chain: list[tuple[int, int]], tmp_path: Path
 ) -> None:
-    path = tmp_path / "records.jsonl"
-    _start(path, 1, None, 0)
-    append_record(path, 1, _record(8))
-    _start(path, 4, 1, 8)
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    append_record(log, 1, _record(8))
+    _start(log, 4, 1, 8)
     for attempt, parent in chain:
-        _start(path, attempt, parent, 3)
-    read = read_records(path)
-    assert len(read.problems) == 1
+        _start(log, attempt, parent, 3)
+    read = read_records(log)
+    # Of attempt 6, what it goes on from is named too.
+    assert len(read.problems) == len(chain)
     assert "a later one" in read.problems[0]
     # The rest is read: of an attempt 6, which goes on from 5, no record counts.
     assert [r.step for r in read.records] == ([8] if len(chain) == 1 else [])
+
+
+def test_lines_of_an_older_sweep_and_of_its_next_attempt_are_one_run(tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    for step in (0, 4, 8):
+        append_record(log, 1, _record(step))
+    attempt_file(log, 1).rename(tmp_path / "records.jsonl")
+    assert [record.step for record in read_records(log).records] == [0, 4, 8]
+    _start(log, 2, 1, 4)
+    append_record(log, 2, _record(8, success=2))
+    read = read_records(log)
+    assert [(r.step, r.successes[0]) for r in read.records] == [(0, 1), (4, 1), (8, 2)]
+    assert not read.problems
+    # As if attempt 2 had not been.
+    before = read_records(log, before=2).records
+    assert [(r.step, r.successes[0]) for r in before] == [(0, 1), (4, 1), (8, 1)]
+
+
+def test_an_attempt_whose_first_line_is_lost_does_not_count_and_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    for attempt, parent, step in ((1, None, 0), (2, 1, 4)):
+        _start(log, attempt, parent, step)
+        append_record(log, attempt, _record(step))
+    second = attempt_file(log, 2)
+    head, line = second.read_text().splitlines()
+    second.write_text(line + "\n")
+    read = read_records(log)
+    assert [record.step for record in read.records] == [0]
+    assert read.problems == (
+        f"{second}: its first line, which says where attempt 2 began, is lost: "
+        "its records do not count",
+    )
+    second.write_text(f"{head[:20]}\n{line}\n")
+    assert [problem.partition(": ")[0] for problem in read_records(log).problems] == [
+        f"{second}:1",
+        str(second),
+    ]
+
+
+def test_a_lost_file_in_the_middle_of_a_chain_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    append_record(log, 1, _record(0))
+    _start(log, 2, 1, 4)
+    append_record(log, 2, _record(8))
+    attempt_file(log, 1).unlink()
+    read = read_records(log)
+    assert [record.step for record in read.records] == [8]
+    (problem,) = read.problems
+    assert problem.startswith(f"{attempt_file(log, 1)}: attempt 2 goes on from its records")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"[" * 100_000, b"7\n", b'{"kind": 1}'])
+def test_garbage_in_one_attempts_file_leaves_the_others(content: bytes, tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    append_record(log, 1, _record(0))
+    attempt_file(log, 2).write_bytes(content)
+    attempt_file(log, 3).mkdir()
+    (log / "notes.jsonl").write_text("mine")
+    read = read_records(log)
+    assert [record.step for record in read.records] == [0]
+    named = {problem.partition(": ")[0] for problem in read.problems}
+    garbage = {f"{attempt_file(log, 2)}:1"} if content else set()
+    assert named == {str(attempt_file(log, 3)), *garbage}
+
+
+def test_a_signature_sees_a_line_of_any_attempt(tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    assert log_signature(log) == ()
+    seen = set()
+    for attempt, parent in ((1, None), (2, 1)):
+        _start(log, attempt, parent, 0)
+        seen.add(log_signature(log))
+    append_record(log, 1, _record(8))
+    seen.add(log_signature(log))
+    assert len(seen) == 3
+    assert log_signature(log) in seen
+
+
+def test_successes_of_more_samples_than_a_byte_counts_are_checked_as_well(tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    many = replace(_record(0), successes=(300, 0), samples_per_problem=400)
+    append_record(log, 1, many)
+    append_record(log, 1, replace(many, step=4, successes=(401, 0)))
+    read = read_records(log)
+    assert [record.successes for record in read.records] == [(300, 0)]
+    assert "whole numbers from 0 to 400" in read.problems[0]

@@ -1,13 +1,12 @@
 """Ownership of a run: who is alive, and that only the newest attempt writes."""
 
-import json
 import os
 import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,13 @@ from isosweep.errors import RecordError
 from isosweep.files import read_json, write_json
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import (
-    SILENCE_S,
     OvertakenError,
     RunState,
     claim_attempt,
     known_state,
-    mark,
     read_state,
-    write_state,
 )
+from isosweep.store.submissions import Process
 from tests.runs import wait_for
 
 RUNNING = RunState(
@@ -43,41 +40,65 @@ RUNNING = RunState(
 )
 
 
-def test_a_state_is_read_as_written(tmp_path: Path) -> None:
+def written(root: Path, state: RunState = RUNNING) -> RunPaths:
+    """A run whose only attempt last wrote `state`."""
+    attempt = claim_attempt(RunPaths(root), None)
+    attempt.write(state)
+    return attempt.run
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_state_is_read_as_written(sync: bool, tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     assert read_state(run) is None
-    write_state(run, RUNNING)
-    assert read_state(run) == RUNNING
+    attempt = claim_attempt(run, "17", 3)
+    claimed = read_state(run)
+    assert claimed is not None
+    assert (claimed.status, claimed.attempt, claimed.submission) == ("running", 1, 3)
+    assert (claimed.job_id, claimed.activity, claimed.process.alive()) == ("17", "starting", True)
     warned = replace(RUNNING, status="diverged", warnings=("collapse",), diverged_by="collapse")
-    write_state(run, warned)
+    attempt.write(warned, sync=sync)
     assert read_state(run) == warned
 
 
-def test_a_state_from_before_there_were_warnings_is_read(tmp_path: Path) -> None:
+def test_an_attempt_begins_with_what_the_one_before_had_done(tmp_path: Path) -> None:
+    run = written(tmp_path)
+    claim_attempt(run, None)
+    state, before = read_state(run), read_state(run, before=2)
+    assert state is not None
+    assert (state.attempt, state.step, state.compute) == (2, 3, RUNNING.compute)
+    assert before == RUNNING
+    assert read_state(run, before=1) is None
+
+
+def test_the_state_of_an_older_sweep_is_read_until_an_attempt_is_made(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
-    write_state(run, RUNNING)
-    document = json.loads(run.state.read_text())
-    del document["warnings"], document["diverged_by"]
-    run.state.write_text(json.dumps(document))
+    document = {"version": 1, **asdict(RUNNING)}
+    for name in ("warnings", "diverged_by", "start", "submission", "progressed", "activity"):
+        del document[name]
+    write_json(run.old_state, document)
+    run.attempts.mkdir()
+    write_json(run.attempt(1), {"host": "there", "pid": 1, "job_id": None, "unix_time": 0.0})
     assert read_state(run) == RUNNING
+    assert claim_attempt(run, None).number == 2
+    state = read_state(run)
+    assert state is not None
+    assert (state.attempt, state.step) == (2, 3)
 
 
-def test_an_owner_on_this_machine_is_alive_as_long_as_its_process() -> None:
-    assert RUNNING.alive()
-    # However long it has been silent.
-    assert replace(RUNNING, updated=0.0).alive()
-    assert not replace(RUNNING, status="finished").alive()
-    process = subprocess.Popen([sys.executable, "-c", ""])
+def test_a_process_is_alive_until_it_has_ended_and_is_no_other_of_its_number() -> None:
+    this = Process.this()
+    assert this.alive()
+    assert replace(this, host="another-machine").alive() is None
+    assert replace(this, start=(this.start or 0) + 1).alive() is False
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child = Process.of(process.pid)
+    assert child.alive()
+    process.kill()
     # Unreaped, the process stays in the table as a zombie.
-    wait_for(lambda: not replace(RUNNING, pid=process.pid).alive())
+    wait_for(lambda: child.alive() is False)
     process.wait()
-    assert not replace(RUNNING, pid=process.pid).alive()
-
-
-def test_an_owner_elsewhere_is_alive_until_it_falls_silent() -> None:
-    elsewhere = replace(RUNNING, host="another-machine", pid=1)
-    assert replace(elsewhere, updated=time.time() - SILENCE_S / 2).alive()
-    assert not replace(elsewhere, updated=time.time() - SILENCE_S - 1).alive()
+    assert child.alive() is False
 
 
 def test_attempts_claimed_at_once_get_different_numbers(tmp_path: Path) -> None:
@@ -95,39 +116,47 @@ def test_an_overtaken_attempt_must_stop(tmp_path: Path) -> None:
         first.check()
 
 
-def test_a_run_is_marked_from_outside_without_losing_its_progress(tmp_path: Path) -> None:
-    run = RunPaths(tmp_path)
-    write_state(run, RUNNING)
-    mark(run, "failed", "lost")
-    marked = read_state(run)
-    assert marked is not None
-    assert marked == replace(RUNNING, status="failed", reason="lost", updated=marked.updated)
-
-
 @pytest.mark.parametrize("spoil", [{"status": "foo"}, {"unknown": 1}, {"compute": {"flops": 1}}])
 def test_a_state_that_is_none_is_refused_with_a_remedy(
     spoil: dict[str, Any], tmp_path: Path
 ) -> None:
-    run = RunPaths(tmp_path)
-    write_state(run, RUNNING)
-    document = read_json(run.state) or {}
-    write_json(run.state, document | spoil)
+    run = written(tmp_path)
+    document = read_json(run.attempt(1)) or {}
+    write_json(run.attempt(1), document | spoil)
     with pytest.raises(RecordError, match="remove it: the run then goes on"):
         read_state(run)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"version": 1}', "\x00\xff"])
-def test_a_run_whose_state_is_garbage_has_failed_and_says_why(text: str, tmp_path: Path) -> None:
+GARBAGE = ["", "{", "[]", '"x"', '{"version": 1}', "\x00\xff", "[" * 100_000, "7"]
+
+
+@pytest.mark.parametrize("text", GARBAGE)
+@pytest.mark.parametrize("old", [False, True])
+def test_a_run_whose_state_is_garbage_has_failed_and_says_why(
+    text: str, old: bool, tmp_path: Path
+) -> None:
     run = RunPaths(tmp_path)
-    claim_attempt(run, None)
-    claim_attempt(run, None)
-    run.state.write_text(text, encoding="latin-1")
+    path = run.old_state if old else claim_attempt(run, None).run.attempt(1)
+    path.write_text(text, encoding="latin-1")
     state = known_state(run)
     assert state is not None
-    assert (state.status, state.attempt) == ("failed", 2)
+    assert (state.status, state.attempt) == ("failed", 0 if old else 1)
     assert state.reason is not None
-    assert state.reason.startswith(f"{run.state}: not the state of a run")
-    assert not state.alive()
+    assert state.reason.startswith(f"{path}: not the state of a run")
+    # The next attempt has a file of its own, and what was there is left.
+    assert claim_attempt(run, None).number == state.attempt + 1
+    assert path.read_text(encoding="latin-1") == text
+    now = read_state(run)
+    assert now is not None
+    assert now.status == "running"
+
+
+def test_a_directory_in_the_place_of_a_state_is_named(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    run.attempt(1).mkdir(parents=True)
+    with pytest.raises(RecordError, match=r"attempts/1\.json: .*a directory where a file belongs"):
+        read_state(run)
+    assert claim_attempt(run, None).number == 2
 
 
 def test_a_stray_file_among_the_claims_is_no_attempt(tmp_path: Path) -> None:

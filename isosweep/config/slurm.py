@@ -1,0 +1,130 @@
+"""What each Slurm job asks for, and how Slurm is asked."""
+
+import re
+from dataclasses import field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from isosweep.config.settings import settings
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Whole
+from isosweep.errors import SettingError
+
+# Options of sbatch that ask for GPUs, and those that may (its manual page).
+_GPU_OPTIONS = ("gpus", "gpus_per_node", "gpus_per_socket", "gpus_per_task")
+_RESOURCE_OPTIONS = ("gres", "tres_per_node", "tres_per_socket", "tres_per_task", "tres_per_job")
+# Options of sbatch that a run's job cannot do with otherwise, and the setting to use instead.
+_OWN_OPTIONS = {
+    "array": "launcher.max_parallel",
+    "time": "launcher.slurm.timeout_min",
+    "signal": "launcher.slurm.timeout_min",
+    "requeue": "launcher.slurm.requeue",
+    "no_requeue": "launcher.slurm.requeue",
+    "ntasks": "hardware.devices_per_run",
+    "ntasks_per_node": "hardware.devices_per_run",
+    "nodes": "hardware.devices_per_run",
+} | dict.fromkeys(
+    ("job_name", "output", "error", "input", "open_mode", "parsable", "wait", "wrap", "test_only"),
+    "launcher.slurm.comment",
+)
+
+
+def _nothing(value: Any) -> Any:
+    return {} if value is None else value
+
+
+@settings("launcher.slurm")
+class SlurmConfig:
+    """What each Slurm job asks for; the named ones are sbatch's options of the same name."""
+
+    partition: Listed[str] | None = None
+    """Partition, or several, of which the job takes the one where it starts first; null: the
+    cluster's default."""
+    account: str | None = None
+    """Account that is charged; null: the user's default."""
+    qos: str | None = None
+    """Quality of service; null: the account's default."""
+    constraint: str | None = None
+    """Features that the node has to have, as `h100|h200`."""
+    gres: str | None = None
+    """Generic resources of the job, as `gpu:h100:1`."""
+    exclude: str | None = None
+    """Nodes not to run on, as `node[3-5],node9`."""
+    nodelist: str | None = None
+    """Nodes to run on."""
+    reservation: str | None = None
+    """Reservation whose nodes are used."""
+    mail_type: str | None = None
+    """Events that Slurm sends mail about, as `END,FAIL`; of arrays: of the whole array."""
+    mail_user: str | None = None
+    """Who is sent that mail; null: the user who submits."""
+    comment: str | None = None
+    """Text that the job carries, as some sites ask for."""
+    timeout_min: PositiveInt | None = None
+    """Time limit of one job, in minutes; null: half as long again as the run is predicted to take,
+    and no longer than the partition allows."""
+    requeue: bool = True
+    """Whether Slurm may start a job again: after a preemption, a failed node, or its time limit,
+    before which it writes a checkpoint."""
+    max_requeues: Whole | None = None
+    """Further jobs of `timeout_min` that a run may be planned to take; null: any number."""
+    cpus_per_task: PositiveInt = 8
+    """CPU cores of a job."""
+    mem_gb: Positive | None = None
+    """Host memory of a job, in GB; null: as the run is planned to need."""
+    gpus_per_node: NonNegativeInt | None = None
+    """GPUs of a job; null: those of a run, unless `gres` or `additional` asks for some."""
+    setup: Listed[str] = field(default_factory=list)
+    """Shell lines that run before the worker."""
+    python: str | None = None
+    """Command that starts Python on a node, as `apptainer exec --nv image.sif python`; null: the
+    interpreter that submits."""
+    use_srun: bool = True
+    """Start the worker by srun, as a step of the job; false: by the batch script itself."""
+    srun_args: Listed[str] = field(default_factory=list)
+    """Further options of srun, as `--container-image=IMAGE`."""
+    additional: Annotated[dict[str, Any], BeforeValidator(_nothing)] = field(default_factory=dict)
+    """Further options of sbatch; null: an option without a value; false: not given at all."""
+    command_timeout_s: Positive = 60.0
+    """Seconds that a command of Slurm is waited for."""
+
+    def __post_init__(self) -> None:
+        asked = self.gpu_options
+        if asked and self.gpus_per_node is not None:
+            name = "launcher.slurm.gpus_per_node"
+            rule = f"{asked[0].partition('=')[0]} asks for GPUs too: {', '.join(asked)}"
+            raise SettingError(name, self.gpus_per_node, rule, f"{name}=null")
+        for option, value in self.additional.items():
+            name = f"launcher.slurm.additional.{option}"
+            if (instead := _OWN_OPTIONS.get(option.replace("-", "_"))) is not None:
+                rule = "isosweep sets this option of sbatch itself"
+                raise SettingError(name, value, rule, instead)
+        for name, value in self.named.items():
+            if "\n" in str(value) or value == "":
+                setting = f"launcher.slurm.{name}"
+                rule = "goes on one line of the job's script, and has to be some text"
+                raise SettingError(setting, repr(value), rule, f"{setting}=null")
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Options of sbatch that have a setting of the same name, where it is given."""
+        names = (
+            *("account", "qos", "constraint", "gres", "exclude", "nodelist"),
+            *("reservation", "mail_type", "mail_user", "comment"),
+        )
+        options = {name: getattr(self, name) for name in names}
+        options["partition"] = None if self.partition is None else ",".join(self.partition)
+        return {name: value for name, value in options.items() if value is not None}
+
+    @property
+    def gpu_options(self) -> tuple[str, ...]:
+        """The options of `gres` and `additional` that ask for GPUs, as `name=value`."""
+        options = {name.replace("-", "_"): value for name, value in self.additional.items()}
+        if self.gres is not None:
+            options["gres"] = self.gres
+        return tuple(
+            f"{name}={value}"
+            for name, value in options.items()
+            if name in _GPU_OPTIONS
+            or (name in _RESOURCE_OPTIONS and re.search(r"\b(gpu|shard|mps)\b", str(value)))
+        )

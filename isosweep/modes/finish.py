@@ -1,0 +1,102 @@
+"""What is done with a sweep whose runs are over: analysis, tracking, exit status."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from isosweep.errors import SettingError
+from isosweep.modes.analyse import analyse_sweep
+from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.modes.queues import Sweep
+from isosweep.plan.study import Study, resolve_stored
+
+if TYPE_CHECKING:
+    from isosweep.tracking.background import BackgroundTracker
+
+
+def tracker_of(sweep: Sweep, console: Console) -> "BackgroundTracker":
+    """The tracker of a sweep that is followed, at work."""
+    from isosweep.tracking.background import BackgroundTracker, make_tracker
+
+    study, paths = sweep.study, sweep.paths
+    config = study.config
+    parameters: dict[str, str | float | int] = {
+        "model": config.model.name,
+        "task": config.task.name,
+        "recipe": config.recipe.name,
+        "hardware": config.hardware.name,
+        "budget_unit": config.budget_unit,
+    }
+    return BackgroundTracker(
+        make_tracker(
+            paths,
+            study.plan,
+            parameters,
+            config.tracking,
+            paths.runs.parent,
+            config.health.stop,
+        ),
+        config.tracking.interval_s,
+        lambda warning: console.print(f"warning: {warning}", style="yellow", markup=False),
+    )
+
+
+def finish(
+    sweep: Sweep, failed: dict[str, str], tracker: "BackgroundTracker", console: Console
+) -> int:
+    """Analyse the sweep and close its tracker; 1 if runs `failed` (why, by id), else 0."""
+    status = complete(sweep, failed, console)
+    paths = sweep.paths
+    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
+    report = paths.report if paths.report.exists() else None
+    tracker.close("FAILED" if failed else "FINISHED", figures, report)
+    return status
+
+
+def complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:
+    """Say which runs `failed`, and analyse the sweep; 1 if any did, else 0."""
+    for run_id, reason in failed.items():
+        console.print(f"failed: {run_id}: {reason}", style="red", markup=False, soft_wrap=True)
+    analyse_sweep(sweep.study.config, sweep.study.plan, sweep.paths, console)
+    return 1 if failed else 0
+
+
+def over_all_budgets(sweeps: list[Sweep], console: Console) -> None:
+    """One more analysis for sweeps that differ in nothing but budget, over all their budgets.
+
+    Their runs are its runs, so that nothing is trained for it.
+    """
+    alike: list[list[Sweep]] = []
+    for sweep in sweeps:
+        group = next((each for each in alike if _same_question(each[0], sweep)), None)
+        if group is None:
+            alike.append([sweep])
+        else:
+            group.append(sweep)
+    for group in alike:
+        if len(group) > 1:
+            _analyse_together(group, console)
+
+
+def _same_question(first: Sweep, second: Sweep) -> bool:
+    return _without_budget(first.study) == _without_budget(second.study)
+
+
+def _without_budget(study: Study) -> object:
+    return replace(study.config, budget=(1.0,), sweep_dir=None)
+
+
+def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
+    config = sweeps[0].study.config
+    budgets = tuple(sorted({budget for s in sweeps for budget in s.study.config.budgets}))
+    try:
+        study = resolve_stored(replace(config, budget=budgets, sweep_dir=None))
+    except SettingError as error:
+        console.print(f"no analysis over all budgets: {error}", markup=False, soft_wrap=True)
+        return
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    listed = ", ".join(f"{budget:g}" for budget in budgets)
+    console.print(f"over all budgets of these sweeps ({listed}): {paths.root}", soft_wrap=True)
+    analyse_sweep(study.config, study.plan, paths, console)

@@ -1,0 +1,218 @@
+"""Launches sweeps and follows them to their ends: one queue, one progress, one analysis each."""
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from isosweep.modes.display_progress import Progress
+from isosweep.modes.finish import complete, finish, over_all_budgets, tracker_of
+from isosweep.modes.price import INTERRUPTED
+from isosweep.modes.queues import Queues, Sweep
+from isosweep.modes.signals import Signals
+from isosweep.modes.watching import Watching
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.standing import Standing, run_standing
+from isosweep.store.state import view_run
+
+if TYPE_CHECKING:
+    from isosweep.tracking.background import BackgroundTracker
+
+# After a second Ctrl-C: what a killed process takes to go.
+_KILLED_S = 10.0
+# Between two looks at which runs of another's sweep are active, which reads all of them.
+_OTHERS_S = 10.0
+
+
+def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
+    """Submit what there is place for, and leave; returns 0.
+
+    A sweep that another process follows is left to it.
+    """
+    watching, queues = Watching(sweeps, console), _queues(console)
+    claimed, _ = watching.claim()
+    try:
+        queues.add(claimed)
+        for queue in queues.all:
+            queue.step()
+            # Each pass submits so many; the next ones take the rest.
+            while queue.waiting and queue.submits:
+                queue.step()
+        _print_roots(claimed, console)
+        waiting = sum(queue.waiting for queue in queues.all)
+        console.print(f"{len(queues.active)} runs started; follow them with mode=resume")
+        if waiting:
+            console.print(f"{waiting} runs wait for a place: mode=resume starts them")
+        for queue in queues.all:
+            queue.leave()
+    finally:
+        watching.release(INTERRUPTED)
+    return 0
+
+
+def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
+    """Run and analyse all sweeps, or watch who does; the worst exit status.
+
+    0; 1 if runs failed; INTERRUPTED if this process leaves before the end: by a signal, or since
+    another one took over.
+    """
+    unique = list({sweep.paths.root: sweep for sweep in sweeps}.values())
+    followed = _Followed(unique, console)
+    try:
+        return followed.run()
+    finally:
+        followed.watching.release(INTERRUPTED)
+
+
+def _queues(console: Console) -> Queues:
+    def notice(line: str) -> None:
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
+
+    return Queues(notice)
+
+
+def _print_roots(sweeps: list[Sweep], console: Console) -> None:
+    for sweep in sweeps:
+        console.print(f"sweep: {sweep.paths.root}", soft_wrap=True)
+
+
+class _Followed:
+    """What one command follows."""
+
+    def __init__(self, sweeps: list[Sweep], console: Console) -> None:
+        self._console = console
+        self._sweeps = sweeps
+        self.watching = Watching(sweeps, console)
+        self._queues = _queues(console)
+        self._trackers: dict[str, BackgroundTracker] = {}
+        self._others_active: list[PlannedRun] = []
+        self._others_at = 0.0
+        self._worst = 0
+
+    def run(self) -> int:
+        analysed: list[Sweep] = []
+        with Signals() as signals:
+            self._look_who()
+            while self.watching.sweeps:
+                with self._progress() as progress:
+                    done = self._until_something_is_done(progress, signals)
+                if signals.asked:
+                    return self._leave(signals)
+                analysed += self._finish(done, signals)
+        over_all_budgets(analysed, self._console)
+        return self._worst
+
+    def _progress(self) -> Progress:
+        """Of all sweeps that are left: each run once, by the sweep that wants most of it."""
+        sweeps = self.watching.sweeps
+        first = sweeps[0]
+        runs: dict[str, PlannedRun] = {}
+        for sweep in sweeps:
+            # Compute of another unit, or runs that lie elsewhere, cannot be added up.
+            alike = sweep.study.plan.budget_unit == first.study.plan.budget_unit
+            for run in sweep.study.plan.runs if alike and _same_runs(sweep, first) else ():
+                known = runs.get(run.run_id)
+                if known is None or known.milestones[-1] < run.milestones[-1]:
+                    runs[run.run_id] = run
+        plan: Plan = replace(first.study.plan, runs=tuple(runs.values()))
+        return Progress(plan, first.paths, first.study.config.health.stop, self._console)
+
+    def _until_something_is_done(self, progress: Progress, signals: Signals) -> bool:
+        """Follow until own sweeps are through, sweeps are lost or completed, or a signal came.
+        Whether own sweeps are through."""
+        before = len(self.watching.sweeps)
+        while not signals.asked:
+            self._queues.step()
+            if self.watching.due:
+                self._look_who()
+            if len(self.watching.sweeps) < before:
+                return False
+            if self.watching.own and not self._queues.busy:
+                return True
+            progress.update(self._active(), len(self._queues.failed))
+            signals.sleep(self._queues.pause_s)
+        return False
+
+    def _look_who(self) -> None:
+        for sweep in self.watching.overtaken():
+            self._worst = max(self._worst, INTERRUPTED)
+            self._queues.drop(sweep, [other for other, _ in self.watching.own.values()])
+            self._trackers.pop(sweep.name, None)
+        claimed, completed = self.watching.claim()
+        _print_roots(claimed, self._console)
+        for sweep in claimed:
+            self._trackers[sweep.name] = tracker_of(sweep, self._console)
+        self._queues.add(claimed)
+        for sweep, driver in completed:
+            self._worst = max(self._worst, complete(sweep, driver.failed, self._console))
+
+    def _active(self) -> list[PlannedRun]:
+        """The runs that are shown."""
+        if self.watching.others and time.monotonic() > self._others_at:
+            self._others_active = [run for sweep in self.watching.others for run in _running(sweep)]
+            self._others_at = time.monotonic() + _OTHERS_S
+        return self._queues.active + (self._others_active if self.watching.others else [])
+
+    def _finish(self, done: bool, signals: Signals) -> list[Sweep]:
+        """Analyse own sweeps, if they are through, and let them go; those."""
+        if not done:
+            return []
+        finished = []
+        failed = self._queues.failed
+        # What is on the disk stays there: an analysis is interrupted at once.
+        signals.interrupt_from_now_on()
+        for name, (sweep, claim) in list(self.watching.own.items()):
+            own = {run_id: why for run_id, why in failed.items() if run_id in sweep.run_ids}
+            status = finish(sweep, own, self._trackers.pop(name), self._console)
+            claim.release(status, own)
+            del self.watching.own[name]
+            self._worst = max(self._worst, status)
+            finished.append(sweep)
+        signals.note_from_now_on()
+        return finished
+
+    def _leave(self, signals: Signals) -> int:
+        """Detach from jobs that go on by themselves; let local runs write checkpoints, or end them
+        when asked again."""
+        staying = [queue for queue in self._queues.all if not queue.launcher.detaches]
+        for queue in self._queues.all:
+            if queue.launcher.detaches:
+                queue.leave()
+                self._console.print("detached; the jobs go on")
+        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
+        if sum(queue.stop() for queue in staying):
+            self._console.print("stopping: every run writes a checkpoint")
+        deadline = time.monotonic() + grace
+        while any(queue.busy for queue in staying) and time.monotonic() < deadline:
+            if signals.asked > 1:
+                self._console.print("ended at once; runs go on from their last checkpoints")
+                deadline = time.monotonic() + _KILLED_S
+                for queue in staying:
+                    queue.stop(kill=True)
+                signals.asked = 1
+            for queue in staying:
+                queue.step()
+            signals.sleep(0.1, unless=1)
+        signals.interrupt_from_now_on()
+        if staying:
+            for tracker in self._trackers.values():
+                tracker.close("KILLED", [], None)
+        for sweep in self.watching.sweeps:
+            again = f"python -m isosweep mode=resume sweep_dir={sweep.paths.root}"
+            self._console.print(f"go on with: {again}", soft_wrap=True)
+        return INTERRUPTED
+
+
+def _same_runs(sweep: Sweep, other: Sweep) -> bool:
+    return sweep.paths.runs == other.paths.runs
+
+
+def _running(sweep: Sweep) -> list[PlannedRun]:
+    plan, stop = sweep.study.plan, sweep.study.config.health.stop
+    views = ((run, view_run(sweep.paths.run(run.run_id))) for run in plan.runs)
+    return [
+        run
+        for run, view in views
+        if run_standing(run, view, plan.budget_unit, stop) is Standing.RUNNING
+    ]

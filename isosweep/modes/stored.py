@@ -1,0 +1,114 @@
+"""A sweep's plan and runs on the disk, before any of them starts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from isosweep.devices import visible_devices
+from isosweep.difficulty.measurement import (
+    measurement_path,
+    read_measurement,
+    store_base_rates,
+)
+from isosweep.difficulty.selection import store_selection
+from isosweep.difficulty.variants import ChosenVariant
+from isosweep.errors import RecordError
+from isosweep.files import JsonObject, read_json, write_json
+from isosweep.machine import available_cores
+from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.modes.display import described_checkpoints, show_plan
+from isosweep.plan.standing import Standing, run_standing, standing
+from isosweep.plan.study import Study, checkpoint_plan
+from isosweep.store.paths import SweepPaths, complete_checkpoints
+from isosweep.store.state import RunView, read_state
+from isosweep.store.submissions import newest_submission
+
+
+def stored_plan(study: Study, console: Console) -> SweepPaths:
+    """Store and show the plan; warns of what was lost of its runs."""
+    paths, places = sweep_paths(study), places_of(study)
+    store_plan(study, paths, places)
+    progress = standing(study.plan, paths.run, study.config.health.stop)
+    show_plan(study.plan, study.config, progress, places, console)
+    console.print(described_checkpoints(checkpoint_plan(study, places)), soft_wrap=True)
+    for loss in _losses(study, paths):
+        console.print(f"warning: {loss}", style="yellow", markup=False, soft_wrap=True)
+    return paths
+
+
+def require_room(study: Study, paths: SweepPaths | None = None) -> None:
+    """Raise SettingError where the disk has no room for the checkpoints of the runs to come."""
+    from isosweep.preflight.disk import require_disk
+
+    require_disk(study, paths or sweep_paths(study), places_of(study) or len(study.plan.runs))
+
+
+def places_of(study: Study) -> int | None:
+    """Runs that can be alive at once: as configured, or what this machine holds; None: all of the
+    plan, on a cluster, or as far as a machine without GPUs can tell."""
+    launcher, hardware = study.config.launcher, study.config.hardware
+    if launcher.max_parallel is not None:
+        return launcher.max_parallel
+    if launcher.name == "local" and hardware.device == "cpu":
+        return max(1, available_cores() // hardware.devices_per_run)
+    gpus = len(visible_devices().names) if launcher.name == "local" else 0
+    return gpus // hardware.devices_per_run * launcher.runs_per_device or None
+
+
+def store_runs(study: Study, paths: SweepPaths) -> None:
+    """Write what the worker of each run reads: its spec, and what is known of its problems."""
+    for variant in study.variants:
+        rates = _base_rates(variant, paths)
+        for run in study.plan.of_axes(variant.axes).runs:
+            files = paths.run(run.run_id)
+            files.root.mkdir(parents=True, exist_ok=True)
+            spec = study.specs[run.run_id].to_json()
+            document = {"version": 1, "run_id": run.run_id, "spec": spec}
+            # A data file that was moved makes the same run, and is read where it lies now. What
+            # is no spec is written anew: the run's id says what it was.
+            if not _holds(files.spec, document):
+                write_json(files.spec, document)
+            if variant.selection is not None:
+                store_selection(files, variant.selection)
+            if rates is not None:
+                store_base_rates(files, rates)
+
+
+def _holds(path: Path, document: JsonObject) -> bool:
+    try:
+        return read_json(path) == document
+    except ValueError:
+        return False
+
+
+def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
+    """What has been lost of runs that the plan asks for, a line each."""
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        try:
+            view = RunView(state=read_state(files), submission=newest_submission(files))
+        except RecordError as error:
+            yield str(error)
+            continue
+        stop = study.config.health.stop
+        how_far = run_standing(run, view, study.plan.budget_unit, stop)
+        if how_far is Standing.TO_EXTEND and not any(
+            complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
+        ):
+            yield (
+                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
+                "is trained again from step 0"
+            )
+
+
+def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None] | None:
+    """Success rates before training of the held-out problems; None if none were measured."""
+    config = variant.config
+    measured = read_measurement(
+        measurement_path(config.model, config.task, config.difficulty, paths.runs.parent)
+    )
+    if not measured.problems:
+        return None
+    rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
+    return [rates.get(problem.problem_id) for problem in variant.problems.heldout]

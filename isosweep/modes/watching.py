@@ -1,0 +1,92 @@
+"""Who follows which of a command's sweeps: this process, or one that it waits for."""
+
+import time
+
+from rich.console import Console
+
+from isosweep.modes.queues import Sweep
+from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
+
+# Between two looks at who follows a sweep.
+_LOOK_S = 2.0
+# Exit statuses of a driver that left nothing to do: all runs are done, or given up for good.
+_COMPLETE = (0, 1)
+
+
+class Watching:
+    """Sweeps that are followed from here (`own`), and those that another process follows."""
+
+    def __init__(self, sweeps: list[Sweep], console: Console) -> None:
+        self.own: dict[str, tuple[Sweep, Claim]] = {}
+        self._others: dict[str, tuple[Sweep, Driver | None]] = {s.name: (s, None) for s in sweeps}
+        self._console = console
+        self._next_look = 0.0
+
+    @property
+    def others(self) -> list[Sweep]:
+        """The sweeps that another process follows."""
+        return [sweep for sweep, _ in self._others.values()]
+
+    @property
+    def sweeps(self) -> list[Sweep]:
+        """All sweeps that are left."""
+        return [*(sweep for sweep, _ in self.own.values()), *self.others]
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for another look."""
+        if time.monotonic() < self._next_look:
+            return False
+        self._next_look = time.monotonic() + _LOOK_S
+        return True
+
+    def claim(self) -> tuple[list[Sweep], list[tuple[Sweep, Driver]]]:
+        """Claim what nobody follows: those, and sweeps that another process has completed."""
+        claimed, complete = [], []
+        for name, (sweep, watched) in list(self._others.items()):
+            drivers = sweep.paths.drivers
+            if watched is not None and living_driver(drivers) is None:
+                last = newest_driver(drivers)
+                if last is not None and last.left in _COMPLETE:
+                    complete.append((sweep, last))
+                    del self._others[name]
+                    continue
+            takeover = sweep.study.config.takeover and watched is None
+            answer = drive(drivers, takeover=takeover)
+            if isinstance(answer, Driver):
+                self._say_who(sweep, answer, watched)
+                self._others[name] = (sweep, answer)
+                continue
+            if watched is not None:
+                self._print(f"{name}: {watched.described()} has left; followed from here now")
+            del self._others[name]
+            self.own[name] = (sweep, answer)
+            claimed.append(sweep)
+        return claimed, complete
+
+    def overtaken(self) -> list[Sweep]:
+        """Sweeps that another process has taken over; they are no longer among `own`."""
+        lost = []
+        for name, (sweep, claim) in list(self.own.items()):
+            by = claim.overtaken_by()
+            if by is not None:
+                self._print(f"{name}: taken over by {by.described()}; its runs go on")
+                claim.release(0)
+                del self.own[name]
+                lost.append(sweep)
+        return lost
+
+    def release(self, status: int) -> None:
+        """Leave all sweeps with an exit status."""
+        for _, claim in self.own.values():
+            claim.release(status)
+        self.own.clear()
+
+    def _say_who(self, sweep: Sweep, driver: Driver, before: Driver | None) -> None:
+        if before is not None and before.number == driver.number:
+            return
+        again = f"mode=resume sweep_dir={sweep.paths.root} takeover=true follows it from here"
+        self._print(f"{sweep.name} is followed by {driver.described()}; watching. {again}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,157 @@
+"""Who follows a sweep: one process at a time, the one that claimed the highest number.
+
+    drivers/2.json   {"version": 1, "user", "by": {host, pid, start}, "unix_time", "left", "failed"}
+
+A driver replaces its own file every BEAT_S s, and with its exit status (`left`) when it leaves.
+"""
+
+import getpass
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from isosweep.errors import RecordError
+from isosweep.files import read_json, write_json
+from isosweep.store.claims import claim, highest
+from isosweep.store.submissions import Process
+
+DRIVER_VERSION = 1
+BEAT_S = 15.0
+# A driver on another host that has been silent for so long is gone: eight beats, and longer than a
+# network file system shows an old time (60 s, acdirmax of nfs(5)).
+SILENCE_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """A process that follows, or followed, a sweep. `left`: its exit status, None before its end;
+    `failed`: runs that it had given up then, and why."""
+
+    number: int
+    by: Process
+    user: str
+    unix_time: float
+    left: int | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def described(self) -> str:
+        """Who, where, and since when."""
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.unix_time))
+        return f"{self.user} (process {self.by.pid} of {self.by.host}, since {since})"
+
+
+def newest_driver(directory: Path) -> Driver | None:
+    """Who claimed the sweep last, alive or not; None where nobody has.
+
+    `directory`: the sweep's `drivers`. Raises RecordError where that cannot be read.
+    """
+    number = highest(directory)
+    return _read(directory, number) if number else None
+
+
+def _read(directory: Path, number: int) -> Driver:
+    path = directory / f"{number}.json"
+    try:
+        document = read_json(path)
+        if document is None or document.pop("version") != DRIVER_VERSION:
+            raise ValueError(f"not version {DRIVER_VERSION}")
+        document["by"] = Process(**document["by"])
+        return Driver(number=number, **document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        rule = "remove it if no process follows the sweep"
+        raise RecordError(f"{path}: not a driver of a sweep ({error!r}); {rule}") from None
+
+
+def living_driver(directory: Path) -> Driver | None:
+    """Who follows the sweep now; None where nobody does. Raises RecordError as above."""
+    return _if_living(directory, newest_driver(directory))
+
+
+def _if_living(directory: Path, driver: Driver | None) -> Driver | None:
+    if driver is None or driver.left is not None:
+        return None
+    alive = driver.by.alive()
+    if alive is None:
+        alive = _silence(directory, driver.number) < SILENCE_S
+    return driver if alive else None
+
+
+def _silence(directory: Path, number: int) -> float:
+    """Seconds since a driver's last word, by the file system's clock."""
+    own = directory / f".clock.{Process.this().pid}.{threading.get_ident()}"
+    own.touch()
+    try:
+        return own.stat().st_mtime - (directory / f"{number}.json").stat().st_mtime
+    finally:
+        own.unlink(missing_ok=True)
+
+
+class Claim:
+    """That this process follows a sweep, until `release` or until another one takes over."""
+
+    def __init__(self, directory: Path, driver: Driver) -> None:
+        self._directory, self._driver = directory, driver
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="driver", daemon=True)
+        self._thread.start()
+
+    def overtaken_by(self) -> Driver | None:
+        """Who has taken the sweep over; None while it is this process's."""
+        if highest(self._directory) <= self._driver.number:
+            return None
+        with suppress(RecordError):
+            return newest_driver(self._directory)
+        return replace(self._driver, user="another process")
+
+    def release(self, status: int, failed: dict[str, str] | None = None) -> None:
+        """Leave with an exit status, and with what was given up."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        self._thread.join()
+        self._driver = replace(self._driver, left=status, failed=failed or {})
+        self._write()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_S):
+            self._write()
+
+    def _write(self) -> None:
+        # A disk that is full, or away for a while, ends no sweep.
+        with suppress(OSError):
+            number = self._driver.number
+            write_json(self._directory / f"{number}.json", _document(self._driver))
+
+
+def drive(directory: Path, *, takeover: bool = False) -> Claim | Driver:
+    """Follow a sweep from now on, or who does so already.
+
+    `takeover`: whoever follows it leaves at its next pass. Raises RecordError as above, OSError
+    where the directory cannot be written.
+    """
+    while True:
+        before = highest(directory)
+        if before and not takeover:
+            living = _if_living(directory, _read(directory, before))
+            if living is not None:
+                return living
+        # Of several that find nobody there, one claims this number, and the others look again.
+        number = before + 1
+        driver = Driver(number=number, by=Process.this(), user=_user(), unix_time=time.time())
+        if claim(directory / f"{number}.json", _document(driver)):
+            return Claim(directory, driver)
+
+
+def _document(driver: Driver) -> dict[str, object]:
+    document = {name: value for name, value in asdict(driver).items() if name != "number"}
+    return {"version": DRIVER_VERSION, **document}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under an id without a name.
+        return "somebody"

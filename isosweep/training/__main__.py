@@ -1,0 +1,163 @@
+"""What a job executes: an attempt at the run of one submission.
+
+    python -m isosweep.training SUBMISSION.json
+    python -m isosweep.training BATCH.json [INDEX]     (else SLURM_ARRAY_TASK_ID)
+    python -m isosweep.training RUN_DIRECTORY          (its newest submission)
+
+Nothing heavy is imported before it is known that there is something to do.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from isosweep.errors import IsosweepError, RecordError
+from isosweep.files import read_json
+from isosweep.store.claims import highest
+from isosweep.store.paths import RunPaths
+from isosweep.store.submissions import (
+    Job,
+    Outcome,
+    Process,
+    Submission,
+    SubmissionState,
+    close,
+    newest_submission,
+    read_submission,
+    started,
+)
+from isosweep.training.requeue import requeue
+from isosweep.training.stopping import StopRequest
+
+
+def main(argv: list[str]) -> int:
+    """Work on the submission that `argv` names; the exit status: 1 if its run failed, 2 for what
+    is no submission, else 0."""
+    stop = StopRequest()
+    stop.install()
+    try:
+        state = _find(argv)
+        reason = _nothing_to_do(state)
+        if reason is not None:
+            sys.stdout.write(f"isosweep: {_named(state.submission)}: {reason}: nothing to do\n")
+            return 0
+        return _execute(state, stop)
+    except IsosweepError as error:
+        sys.stderr.write(f"isosweep: {error}\n")
+        return error.exit_status
+
+
+def _find(argv: list[str]) -> SubmissionState:
+    """Raises RecordError for what is no submission, batch or run."""
+    if len(argv) not in (1, 2):
+        raise RecordError("python -m isosweep.training takes a submission, a batch or a run")
+    path = Path(argv[0])
+    if path.is_dir():
+        newest = newest_submission(RunPaths(path))
+        if newest is None:
+            raise RecordError(f"{path}: a run without a submission; mode=launch makes one")
+        return newest
+    try:
+        document = read_json(path)
+        if document is None:
+            raise RecordError(f"{path}: no such file")
+        if "submissions" in document:
+            index = int(argv[1] if len(argv) == 2 else os.environ["SLURM_ARRAY_TASK_ID"])
+            path = path.parent / document["submissions"][index]
+        number = int(path.stem)
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise RecordError(f"{path}: not a submission of a run, or a batch ({error!r})") from None
+    return read_submission(RunPaths(path.absolute().parent.parent), number)
+
+
+def _nothing_to_do(state: SubmissionState) -> str | None:
+    """Why there is nothing to do; a submission that was to be cancelled is closed."""
+    submission = state.submission
+    newest = highest(submission.run.submissions)
+    if state.end is not None:
+        return f"it is over ({state.end.outcome})"
+    if newest > submission.number:
+        return f"submission {newest} owns the run now"
+    if state.cancel is not None:
+        close(submission, "cancelled", f"cancelled by {state.cancel}")
+        return f"cancelled by {state.cancel}"
+    return None
+
+
+def _named(submission: Submission) -> str:
+    return f"submission {submission.number} of {submission.run.run_id}"
+
+
+def _execute(state: SubmissionState, stop: StopRequest) -> int:
+    submission = state.submission
+    job = _own_job(submission)
+    # A job that was requeued has said so before.
+    if state.job is None:
+        started(submission, job)
+    slurm = submission.launcher == "slurm"
+    if not slurm:
+        stop.last_words.append(lambda reason: close(submission, "interrupted", reason))
+    # Heavier imports, from here on.
+    from isosweep.store.state import known_state
+    from isosweep.training.worker import Submitted, TrainRun, run_attempt
+
+    try:
+        document = {**submission.job, "run_dir": str(submission.run.root)}
+        document["requeue"] = slurm and document.get("requeue", False)
+        train = TrainRun.from_json(document)
+        submitted = Submitted(number=submission.number, job_id=job.job_id)
+        status = run_attempt(train, stop, submitted)
+    except BaseException as error:
+        if not isinstance(error, IsosweepError | OSError):
+            traceback.print_exc()
+        _close(submission, "failed", f"{type(error).__name__}: {error}")
+        return 1
+    left = known_state(submission.run)
+    reason = (left.reason if left else None) or ""
+    match status:
+        case "overtaken":
+            pass
+        case "finished" | "diverged":
+            _close(submission, "finished", reason)
+        case "cancelled":
+            _close(submission, "cancelled", reason)
+        case _:
+            _leave_interrupted(submission, job, stop, reason)
+    return 0
+
+
+def _leave_interrupted(submission: Submission, job: Job, stop: StopRequest, reason: str) -> None:
+    """End the submission, unless Slurm may start its job again."""
+    if submission.launcher != "slurm":
+        _close(submission, "interrupted", reason)
+    elif stop.requeued:
+        refused = requeue(job.job_id)
+        if refused is not None:
+            _close(submission, "interrupted", f"{reason}, and not requeued: {refused}")
+    elif not stop.signals or stop.signals[0] is not signal.SIGTERM:
+        _close(submission, "interrupted", reason)
+    # A preemption with requeue and a plain scancel send the same signal: Slurm knows which it was.
+
+
+def _own_job(submission: Submission) -> Job:
+    """What the scheduler calls this process. A local run in somebody's allocation has a job's
+    number in its environment, which is not its own."""
+    if submission.launcher == "slurm" and "SLURM_JOB_ID" in os.environ:
+        array, task = (os.environ.get(f"SLURM_ARRAY_{n}") for n in ("JOB_ID", "TASK_ID"))
+        return Job(job_id=f"{array}_{task}" if array and task else os.environ["SLURM_JOB_ID"])
+    return Job(job_id=str(os.getpid()), process=Process.this())
+
+
+def _close(submission: Submission, outcome: Outcome, reason: str) -> None:
+    """The last act of a worker. A disk that takes no end leaves it to who follows the sweep."""
+    if outcome == "failed":
+        sys.stderr.write(f"isosweep: {_named(submission)} failed: {reason}\n")
+    with suppress(OSError):
+        close(submission, outcome, reason)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

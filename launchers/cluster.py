@@ -1,0 +1,44 @@
+"""What a Slurm cluster allows, asked once where it is needed."""
+
+import math
+import shutil
+from functools import cached_property
+
+from isosweep.config.slurm import SlurmConfig
+from isosweep.errors import PreflightError
+from isosweep.launchers.calls import call
+from isosweep.launchers.squeue import array_size, longest_minutes
+
+# MaxArraySize where slurm.conf does not say (slurm.conf(5)).
+_ARRAY_SIZE = 1001
+
+
+def require_slurm() -> None:
+    """Raise PreflightError where Slurm's commands are missing."""
+    missing = [name for name in ("sbatch", "squeue", "scancel") if shutil.which(name) is None]
+    if missing:
+        remedy = "run on a login node of the cluster, or set launcher=local"
+        raise PreflightError([(f"Slurm's {', '.join(missing)}", remedy)])
+
+
+class Cluster:
+    """Limits of the cluster that jobs of `config` go to; Slurm's defaults where it does not say."""
+
+    def __init__(self, config: SlurmConfig) -> None:
+        self._config = config
+
+    @cached_property
+    def array_size(self) -> int:
+        """Tasks that one job array may have; 1: there are no arrays."""
+        answer = call(["scontrol", "show", "config"], self._config.command_timeout_s)
+        return array_size(answer.out) or _ARRAY_SIZE
+
+    @cached_property
+    def longest_min(self) -> float:
+        """Minutes that one job may take, in the strictest of its partitions."""
+        if self._config.timeout_min is not None:
+            return math.inf
+        command = ["scontrol", "show", "partition", "--oneliner"]
+        answer = call(command, self._config.command_timeout_s)
+        longest = longest_minutes(answer.out, self._config.partition)
+        return math.inf if longest is None else longest

@@ -1,0 +1,194 @@
+"""What is handed to sbatch: the resources of each run's job, and the text of an array of them."""
+
+import math
+import shlex
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from submitit.slurm.slurm import _make_sbatch_string
+
+from isosweep.config.slurm import SlurmConfig
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.host import host_bytes
+from isosweep.plan.cells import PlannedRun
+
+# Predicted times are good to about half (docs/training.md); what a job does before its first step,
+# as loading a model over a busy network, comes on top.
+_TIME_FACTOR, _TIME_MARGIN_MIN = 1.5, 15
+# Hours that limits are rounded up to, so that runs of about the same length share an array; beyond
+# the last one to multiples of it.
+_LIMITS_H = (0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96, 120, 168)
+# `costs.host` counts weights and states: libraries of CUDA and of an engine come on top, for each
+# process, and pages of files that are read count as the job's until they are needed.
+_MEMORY_FACTOR, _GPU_PROCESS_BYTES = 1.5, 4e9
+# The signal comes up to 60 s early (sbatch(1), --signal): less lead has no use.
+_LEAST_LEAD_S = 60
+# A checkpoint is written at no less than this by a shared file system that is busy, in bytes per
+# second: a quarter of one 10-gigabit link.
+_CHECKPOINT_BYTES_PER_S = 0.3e9
+# slurm.h has the signal's time in 16 bits.
+_MOST_LEAD_S = 65535
+# sbatch's options for memory: one excludes the others.
+_MEMORY_OPTIONS = ("mem", "mem_per_cpu", "mem_per_gpu")
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Shape:
+    """What a job asks for, beyond what all jobs of a sweep do: runs of one shape share arrays.
+
+    `lead_s`: how long before its time limit the job is told to write a checkpoint.
+    """
+
+    timeout_min: int
+    memory_mb: int
+    lead_s: int
+
+
+def gpus_of_job(config: SweepConfig) -> int:
+    """GPUs that each job asks for by `--gpus-per-node`: those of its run, unless the settings say
+    otherwise; 0 where it asks for none, or by an option of its own."""
+    slurm, hardware = config.launcher.slurm, config.hardware
+    if slurm.gpus_per_node is not None:
+        return slurm.gpus_per_node
+    return hardware.devices_per_run if hardware.device == "cuda" and not slurm.gpu_options else 0
+
+
+def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf) -> Shape:
+    """What the job of `run` asks for, by the settings and where they leave it open by the plan.
+
+    `config`: of the run's own variant; `longest_min`: minutes that the partition allows.
+    """
+    slurm = config.launcher.slurm
+    minutes = slurm.timeout_min
+    if minutes is None:
+        planned = run.seconds / 60 * _TIME_FACTOR + _TIME_MARGIN_MIN
+        weeks = math.ceil(planned / 60 / _LIMITS_H[-1]) * _LIMITS_H[-1]
+        hours = next((limit for limit in _LIMITS_H if planned <= limit * 60), weeks)
+        minutes = max(1, math.floor(min(longest_min, hours * 60)))
+    memory_gb = slurm.mem_gb if slurm.mem_gb is not None else _memory_gb(config)
+    return Shape(
+        timeout_min=minutes, memory_mb=round(memory_gb * 1024), lead_s=_lead_s(run, minutes)
+    )
+
+
+def _memory_gb(config: SweepConfig) -> int:
+    """Host memory of a job as planned, in whole GB."""
+    hardware = config.hardware
+    planned = host_bytes(config.model.architecture, config.recipe, hardware).total
+    processes = hardware.devices_per_run if hardware.device == "cuda" else 0
+    if config.generation.name == "vllm":
+        # An engine is a process of its own.
+        processes *= 2
+    return math.ceil((planned * _MEMORY_FACTOR + processes * _GPU_PROCESS_BYTES) / 1e9)
+
+
+def _lead_s(run: PlannedRun, timeout_min: int) -> int:
+    """The rest of a step and a checkpoint, at worst, in a minute times a power of two; at most half
+    of the job's time: a step longer than that goes on from the last periodic checkpoint."""
+    step = run.seconds / run.num_steps * _TIME_FACTOR
+    needed = _LEAST_LEAD_S + step + run.checkpoint_bytes / _CHECKPOINT_BYTES_PER_S
+    lead = _LEAST_LEAD_S << math.ceil(math.log2(needed / _LEAST_LEAD_S))
+    return min(lead, timeout_min * 60 // 2, _MOST_LEAD_S)
+
+
+def worker_command(slurm: SlurmConfig, file: Path) -> str:
+    """The shell command that trains the submission, or the array's task of the batch, `file`."""
+    python = shlex.quote(sys.executable) if slurm.python is None else slurm.python
+    command = f"{python} -u -m isosweep.training {shlex.quote(str(file))}"
+    # In the place of the batch script it gets the signals that are sent to that.
+    return command if slurm.use_srun else f"exec {command}"
+
+
+def sbatch_text(
+    config: SweepConfig,
+    shape: Shape,
+    *,
+    name: str,
+    command: str,
+    logs: Path,
+    tasks: Sequence[int],
+    parallel: int,
+    after: Sequence[str] = (),
+) -> str:
+    """The script of an array of `tasks`, of which `parallel` run at once; without tasks, of a job.
+
+    Its output goes to `logs`, in which `%a` stands for the task. `after`: jobs that have to end
+    before.
+    """
+    slurm = config.launcher.slurm
+    parameters: dict[str, Any] = {
+        "job_name": name,
+        "time": shape.timeout_min,
+        "nodes": 1,
+        "ntasks_per_node": 1,
+        "cpus_per_task": slurm.cpus_per_task,
+        "mem": f"{shape.memory_mb}M",
+        "gpus_per_node": gpus_of_job(config) or None,
+        "dependency": ":".join(["afterany", *after]) if after else None,
+    }
+    further = _further(slurm, shape)
+    if tasks:
+        further["array"] = f"{ranges(tasks)}%{min(parallel, len(tasks))}"
+    if any(option in further for option in _MEMORY_OPTIONS):
+        del parameters["mem"]
+    left_out = [option for option, value in further.items() if value is False]
+    parameters = {key: value for key, value in parameters.items() if key not in left_out}
+    with warnings.catch_warnings():
+        # Of options that are said to need others: sbatch tells what it does not take.
+        warnings.simplefilter("ignore")
+        text = _make_sbatch_string(
+            command=command,
+            folder=logs,
+            setup=slurm.setup or None,
+            map_count=len(tasks) or None,
+            additional_parameters={k: v for k, v in further.items() if v is not False},
+            # Not inherited from the job since Slurm 22.05 (its release notes).
+            srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *slurm.srun_args],
+            use_srun=slurm.use_srun,
+            **parameters,
+        )
+    return text.replace("#SBATCH --wckey=submitit\n", "").replace(
+        "export SUBMITIT_EXECUTOR=slurm\n", ""
+    )
+
+
+def _further(slurm: SlurmConfig, shape: Shape) -> dict[str, Any]:
+    """Options that are handed on as they are, by name with underscores."""
+    # Without srun the worker is the batch script itself, which is signalled only if asked for.
+    further: dict[str, Any] = {
+        **slurm.named,
+        "signal": f"{'' if slurm.use_srun else 'B:'}USR2@{shape.lead_s}",
+        ("requeue" if slurm.requeue else "no_requeue"): True,
+    }
+    for option, value in slurm.additional.items():
+        further[option.replace("-", "_")] = True if value is None else value
+    return further
+
+
+def ranges(tasks: Sequence[int]) -> str:
+    """Ascending numbers as sbatch takes them: `0-3,7`."""
+    parts: list[list[int]] = []
+    for task in tasks:
+        if parts and task == parts[-1][-1] + 1:
+            parts[-1] = [parts[-1][0], task]
+        else:
+            parts.append([task])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` without what Slurm tells the job that this process may run in: sbatch and srun
+    would take it for options of the job to be submitted."""
+    if "SLURM_JOB_ID" not in environment:
+        return dict(environment)
+    kept = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+    of_a_job = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_MEM")
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in kept or not name.startswith(of_a_job)
+    }

@@ -1,0 +1,113 @@
+"""Submits runs: a file first, then the job, and again later where a scheduler refuses."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from isosweep.errors import RecordError
+from isosweep.launchers.backoff import Backoff
+from isosweep.launchers.followed import Followed
+from isosweep.launchers.launcher import Launcher, Order, Refused
+from isosweep.store.batches import write_batch
+from isosweep.store.submissions import Job, Submission, started, submit
+
+# Runs submitted in one pass: the size of Slurm's largest job array by default (MaxArraySize of
+# slurm.conf). The first are sent while files of the next are made.
+_AT_ONCE = 1000
+
+
+class Starter:
+    """What a queue submits through. `notice` is told once what a scheduler refuses, and why."""
+
+    def __init__(self, launcher: Launcher, backoff: Backoff, notice: Callable[[str], None]) -> None:
+        self._launcher, self._backoff, self._notice = launcher, backoff, notice
+        self._refusal: str | None = None
+
+    def ready(self, now: float, prepared: int) -> bool:
+        """Whether one more may be submitted in this pass, beside those `prepared`."""
+        return self._backoff.over(now) and prepared < _AT_ONCE
+
+    def start(self, runs: Sequence[Followed], now: float, failed: dict[str, str]) -> list[Followed]:
+        """Submit the runs; those that were, whether the scheduler took them or not yet.
+
+        `failed` takes runs whose files are not in order, and why.
+        """
+        by_sweep: dict[str, list[Followed]] = {}
+        for followed in runs:
+            by_sweep.setdefault(followed.item.sweep, []).append(followed)
+        made: list[Followed] = []
+        for alike in by_sweep.values():
+            for together in self._launcher.batches([followed.item.run for followed in alike]):
+                made += self._batch([alike[place] for place in together], failed)
+        self._send(made, now)
+        return made
+
+    def again(self, refused: Sequence[Followed], now: float) -> None:
+        """Send once more what a scheduler has refused, if it is time."""
+        if refused and self._backoff.over(now):
+            self._send([followed for followed in refused if not followed.state.cancel], now)
+
+    def _batch(self, together: Iterable[Followed], failed: dict[str, str]) -> list[Followed]:
+        """Make the submissions of one batch, and its file."""
+        batch = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+        made: list[Followed] = []
+        submissions: list[Submission] = []
+        for followed in together:
+            item = followed.item
+            devices = self._launcher.devices(followed.slots[0]) if followed.slots else ()
+            name, index = self._launcher.name, len(made)
+            try:
+                submission = submit(
+                    item.paths, name, item.job, item.sweep, batch, index, devices=devices
+                )
+            except RecordError as error:
+                failed[followed.run_id] = str(error)
+                continue
+            if submission is not None:
+                followed.number = submission.number
+                followed.files.read()
+                made.append(followed)
+                submissions.append(submission)
+        if made and not self._launcher.places:
+            write_batch(submissions)
+        return made
+
+    def _send(self, runs: Sequence[Followed], now: float) -> None:
+        orders = [_order(followed) for followed in runs]
+        if not orders:
+            return
+        answers = self._launcher.submit(orders)
+        reasons = {answer.reason: answer for answer in answers if isinstance(answer, Refused)}
+        if len(reasons) == 0 or any(isinstance(answer, Job) for answer in answers):
+            self._backoff.accepted()
+        for followed, answer in zip(runs, answers, strict=True):
+            if isinstance(answer, Job):
+                started(followed.state.submission, answer)
+                followed.refused = None
+            else:
+                # Whether a job is there after all is for the scheduler to say.
+                followed.refused = None if answer.unknown else answer
+        self._say([answer for answer in answers if isinstance(answer, Refused)], now)
+
+    def _say(self, refused: Sequence[Refused], now: float) -> None:
+        """Pause where that may help, and tell what was refused, if it is news."""
+        passing = [answer for answer in refused if answer.passing or answer.unknown]
+        if passing:
+            wait = self._backoff.refused(now)
+            reason = passing[0].reason
+            if reason != self._refusal:
+                runs = "1 run" if len(passing) == 1 else f"{len(passing)} runs"
+                name = self._launcher.name
+                self._notice(f"{name} did not take {runs}: {reason}; tried again in {wait:.0f} s")
+            self._refusal = reason
+        elif self._refusal is not None:
+            self._notice(f"{self._launcher.name} takes runs again")
+            self._refusal = None
+
+
+def _order(followed: Followed) -> Order:
+    submission = followed.state.submission
+    logs = submission.run.submission_logs(submission.number)
+    logs.mkdir(parents=True, exist_ok=True)
+    slot = followed.slots[0] if followed.slots else 0
+    return Order(submission=submission, run=followed.item.run, logs=logs, slot=slot)

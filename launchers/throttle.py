@@ -1,0 +1,52 @@
+"""How many tasks of each job array run at once, so that together they keep `max_parallel`."""
+
+import math
+from collections.abc import Collection, Sequence
+
+
+class Throttle:
+    """Slurm throttles an array by itself (`%K`), and knows of no limit on several: arrays that fit
+    share the places by the work in them, and those that do not begin after all before them."""
+
+    def __init__(self, most: int | None) -> None:
+        """`most`: runs at once; None: as many as Slurm starts."""
+        self._most = most
+        self._live: dict[str, int] = {}
+
+    def plan(self, work: Sequence[float]) -> list[int]:
+        """Places of arrays to come with so much `work`; 0: it has to come after those before."""
+        room = None if self._most is None else self._most - sum(self._live.values())
+        if room is None or not work:
+            return [0] * len(work)
+        fitting = work[: max(0, room)]
+        return (shares(fitting, room) if fitting else []) + [0] * (len(work) - len(fitting))
+
+    def place(self, planned: int, tasks: int) -> tuple[int, tuple[str, ...]]:
+        """Tasks at once of an array of `tasks`, and the arrays that have to end before it."""
+        if self._most is None:
+            return tasks, ()
+        return (planned, ()) if planned else (self._most, tuple(self._live))
+
+    def submitted(self, array: str, parallel: int) -> None:
+        """`array` was submitted, with so many tasks at once."""
+        self._live[array] = parallel
+
+    def seen(self, followed: Collection[str], alive: Collection[str]) -> None:
+        """Arrays that are followed here, whoever submitted them, and all that Slurm has."""
+        for array in followed if self._most is not None else ():
+            self._live.setdefault(array, self._most or 0)
+        for array in set(self._live).difference(alive):
+            del self._live[array]
+
+
+def shares(work: Sequence[float], places: int) -> list[int]:
+    """`places` shared out by `work`, one or more each; there are as many places as parts."""
+    whole = sum(work)
+    wanted = [part / whole * places for part in work]
+    given = [max(1, math.floor(share)) for share in wanted]
+    # What the floors leave goes where most is missing; what the ones take, from where most is.
+    while sum(given) < places:
+        given[max(range(len(given)), key=lambda i: wanted[i] - given[i])] += 1
+    while sum(given) > places:
+        given[max(range(len(given)), key=lambda i: (given[i] > 1, given[i] - wanted[i]))] -= 1
+    return given

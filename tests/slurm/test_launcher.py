@@ -1,0 +1,122 @@
+"""Slurm's launcher against a real Slurm: arrays, logs, cancelling, answers that were lost."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from isosweep.launchers.launcher import Observed, Order
+from isosweep.launchers.slurm import SlurmLauncher
+from isosweep.store.batches import write_batch
+from isosweep.store.paths import RunPaths
+from isosweep.store.submissions import Job, SubmissionState, read_submission, started, submit
+from tests.conftest import make_config, plan_of
+from tests.runs import wait_for
+
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm_environment")]
+
+TIMEOUT_S = 90.0
+# A worker that needs no training stack: a shell that says which task it is.
+SETTINGS = ("budget=1e10", "launcher=slurm", "launcher.slurm.cpus_per_task=1")
+
+
+def launcher_of(tmp_path: Path, shell: str, *settings: str) -> SlurmLauncher:
+    worker = tmp_path / "worker"
+    worker.write_text(f"#!/bin/sh\n{shell}\n")
+    worker.chmod(0o755)
+    return SlurmLauncher(make_config(*SETTINGS, f"launcher.slurm.python={worker}", *settings))
+
+
+def orders_of(tmp_path: Path, count: int, batch: str = "B") -> list[Order]:
+    run = plan_of(make_config(*SETTINGS)).runs[0]
+    # A blank and a per cent sign, as paths may have.
+    root = tmp_path / "a b%c"
+    orders = []
+    for index in range(count):
+        paths = RunPaths(root / "runs" / f"{batch}{index}")
+        submission = submit(paths, "slurm", {}, str(root / "sweep"), batch, index)
+        assert submission is not None
+        logs = paths.submission_logs(1)
+        logs.mkdir(parents=True)
+        orders.append(Order(submission=submission, run=run, logs=logs, slot=0))
+    write_batch([order.submission for order in orders])
+    return orders
+
+
+def submitted(launcher: SlurmLauncher, orders: list[Order]) -> list[SubmissionState]:
+    for order, job in zip(orders, launcher.submit(orders), strict=True):
+        assert isinstance(job, Job), job
+        started(order.submission, job)
+    return [read_submission(order.submission.run, 1) for order in orders]
+
+
+def all_are(launcher: SlurmLauncher, states: list[SubmissionState], status: str) -> list[Observed]:
+    wait_for(lambda: {s.status for s in launcher.observe(states)} == {status}, TIMEOUT_S, 0.5)
+    return launcher.observe(states)
+
+
+def test_tasks_of_an_array_run_throttled_and_print_into_their_own_runs(tmp_path: Path) -> None:
+    shell = f'echo "task $SLURM_ARRAY_TASK_ID"; ls {tmp_path}/alive | wc -l\n'
+    shell = f"mkdir -p {tmp_path}/alive/$SLURM_ARRAY_TASK_ID; {shell}"
+    shell += f"sleep 1; rmdir {tmp_path}/alive/$SLURM_ARRAY_TASK_ID"
+    launcher = launcher_of(tmp_path, shell, "launcher.max_parallel=2")
+    orders = orders_of(tmp_path, 4)
+    seen = all_are(launcher, submitted(launcher, orders), "gone")
+    assert {each.outcome for each in seen} == {"lost"}  # this worker says nothing of its end
+    for index, order in enumerate(orders):
+        (out,) = order.logs.glob("*.out")
+        task, alive = out.read_text().splitlines()
+        assert task == f"task {index}"
+        assert int(alive) <= 2
+
+
+def test_runs_beyond_the_largest_array_go_as_another(tmp_path: Path) -> None:
+    launcher = launcher_of(tmp_path, "true")
+    run = plan_of(make_config(*SETTINGS)).runs[0]
+    # MaxArraySize of the cluster is 101.
+    assert [len(batch) for batch in launcher.batches([run] * 150)] == [101, 49]
+    states = submitted(launcher, orders_of(tmp_path, 101))
+    assert launcher.stop(states, kill=True) is None
+    all_are(launcher, states, "gone")
+
+
+def test_a_failing_line_of_setup_is_told_in_its_own_words(tmp_path: Path) -> None:
+    setup = "launcher.slurm.setup=['. /no/such/environment']"
+    launcher = launcher_of(tmp_path, "exit 1", setup, "launcher.slurm.use_srun=false")
+    (seen,) = all_are(launcher, submitted(launcher, orders_of(tmp_path, 1)), "gone")
+    assert seen.outcome == "failed"
+    assert "/no/such/environment: No such file or directory" in seen.reason
+
+
+def test_stopping_tells_workers_and_cancels_what_waits(tmp_path: Path) -> None:
+    shell = "trap 'echo told; exit 0' TERM; while :; do sleep 0.2; done"
+    launcher = launcher_of(tmp_path, shell, "launcher.max_parallel=1")
+    orders = orders_of(tmp_path, 3)
+    states = submitted(launcher, orders)
+    wait_for(lambda: launcher.observe(states)[0].status == "running", TIMEOUT_S, 0.5)
+    # srun has to have started the worker, which traps the signal from then on.
+    time.sleep(2)
+    assert launcher.stop(states) is None
+    seen = all_are(launcher, states[:1], "gone")
+    assert seen[0].outcome == "lost"
+    (out,) = orders[0].logs.glob("*.out")
+    assert "told" in out.read_text()
+    # Of waiting tasks that were cancelled Slurm has no trace: they are missed for a while.
+    assert {each.status for each in launcher.observe(states[1:])} <= {"gone", "unknown"}
+
+
+def test_jobs_whose_answer_was_lost_are_found(tmp_path: Path) -> None:
+    launcher = launcher_of(tmp_path, "sleep 30")
+    orders = orders_of(tmp_path, 2)
+    jobs = launcher.submit(orders)
+    states = [read_submission(order.submission.run, 1) for order in orders]
+    assert [seen.job for seen in launcher.observe(states)] == jobs
+    assert launcher.stop(states, kill=True) is None
+
+
+def test_a_partition_that_is_not_there_is_refused_for_good(tmp_path: Path) -> None:
+    launcher = launcher_of(tmp_path, "true", "launcher.slurm.partition=nope")
+    (answer,) = launcher.submit(orders_of(tmp_path, 1))
+    assert not isinstance(answer, Job)
+    assert "Invalid partition name specified" in answer.reason
+    assert not answer.passing

@@ -1,0 +1,114 @@
+"""One process follows a sweep; who comes second sees who, and may take over."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from isosweep.errors import RecordError
+from isosweep.files import read_json, write_json
+from isosweep.store import drivers
+from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
+
+
+def claimed(directory: Path, *, takeover: bool = False) -> Claim:
+    claim = drive(directory, takeover=takeover)
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def elsewhere(directory: Path, number: int = 1) -> None:
+    """As if the driver were a process of another host."""
+    document = read_json(directory / f"{number}.json")
+    assert document is not None
+    document["by"]["host"] = "another-host"
+    write_json(directory / f"{number}.json", document)
+
+
+def test_the_second_is_told_who_follows_and_since_when(tmp_path: Path) -> None:
+    claim = claimed(tmp_path)
+    second = drive(tmp_path)
+    assert isinstance(second, Driver)
+    assert f"process {os.getpid()} of " in second.described()
+    assert time.strftime("%Y-%m-%d") in second.described()
+    claim.release(1, {"a-run": "broken"})
+    assert living_driver(tmp_path) is None
+    last = newest_driver(tmp_path)
+    assert last is not None
+    assert (last.left, last.failed) == (1, {"a-run": "broken"})
+    claimed(tmp_path).release(0)
+
+
+def test_who_takes_over_is_seen_by_the_first(tmp_path: Path) -> None:
+    first = claimed(tmp_path)
+    assert first.overtaken_by() is None
+    second = claimed(tmp_path, takeover=True)
+    by = first.overtaken_by()
+    assert by is not None
+    assert by.number == 2
+    first.release(130)
+    # Its last word says nothing of the second.
+    assert living_driver(tmp_path) == by
+    second.release(0)
+
+
+def test_a_killed_driver_is_followed_by_the_next(tmp_path: Path) -> None:
+    code = "import sys, pathlib, isosweep.store.drivers as d; d.drive(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", f"{code}; print(1, flush=True); import time; time.sleep(60)"]
+    with subprocess.Popen([*command, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert isinstance(drive(tmp_path), Driver)
+        other.kill()
+    claimed(tmp_path).release(0)
+
+
+def test_a_driver_of_another_host_lives_while_its_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drivers, "BEAT_S", 0.05)
+    claim = claimed(tmp_path)
+    before = (tmp_path / "1.json").stat().st_mtime_ns
+    deadline = time.monotonic() + 10
+    while (tmp_path / "1.json").stat().st_mtime_ns == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    claim.release(0)
+    monkeypatch.undo()
+    other = claimed(tmp_path)
+    elsewhere(tmp_path, 2)
+    assert living_driver(tmp_path) is not None
+    old = (tmp_path / "2.json").stat().st_mtime - drivers.SILENCE_S - 1
+    os.utime(tmp_path / "2.json", (old, old))
+    assert living_driver(tmp_path) is None
+    other.release(0)
+
+
+def test_of_many_at_once_one_drives(tmp_path: Path) -> None:
+    answers: list[Claim | Driver] = []
+    start = threading.Barrier(8)
+
+    def compete() -> None:
+        start.wait()
+        answers.append(drive(tmp_path))
+
+    threads = [threading.Thread(target=compete) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    claims = [answer for answer in answers if isinstance(answer, Claim)]
+    assert len(claims) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["1.json"]
+    claims[0].release(0)
+
+
+def test_garbage_is_named(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text("{ garbage")
+    with pytest.raises(RecordError, match=r"1\.json: not a driver of a sweep"):
+        drive(tmp_path)
+    claimed(tmp_path, takeover=True).release(0)
