@@ -54,7 +54,7 @@ def read_json(path: Path) -> JsonObject | None:
     Raises ValueError where something else is there: other text, binary, a directory.
     """
     try:
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             document: JsonObject = from_json(file.read())
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -13,8 +13,9 @@ def simulated_sweep(
 ) -> SweepData:
     """The plan's sweep with these records, by run id; every run has finished."""
     finished = Ending(status="finished")
+    unit = plan.budget_unit
     curves = tuple(
-        make_curve(run, records[run.run_id], plan.budget_unit, finished, metric) for run in plan.runs
+        make_curve(run, records[run.run_id], unit, finished, metric) for run in plan.runs
     )
     return SweepData(
         plan=plan,

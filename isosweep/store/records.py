@@ -240,9 +240,10 @@ def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:
     for path in files.values():
         for _, line in _sound_lines(path):
             step, attempt = line.get("step"), line.get("attempt")
-            if isinstance(step, int) and isinstance(attempt, int):
-                if step <= limits.get(attempt, -1):
-                    yield line
+            if not (isinstance(step, int) and isinstance(attempt, int)):
+                continue
+            if step <= limits.get(attempt, -1):
+                yield line
 
 
 def _sound_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:

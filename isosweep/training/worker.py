@@ -65,7 +65,7 @@ class TrainRun:
 
     def __call__(self) -> str:
         """Make an attempt, of no submission; returns how it ended."""
-        return run_attempt(self, StopRequest())
+        return run_attempt(self)
 
     @property
     def run(self) -> RunPaths:
@@ -126,12 +126,15 @@ def lean_imports() -> Iterator[None]:
             del sys.modules[name]
 
 
-def run_attempt(job: TrainRun, stop: StopRequest, submitted: Submitted = Submitted()) -> Ended:
+def run_attempt(
+    job: TrainRun, stop: StopRequest | None = None, submitted: Submitted = Submitted()
+) -> Ended:
     """Train until the largest milestone is reached; returns how the attempt ended.
 
     A run that breaks a health rule of `health.stop` has diverged: a result, recorded as such. A
     failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
     """
+    stop = stop or StopRequest()
     stop.requeues = job.requeue
     stop.install()
     spec = _spec_of(job.run)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,14 @@ from isosweep.compute import Compute
 from isosweep.files import write_json
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
+from isosweep.store.records import (
+    AttemptStart,
+    Record,
+    append_attempt,
+    append_record,
+    attempt_file,
+)
+from isosweep.store.state import Attempt, RunStatus, claim_attempt, read_state
 from tests.conftest import make_config
 
 NUM_PROBLEMS = 256
@@ -157,6 +164,22 @@ def peaked(best: Callable[[float], float], fall: float = 0.03) -> RewardAt:
 REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
 # What is analysed in a second.
 SMALL = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=BUDGETS[:3])
+
+
+def records_file(paths: SweepPaths, run_id: str) -> Path:
+    """The records that `write_run` writes."""
+    return attempt_file(paths.run(run_id).records, 1)
+
+
+def write_end(
+    paths: SweepPaths, run_id: str, status: RunStatus, reason: str, diverged_by: str | None = None
+) -> None:
+    """What the run's worker said at its end."""
+    run = paths.run(run_id)
+    attempt = Attempt(run, 1) if run.attempts.exists() else claim_attempt(run, None)
+    state = read_state(run)
+    assert state is not None
+    attempt.write(replace(state, status=status, reason=reason, diverged_by=diverged_by))
 
 
 def raw_rewards(path: Path) -> dict[int, float]:

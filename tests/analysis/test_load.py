@@ -22,7 +22,10 @@ from isosweep.store.records import (
     append_attempt,
     append_record,
     append_warning,
+    attempt_file,
 )
+from isosweep.store.state import claim_attempt
+from isosweep.store.submissions import close, submit
 from isosweep.store.warnings import HealthWarning
 from tests.analysis.sweeps import (
     BUDGETS,
@@ -30,6 +33,8 @@ from tests.analysis.sweeps import (
     make_plan,
     paths_in,
     peaked,
+    records_file,
+    write_end,
     write_plan,
     write_sweep,
 )
@@ -128,11 +133,11 @@ def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:
     data = load_sweep(paths)
     run = data.plan.runs[4]
     assert all(curve.collapsed_at is None for curve in data.curves)
-    lines = paths.run(run.run_id).records.read_text().splitlines()
+    lines = records_file(paths, run.run_id).read_text().splitlines()
     # The last two records lose all that was gained.
     for i, line in enumerate(lines[-2:], start=len(lines) - 2):
         lines[i] = json.dumps(json.loads(line) | {"successes": [0] * 256})
-    paths.run(run.run_id).records.write_text("\n".join(lines) + "\n")
+    records_file(paths, run.run_id).write_text("\n".join(lines) + "\n")
     after = load_sweep(paths)
     curve = after.curves[4]
     assert curve.collapsed_at == len(curve.steps) - 2
@@ -145,23 +150,23 @@ def test_what_comes_after_a_collapse_is_not_read(tmp_path: Path) -> None:
 def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
     run = load_sweep(paths).plan.runs[4]
-    files = paths.run(run.run_id)
+    file = records_file(paths, run.run_id)
     # The last two budgets were never reached. A small gain was lost before that, by less than is
     # certain of held-out problems alone.
-    head, *records = files.records.read_text().splitlines()[:-2]
+    head, *records = file.read_text().splitlines()[:-2]
     documents = [json.loads(line) for line in records]
     for document, right in zip(documents, (400, 480, 500, 500, 410), strict=True):
         document["successes"] = [right // 256 + (i < right % 256) for i in range(256)]
-    files.records.write_text("\n".join([head, *map(json.dumps, documents)]) + "\n")
+    file.write_text("\n".join([head, *map(json.dumps, documents)]) + "\n")
 
     def readings() -> list[str]:
         data = load_sweep(paths)
         return [r.reading for r in data.readings if r.cell.run_id == run.run_id]
 
     assert readings() == ["exact", "exact", "exact", "missing", "missing"]
-    write_json(files.state, {"status": "diverged", "reason": "why", "diverged_by": "truncation"})
+    write_end(paths, run.run_id, "diverged", "why", "truncation")
     assert readings() == ["exact", "exact", "exact", "diverged", "diverged"]
-    write_json(files.state, {"status": "diverged", "reason": "why", "diverged_by": "collapse"})
+    write_end(paths, run.run_id, "diverged", "why", "collapse")
     assert readings() == ["exact", "exact", "collapsed", "diverged", "diverged"]
     curve = load_sweep(paths).curves[4]
     assert (curve.status, curve.status_reason) == ("diverged", "why")
@@ -178,7 +183,7 @@ def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(tmp_path: Pat
     assert [curve.warnings for curve in data.curves].count(()) == len(data.curves) - 1
     assert data.curves[1].warnings == (warning,)
     assert "truncation (step 7)" in str(missing_runs(data).rows)
-    files.warnings.write_text('{"attempt": 1, "step": 7}\n')
+    attempt_file(files.warnings, 1).write_text('{"attempt": 1, "step": 7}\n')
     damaged = load_sweep(paths)
     assert damaged.curves[1].warnings == ()
     (problem,) = damaged.problems
@@ -194,3 +199,36 @@ def test_records_of_another_run_are_left_out_and_reported(tmp_path: Path) -> Non
     assert data.problems == (
         f"{paths.run(run.run_id).spec}: of run run-of-another-plan, so its records are left out",
     )
+
+
+def test_of_a_run_that_died_the_end_of_its_submission_is_told(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    run = paths.run(load_sweep(paths).plan.runs[1].run_id)
+    claim_attempt(run, None)
+    assert load_sweep(paths).curves[1].status == "running"
+    submission = submit(run, "slurm", {}, "sweeps/s", "b")
+    assert submission is not None
+    close(submission, "lost", "NODE_FAIL")
+    curve = load_sweep(paths).curves[1]
+    assert (curve.status, curve.status_reason) == ("lost", "NODE_FAIL")
+    assert curve.steps.size
+
+
+@pytest.mark.parametrize("part", ["spec", "state", "records", "warnings"])
+def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    before = load_sweep(paths)
+    run = paths.run(before.plan.runs[1].run_id)
+    file = {
+        "spec": run.spec,
+        "state": claim_attempt(run, None).run.attempt(1),
+        "records": attempt_file(run.records, 1),
+        "warnings": attempt_file(run.warnings, 1),
+    }[part]
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b'\x00\xff{"attempt": 1}\n{"attempt": 1, "step": 0}\n')
+    after = load_sweep(paths)
+    assert any(str(file) in problem or str(file.parent) in problem for problem in after.problems)
+    for was, now in zip(before.curves, after.curves, strict=True):
+        if now.run.run_id != run.run_id or part != "records":
+            assert np.array_equal(was.successes, now.successes)

@@ -16,7 +16,6 @@ from isosweep.analysis.schema import GOLDEN
 from isosweep.compute import has_reached
 from isosweep.config.analysis import AnalysisConfig, Metric
 from isosweep.errors import RecordError
-from isosweep.files import write_json
 from isosweep.plan.cells import Rejection
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, append_attempt, append_record
@@ -30,6 +29,8 @@ from tests.analysis.sweeps import (
     make_record,
     paths_in,
     raw_rewards,
+    records_file,
+    write_end,
     write_plan,
     write_run,
     write_sweep,
@@ -144,7 +145,7 @@ def test_one_run_of_a_sweep_is_enough_for_a_report(tmp_path: Path, num_budgets: 
 
 def test_a_truncated_last_line_costs_that_line_only(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    records = paths.run("run-n8-B4-s0").records
+    records = records_file(paths, "run-n8-B4-s0")
     records.write_bytes(records.read_bytes()[:-40])
     data = load_sweep(paths)
     missing = [r.cell for r in data.readings if r.reading == "missing"]
@@ -155,9 +156,7 @@ def test_a_truncated_last_line_costs_that_line_only(tmp_path: Path) -> None:
 
 def test_a_failed_run_is_listed_with_its_reason(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    write_json(
-        paths.run("run-n8-B4-s0").state, {"status": "failed", "reason": "loss was <nan> & stopped"}
-    )
+    write_end(paths, "run-n8-B4-s0", "failed", "loss was <nan> & stopped")
     assert "loss was &lt;nan&gt; &amp; stopped" in run(paths).report.read_text()
 
 
@@ -228,7 +227,7 @@ def test_figures_of_an_earlier_analysis_do_not_stay(tmp_path: Path) -> None:
     assert (paths.figures / "slices-dark.png").exists()
     for planned in SMALL.runs:
         if planned.num_generations != 4:
-            paths.run(planned.run_id).records.unlink()
+            records_file(paths, planned.run_id).unlink()
     analysis = checked(analyse(paths, config), paths)
     assert (paths.figures / "reward-dark.png").exists()
     assert not (paths.figures / "slices-dark.png").exists()

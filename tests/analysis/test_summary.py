@@ -15,6 +15,7 @@ from tests.analysis.sweeps import (
     make_plan,
     paths_in,
     peaked,
+    records_file,
     write_plan,
     write_sweep,
 )
@@ -73,7 +74,7 @@ def test_without_a_record_nothing_is_recommended(tmp_path: Path) -> None:
 def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
     plan = make_plan(generations=(4,), seeds=(0,))
     paths = write_sweep(tmp_path, peaked(lambda C: 8.0), plan=plan)
-    records = paths.run("run-n4-B4-s0").records
+    records = records_file(paths, "run-n4-B4-s0")
     records.write_text("".join(records.read_text().splitlines(keepends=True)[:-1]))
     data = load_sweep(paths)
     what, sure, _ = summarise(data, find(data, CONFIG))

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never, get_args
 
@@ -15,7 +16,7 @@ from isosweep.files import write_json
 from isosweep.plan.spec import run_spec
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records, read_warnings
-from isosweep.store.state import Attempt, mark, read_state
+from isosweep.store.state import Attempt, read_state
 from isosweep.training.progress import ResumePoint, find_resume_point
 from isosweep.training.saving import Saver
 from tests.conftest import make_config
@@ -172,10 +173,12 @@ def test_what_is_kept_of_a_run_that_has_ended(
 ) -> None:
     run = copy_of(stopped, tmp_path)
     before, newest = last_two(run)
-    mark(run, "finished", "for a test")
-    Saver(CheckpointConfig(keep=keep), Attempt(run, 2), newest).end()
+    state, attempt = read_state(run), Attempt(run, 1)
+    assert state is not None
+    attempt.write(replace(state, status="finished"))
+    Saver(CheckpointConfig(keep=keep), attempt, newest).end()
     left = {*run.checkpoints.glob("*/*/")}
-    start = find_resume_point(run, 3)
+    start = find_resume_point(run, 2)
     match keep:
         case "all":
             assert left == {before, newest}

@@ -14,6 +14,7 @@ from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import RunState, read_state
 from tests.conftest import SMALL, isosweep, shared_sweep
+from tests.runs import log_lines
 
 pytestmark = pytest.mark.train
 # A learning rate at which the built-in model unlearns everything within ten steps.
@@ -71,7 +72,7 @@ def test_a_collapsed_run_ends_as_diverged_with_rule_and_a_last_record(diverged: 
     assert state.reason is not None
     assert state.reason.startswith(f"collapse at step {state.step}: reward 0")
     assert "collapse" in state.warnings
-    lines = [json.loads(line) for line in run.warnings.read_text().splitlines()]
+    lines = log_lines(run.warnings)
     (line,) = [line for line in lines if line["rule"] == "collapse"]
     assert line.keys() == {"attempt", "step", "rule", "value", "threshold", "message"}
     assert (line["attempt"], line["step"]) == (1, state.step)
@@ -178,7 +179,7 @@ def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_p
     run = the_run(tmp_path)
     state = state_of(run)
     assert (state.status, state.diverged_by, state.attempt) == ("diverged", "non_finite", 1)
-    (line,) = [json.loads(line) for line in run.warnings.read_text().splitlines()]
+    (line,) = log_lines(run.warnings)
     assert (line["rule"], line["value"], line["threshold"]) == ("non_finite", None, None)
     # The rate of the first step is 0, after the second nothing can be sampled.
     assert state.step == 2

@@ -15,7 +15,7 @@ from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.store.checkpoints import fault
 from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.records import read_metrics, read_records
+from isosweep.store.records import log_files, read_metrics, read_records
 from isosweep.store.state import read_state
 from tests.conftest import make_config
 from tests.runs import reproducible
@@ -80,7 +80,7 @@ def finish(run: RunPaths, milestones: tuple[float, ...]) -> None:
 
 def trained(run: RunPaths) -> int:
     """Lines of training metrics, of all attempts."""
-    return run.metrics.read_bytes().count(b"\n") if run.metrics.exists() else 0
+    return sum(path.read_bytes().count(b"\n") for path in log_files(run.metrics).values())
 
 
 @pytest.fixture(scope="module")

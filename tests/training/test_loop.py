@@ -1,7 +1,6 @@
 """What the loop decides after a step, without a trainer: real policy, evaluator, books, files."""
 
 import json
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +28,7 @@ from isosweep.training.stopping import StopRequest
 from isosweep.training.stream import ProblemStream
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
+from tests.runs import log_lines
 
 if TYPE_CHECKING:
     from isosweep.training.loop import TrainingLoop
@@ -78,7 +78,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
         start=ResumePoint(start, None, None),
         schedule=Schedule((2.0 * ROLLOUTS, 4.0 * ROLLOUTS), "rollouts", 1),
         monitor=monitor,
-        reporter=Reporter(attempt, rank, monitor, None, start),
+        reporter=Reporter(attempt, rank, monitor, start),
         checkpoint=CheckpointConfig(share=1.0, min_interval_s=interval_s, max_interval_s=1e9),
     )
     recorded = session.reporter.started(session.start)
@@ -161,12 +161,12 @@ def test_metrics_that_break_a_rule_end_the_run(
     loop.begin(0)
     assert loop.metrics_logged(1, values) is decision
     run = loop.session.attempt.run
-    (line,) = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    (line,) = log_lines(run.metrics)
     assert (line["attempt"], line["step"]) == (1, 1)
     assert (line["loss"] is None) == (decision is Decision.STOP)
     rules = [warning.rule for warning in read_warnings(run.warnings, run.records)]
     assert rules == (["non_finite"] if decision else [])
-    assert loop.session.outcome()[0] == ("diverged" if decision else "finished")
+    assert loop.session.outcome(loop.spent)[0] == ("diverged" if decision else "finished")
 
 
 def test_a_policy_that_cannot_be_sampled_from_diverges_and_another_error_is_one(
@@ -180,7 +180,7 @@ def test_a_policy_that_cannot_be_sampled_from_diverges_and_another_error_is_one(
     with torch.no_grad():
         next(iter(as_module(loop).parameters())).fill_(float("nan"))
     loop.run()
-    assert loop.session.outcome() == ("diverged", "non_finite at step 1: logits is nan")
+    assert loop.session.outcome(loop.spent) == ("diverged", "non_finite at step 1: logits is nan")
     # What has diverged is not trained again.
     loop.learner.train = None  # type: ignore[assignment, method-assign]
     loop.run()
@@ -203,10 +203,6 @@ def test_an_overtaken_attempt_neither_records_nor_saves(tmp_path: Path) -> None:
     assert recorded_steps(loop) == [0]
 
 
-def test_a_job_is_the_same_after_json_and_pickling() -> None:
+def test_a_job_is_the_same_after_json() -> None:
     job = TrainRun("runs/x", (1e10, 2e10), "flops", make_config("health.stop=[]").health, SAVING)
     assert TrainRun.from_json(json.loads(json.dumps(job.to_json()))) == job
-    assert pickle.loads(pickle.dumps(job)) == job
-    # One that was submitted before how to save was part of a job.
-    del job.__dict__["saving"]
-    assert pickle.loads(pickle.dumps(job)).saving == CheckpointConfig()

@@ -6,22 +6,26 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isosweep.files import read_lines, write_json
+from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.health import HealthConfig
+from isosweep.files import write_json
 from isosweep.machine import process_alive
 from isosweep.plan.spec import run_spec
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
 from isosweep.store.state import read_state
-from isosweep.training.ranks import run_ranks
+from isosweep.store.submissions import newest_submission, read_submission, submit
+from isosweep.training.ranks import Ranks
 from isosweep.training.worker import TrainRun
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.sweeps import runs, wait_until_some_run_trains
-from tests.runs import reproducible, wait_for
+from tests.runs import log_lines, reproducible, wait_for
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
@@ -40,18 +44,19 @@ RUN = (
 
 def test_a_process_that_fails_ends_the_others() -> None:
     code = "import os, sys, time; sys.exit(3) if os.environ['RANK'] == '1' else time.sleep(600)"
-    statuses = run_ranks(2, ["-c", code], lambda: False)
+    statuses = Ranks(2, ["-c", code]).run(lambda: None)
     assert statuses == [-signal.SIGKILL, 3]
 
 
 def test_the_first_process_is_asked_to_stop() -> None:
     code = (
         "import os, signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "signal.signal(signal.SIGUSR2, lambda *_: sys.exit(0))\n"
         "time.sleep(600 if os.environ['RANK'] == '0' else 3)"
     )
-    asked = iter([False] * 10)
-    assert run_ranks(2, ["-c", code], lambda: next(asked, True)) == [0, 0]
+    asked = iter([None] * 10)
+    ranks = Ranks(2, ["-c", code])
+    assert ranks.run(lambda: next(asked, signal.SIGUSR2)) == [0, 0]
 
 
 STEPS = 30
@@ -69,7 +74,7 @@ def trained_by_two(out: Path, steps: int) -> list[dict[str, Any]]:
     spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=4)
     write_json(out / "spec.json", spec.to_json())
     words = ["-m", "tests.training.two_ranks", str(out / "spec.json"), str(out), str(steps)]
-    statuses = run_ranks(2, words, lambda: False)
+    statuses = Ranks(2, words).run(lambda: None)
     assert statuses == [0, 0]
     return [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
 
@@ -141,11 +146,37 @@ def test_a_run_of_two_processes_is_extended(tmp_path: Path) -> None:
     assert (state.attempt, state.warnings) == (2, ())
     steps = [record.step for record in read_records(extended.records).records]
     # Attempt 2 began where attempt 1 had ended.
-    starts = [
-        line for _, line in read_lines(extended.records) if line and line["kind"] == "attempt"
-    ]
+    starts = [line for line in log_lines(extended.records) if line["kind"] == "attempt"]
     assert 0 < starts[1]["resumed_step"] < steps[-1]
     assert reproducible(extended) == reproducible(straight)
+
+
+@pytest.mark.slow
+def test_a_run_of_two_processes_stops_and_goes_on_as_one(tmp_path: Path) -> None:
+    straight = trained_to(tmp_path / "straight", (2e9,))
+    run, job = trained_to(tmp_path / "stopped"), TrainRun("", (2e9,), "flops", HealthConfig())
+    assert reproducible(run) == []
+    often = CheckpointConfig(share=1.0, min_interval_s=0.0)
+    document = replace(job, saving=often).to_json()
+    del document["run_dir"]
+    for attempt, number in enumerate((signal.SIGUSR2, signal.SIGKILL, None), start=1):
+        # A worker that is killed ends nothing: who follows the sweep does.
+        live = newest_submission(run)
+        if live is None or not live.live:
+            assert submit(run, "local", document, "sweeps/s", "b") is not None
+        worker = subprocess.Popen([sys.executable, "-m", "isosweep.training", str(run.root)])
+        if number is not None:
+            own = run.attempt_checkpoints(attempt)
+            wait_for(lambda own=own: complete_checkpoints(own))  # type: ignore[misc]
+            worker.send_signal(number)
+        assert worker.wait(timeout=300) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
+    state = read_state(run)
+    assert state is not None
+    assert (state.status, state.attempt, state.submission) == ("finished", 3, 2)
+    first = read_submission(run, 1)
+    assert first.end is not None
+    assert (first.end.outcome, first.end.reason) == ("interrupted", "stopped by SIGUSR2")
+    assert reproducible(run) == reproducible(straight)
 
 
 def test_the_plan_is_the_same_arithmetic() -> None:
@@ -162,8 +193,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         f"(pathlib.Path({str(tmp_path)!r}) / str(os.getpid())).touch(); time.sleep(600)"
     )
     lead = (
-        "from isosweep.training.ranks import run_ranks; "
-        f"run_ranks(2, ['-c', {rank!r}], lambda: False)"
+        f"from isosweep.training.ranks import Ranks; Ranks(2, ['-c', {rank!r}]).run(lambda: None)"
     )
     leader = subprocess.Popen([sys.executable, "-c", lead])
     wait_for(lambda: len(list(tmp_path.iterdir())) == 2)

@@ -109,7 +109,7 @@ def test_what_is_no_checkpoint_ends_no_run(tmp_path: Path) -> None:
     own = attempt.run.attempt_checkpoints(1)
     (own / "checkpoint-1" / CHECKPOINT_FILES).mkdir(parents=True)
     (own / "checkpoint-2").write_text("a file")
-    assert "IsADirectoryError" in str(fault(own / "checkpoint-1"))
+    assert "cannot be read" in str(fault(own / "checkpoint-1"))
     keep_only(attempt.run, 1, ())
     assert not (own / "checkpoint-1").exists()
 

@@ -4,7 +4,6 @@ Everything here is float32, where vLLM and transformers must agree to rounding.
 """
 
 import importlib.util
-import json
 import os
 import socket
 import subprocess
@@ -23,6 +22,7 @@ from isosweep.preflight.vllm import ServerNeeds, missing_server
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records
 from tests.conftest import SMALL, isosweep, make_config, missing
+from tests.runs import log_lines
 
 pytestmark = [
     pytest.mark.vllm,
@@ -56,7 +56,7 @@ def only_run(cwd: Path) -> RunPaths:
 
 def metrics(run: RunPaths) -> list[dict[str, Any]]:
     """What each step logged, but for when and by which attempt."""
-    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    lines = log_lines(run.metrics)
     return [{k: v for k, v in line.items() if k not in ("time", "attempt")} for line in lines]
 
 
@@ -106,7 +106,7 @@ def test_a_run_that_stopped_and_went_on_is_the_one_that_never_stopped(
     isosweep("budget=[3e10,8e10]", *RUN, cwd=tmp_path)
     run = only_run(tmp_path)
     assert run.run_id == straight.run_id
-    attempts = {json.loads(line)["attempt"] for line in run.metrics.read_text().splitlines()}
+    attempts = {line["attempt"] for line in log_lines(run.metrics)}
     assert attempts == {1, 2}
     assert metrics(run) == metrics(straight)
     records, expected = read_records(run.records).records, read_records(straight.records).records

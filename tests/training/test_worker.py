@@ -1,31 +1,35 @@
 """What a job executes, from its submission's file to its end."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.files import read_json, write_json
+from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec, run_spec
-from isosweep.store.paths import RunPaths
-from isosweep.store.state import claim_attempt, read_state
+from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.state import RunState, claim_attempt, read_state
 from isosweep.store.submissions import (
+    Job,
     LauncherName,
+    Process,
     Submission,
-    close,
     newest_submission,
+    read_submission,
     request_cancel,
     submit,
 )
 from isosweep.training.__main__ import main
+from isosweep.training.stopping import ECHO_S
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
-from tests.runs import wait_for
+from tests.runs import log_lines, wait_for
 from tests.training.test_interruption import in_a_process
 
 pytestmark = pytest.mark.train
@@ -62,26 +66,313 @@ def ended(submission: Submission) -> tuple[str, str]:
     return state.end.outcome, state.end.reason
 
 
-def execute(*argv: str) -> int:
-    """The exit status of a worker, in a fork."""
-    import isosweep.training.assembly  # noqa: F401  # forks have it imported
+def forked(*argv: str) -> int:
+    """A worker in a fork, which has torch imported; its process."""
+    import isosweep.training.assembly  # noqa: F401
 
-    _, status = os.waitpid(in_a_process(lambda: os._exit(main(list(argv)))), 0)
-    return os.waitstatus_to_exitcode(status)
+    return in_a_process(lambda: os._exit(main(list(argv))))
+
+
+def exit_status(process: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def execute(*argv: str) -> int:
+    return exit_status(forked(*argv))
+
+
+def state_of(run: RunPaths) -> RunState:
+    state = read_state(run)
+    assert state is not None
+    return state
+
+
+def trains(run: RunPaths, steps: int = 3) -> bool:
+    return len(log_lines(run.metrics)) >= steps
+
+
+def resumed_step(run: RunPaths, attempt: int) -> int:
+    """Where an attempt went on from."""
+    starts = [line for line in log_lines(run.records) if line["kind"] == "attempt"]
+    (step,) = (line["resumed_step"] for line in starts if line["attempt"] == attempt)
+    return int(step)
 
 
 def test_a_submission_is_worked_on_and_ended(tmp_path: Path) -> None:
     submission = submitted(tmp_path)
     assert execute(file_of(submission)) == 0
     assert ended(submission) == ("finished", "")
-    state = read_state(submission.run)
-    assert state is not None
+    state = state_of(submission.run)
     assert (state.status, state.attempt, state.submission) == ("finished", 1, 1)
-    job = newest_submission(submission.run)
-    assert job is not None
-    assert job.job is not None
-    assert job.job.process is not None
-    assert job.job.process.pid == state.pid
+    assert job_of(submission) == Job(job_id=str(state.pid), process=state.process)
     # Whoever starts it again finds nothing to do.
     assert execute(str(submission.run.root)) == 0
     assert len(list(submission.run.attempts.iterdir())) == 1
+
+
+def job_of(submission: Submission) -> Job | None:
+    return read_submission(submission.run, submission.number).job
+
+
+def test_a_worker_that_is_not_wanted_leaves_at_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = submitted(tmp_path)
+    request_cancel(first, "ada on login1")
+    assert main([file_of(first)]) == 0
+    assert ended(first) == ("cancelled", "cancelled by ada on login1")
+    assert main([file_of(first)]) == 0
+    second = submitted(tmp_path)
+    assert main([file_of(first)]) == 0
+    request_cancel(second, "bob")
+    assert main([str(first.run.root)]) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert [line.split(": ", 2)[2] for line in said] == [
+        "cancelled by ada on login1: nothing to do",
+        "it is over (cancelled): nothing to do",
+        "it is over (cancelled): nothing to do",
+        "cancelled by bob: nothing to do",
+    ]
+    assert not first.run.attempts.exists()
+
+
+def test_an_array_task_works_on_its_line_of_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = submitted(tmp_path / "a")
+    second = submitted(tmp_path / "b", launcher="slurm")
+    for submission in (first, second):
+        request_cancel(submission, "ada")
+    batch = tmp_path / "batch.json"
+    write_json(batch, {"version": 1, "submissions": [file_of(first), file_of(second)]})
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
+    assert main([str(batch)]) == 0
+    assert ended(second)[0] == "cancelled"
+    assert read_submission(first.run, 1).end is None
+    assert main([str(batch), "0"]) == 0
+    assert ended(first)[0] == "cancelled"
+
+
+@pytest.mark.parametrize("argv", [[], ["none.json"], ["1.json"], ["batch.json"], ["."]])
+def test_what_is_no_submission_is_named(
+    argv: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("1.json").write_text("garbage")
+    write_json(Path("batch.json"), {"submissions": []})
+    assert main(argv) == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert (argv or ["isosweep.training"])[0] in said
+
+
+def test_a_local_run_inside_an_allocation_is_no_job_of_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    local = submitted(tmp_path / "a")
+    (local.run.spec).write_text("{")
+    assert execute(file_of(local)) == 1
+    job = job_of(local)
+    assert job is not None
+    assert job.job_id != "17"
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "16")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    remote = submitted(tmp_path / "b", launcher="slurm")
+    remote.run.spec.unlink()
+    assert execute(file_of(remote)) == 1
+    assert job_of(remote) == Job(job_id="16_3")
+    outcome, reason = ended(remote)
+    assert outcome == "failed"
+    assert f"{remote.run.spec}: no such run" in reason
+
+
+@pytest.mark.parametrize(
+    "sent", [signal.SIGTERM, pytest.param(signal.SIGUSR2, marks=pytest.mark.slow)]
+)
+def test_a_signal_leads_to_a_checkpoint_and_the_run_goes_on_from_it(
+    sent: signal.Signals, tmp_path: Path
+) -> None:
+    submission = submitted(tmp_path, 1e12)
+    run, process = submission.run, forked(file_of(submission))
+    wait_for(lambda: trains(run))
+    # The terminal that it was started from is closed.
+    os.kill(process, signal.SIGHUP)
+    os.kill(process, sent)
+    assert exit_status(process) == 0
+    assert ended(submission) == ("interrupted", f"stopped by {sent.name}")
+    state = state_of(run)
+    assert (state.status, state.reason) == ("interrupted", f"stopped by {sent.name}")
+    assert max(complete_checkpoints(run.attempt_checkpoints(1))) == state.step
+    again = submitted(tmp_path, 1e9)
+    assert again.number == 2
+    assert execute(file_of(again)) == 0
+    (start,) = (
+        line for line in log_lines(run.records) if line["attempt"] == 2 and "parent" in line
+    )
+    assert start["resumed_step"] == state.step
+
+
+@pytest.mark.slow
+def test_a_signal_before_training_is_obeyed(tmp_path: Path) -> None:
+    submission = submitted(tmp_path, 1e12)
+    process = subprocess.Popen([sys.executable, "-m", "isosweep.training", file_of(submission)])
+    wait_for(lambda: read_state(submission.run))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert ended(submission) == ("interrupted", "stopped by SIGTERM")
+    assert not log_lines(submission.run.metrics)
+
+
+def amid_a_step(submission: Submission) -> int:
+    """A worker whose third step does not end before `go` is in the run's directory."""
+    from isosweep.training.trainer import CountedGRPOTrainer
+
+    quick, go = CountedGRPOTrainer.make_batch, submission.run.root / "go"
+
+    def slow(self: CountedGRPOTrainer, count: int) -> Any:
+        while self.steps_done == 2 and not go.exists():
+            time.sleep(0.01)
+        return quick(self, count)
+
+    def work() -> None:
+        CountedGRPOTrainer.make_batch = slow  # type: ignore[method-assign]
+        os._exit(main([file_of(submission)]))
+
+    process = in_a_process(work)
+    wait_for(lambda: 2 in complete_checkpoints(submission.run.attempt_checkpoints(1)))
+    return process
+
+
+def test_a_second_signal_ends_a_worker_amid_its_step(tmp_path: Path) -> None:
+    submission = submitted(tmp_path, 1e12)
+    process = amid_a_step(submission)
+    os.kill(process, signal.SIGTERM)
+    time.sleep(0.1)
+    # That of somebody else who was asked to stop it.
+    os.kill(process, signal.SIGINT)
+    time.sleep(ECHO_S + 0.1)
+    assert Process.of(process).alive()
+    os.kill(process, signal.SIGTERM)
+    assert exit_status(process) == 0
+    said = "stopped by SIGTERM, and ended amid a step by a second SIGTERM"
+    assert ended(submission) == ("interrupted", said)
+    state = state_of(submission.run)
+    assert (state.status, state.reason) == ("interrupted", said)
+
+
+def test_a_worker_amid_a_long_step_lives_and_obeys_a_cancel(tmp_path: Path) -> None:
+    submission = submitted(tmp_path, 1e12)
+    process = amid_a_step(submission)
+    before = state_of(submission.run)
+    wait_for(lambda: state_of(submission.run).step == 2)
+    beat = state_of(submission.run)
+    wait_for(lambda: state_of(submission.run).updated > beat.updated)
+    after = state_of(submission.run)
+    assert (before.status, after.status, after.activity) == ("running", "running", "step 3")
+    assert after.progressed == beat.progressed < after.updated
+    request_cancel(submission, "ada")
+    # A cancelled job is sent a signal, too.
+    os.kill(process, signal.SIGTERM)
+    (submission.run.root / "go").touch()
+    assert exit_status(process) == 0
+    assert ended(submission) == ("cancelled", "cancelled by ada")
+    state = state_of(submission.run)
+    assert (state.status, state.reason) == ("cancelled", "cancelled by ada")
+    assert state.step in complete_checkpoints(submission.run.attempt_checkpoints(1))
+
+
+@pytest.mark.slow
+def test_an_overtaken_worker_leaves_without_a_word(tmp_path: Path) -> None:
+    submission = submitted(tmp_path, 1e12)
+    process = amid_a_step(submission)
+    saved = complete_checkpoints(submission.run.attempt_checkpoints(1))
+    claim_attempt(submission.run, None)
+    (submission.run.root / "go").touch()
+    assert exit_status(process) == 0
+    assert read_submission(submission.run, 1).end is None
+    assert complete_checkpoints(submission.run.attempt_checkpoints(1)) == saved
+
+
+SCONTROL = """#!/bin/sh
+echo "$@" >> "$0.calls"
+if [ -e "$0.refuses" ]; then echo "Requested operation is presently disabled" >&2; exit 1; fi
+"""
+
+
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    command = tmp_path / "bin" / "scontrol"
+    command.parent.mkdir()
+    command.write_text(SCONTROL)
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setattr("isosweep.training.requeue._PAUSES_S", (0.0, 0.1))
+    return command
+
+
+@pytest.mark.parametrize(
+    ("sent", "requeues", "calls", "outcome"),
+    [
+        (signal.SIGUSR2, True, 1, None),
+        pytest.param(signal.SIGUSR2, False, 0, "interrupted", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, True, 0, None, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, True, 0, "interrupted", marks=pytest.mark.slow),
+    ],
+)
+def test_under_slurm_a_warning_leads_to_a_requeue(
+    sent: signal.Signals,
+    requeues: bool,
+    calls: int,
+    outcome: str | None,
+    scontrol: Path,
+    tmp_path: Path,
+) -> None:
+    submission = submitted(tmp_path, 1e12, "slurm", requeue=requeues)
+    process = forked(file_of(submission))
+    wait_for(lambda: trains(submission.run))
+    os.kill(process, sent)
+    assert exit_status(process) == 0
+    asked = Path(f"{scontrol}.calls")
+    assert (asked.read_text() if asked.exists() else "") == "requeue 17\n" * calls
+    end = read_submission(submission.run, 1).end
+    assert (end.outcome if end else None) == outcome
+    state = state_of(submission.run)
+    words = "requeued: " if calls else ""
+    assert (state.status, state.reason) == ("interrupted", f"{words}stopped by {sent.name}")
+
+
+@pytest.mark.slow
+def test_a_requeue_that_slurm_refuses_ends_the_submission(scontrol: Path, tmp_path: Path) -> None:
+    Path(f"{scontrol}.refuses").touch()
+    submission = submitted(tmp_path, 1e12, "slurm", requeue=True)
+    process = forked(file_of(submission))
+    wait_for(lambda: trains(submission.run))
+    os.kill(process, signal.SIGUSR2)
+    assert exit_status(process) == 0
+    assert ended(submission) == (
+        "interrupted",
+        "requeued: stopped by SIGUSR2, and not requeued: "
+        "scontrol requeue 17: Requested operation is presently disabled",
+    )
+    assert Path(f"{scontrol}.calls").read_text() == "requeue 17\n" * 2
+
+
+def test_a_step_longer_than_the_grace_costs_no_more_than_itself(
+    scontrol: Path, tmp_path: Path
+) -> None:
+    submission = submitted(tmp_path, 1e9, "slurm", requeue=True)
+    process = amid_a_step(submission)
+    os.kill(process, signal.SIGUSR2)
+    time.sleep(0.2)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    last = max(complete_checkpoints(submission.run.attempt_checkpoints(1)))
+    # The requeued job executes the same submission.
+    assert execute(file_of(submission)) == 0
+    assert ended(submission) == ("finished", "")
+    assert resumed_step(submission.run, attempt=2) == last

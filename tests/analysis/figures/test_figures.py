@@ -16,7 +16,6 @@ from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.figures.draw_plotly import to_plotly
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.files import write_json
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, append_attempt, append_record
 from tests.analysis.conftest import CONFIG, Analysed
@@ -27,6 +26,8 @@ from tests.analysis.sweeps import (
     make_plan,
     make_record,
     paths_in,
+    records_file,
+    write_end,
     write_plan,
     write_run,
     write_sweep,
@@ -61,7 +62,7 @@ def all_failed(root: Path) -> SweepPaths:
     write_plan(paths, plan)
     for run in plan.runs:
         paths.run(run.run_id).root.mkdir(parents=True)
-        write_json(paths.run(run.run_id).state, {"status": "failed", "reason": "out of memory"})
+        write_end(paths, run.run_id, "failed", "out of memory")
     return paths
 
 
@@ -182,8 +183,8 @@ def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(tmp_path: Pat
     paths = whole(tmp_path)
     _, _, figures = described(paths)
     assert not {s.marker for s in figures["reward"].series} & {"x-open", "circle-open"}
-    write_json(paths.run("run-n8-B4-s0").state, {"status": "cancelled", "reason": "by <hand>"})
-    records = paths.run("run-n4-B4-s1").records
+    write_end(paths, "run-n8-B4-s0", "cancelled", "by <hand>")
+    records = records_file(paths, "run-n4-B4-s1")
     kept = records.read_text().splitlines(keepends=True)[:-2]
     records.write_text("".join(kept))
     rng = np.random.default_rng(0)
@@ -254,7 +255,7 @@ def test_scores_equal_those_counted_from_the_files(full: Analysed) -> None:
     choice = next(c for c in full.findings.frontier.budgets[-1].choices if c.num_generations == 8)
     counted = []
     for seed in (0, 1, 2):
-        where = paths.run(f"run-n8-B{choice.cell.problems_per_batch}-s{seed}").records
+        where = records_file(paths, f"run-n8-B{choice.cell.problems_per_batch}-s{seed}")
         last = json.loads(where.read_text().splitlines()[-1])["successes"]
         counted.append(
             (
