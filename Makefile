@@ -45,17 +45,19 @@ schemas: setup  ## Write the JSON Schemas of plan.json and fits.json anew, from 
 	$(BIN)/python -m isosweep.plan.schema
 	$(BIN)/python -m isosweep.analysis.schema
 
-bench: setup  ## Measure planner, fits, worker and padding, and check them against their goals.
+bench: setup  ## Measure planner, fits, worker, padding and tracking, and check them against their goals.
 	$(BIN)/python benchmarks/plan.py --check
 	$(BIN)/python benchmarks/fits.py --check
 	$(BIN)/python benchmarks/worker.py --check
 	$(BIN)/python benchmarks/padding.py --check
+	$(BIN)/python benchmarks/tracking.py --check
 
 bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
 	$(BIN)/python benchmarks/plan.py --quick --check
 	$(BIN)/python benchmarks/fits.py --quick --check
 	$(BIN)/python benchmarks/worker.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check
+	$(BIN)/python benchmarks/tracking.py --quick --check
 	$(BIN)/python benchmarks/coverage.py --quick --check
 	$(BIN)/python benchmarks/gpu.py --quick --check
 

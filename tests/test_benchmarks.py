@@ -21,6 +21,7 @@ SMALLEST = {
         "rest=0",
     ),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
+    "tracking": (("--runs", "2", "--points", "5", "--client", "0"), "first=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
         "step=0.01",
@@ -114,3 +115,11 @@ def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path:
     parts = [float(line.rsplit(maxsplit=1)[1]) for line in lines[4 : lines.index(lines[-1])]]
     assert len(parts) == 10
     assert float(whole[2]) == pytest.approx(sum(parts), abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.mlflow
+def test_the_tracking_benchmark_times_all_syncs(tmp_path: Path) -> None:
+    lines = [line.split() for line in missed("tracking", tmp_path)]
+    assert [line[0] for line in lines] == ["first", "unchanged", "again", "memory"]
+    assert min(float(line[1]) for line in lines) > 0

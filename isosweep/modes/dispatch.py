@@ -130,8 +130,12 @@ def _calibrate(config: SweepConfig, console: Console) -> int:
 
 def _analyse(config: SweepConfig, console: Console) -> int:
     from isosweep.modes.analyse import analyse_sweep
+    from isosweep.modes.track import asked_tracking, catch_up
 
     # What is asked of the records is this command's to say, not the sweep's.
     sweep = stored_sweep(config)
-    asked = replace(sweep.config, analysis=config.analysis)
-    return analyse_sweep(asked, sweep.plan, sweep.paths, console)
+    tracking = asked_tracking(config, sweep.config)
+    asked = replace(sweep.config, analysis=config.analysis, tracking=tracking)
+    status = analyse_sweep(asked, sweep.plan, sweep.paths, console)
+    catch_up(asked, sweep.plan, sweep.paths, console)
+    return status

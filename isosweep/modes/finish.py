@@ -9,37 +9,11 @@ from isosweep.errors import SettingError
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
+from isosweep.modes.track import close_tracker
 from isosweep.plan.study import Study, resolve_stored
 
 if TYPE_CHECKING:
     from isosweep.tracking.background import BackgroundTracker
-
-
-def tracker_of(sweep: Sweep, console: Console) -> "BackgroundTracker":
-    """The tracker of a sweep that is followed, at work."""
-    from isosweep.tracking.background import BackgroundTracker, make_tracker
-
-    study, paths = sweep.study, sweep.paths
-    config = study.config
-    parameters: dict[str, str | float | int] = {
-        "model": config.model.name,
-        "task": config.task.name,
-        "recipe": config.recipe.name,
-        "hardware": config.hardware.name,
-        "budget_unit": config.budget_unit,
-    }
-    return BackgroundTracker(
-        make_tracker(
-            paths,
-            study.plan,
-            parameters,
-            config.tracking,
-            paths.runs.parent,
-            config.health.stop,
-        ),
-        config.tracking.interval_s,
-        lambda warning: console.print(f"warning: {warning}", style="yellow", markup=False),
-    )
 
 
 def finish(
@@ -47,10 +21,7 @@ def finish(
 ) -> int:
     """Analyse the sweep and close its tracker; 1 if runs `failed` (why, by id), else 0."""
     status = complete(sweep, failed, console)
-    paths = sweep.paths
-    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
-    report = paths.report if paths.report.exists() else None
-    tracker.close("FAILED" if failed else "FINISHED", figures, report)
+    close_tracker(tracker, sweep.paths, "FAILED" if failed else "FINISHED")
     return status
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep.modes.display_progress import Progress
-from isosweep.modes.finish import complete, finish, over_all_budgets, tracker_of
+from isosweep.modes.finish import complete, finish, over_all_budgets
 from isosweep.modes.price import INTERRUPTED
 from isosweep.modes.queues import Queues, Sweep
 from isosweep.modes.signals import Signals
+from isosweep.modes.track import track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing
@@ -142,7 +143,8 @@ class _Followed:
         claimed, completed = self.watching.claim()
         _print_roots(claimed, self._console)
         for sweep in claimed:
-            self._trackers[sweep.name] = tracker_of(sweep, self._console)
+            study = sweep.study
+            self._trackers[sweep.name] = track(study.config, study.plan, sweep.paths, self._console)
         self._queues.add(claimed)
         for sweep, driver in completed:
             self._worst = max(self._worst, complete(sweep, driver.failed, self._console))

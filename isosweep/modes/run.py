@@ -10,6 +10,7 @@ from isosweep.config.launcher import overridden
 from isosweep.modes.directory import stored_sweep
 from isosweep.modes.price import INTERRUPTED, confirm, require_affordable, show_price
 from isosweep.modes.stored import require_room, stored_plan
+from isosweep.modes.track import asked_tracking
 from isosweep.plan.study import Study
 
 if TYPE_CHECKING:
@@ -68,7 +69,11 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     study = sweep.study()
     launcher = overridden(study.config.launcher, config.launcher, config.launcher_given)
     asked = replace(
-        study.config, launcher=launcher, confirm=config.confirm, takeover=config.takeover
+        study.config,
+        launcher=launcher,
+        tracking=asked_tracking(config, study.config),
+        confirm=config.confirm,
+        takeover=config.takeover,
     )
     study = replace(study, config=asked)
     require_affordable([study])

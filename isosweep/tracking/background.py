@@ -1,85 +1,152 @@
-"""Tracking: a copy of what the runs' files say, made by one process of the sweep.
+"""Tracking: a copy of what the runs' files say, made by one thread of one process of the sweep.
 
-Workers never talk to the store.
+Workers never talk to the store, and no fault of it reaches the runs: it is told in one line, and a
+second line says that it is over.
 """
 
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
+from isosweep.tracking.faults import StoreError
 from isosweep.tracking.mlflow import MlflowTracker, Params
 from isosweep.tracking.points import FinalStatus
 
-# How long `close` waits for a sync that is under way.
+# How long `close` waits for the store, and for each run besides: a first sync takes 0.03 s a run
+# (benchmarks/tracking.py).
 JOIN_S = 60.0
+JOIN_RUN_S = 0.1
+# A sync of this many seconds is called slow.
+SLOW_S = 60.0
+# Longest pause after syncs that failed: each may ask a store that cannot be written for all runs.
+MAX_PAUSE_S = 60.0
 
 
 class Tracker(Protocol):
     """A store that shows a sweep while it runs, and afterwards."""
 
+    name: str
+
     def sync(self) -> None:
         """Bring the store up to what the files say."""
 
-    def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
-        """Add figures and report to the sweep's own run and end it."""
+    def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
+        """Add figures and report to the sweep's own run and end it; None: as its runs stand."""
 
 
 class NullTracker:
     """`tracking=none`."""
 
+    name = "none"
+
     def sync(self) -> None:
         """Do nothing."""
 
-    def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
+    def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
         """Do nothing."""
+
+
+@dataclass(frozen=True)
+class _Ending:
+    status: FinalStatus | None
+    figures: list[Path]
+    report: Path | None
 
 
 class BackgroundTracker:
     """Syncs a tracker every `interval_s` from one daemon thread; its failures stop nothing.
 
-    The first failure of the thread, and that of the last sync, are passed to `warn`; all are kept
-    in `errors`.
+    `say` is given a line when the store fails, one when it works again, and one at the end where
+    the store lacks something, with `remedy`. All failures are kept in `errors`.
     """
 
-    def __init__(self, tracker: Tracker, interval_s: float, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        tracker: Tracker,
+        interval_s: float,
+        say: Callable[[str], None],
+        remedy: str = "mode=analyse",
+        join_s: float = JOIN_S,
+    ) -> None:
         self.errors: list[Exception] = []
         self._tracker = tracker
         self._interval_s = interval_s
-        self._warn = warn
+        self._say = say
+        self._remedy = remedy
+        self._join_s = join_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="isosweep-tracking", daemon=True)
+        # What is said of the store at present: "" where it works.
+        self._fault = ""
+        self._telling = threading.Lock()
+        self._ending: _Ending | None = None
+        self._thread = threading.Thread(target=self._work, name="isosweep-tracking", daemon=True)
         self._thread.start()
 
-    def close(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
-        """Sync a last time, add figures and report, end the sweep's run as `status`."""
-        self._stop.set()
-        self._thread.join(JOIN_S)
-        if self._thread.is_alive():
-            self._warn(f"tracking: no answer from the store for {JOIN_S:.0f} s; it is incomplete")
-            return
-        failures = []
-        for step in (self._tracker.sync, lambda: self._tracker.finish(status, figures, report)):
-            try:
-                step()
-            except Exception as error:
-                failures.append(error)
-        self.errors += failures
-        if failures:
-            self._warn(f"tracking: the store is incomplete: {_described(failures[0])}")
+    def close(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
+        """Sync a last time, add figures and report, end the sweep's run as `status`.
 
-    def _loop(self) -> None:
+        None: as its runs stand. Returns after `join_s` whatever the store does.
+        """
+        self._ending = _Ending(status, figures, report)
+        self._stop.set()
+        self._thread.join(self._join_s)
+        with self._telling:
+            late = self._thread.is_alive()
+            # Nothing is said from here on, whatever a thread that is left behind still does.
+            self._say, say = (lambda line: None), self._say
+        fault = self._fault
+        if late:
+            fault = f"{self._tracker.name}: it has not taken everything in {self._join_s:.0f} s"
+        if fault:
+            say(f"tracking: {fault}; the view is incomplete, {self._remedy} completes it")
+
+    def _work(self) -> None:
+        failures = 0
         while not self._stop.is_set():
-            try:
-                self._tracker.sync()
-            except Exception as error:
-                self.errors.append(error)
-                if len(self.errors) == 1:
-                    self._warn(f"tracking: a sync failed, the sweep goes on: {_described(error)}")
-            self._stop.wait(self._interval_s)
+            done = self._attempt(self._tracker.sync)
+            failures = 0 if done else min(failures + 1, 16)
+            self._stop.wait(
+                min(self._interval_s * 2**failures, MAX_PAUSE_S) if failures else self._interval_s
+            )
+        if self._attempt(self._tracker.sync, last=True):
+            self._attempt(self._finish, last=True)
+
+    def _finish(self) -> None:
+        assert self._ending is not None
+        self._tracker.finish(self._ending.status, self._ending.figures, self._ending.report)
+
+    def _attempt(self, step: Callable[[], None], *, last: bool = False) -> bool:
+        """Whether `step` went well; tells what is new of the store."""
+        slow = threading.Timer(SLOW_S, self._tell, [f"{self._tracker.name}: it is slow"])
+        slow.daemon = True
+        slow.start()
+        try:
+            step()
+        except Exception as error:
+            self.errors.append(error)
+            said = str(error) if isinstance(error, StoreError) else repr(error)
+            # The last word is `close`'s.
+            self._tell(said, aloud=not last)
+            return False
+        finally:
+            slow.cancel()
+        self._tell("")
+        return True
+
+    def _tell(self, fault: str, *, aloud: bool = True) -> None:
+        with self._telling:
+            before, self._fault = self._fault, fault
+            if not aloud or bool(before) == bool(fault):
+                return
+            if fault:
+                self._say(f"tracking: {fault}; the runs go on, and the view catches up later")
+            else:
+                self._say(f"tracking: {self._tracker.name}: it works again and is up to date")
 
 
 def make_tracker(
@@ -96,9 +163,3 @@ def make_tracker(
             return NullTracker()
         case _:
             return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, stop)
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(
-        ": "
-    )

@@ -1,55 +1,49 @@
 """The MLflow store of a sweep, kept equal to the runs' files.
 
-Everything sent is derived from those files, with the times written there, so a sync after a crash
-finds what is already there and adds the rest. MLflow itself is imported by the first sync: it costs
-seconds, and planning must not pay them.
+Everything sent is derived from those files, with the times written there, so a sync after a crash,
+or into a store that was removed, finds what is already there and adds the rest.
 """
 
-import logging
-import math
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from isosweep.config.tracking import TrackingConfig
-from isosweep.difficulty.measurement import read_base_rates
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import run_standing
-from isosweep.store.paths import RunPaths, SweepPaths
-from isosweep.store.records import read_metrics, read_records, read_warnings
+from isosweep.plan.standing import Standing, run_standing
+from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, view_run
 from isosweep.tracking.points import (
     MLFLOW_STATUS,
     FinalStatus,
     MlflowStatus,
     Point,
-    RunProgress,
-    file_signature,
-    held_out_points,
-    run_progress,
-    training_point,
+    RunReading,
+    read_run,
 )
+from isosweep.tracking.store import Store, is_gone
+from isosweep.tracking.watch import RunWatch
+from isosweep.tracking.writers import News, milliseconds
 
 Params = Mapping[str, str | float | int]
 
 SWEEP_TAG = "isosweep.sweep"
 RUN_TAG = "isosweep.run_id"
+# How many points of a run are there, and which: a sync that finds them need not ask for more.
+POINTS_TAG = "isosweep.points"
 # mlflow.utils.mlflow_tags: what the MLflow UI nests runs by.
 PARENT_TAG = "mlflow.parentRunId"
-
-# MLflow REST API, `runs/log-batch`: limits of one request.
-MAX_BATCH_METRICS = 1000
-MAX_BATCH_PARAMS = 100
+LIVE = (Standing.RUNNING, Standing.QUEUED)
 
 
 @dataclass
 class _StoredRun:
-    """What the store holds of one of our runs, as far as it was read or written here."""
+    """What the store holds of one of our runs, as far as it was read or written here.
+
+    `steps` by metric: those that are there; `made_here`: of metrics that it lacks, none is.
+    `doubtful`: a write failed, of which the store may have something all the same.
+    """
 
     mlflow_id: str
     status: str
@@ -57,7 +51,19 @@ class _StoredRun:
     tags: dict[str, str]
     params: set[str]
     metrics: dict[str, float]
+    made_here: bool = False
+    doubtful: bool = False
     steps: dict[str, set[int]] = field(default_factory=dict)
+
+
+@dataclass
+class _KnownRun:
+    """What the files of a run said when they were last read."""
+
+    watch: RunWatch
+    view: RunView | None = None
+    standing: Standing = Standing.NOT_BEGUN
+    reading: RunReading = field(default_factory=RunReading)
 
 
 class MlflowTracker:
@@ -77,53 +83,50 @@ class MlflowTracker:
         stop: Collection[str],
     ) -> None:
         """`stop`: health rules that end a run."""
-        self.sweeps_dir = sweeps_dir.resolve()
-        self.uri = config.uri or f"sqlite:///{self.sweeps_dir / 'mlflow.db'}"
+        self.store = Store(config.uri, config.experiment, sweeps_dir.resolve())
+        self.name = self.store.name
         self._paths = paths
         self._plan = plan
         self._spec_params = dict(spec_params)
-        self._config = config
+        self._max_points = config.max_points
         self._stop = stop
         self._sweep = f"{paths.root.name}@{plan.plan_id}"
-        self._client: Any = None
-        self._experiment_id = ""
         self._stored: dict[str | None, _StoredRun] | None = None
-        self._progress: dict[str, RunProgress] = {}
+        self._known = {run.run_id: _KnownRun(RunWatch(paths.run(run.run_id))) for run in plan.runs}
 
     def sync(self) -> None:
         """Bring the store up to what the files say; adds nothing where nothing is new.
 
-        Raises whatever MLflow raises when the store cannot be used; the next sync goes on.
+        Raises StoreError when the store cannot be used; the next sync goes on.
         """
-        with self._store():
-            parent, children = self._runs()
-            last_change = 0.0
-            for planned in self._plan.runs:
-                files = self._paths.run(planned.run_id)
-                # Before the records: they then hold at least what the state speaks of.
-                view = view_run(files)
-                self._sync_metrics(planned, files, children[planned.run_id])
-                self._sync_status(planned, view, children[planned.run_id])
-                last_change = max(last_change, view.state.updated if view.state else 0.0)
-            self._sync_parent(parent, last_change)
+        with self.store.used():
+            try:
+                self._sync()
+            except Exception as error:
+                if not is_gone(error):
+                    raise
+                # Emptied since: everything is sent again.
+                self._stored = None
+                self._sync()
 
-    def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
+    def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
         """Add figures (`figures/`) and report to the sweep's own run and end it as `status`.
 
-        Raises what MLflow raises when a file cannot be stored, after ending the run all the same.
+        None: as its runs stand, whoever follows them. Raises StoreError when a file cannot be
+        stored, after ending the run all the same.
         """
-        with self._store():
-            parent, _ = self._runs()
+        with self.store.used():
+            self._open()
+            parent = self._parent()
+            client = self.store.client
             try:
                 for figure in figures:
-                    self._client.log_artifact(
-                        parent.mlflow_id, str(figure), self._artifact_folder(figure)
-                    )
+                    folder = self._artifact_folder(figure)
+                    client.log_artifact(parent.mlflow_id, str(figure), folder)
                 if report is not None:
-                    self._client.log_artifact(parent.mlflow_id, str(report))
+                    client.log_artifact(parent.mlflow_id, str(report))
             finally:
-                self._client.set_terminated(parent.mlflow_id, status)
-                parent.status = status
+                self._write_status(parent, status or self._final_status())
 
     def _artifact_folder(self, figure: Path) -> str:
         """`figures`, and in it the variant of `grid.axes` where the sweep has several."""
@@ -132,75 +135,28 @@ class MlflowTracker:
         inside = view.is_relative_to(analysis) and view != analysis
         return f"figures/{view.name}" if inside else "figures"
 
-    @contextmanager
-    def _store(self) -> Iterator[None]:
-        # A sync that fails is repeated anyway; MLflow's own seven retries would hold up the end
-        # of a sweep for minutes.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-        import mlflow
-
-        with _quiet("mlflow", "alembic"), self._locked():
-            if self._client is None:
-                self._client = mlflow.MlflowClient(tracking_uri=self.uri)
-            if not self._experiment_id:
-                self._experiment_id = self._find_experiment()
-            yield
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One isosweep process at a time in an SQLite store: making its tables races otherwise."""
-        if not self._is_sqlite:
-            yield
-            return
-        database = self.uri.partition(":///")[2].partition("?")[0]
-        lock = Path(database or self.sweeps_dir / "mlflow").with_suffix(".lock")
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock):
-            yield
-
-    @property
-    def _is_sqlite(self) -> bool:
-        return self.uri.startswith("sqlite")
-
-    def _find_experiment(self) -> str:
-        from mlflow.exceptions import MlflowException
-
-        name = self._config.experiment
-        # A server knows where it keeps artifacts; without one they lie beside the database.
-        location = (self.sweeps_dir / "mlartifacts").as_uri() if self._is_sqlite else None
-        experiment = self._client.get_experiment_by_name(name)
-        if experiment is None:
+    def _sync(self) -> None:
+        self._open()
+        parent = self._parent()
+        for planned in self._plan.runs:
+            known = self._known[planned.run_id]
             try:
-                return str(self._client.create_experiment(name, artifact_location=location))
-            except MlflowException:
-                # Another process may have made it since.
-                experiment = self._client.get_experiment_by_name(name)
-                if experiment is None:
-                    raise
-        return str(experiment.experiment_id)
+                self._sync_run(planned, known, parent)
+            except Exception:
+                known.watch.forget()
+                raise
+        self._sync_parent(parent)
 
-    def _runs(self) -> tuple[_StoredRun, dict[str, _StoredRun]]:
-        """The sweep's own run and its children by run id, searched for once, made if missing."""
-        if self._stored is None:
-            self._stored = self._search()
-        stored = self._stored
-        budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
-        params = {"budget_unit": self._plan.budget_unit, "budgets": budgets}
-        name = self._paths.root.name
-        parent = self._ensure(None, name, {}, params | {"num_runs": len(self._plan.runs)}, None)
-        for run in self._plan.runs:
-            own: dict[str, str | float | int] = {
-                "n": run.num_generations,
-                "B": run.problems_per_batch,
-                "T": run.num_steps,
-                "seed": run.seed,
-            }
-            tags = {key: str(value) for key, value in own.items()}
-            tags |= {RUN_TAG: run.run_id, PARENT_TAG: parent.mlflow_id}
-            name = f"n{run.num_generations}-B{run.problems_per_batch}-s{run.seed}"
-            own["learning_rate"] = run.learning_rate
-            self._ensure(run.run_id, name, tags, own, self._paths.run(run.run_id))
-        return parent, {key: value for key, value in stored.items() if key is not None}
+    def _open(self) -> None:
+        """Have a store whose runs are known, and that is still the one they were found in."""
+        if self.store.open():
+            self._stored = None
+        if self._stored is not None and (parent := self._stored.get(None)):
+            self.store.client.get_run(parent.mlflow_id)
+            return
+        self._stored = self._search()
+        for known in self._known.values():
+            known.watch.forget()
 
     def _search(self) -> dict[str | None, _StoredRun]:
         # The plan's id alone, because a directory name may hold quotes that the filter cannot.
@@ -208,8 +164,8 @@ class MlflowTracker:
         runs: dict[str | None, _StoredRun] = {}
         token = None
         while True:
-            page = self._client.search_runs(
-                [self._experiment_id],
+            page = self.store.client.search_runs(
+                [self.store.experiment_id],
                 query,
                 order_by=["attributes.start_time ASC"],
                 page_token=token,
@@ -221,152 +177,191 @@ class MlflowTracker:
             if not token:
                 return runs
 
-    def _ensure(
-        self,
-        run_id: str | None,
-        name: str,
-        tags: dict[str, str],
-        params: Params,
-        files: RunPaths | None,
+    def _parent(self) -> _StoredRun:
+        """The sweep's own run, made if missing."""
+        assert self._stored is not None
+        budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
+        params = {"budget_unit": self._plan.budget_unit, "budgets": budgets}
+        run = self._stored.get(None) or self._create(None, self._paths.root.name, {}, None)
+        self._write(run, News(params=self._missing(run, params | self._num_runs)))
+        return run
+
+    @property
+    def _num_runs(self) -> dict[str, str]:
+        return {"num_runs": str(len(self._plan.runs))}
+
+    def _create(
+        self, run_id: str | None, name: str, tags: dict[str, str], start: float | None
     ) -> _StoredRun:
         assert self._stored is not None
-        run = self._stored.get(run_id)
-        if run is None:
-            records = read_records(files.records).records if files else ()
-            created = self._client.create_run(
-                self._experiment_id,
-                start_time=_milliseconds(records[0].unix_time) if records else None,
+        try:
+            created = self.store.client.create_run(
+                self.store.experiment_id,
+                start_time=milliseconds(start) if start is not None else None,
                 tags={SWEEP_TAG: self._sweep, **tags},
                 run_name=name,
             )
-            run = self._stored[run_id] = _stored_run(created)
-        # Params cannot change, so only those are sent that a kill kept from being set.
-        wanted = {**self._spec_params, **params}
-        missing = [(key, str(value)) for key, value in wanted.items() if key not in run.params]
-        if missing:
-            from mlflow.entities import Param
-
-            for start in range(0, len(missing), MAX_BATCH_PARAMS):
-                chunk = missing[start : start + MAX_BATCH_PARAMS]
-                batch = [Param(key, value) for key, value in chunk]
-                self._client.log_batch(run.mlflow_id, params=batch)
-            run.params.update(wanted)
+        except Exception:
+            # The store may have made it all the same.
+            self._stored = None
+            raise
+        run = self._stored[run_id] = _stored_run(created)
+        run.made_here = True
         return run
 
-    def _sync_metrics(self, planned: PlannedRun, files: RunPaths, run: _StoredRun) -> None:
-        watched = (files.records, files.metrics, files.warnings)
-        signature = tuple(file_signature(path) for path in watched)
-        known = self._progress.get(planned.run_id)
-        if known is not None and known.signature == signature:
+    def _missing(self, run: _StoredRun, params: Params) -> dict[str, str]:
+        """Params that the run lacks: they cannot change, so only a kill leaves any."""
+        wanted = {**self._spec_params, **params}
+        return {key: str(value) for key, value in wanted.items() if key not in run.params}
+
+    def _sync_run(self, planned: PlannedRun, known: _KnownRun, parent: _StoredRun) -> None:
+        assert self._stored is not None
+        changed = known.watch.changed()
+        if not changed and known.standing not in LIVE:
             return
-        records = read_records(files.records).records
-        stride = math.ceil(planned.num_steps / self._config.max_points)
-        lines = read_metrics(files.metrics, files.records)
-        rates = read_base_rates(files)
-        self._send(run, held_out_points(records, rates))
-        self._send(run, (training_point(line) for line in lines if line["step"] % stride == 0))
-        self._progress[planned.run_id] = run_progress(
-            signature,
-            records,
-            read_warnings(files.warnings, files.records),
-            planned,
-            self._plan.budget_unit,
-        )
+        # Before the records: they then hold at least what the state speaks of. A process that
+        # ends without a word changes no file.
+        files, unit = known.watch.files, self._plan.budget_unit
+        view = view_run(files) if changed or known.view is None else known.view
+        standing = run_standing(planned, view, unit, self._stop)
+        if not changed and standing is known.standing:
+            return
+        reading = read_run(files, planned, self._max_points, unit) if changed else known.reading
+        tags = _fixed_tags(planned, parent)
+        run = self._stored.get(planned.run_id)
+        if run is None:
+            name = f"n{planned.num_generations}-B{planned.problems_per_batch}-s{planned.seed}"
+            start = reading.first_time
+            run = self._create(planned.run_id, name, tags, start)
+        elif run.doubtful:
+            run = self._stored[planned.run_id] = self._again(run)
+        self._write(run, self._news(planned, run, view, standing, reading))
+        if standing.ended:
+            # Nothing more will come; should it after all, the store is asked what it has.
+            run.steps, run.made_here = {}, False
+        known.view = view if standing in LIVE else None
+        known.standing, known.reading = standing, reading.without_points()
 
-    def _sync_status(self, planned: PlannedRun, view: RunView, run: _StoredRun) -> None:
-        state, standing = (
-            view.state,
-            run_standing(planned, view, self._plan.budget_unit, self._stop),
-        )
-        progress = self._progress[planned.run_id]
-        reached = ",".join(f"{b:g}" for b in progress.reached)
-        tags = {"status": str(standing), "budgets_reached": reached}
-        if state is not None:
-            texts = {"reason": view.reason, "diverged_by": state.diverged_by or ""}
-            texts |= {"warnings": progress.warnings}
-            # What is no longer so is emptied; what never was is not sent.
-            tags |= {key: text for key, text in texts.items() if text or key in run.tags}
-        self._set_tags(run, tags)
-        self._set_status(
-            run, MLFLOW_STATUS[standing], _milliseconds(state.updated) if state else None
-        )
+    def _again(self, run: _StoredRun) -> _StoredRun:
+        return _stored_run(self.store.client.get_run(run.mlflow_id))
 
-    def _sync_parent(self, parent: _StoredRun, last_change: float) -> None:
-        self._set_status(parent, "RUNNING", None)
-        progress = [self._progress[run.run_id] for run in self._plan.runs]
-        rewards = [p.best_reward for p in progress if p.best_reward is not None]
-        done = [
-            run.run_id
-            for run, p in zip(self._plan.runs, progress, strict=True)
-            if run.milestones[-1] in p.reached
+    def _news(
+        self,
+        planned: PlannedRun,
+        run: _StoredRun,
+        view: RunView,
+        standing: Standing,
+        reading: RunReading,
+    ) -> News:
+        params = {**_own(planned), "learning_rate": planned.learning_rate}
+        status = MLFLOW_STATUS[standing]
+        end = milliseconds(view.state.updated) if view.state else None
+        ended = status not in ("RUNNING", "SCHEDULED")
+        same = (run.status, run.end_time) == (status, end) if ended else run.status == status
+        news = News(
+            params=self._missing(run, params),
+            tags=_changed(run, _tags(run, view, standing, reading)),
+            status=None if same else status,
+            end_time=end,
+        )
+        if reading.points is None or run.tags.get(POINTS_TAG) == reading.digest:
+            return news
+        news.points = [
+            point
+            for point in reading.points
+            if point.step not in self._logged_steps(run, min(point.values))
         ]
-        values = {"sweep/done_runs": float(len(done))}
-        if rewards:
-            values["sweep/best_reward"] = max(rewards)
-        news = {key: value for key, value in values.items() if parent.metrics.get(key) != value}
-        if rewards and news:
-            when = max(last_change, *(p.last_time for p in progress))
-            step = sum(p.num_records for p in progress)
-            self._client.log_batch(parent.mlflow_id, metrics=_metrics(Point(step, when, news)))
-            parent.metrics.update(news)
-
-    def _send(self, run: _StoredRun, points: Iterable[Point]) -> None:
-        """Send the steps that the store lacks, the metrics of one step never apart."""
-        batch: list[Any] = []
-        steps: list[tuple[set[int], int]] = []
-
-        def flush() -> None:
-            if batch:
-                self._client.log_batch(run.mlflow_id, metrics=batch)
-            for logged, step in steps:
-                logged.add(step)
-            batch.clear()
-            steps.clear()
-
-        for point in points:
-            if not point.values:
-                continue
-            logged = self._logged_steps(run, min(point.values))
-            if point.step in logged:
-                continue
-            if len(batch) + len(point.values) > MAX_BATCH_METRICS:
-                flush()
-            batch += _metrics(point)
-            steps.append((logged, point.step))
-        flush()
+        news.seal = {POINTS_TAG: reading.digest}
+        return news
 
     def _logged_steps(self, run: _StoredRun, key: str) -> set[int]:
         if key not in run.steps:
-            # `metrics` is from when the run was looked up: a key that is not there has no history.
-            known = key in run.metrics
-            history = self._client.get_metric_history(run.mlflow_id, key) if known else []
+            client, known = self.store.client, run.made_here
+            history = [] if known else client.get_metric_history(run.mlflow_id, key)
             run.steps[key] = {metric.step for metric in history}
         return run.steps[key]
 
-    def _set_tags(self, run: _StoredRun, tags: dict[str, str]) -> None:
-        news = {key: value for key, value in tags.items() if run.tags.get(key) != value}
-        if news:
-            from mlflow.entities import RunTag
+    def _write(self, run: _StoredRun, news: News) -> None:
+        if not news:
+            return
+        try:
+            self.store.writer.write(run.mlflow_id, news)
+        except Exception:
+            run.doubtful = True
+            raise
+        run.params.update(news.params)
+        run.tags.update({**news.tags, **news.seal})
+        for point in news.points:
+            run.steps.setdefault(min(point.values), set()).add(point.step)
+        if news.status is not None:
+            run.status, run.end_time = news.status, news.end_time
 
-            batch = [RunTag(key, value) for key, value in news.items()]
-            self._client.log_batch(run.mlflow_id, tags=batch)
-            run.tags.update(news)
+    def _sync_parent(self, parent: _StoredRun) -> None:
+        readings = [self._known[run.run_id].reading for run in self._plan.runs]
+        rewards = [r.best_reward for r in readings if r.best_reward is not None]
+        done = sum(
+            run.milestones[-1] in reading.reached
+            for run, reading in zip(self._plan.runs, readings, strict=True)
+        )
+        values = {"sweep/done_runs": float(done)}
+        if rewards:
+            values["sweep/best_reward"] = max(rewards)
+        changed = {key: value for key, value in values.items() if parent.metrics.get(key) != value}
+        if rewards and changed:
+            step = sum(r.num_records for r in readings)
+            self._write(parent, News(points=[Point(step, self._last_time(), changed)]))
+            parent.metrics.update(changed)
+        standings = {known.standing for known in self._known.values()}
+        if standings.intersection(LIVE):
+            self._write_status(parent, "RUNNING")
+        elif all(standing.ended for standing in standings):
+            self._write_status(parent, "FINISHED")
 
-    def _set_status(self, run: _StoredRun, status: MlflowStatus, end_time: int | None) -> None:
-        if status in ("RUNNING", "SCHEDULED"):
-            if run.status != status:
-                self._client.update_run(run.mlflow_id, status=status)
-        elif (run.status, run.end_time) != (status, end_time):
-            self._client.set_terminated(run.mlflow_id, status, end_time=end_time)
-            run.end_time = end_time
-        run.status = status
+    def _final_status(self) -> MlflowStatus:
+        standings = {known.standing for known in self._known.values()}
+        if standings.intersection(LIVE):
+            return "RUNNING"
+        if all(standing.ended for standing in standings):
+            return "FINISHED"
+        return "FAILED" if Standing.FAILED in standings else "KILLED"
+
+    def _write_status(self, parent: _StoredRun, status: MlflowStatus) -> None:
+        last = self._last_time()
+        end = milliseconds(last) if last and status != "RUNNING" else None
+        if (parent.status, parent.end_time if end else None) != (status, end):
+            self._write(parent, News(status=status, end_time=end))
+
+    def _last_time(self) -> float:
+        return max(known.reading.last_time for known in self._known.values())
 
 
-def _metrics(point: Point) -> list[Any]:
-    from mlflow.entities import Metric
+def _own(planned: PlannedRun) -> dict[str, str | float | int]:
+    return {
+        "n": planned.num_generations,
+        "B": planned.problems_per_batch,
+        "T": planned.num_steps,
+        "seed": planned.seed,
+    }
 
-    when = _milliseconds(point.unix_time)
-    return [Metric(key, value, when, point.step) for key, value in point.values.items()]
+
+def _fixed_tags(planned: PlannedRun, parent: _StoredRun) -> dict[str, str]:
+    tags = {key: str(value) for key, value in _own(planned).items()}
+    return tags | {RUN_TAG: planned.run_id, PARENT_TAG: parent.mlflow_id}
+
+
+def _tags(
+    run: _StoredRun, view: RunView, standing: Standing, reading: RunReading
+) -> dict[str, str]:
+    reached = ",".join(f"{budget:g}" for budget in reading.reached)
+    texts = {"reason": view.reason, "warnings": reading.warnings, "unreadable": reading.fault}
+    texts["diverged_by"] = (view.state.diverged_by if view.state else None) or ""
+    # What is no longer so is emptied; what never was is not sent.
+    said = {key: text for key, text in texts.items() if text or key in run.tags}
+    return {"status": str(standing), "budgets_reached": reached, **said}
+
+
+def _changed(run: _StoredRun, tags: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in tags.items() if run.tags.get(key) != value}
 
 
 def _stored_run(run: Any) -> _StoredRun:
@@ -378,21 +373,3 @@ def _stored_run(run: Any) -> _StoredRun:
         params=set(run.data.params),
         metrics=dict(run.data.metrics),
     )
-
-
-def _milliseconds(unix_time: float) -> int:
-    return round(unix_time * 1000)
-
-
-@contextmanager
-def _quiet(*names: str) -> Iterator[None]:
-    """Only warnings of these loggers: MLflow reports every table that it makes."""
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(max(logger.level, logging.WARNING))
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

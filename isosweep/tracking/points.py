@@ -1,26 +1,32 @@
-"""What MLflow is sent of a run's files: points, statuses and totals, all pure functions."""
+"""What MLflow is sent of a run's files: points, statuses and totals."""
 
+import hashlib
+import json
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from isosweep.compute import BudgetUnit
 from isosweep.difficulty.buckets import bucket_rewards
+from isosweep.difficulty.measurement import read_base_rates
+from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing
-from isosweep.store.records import Record, log_signature
-from isosweep.store.warnings import HealthWarning
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import Record, read_metrics, read_records, read_warnings
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
 MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 
 # Columns of a line of metrics.jsonl that say where it belongs and are not metrics.
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
+# Characters of a tag that every store takes (Databricks' limit is the smallest).
+MAX_TAG = 1000
 
 
 @dataclass(frozen=True)
@@ -32,16 +38,26 @@ class Point:
     values: dict[str, float]
 
 
-@dataclass(frozen=True)
-class RunProgress:
-    """What the records of a run come to, as of the file sizes and times in `signature`."""
+@dataclass(frozen=True, kw_only=True)
+class RunReading:
+    """What the files of a run come to. `points`: all that MLflow is to hold, None once it does.
 
-    signature: tuple[tuple[tuple[int, int, int], ...], ...]
+    `digest` names their steps. `fault`: why nothing could be read of a damaged file.
+    """
+
+    points: tuple[Point, ...] | None = None
+    digest: str = ""
     reached: tuple[float, ...] = ()
     num_records: int = 0
     best_reward: float | None = None
+    first_time: float | None = None
     last_time: float = 0.0
     warnings: str = ""
+    fault: str = ""
+
+    def without_points(self) -> "RunReading":
+        """The same, for keeping: points are many."""
+        return replace(self, points=None)
 
 
 # MLflow's word for each standing. A run that has diverged is a result, and keeps its own in a tag.
@@ -58,25 +74,37 @@ MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
 }
 
 
-def run_progress(
-    signature: tuple[tuple[tuple[int, int, int], ...], ...],
-    records: tuple[Record, ...],
-    warnings: Sequence[HealthWarning],
-    planned: PlannedRun,
-    unit: BudgetUnit,
-) -> RunProgress:
-    """What a run's files say of it; `signature` is theirs as they were read."""
-    described = ", ".join(f"{warning.rule} (step {warning.step})" for warning in warnings)
-    if not records:
-        return RunProgress(signature, warnings=described)
-    last = records[-1]
-    return RunProgress(
-        signature,
-        tuple(b for b in planned.milestones if last.compute.has_reached(b, unit)),
-        len(records),
-        max(record.reward for record in records),
-        max(record.unix_time for record in records),
-        described,
+def read_run(files: RunPaths, planned: PlannedRun, max_points: int, unit: BudgetUnit) -> RunReading:
+    """What the files of `planned` say, with at most `max_points` steps of training."""
+    try:
+        return _read_run(files, planned, max_points, unit)
+    except (KeyError, TypeError, ValueError, RecordError, OSError) as error:
+        return RunReading(fault=f"{type(error).__name__}: {error}"[:MAX_TAG])
+
+
+def _read_run(
+    files: RunPaths, planned: PlannedRun, max_points: int, unit: BudgetUnit
+) -> RunReading:
+    records = read_records(files.records).records
+    stride = math.ceil(planned.num_steps / max_points)
+    held = [*held_out_points(records, read_base_rates(files))]
+    lines = read_metrics(files.metrics, files.records)
+    training = [training_point(line) for line in lines if line["step"] % stride == 0]
+    training = [point for point in training if point.values]
+    steps = [[point.step for point in points] for points in (held, training)]
+    digest = hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:12]
+    raised = read_warnings(files.warnings, files.records)
+    return RunReading(
+        points=(*held, *training),
+        digest=f"{len(held)}+{len(training)} {digest}",
+        reached=tuple(
+            b for b in planned.milestones if records and records[-1].compute.has_reached(b, unit)
+        ),
+        num_records=len(records),
+        best_reward=max((record.reward for record in records), default=None),
+        first_time=records[0].unix_time if records else None,
+        last_time=max((record.unix_time for record in records), default=0.0),
+        warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),
     )
 
 
@@ -146,8 +174,3 @@ def training_point(line: JsonObject) -> Point:
         if key not in _PLACE and isinstance(value, int | float) and not isinstance(value, bool)
     }
     return Point(line["step"], line["time"] if "time" in line else line["unix_time"], values)
-
-
-def file_signature(log: Path) -> tuple[tuple[int, int, int], ...]:
-    """Changes when a line is added to a file of the log, or a file to it."""
-    return log_signature(log)

@@ -7,16 +7,17 @@ from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.config.tracking import TrackingConfig
-from isosweep.files import JsonObject, append_line
+from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import (
     AttemptStart,
     Record,
     append_attempt,
+    append_metrics,
     append_record,
 )
-from isosweep.store.state import RunState, RunStatus, write_state
+from isosweep.store.state import Attempt, RunState, RunStatus
 from isosweep.tracking.mlflow import MlflowTracker
 
 START = 1_700_000_000.0
@@ -50,10 +51,12 @@ def make_plan(num_runs: int = 2) -> Plan:
 class Sweep:
     """A sweep directory with a plan, whose runs the tests write themselves."""
 
-    def __init__(self, root: Path, num_runs: int = 2, **config: Any) -> None:
+    def __init__(
+        self, root: Path, num_runs: int = 2, directory: str = "it's a sweep", **config: Any
+    ) -> None:
         self.root = root
         self.plan = make_plan(num_runs)
-        self.paths = SweepPaths(root / "it's a sweep", root / "runs")
+        self.paths = SweepPaths(root / directory, root / "runs")
         self.config = TrackingConfig(name="mlflow", **config)
         self.runs = [self.paths.run(run.run_id) for run in self.plan.runs]
         for run in self.runs:
@@ -65,13 +68,15 @@ class Sweep:
     def client(self) -> Any:
         import mlflow
 
-        return mlflow.MlflowClient(tracking_uri=self.tracker().uri)
+        return mlflow.MlflowClient(tracking_uri=self.tracker().store.uri)
 
     def stored(self) -> dict[str, Any]:
         """MLflow runs by isosweep run id; the parent under `parent`."""
         client = self.client()
         experiment = client.get_experiment_by_name(self.config.experiment)
-        runs = client.search_runs([experiment.experiment_id])
+        found = client.search_runs([experiment.experiment_id])
+        mine = f"{self.paths.root.name}@{self.plan.plan_id}"
+        runs = [run for run in found if run.data.tags["isosweep.sweep"] == mine]
         stored = {run.data.tags.get("isosweep.run_id", "parent"): run for run in runs}
         assert len(stored) == len(runs), "a run was made twice"
         return stored
@@ -117,11 +122,11 @@ def record(step: int, unix_time: float | None = None) -> Record:
 def write_steps(run: RunPaths, steps: range, attempt: int = 1, shift: float = 0.0) -> None:
     """Metrics of `steps` and the records that fall among them, `shift` seconds late."""
     for step in steps:
-        line: JsonObject = {"step": step, "attempt": attempt, "time": START + step + shift}
+        line: JsonObject = {"step": step, "time": START + step + shift}
         line |= {"loss": 1 / (step + 1)}
         if step > 0:
             line |= {"reward": 0.1, "note": "text", "flag": True, "none": None}
-            append_line(run.metrics, line, sync=False)
+            append_metrics(run.metrics, attempt, line)
         if step in EVAL_STEPS:
             append_record(run.records, attempt, record(step, START + step + shift))
 
@@ -153,5 +158,6 @@ def set_state(
         updated=START + 1000 + step,
         diverged_by=STOP[0] if status == "diverged" else None,
     )
-    write_state(run, state)
+    run.attempts.mkdir(exist_ok=True)
+    Attempt(run, attempt).write(state)
     return state

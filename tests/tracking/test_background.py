@@ -3,14 +3,17 @@
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from isosweep.config.tracking import TrackingConfig
 from isosweep.tracking.background import BackgroundTracker, NullTracker, make_tracker
+from isosweep.tracking.faults import StoreError
 from isosweep.tracking.mlflow import MlflowTracker
 from isosweep.tracking.points import FinalStatus
+from tests.runs import wait_for
 from tests.tracking.sweeps import SPEC_PARAMS, STOP, Sweep
 
 pytestmark = [
@@ -21,64 +24,95 @@ pytestmark = [
 
 
 class FakeTracker:
-    """Counts calls; fails as long as asked to."""
+    """Counts calls; fails as long as asked to, or waits for `gate`."""
+
+    name = "http://store"
 
     def __init__(self, failing: bool = False) -> None:
         self.failing = failing
         self.syncs = 0
-        self.finished: list[FinalStatus] = []
-        self.threads: list[str] = []
+        self.finished: list[FinalStatus | None] = []
         self.called = threading.Event()
+        self.gate = threading.Event()
+        self.gate.set()
 
     def sync(self) -> None:
+        self.gate.wait()
         self.syncs += 1
-        self.threads.append(threading.current_thread().name)
         if self.syncs >= 3:
             self.called.set()
         if self.failing:
-            raise ConnectionError("no store\nand a long tail")
+            raise StoreError("http://store: it does not answer")
 
-    def finish(self, status: FinalStatus, figures: list[Path], report: Path | None) -> None:
+    def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
         self.finished.append(status)
 
 
-def test_background_syncs_repeat_and_the_last_is_the_callers() -> None:
-    tracker, warnings = FakeTracker(), list[str]()
-    background = BackgroundTracker(tracker, 0.01, warnings.append)
+FAILED = "tracking: http://store: it does not answer; the runs go on, and the view catches up later"
+WORKS = "tracking: http://store: it works again and is up to date"
+
+
+def test_background_syncs_repeat_and_one_more_ends_the_sweep() -> None:
+    tracker, said = FakeTracker(), list[str]()
+    background = BackgroundTracker(tracker, 0.01, said.append)
     assert tracker.called.wait(10)
     background.close("FINISHED", [], None)
-    assert tracker.threads[0] == "isosweep-tracking"
-    assert tracker.threads[-1] == threading.current_thread().name
-    assert (tracker.finished, warnings, background.errors) == (["FINISHED"], [], [])
+    assert (tracker.finished, said, background.errors) == (["FINISHED"], [], [])
 
 
-def test_a_failing_store_is_reported_once_and_once_more_at_the_end() -> None:
-    tracker, warnings = FakeTracker(failing=True), list[str]()
-    background = BackgroundTracker(tracker, 0.01, warnings.append)
+def test_a_failing_store_is_told_once_and_once_more_at_the_end() -> None:
+    tracker, said = FakeTracker(failing=True), list[str]()
+    background = BackgroundTracker(tracker, 0.01, said.append, remedy="mode=analyse sweep_dir=X")
     assert tracker.called.wait(10)
-    assert warnings == ["tracking: a sync failed, the sweep goes on: ConnectionError: no store"]
+    assert said == [FAILED]
     background.close("KILLED", [], None)
-    assert warnings[1:] == ["tracking: the store is incomplete: ConnectionError: no store"]
-    assert tracker.finished == ["KILLED"]
+    assert said[1:] == [
+        "tracking: http://store: it does not answer; the view is incomplete, "
+        "mode=analyse sweep_dir=X completes it"
+    ]
+    assert tracker.finished == []
     assert len(background.errors) == tracker.syncs
+
+
+def test_a_store_that_works_again_is_told_once() -> None:
+    tracker, said = FakeTracker(failing=True), list[str]()
+    background = BackgroundTracker(tracker, 0.01, said.append)
+    assert tracker.called.wait(10)
+    tracker.failing = False
+    wait_for(lambda: len(said) == 2)
+    background.close("FINISHED", [], None)
+    assert said == [FAILED, WORKS]
+
+
+def test_a_store_that_hangs_is_told_and_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isosweep.tracking.background.SLOW_S", 0.05)
+    tracker, said = FakeTracker(), list[str]()
+    tracker.gate.clear()
+    background = BackgroundTracker(tracker, 0.01, said.append, join_s=0.2)
+    wait_for(lambda: said)
+    began = time.monotonic()
+    background.close("FINISHED", [], None)
+    assert time.monotonic() - began < 5
+    assert said == [
+        "tracking: http://store: it is slow; the runs go on, and the view catches up later",
+        "tracking: http://store: it has not taken everything in 0 s; the view is incomplete, "
+        "mode=analyse completes it",
+    ]
+    tracker.gate.set()
+    wait_for(lambda: tracker.finished)
+    assert len(said) == 2, "a thread that is left behind says nothing"
 
 
 def test_a_store_that_recovers_is_complete_at_the_end(sweep: Sweep) -> None:
     # A directory where the lock belongs: no sync gets past it.
     obstacle = sweep.root / "mlflow.lock"
     obstacle.mkdir()
-    warned = threading.Event()
-    warnings = list[str]()
-
-    def warn(text: str) -> None:
-        warnings.append(text)
-        warned.set()
-
-    background = BackgroundTracker(sweep.tracker(), 60.0, warn)
-    assert warned.wait(60)
+    said = list[str]()
+    background = BackgroundTracker(sweep.tracker(), 60.0, said.append)
+    wait_for(lambda: said)
     obstacle.rmdir()
     background.close("FINISHED", [], None)
-    assert len(warnings) == 1
+    assert [line.rpartition(": ")[2] for line in said][1:] == ["it works again and is up to date"]
     assert sweep.steps("heldout/avg_at_k") == [0, 10, 20]
     assert sweep.stored()["parent"].info.status == "FINISHED"
 

@@ -1,19 +1,21 @@
-"""One store for several processes: made at once, or behind a server."""
+"""One store for several processes: made at once, or behind a server, which comes and goes."""
 
-import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.tracking.sweeps import Sweep, set_state
+from isosweep.tracking.background import BackgroundTracker
+from isosweep.tracking.faults import StoreError
+from tests.conftest import missing
+from tests.runs import wait_for
+from tests.tracking.servers import MlflowServer, Postgres, postgres_commands
+from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, write_steps
 
 pytestmark = [
     pytest.mark.mlflow,
@@ -27,68 +29,53 @@ SYNC_ONE = """
 import sys
 from pathlib import Path
 from tests.tracking.sweeps import Sweep
-Sweep(Path(sys.argv[1])).tracker().sync()
+Sweep(Path(sys.argv[1]), directory=sys.argv[2]).tracker().sync()
 """
 
 
-def test_two_processes_can_make_the_store_at_once(tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path)
-    command = [sys.executable, "-c", SYNC_ONE, str(tmp_path)]
+@pytest.mark.parametrize("names", [("a", "a"), ("a", "b")], ids=["one sweep", "two sweeps"])
+def test_two_processes_can_make_the_store_at_once(tmp_path: Path, names: tuple[str, str]) -> None:
     processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for _ in range(2)
+        subprocess.Popen(
+            [sys.executable, "-c", SYNC_ONE, str(tmp_path), name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name in names
     ]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert outputs == ["", ""], "MLflow's own INFO lines are kept out of the terminal"
-    assert len(sweep.stored()) == 3
+    for name in set(names):
+        assert len(Sweep(tmp_path, directory=name).stored()) == 3
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """The address of an `mlflow server` of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    root = tmp_path / "server"
-    root.mkdir()
-    address = f"http://127.0.0.1:{port}"
-    with (root / "log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
-                *("--host", "127.0.0.1", "--port", str(port)),
-                *("--backend-store-uri", f"sqlite:///{root / 'server.db'}"),
-                *("--artifacts-destination", (root / "artifacts").as_uri()),
-            ],
-            cwd=root,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+@pytest.fixture(params=["sqlite", "postgresql"])
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MlflowServer]:
+    """An `mlflow server` of its own."""
+    with tempfile.TemporaryDirectory(prefix="pg") as short:
+        postgres = None
+        if request.param == "postgresql":
+            commands = postgres_commands()
+            if commands is None or find_spec("psycopg2") is None:
+                missing("postgres", "PostgreSQL, runuser or psycopg2 is not installed")
+            # A socket's path is at most 107 characters, and its user is another.
+            Path(short).chmod(0o755)
+            postgres = Postgres(Path(short) / "data", commands)
+        server = MlflowServer(tmp_path / "server", postgres.uri if postgres else None)
         try:
-            _wait_for(f"{address}/health", process, root / "log")
-            yield address
+            server.start()
+            yield server
         finally:
-            # The server's workers are its children, in a group of their own.
-            os.killpg(process.pid, 15)
-            process.wait(timeout=30)
+            server.stop()
+            if postgres is not None:
+                postgres.stop()
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    pytest.fail(f"no mlflow server: {log.read_text()[-2000:]}")
-
-
-def test_a_server_is_used_over_http(untracked: Sweep, server: str) -> None:
+def test_a_server_is_used_over_http(untracked: Sweep, server: MlflowServer) -> None:
     sweep = untracked
-    sweep.config = replace(sweep.config, uri=server)
+    sweep.config = replace(sweep.config, uri=server.address)
     tracker = sweep.tracker()
     tracker.sync()
     before = sweep.histories()
@@ -108,3 +95,77 @@ def test_a_server_is_used_over_http(untracked: Sweep, server: str) -> None:
     assert artifact.path == "figures/frontier.png"
     left = {path.name for path in sweep.root.iterdir()}
     assert not left & {"mlflow.db", "mlflow.lock", "mlartifacts"}
+
+
+def test_a_server_stops_hangs_and_comes_back(
+    untracked: Sweep,
+    server: MlflowServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    sweep, said = untracked, list[str]()
+    sweep.config = replace(sweep.config, uri=server.address.replace("//", "//me:secret@"))
+    background = BackgroundTracker(sweep.tracker(), 0.2, said.append)
+    reader = Sweep(sweep.root, uri=server.address)
+    wait_for(lambda: _there(reader))
+    server.stop()
+    write_steps(sweep.runs[0], range(21, 31))
+    wait_for(lambda: len(said) == 1)
+    server.start()
+    wait_for(lambda: len(said) == 2)
+    server.pause(still=True)
+    write_steps(sweep.runs[0], range(31, 41))
+    set_state(sweep.runs[0], "finished", 40)
+    wait_for(lambda: len(said) == 3)
+    server.pause(still=False)
+    wait_for(lambda: len(said) == 4)
+    background.close("FINISHED", [], None)
+    assert said == [
+        f"tracking: {server.address}: it does not answer (Connection refused); "
+        "the runs go on, and the view catches up later",
+        f"tracking: {server.address}: it works again and is up to date",
+        f"tracking: {server.address}: it does not answer in time; "
+        "the runs go on, and the view catches up later",
+        f"tracking: {server.address}: it works again and is up to date",
+    ]
+    assert reader.steps("heldout/avg_at_k") == list(EVAL_STEPS)
+    assert reader.steps("train/loss") == list(range(2, 41, 2))
+    assert reader.child().info.status == "FINISHED"
+    assert capfd.readouterr() == ("", "")
+
+
+def _there(reader: Sweep) -> bool:
+    experiment = reader.client().get_experiment_by_name("isosweep")
+    return experiment is not None and len(reader.stored()) == 3
+
+
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+def test_a_database_behind_the_server_is_emptied_or_read_only(
+    untracked: Sweep, server: MlflowServer
+) -> None:
+    sweep = untracked
+    sweep.config = replace(sweep.config, uri=server.address)
+    tracker = sweep.tracker()
+    tracker.sync()
+    before = sweep.histories()
+    postgres = Postgres.__new__(Postgres)
+    postgres.root = Path(server.backend.partition("host=")[2])
+    postgres._commands = postgres_commands() or Path()
+    server.stop()
+    postgres.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    server.start()
+    tracker.sync()
+    assert sweep.histories() == before
+    frozen = "ALTER DATABASE mlflow SET default_transaction_read_only = {}"
+    postgres.execute(frozen.format("on"), "postgres")
+    server.stop()
+    server.start()
+    write_steps(sweep.runs[0], range(21, 41))
+    with pytest.raises(StoreError, match=r"read-only|HTTP 50"):
+        tracker.sync()
+    postgres.execute(frozen.format("off"), "postgres")
+    server.stop()
+    server.start()
+    tracker.sync()
+    assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)

@@ -5,19 +5,16 @@ from typing import Any
 
 import pytest
 
-from isosweep.files import append_line
-from isosweep.store.records import (
-    append_warning,
-)
+from isosweep.store.records import append_warning
 from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
-from isosweep.tracking.mlflow import MAX_BATCH_METRICS
+from isosweep.tracking.faults import StoreError
 from isosweep.tracking.points import FinalStatus
+from isosweep.tracking.writers import SqliteWriter
 from tests.runs import dead_pid
 from tests.tracking.sweeps import (
     EVAL_STEPS,
     FLOPS_PER_STEP,
-    NUM_STEPS,
     START,
     Sweep,
     set_state,
@@ -130,42 +127,17 @@ def test_steps_repeated_by_a_later_attempt_are_sent_once(sweep: Sweep, fresh: bo
 def test_a_sync_killed_before_the_params_is_completed(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlflow import MlflowClient
-
     def kill(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(MlflowClient, "log_batch", kill)
+        patched.setattr(SqliteWriter, "write", kill)
         tracker = sweep.tracker()
         with pytest.raises(KeyboardInterrupt):
             tracker.sync()
     sweep.tracker().sync()
     assert sweep.child().data.params["n"] == "2"
     assert len(sweep.stored()) == 3
-
-
-def test_many_metrics_go_in_several_requests(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlflow import MlflowClient
-
-    run = sweep.runs[1]
-    start(run)
-    for step in range(1, NUM_STEPS + 1):
-        values = {f"m{i}": float(i) for i in range(150)}
-        line = {"step": step, "attempt": 1, "time": START + step, **values}
-        append_line(run.metrics, line, sync=False)
-    sizes = []
-    log_batch = MlflowClient.log_batch
-
-    def counting(self: Any, run_id: str, metrics: Any = (), **rest: Any) -> Any:
-        sizes.append(len(metrics))
-        return log_batch(self, run_id, metrics=metrics, **rest)
-
-    monkeypatch.setattr(MlflowClient, "log_batch", counting)
-    sweep.tracker().sync()
-    assert max(sizes) <= MAX_BATCH_METRICS
-    assert sizes.count(900) == 3
-    assert sweep.steps("train/m149", 1) == list(range(2, 41, 2))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +237,8 @@ def test_figures_and_report_end_the_parent(sweep: Sweep, status: FinalStatus) ->
 
 def test_a_figure_that_cannot_be_stored_still_ends_the_parent(sweep: Sweep) -> None:
     tracker = sweep.tracker()
-    with pytest.raises(OSError, match="absent"):
+    tracker.sync()
+    with pytest.raises(StoreError, match="absent"):
         tracker.finish("FINISHED", [sweep.root / "absent.png"], None)
     assert sweep.stored()["parent"].info.status == "FINISHED"
 

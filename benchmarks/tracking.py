@@ -1,0 +1,160 @@
+"""What it costs to keep MLflow's SQLite store equal to a sweep: `python benchmarks/tracking.py`.
+
+Seconds of CPU of the process that does it, for runs that have ended: the first sync, into a store
+with tables and nothing in them; a pass in which nothing has changed; and what a new process takes
+to find that a finished sweep is all there. Then the first sync by MLflow's own client, for
+comparison, in a store of its own.
+"""
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from goals import Goal, judge, parse
+
+from isosweep.compute import Compute
+from isosweep.config.tracking import TrackingConfig
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.paths import RunPaths, SweepPaths
+from isosweep.store.records import AttemptStart, Record, append_attempt
+from isosweep.store.state import claim_attempt, read_state
+from isosweep.tracking.mlflow import MlflowTracker
+from isosweep.tracking.writers import ClientWriter
+
+GOALS = {
+    "first": Goal("CPU seconds of the first sync of 300 runs", "at most", 10.0),
+    "unchanged": Goal("CPU seconds of a pass over 300 unchanged runs", "at most", 0.05),
+    "again": Goal("CPU seconds of a new process's sync of 300 finished runs", "at most", 3.0),
+    "memory": Goal("peak MB", "at most", 400.0),
+}
+QUICK = {"runs": 60, "client": 0}
+# What TRL logs a step, roughly.
+METRICS = (
+    *("loss", "grad_norm", "reward", "reward_std"),
+    *("entropy", "completion_length", "clip_ratio", "step_time"),
+)
+BUDGETS = (5e10, 1e11)
+START = 1_700_000_000.0
+
+
+def make_sweep(root: Path, runs: int, points: int) -> tuple[SweepPaths, Plan]:
+    """A finished sweep of `runs` runs with `points` steps, each logged, and six evaluations."""
+    planned = tuple(
+        PlannedRun(
+            run_id=f"tiny-sort-n{number}",
+            num_generations=number,
+            problems_per_batch=4,
+            seed=0,
+            learning_rate=1e-3,
+            milestones=BUDGETS,
+            num_steps=points,
+            planned_flops=BUDGETS[-1],
+            seconds=60.0,
+            micro_batch=8,
+        )
+        for number in range(1, runs + 1)
+    )
+    paths = SweepPaths(root / "sweep", root / "runs")
+    for number, run in enumerate(planned):
+        write_run(paths.run(run.run_id), points, START + 7.3 * number)
+    return paths, Plan(budget_unit="flops", budgets=BUDGETS, cells=(), runs=planned, rejected=())
+
+
+def write_run(run: RunPaths, points: int, began: float) -> None:
+    """The files of a run that ended, one write a file."""
+    run.metrics.mkdir(parents=True)
+    lines = [
+        {"attempt": 1, "step": step, "time": began + step}
+        | {name: step / (place + 1) for place, name in enumerate(METRICS)}
+        for step in range(1, points + 1)
+    ]
+    (run.metrics / "1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    append_attempt(run.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+    head = {"kind": "record", "version": 1, "attempt": 1}
+    with (run.records / "1.jsonl").open("a") as file:
+        for step in range(0, points + 1, max(1, points // 5)):
+            compute = Compute(rollouts=8 * step, training_flops=BUDGETS[-1] * step / points)
+            record = Record(
+                step=step,
+                compute=compute,
+                successes=(step * 8 // points, 1, 8, 0),
+                samples_per_problem=8,
+                completion_tokens=3.0,
+                unix_time=began + step,
+            )
+            file.write(json.dumps({**head, **asdict(record)}) + "\n")
+    attempt = claim_attempt(run, None)
+    state = read_state(run)
+    assert state is not None
+    ended = {"status": "finished", "step": points, "compute": compute, "updated": began + points}
+    attempt.write(type(state)(**{**vars(state), **ended}))
+
+
+def make_tables(uri: str) -> None:
+    """MLflow's, outside what is timed: they do not depend on the sweep."""
+    import mlflow
+
+    mlflow.MlflowClient(tracking_uri=uri).search_experiments()
+
+
+def cpu(work: Callable[[], None]) -> float:
+    """Seconds of this process's CPU that `work` takes."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def measure(runs: int, points: int, client: int) -> dict[str, float]:
+    """Print a line for each part; the figures, those of `client` runs by MLflow's client apart."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        paths, plan = make_sweep(root, runs, points)
+
+        def tracker(name: str, of: Plan) -> MlflowTracker:
+            uri = f"sqlite:///{root / name}.db"
+            config = TrackingConfig(name="mlflow", uri=uri)
+            return MlflowTracker(paths, of, {"model": "tiny"}, config, root, ())
+
+        first = tracker("own", plan)
+        make_tables(first.store.uri)
+        figures = {"first": cpu(first.sync)}
+        # Files are read once more after a change.
+        first.sync()
+        figures["unchanged"] = min(cpu(first.sync) for _ in range(5))
+        figures["again"] = cpu(tracker("own", plan).sync)
+        for name, seconds in figures.items():
+            print(f"{name:>10} {seconds:9.3f} s of CPU, {runs} runs x {points} points")
+        if client:
+            few = Plan(
+                budget_unit="flops", budgets=BUDGETS, cells=(), runs=plan.runs[:client], rejected=()
+            )
+            slow = tracker("client", few)
+            make_tables(slow.store.uri)
+            with slow.store.used():
+                slow.store.open()
+            slow.store.writer = ClientWriter(slow.store.client)
+            seconds = cpu(slow.sync)
+            print(f"{'client':>10} {seconds:9.3f} s of CPU for {client} runs by MLflow's client")
+        figures = {name: seconds * 300 / runs for name, seconds in figures.items()}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        print(f"{'memory':>10} {peak:9.0f} MB at most, MLflow's import included")
+        return figures | {"memory": peak}
+
+
+def main() -> None:
+    """Measure, and judge; figures of fewer or more runs are scaled to 300."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--points", type=int, default=100, help="logged steps of each run")
+    parser.add_argument("--client", type=int, default=60, help="runs by MLflow's client; 0: none")
+    options = parse(parser, GOALS, QUICK)
+    judge(GOALS, measure(options.runs, options.points, options.client), options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The tracker of a sweep: while it is followed, and to bring its store up to date afterwards."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.config.tracking import TrackingConfig
+from isosweep.plan.cells import Plan
+from isosweep.store.paths import SweepPaths
+
+if TYPE_CHECKING:
+    from isosweep.tracking.background import BackgroundTracker
+    from isosweep.tracking.points import FinalStatus
+
+
+def track(
+    config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console
+) -> "BackgroundTracker":
+    """A thread that keeps the store of `config.tracking` equal to the sweep's files."""
+    from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker, make_tracker
+
+    parameters: dict[str, str | float | int] = {
+        "model": config.model.name,
+        "task": config.task.name,
+        "recipe": config.recipe.name,
+        "hardware": config.hardware.name,
+        "budget_unit": config.budget_unit,
+    }
+    sweeps_dir, stop = paths.runs.parent, config.health.stop
+    return BackgroundTracker(
+        make_tracker(paths, plan, parameters, config.tracking, sweeps_dir, stop),
+        config.tracking.interval_s,
+        lambda line: console.print(line, style="yellow", markup=False, soft_wrap=True),
+        remedy=f"python -m isosweep mode=analyse sweep_dir={paths.root}",
+        join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
+    )
+
+
+def catch_up(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> None:
+    """Bring the store up to what the files say, statuses, figures and report included."""
+    close_tracker(track(config, plan, paths, console), paths, status=None)
+
+
+def close_tracker(
+    tracker: "BackgroundTracker", paths: SweepPaths, status: "FinalStatus | None"
+) -> None:
+    """Sync a last time, with what the analysis drew; `status`: as `BackgroundTracker.close`."""
+    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
+    tracker.close(status, figures, paths.report if paths.report.exists() else None)
+
+
+def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:
+    """The stored sweep's, unless this command says `tracking=none`, or where the store is now."""
+    elsewhere = asked.tracking.name == "none" or asked.tracking.uri is not None
+    return asked.tracking if elsewhere else stored.tracking

@@ -1,0 +1,83 @@
+"""What is wrong with a tracking store, in plain words and without anything secret."""
+
+import os
+import re
+from urllib.parse import urlsplit
+
+# Longest text of a library that a line of the terminal carries.
+MAX_WORDS = 160
+# MLflow's own settings that hold secrets.
+SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+
+# What SQLite, PostgreSQL, requests and MLflow say, and what it comes to; the first that fits.
+_WORDS = (
+    (r"No module named '(?P<what>mlflow|psycopg2?)\b", "{what} is not installed here"),
+    (r"database is locked|file lock .* could not be acquired", "it is locked by another process"),
+    (
+        r"readonly database|Read-only file system|read-only transaction",
+        "it cannot be written, it is read-only",
+    ),
+    (r"disk is full|No space left|[Qq]uota exceeded", "its disk is full"),
+    (
+        r"unable to open database file|Permission denied",
+        "it cannot be opened: its directory is missing, or closed to this user",
+    ),
+    (
+        r"no such table|malformed|not a database|Can't locate revision",
+        "it is damaged, or not MLflow's; once it is moved away a new one is made",
+    ),
+    (
+        r"too many (?P<what>5\d\d) error|error code (?P<code>5\d\d)|\b(?P<last>50[0-4]) Server",
+        "it answers with an error (HTTP {what}{code}{last})",
+    ),
+    (r"error code 40[13]|Unauthorized|Forbidden", "it refuses access: see MLFLOW_TRACKING_TOKEN"),
+    (r"[Tt]imed? ?out|[Tt]imeout", "it does not answer in time"),
+    (
+        r"Connection refused|Name or service not known|Failed to resolve|No route to host|"
+        r"[Cc]onnection reset|RemoteDisconnected|[Cc]onnection aborted|[Cc]onnection broken|"
+        r"closed the connection|shutting down|starting up|terminating connection",
+        "it does not answer ({0})",
+    ),
+)
+
+
+class StoreError(Exception):
+    """A store that cannot be used; the text names it, and says what is wrong with it."""
+
+
+def store_name(uri: str) -> str:
+    """`uri` without a user, a password or options, which may be secret."""
+    parts = urlsplit(uri)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else uri
+
+
+def described(error: BaseException, uri: str) -> str:
+    """What `error` of the store at `uri` comes to, on one line."""
+    text = "\n".join(_chain(error))
+    for pattern, words in _WORDS:
+        if match := re.search(pattern, text):
+            groups = {name: value or "" for name, value in match.groupdict().items()}
+            return words.format(match[0], **groups)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return _without_secrets(said, uri)[:MAX_WORDS]
+
+
+def _chain(error: BaseException) -> list[str]:
+    texts, seen = [], set[int]()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        texts.append(str(current))
+        current = current.__cause__ or current.__context__
+    return texts
+
+
+def _without_secrets(text: str, uri: str) -> str:
+    parts = urlsplit(uri)
+    text = text.replace(uri, store_name(uri))
+    for secret in (parts.password, parts.query, *(os.environ.get(name) for name in SECRETS)):
+        if secret:
+            text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,155 @@
+"""An MLflow store: opened when it is first used, and anew where it was removed since.
+
+MLflow itself is imported by the first use: it costs seconds, and planning must not pay them.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from isosweep.tracking.faults import StoreError, described, store_name
+from isosweep.tracking.quiet import quiet
+from isosweep.tracking.writers import BUSY_S, ClientWriter, SqliteWriter, Writer
+
+# MLflow's defaults, of 7 retries with 120 s each, would hold up the end of a sweep for a quarter
+# of an hour; these come to less than `background.JOIN_S`, and the next sync tries again anyway.
+ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "25",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    # A line for every run that ends.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+
+
+class Store:
+    """The store at `uri`, and the experiment in it, which is made if missing.
+
+    `client`, `writer` and `experiment_id` are there once `open` has returned.
+    """
+
+    client: Any
+    writer: Writer
+    experiment_id: str
+
+    def __init__(self, uri: str | None, experiment: str, sweeps_dir: Path) -> None:
+        """`uri`: MLflow's; None: SQLite in `sweeps_dir`."""
+        self.uri = uri or f"sqlite:///{sweeps_dir / 'mlflow.db'}"
+        self.name = store_name(self.uri)
+        self._experiment = experiment
+        self._sweeps_dir = sweeps_dir
+        self._file: tuple[int, int] | None = None
+        self._openings = 0
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """What goes wrong within is raised as StoreError, and printed by nobody else."""
+        try:
+            for name, value in ENVIRONMENT.items():
+                os.environ.setdefault(name, value)
+            # Before its loggers are silenced: the import makes them.
+            import mlflow  # noqa: F401
+
+            with quiet():
+                yield
+        except Exception as error:
+            raise StoreError(f"{self.name}: {described(error, self.uri)}") from error
+
+    def open(self) -> bool:
+        """Make what is missing; whether this is another store than at the last call."""
+        if self._openings and self._file == self._identity():
+            return False
+        uri = self._spelling()
+        if self._database is None:
+            self._connect(uri)
+        else:
+            self._database.parent.mkdir(parents=True, exist_ok=True)
+            # Two processes that make MLflow's tables at once both fail.
+            with FileLock(self._database.with_suffix(".lock"), timeout=BUSY_S):
+                _require_writable(self._database)
+                self._connect(uri)
+        self._file = self._identity()
+        self._openings += 1
+        return True
+
+    @property
+    def _database(self) -> Path | None:
+        """The file of a SQLite store."""
+        scheme, _, rest = self.uri.partition(":///")
+        path = rest.partition("?")[0]
+        is_file = scheme.startswith("sqlite") and path and not path.startswith((":", "file:"))
+        return Path(path) if is_file else None
+
+    def _identity(self) -> tuple[int, int] | None:
+        """The database's own file, which another of its name is not; None for other stores."""
+        if self._database is None:
+            return None
+        try:
+            stat = self._database.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return stat.st_dev, stat.st_ino
+
+    def _spelling(self) -> str:
+        """The URI, written otherwise each time that the file is another.
+
+        MLflow keeps a connection for each URI for good, and with it the file that was removed.
+        """
+        if self._database is None:
+            return self.uri
+        scheme, _, rest = self.uri.partition(":///")
+        path, mark, options = rest.partition("?")
+        folder, slash, file = path.rpartition("/")
+        return f"{scheme}:///{folder}{slash}{'./' * self._openings}{file}{mark}{options}"
+
+    def _connect(self, uri: str) -> None:
+        import mlflow
+        from mlflow.store.db.db_types import DATABASE_ENGINES
+
+        if uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES:
+            _require_answer(uri)
+        self.client = mlflow.MlflowClient(tracking_uri=uri)
+        self.writer = ClientWriter(self.client) if self._database is None else SqliteWriter(uri)
+        self.experiment_id = self._find_experiment()
+
+    def _find_experiment(self) -> str:
+        from mlflow.exceptions import MlflowException
+
+        experiment = self.client.get_experiment_by_name(self._experiment)
+        if experiment is None:
+            # A server knows where it keeps artifacts; without one they lie beside the database.
+            beside = (self._sweeps_dir / "mlartifacts").as_uri() if self._database else None
+            try:
+                made = self.client.create_experiment(self._experiment, artifact_location=beside)
+                return str(made)
+            except MlflowException:
+                # Another process may have made it since.
+                experiment = self.client.get_experiment_by_name(self._experiment)
+                if experiment is None:
+                    raise
+        return str(experiment.experiment_id)
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether the store answers that it does not have what it had."""
+    return getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST"
+
+
+def _require_writable(database: Path) -> None:
+    """Raise sqlite3's error where nothing can be written: MLflow would ask ten times over 100 s."""
+    with closing(sqlite3.connect(database, timeout=BUSY_S)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.rollback()
+
+
+def _require_answer(uri: str) -> None:
+    """Raise SQLAlchemy's error where the database does not answer, for the same reason."""
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(uri, poolclass=sqlalchemy.NullPool)
+    with engine.connect():
+        pass

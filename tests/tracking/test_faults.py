@@ -1,0 +1,245 @@
+"""A real SQLite store that is removed, locked, read-only or full, and what is said of it."""
+
+import logging
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from isosweep.tracking.faults import StoreError, described, store_name
+from isosweep.tracking.quiet import quiet
+from isosweep.tracking.writers import ClientWriter
+from tests.conftest import missing
+from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, write_steps
+
+pytestmark = [
+    pytest.mark.mlflow,
+    # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
+]
+
+
+def test_a_store_that_is_removed_is_rebuilt_from_the_files(
+    sweep: Sweep, empty_store: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    before = sweep.histories()
+    database = sweep.root / "mlflow.db"
+    # A copy in its place, so that MLflow need not make its tables once more.
+    database.unlink()
+    database.write_bytes(empty_store.read_bytes())
+    tracker.sync()
+    assert _read_anew(database) == before
+    with sqlite3.connect(database) as connection:
+        for table in ("metrics", "latest_metrics", "params", "tags", "runs"):
+            connection.execute(f"DELETE FROM {table}")
+    write_steps(sweep.runs[0], range(21, 41))
+    set_state(sweep.runs[0], "finished", 40)
+    tracker.sync()
+    steps = [s for s, _, _ in _read_anew(database)[sweep.runs[0].run_id, "heldout/avg_at_k"]]
+    assert steps == list(EVAL_STEPS)
+    assert capfd.readouterr() == ("", "")
+
+
+def _read_anew(database: Path) -> dict[tuple[str, str], list[tuple[int, int, float]]]:
+    """As `Sweep.histories`, past MLflow, which keeps a removed file open."""
+    query = (
+        "SELECT coalesce(tags.value, 'parent'), metrics.key, step, timestamp, metrics.value "
+        "FROM metrics LEFT JOIN tags ON tags.run_uuid = metrics.run_uuid "
+        "AND tags.key = 'isosweep.run_id' ORDER BY step"
+    )
+    read: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
+    with sqlite3.connect(database) as connection:
+        for run, key, *point in connection.execute(query):
+            read.setdefault((run, key), []).append(tuple(point))
+    return read
+
+
+def test_a_locked_store_is_said_to_be_and_filled_afterwards(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("isosweep.tracking.store.BUSY_S", 0.1)
+    tracker = sweep.tracker()
+    with sqlite3.connect(sweep.root / "mlflow.db") as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match="it is locked by another process"):
+            tracker.sync()
+        other.rollback()
+    tracker.sync()
+    assert sweep.steps("heldout/avg_at_k") == [0, 10, 20]
+    assert capfd.readouterr() == ("", "")
+
+
+@contextmanager
+def small_disk(directory: Path, size: str) -> Iterator[None]:
+    """A file system of `size` at `directory`."""
+    directory.mkdir(exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        missing("disk", f"cannot mount a tmpfs: {mounted.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+SYNC_ONE = """
+import sys
+from pathlib import Path
+from tests.tracking.sweeps import Sweep
+Sweep(Path(sys.argv[1]), uri=f"sqlite:///{sys.argv[2]}", max_points=20).tracker().sync()
+"""
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize(
+    ("fault", "said"), [("full", "its disk is full"), ("ro", "cannot be written, it is read-only")]
+)
+def test_a_full_or_read_only_disk(
+    untracked: Sweep, tmp_path: Path, empty_store: Path, fault: str, said: str
+) -> None:
+    mount = tmp_path / "disk"
+    with small_disk(mount, "4m"):
+        database = mount / "mlflow.db"
+        database.write_bytes(empty_store.read_bytes())
+        sweep = Sweep(untracked.root, uri=f"sqlite:///{database}", max_points=20)
+        # In a process of its own: what is open cannot become read-only.
+        subprocess.run([sys.executable, "-c", SYNC_ONE, sweep.root, database], check=True)
+        tracker = sweep.tracker()
+        write_steps(sweep.runs[0], range(21, 41))
+        set_state(sweep.runs[0], "finished", 40)
+        filler = mount / "filler"
+        if fault == "full":
+            free = os.statvfs(mount).f_bavail * os.statvfs(mount).f_frsize
+            filler.write_bytes(bytes(free))
+        else:
+            subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
+        for _ in range(2):
+            with pytest.raises(StoreError, match=said):
+                tracker.sync()
+        subprocess.run(["mount", "-o", "remount,rw,size=8m", str(mount)], check=True)
+        filler.unlink(missing_ok=True)
+        tracker.sync()
+        assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)
+        assert sweep.steps("train/loss") == list(range(2, 41, 2))
+        assert sweep.child().info.status == "FINISHED"
+
+
+def test_a_sweep_that_finished_unseen_is_brought_up_to_date(sweep: Sweep) -> None:
+    sweep.tracker().sync()
+    write_steps(sweep.runs[0], range(21, 41))
+    set_state(sweep.runs[0], "finished", 40)
+    set_state(sweep.runs[1], "failed", 0, reason="out of memory")
+    tracker = sweep.tracker()
+    tracker.sync()
+    tracker.finish(None, [], None)
+    stored = sweep.stored()
+    assert [sweep.child(i).info.status for i in (0, 1)] == ["FINISHED", "FAILED"]
+    assert stored["parent"].info.status == "FAILED"
+    set_state(sweep.runs[1], "finished", 40, attempt=2)
+    sweep.tracker().sync()
+    assert sweep.stored()["parent"].info.status == "FINISHED"
+
+
+def test_a_damaged_file_is_named_and_the_other_runs_go_on(sweep: Sweep) -> None:
+    (sweep.runs[0].metrics / "1.jsonl").write_text('{"attempt": 1, "step": 2, "loss": 1}\n')
+    set_state(sweep.runs[1], "running", 20)
+    tracker = sweep.tracker()
+    tracker.sync()
+    assert "time" in sweep.child().data.tags["unreadable"]
+    assert sweep.child(1).info.status == "RUNNING"
+
+
+def test_sqlite_holds_the_rows_that_mlflow_itself_would_write(
+    sweep: Sweep, empty_store: Path, tmp_path: Path
+) -> None:
+    write_steps(sweep.runs[0], range(21, 41))
+    set_state(sweep.runs[0], "finished", 40)
+    with (sweep.runs[0].metrics / "1.jsonl").open("a") as file:
+        for step, value in ((36, "NaN"), (38, "Infinity"), (40, "-Infinity")):
+            file.write(f'{{"attempt": 1, "step": {step}, "time": 1, "odd": {value}}}\n')
+    sweep.tracker().sync()
+    other = tmp_path / "other.db"
+    other.write_bytes(empty_store.read_bytes())
+    sweep.config = type(sweep.config)(name="mlflow", uri=f"sqlite:///{other}", max_points=20)
+    tracker = sweep.tracker()
+    with tracker.store.used():
+        tracker.store.open()
+    tracker.store.writer = ClientWriter(tracker.store.client)
+    tracker.sync()
+    assert _rows(sweep.root / "mlflow.db") == _rows(other)
+
+
+def _rows(database: Path) -> list[list[tuple[object, ...]]]:
+    """Rows of every table that runs have, with the sweep's own id in the place of MLflow's."""
+    name = "coalesce((SELECT value FROM tags t WHERE t.run_uuid = x.run_uuid AND t.key = 'n'), '')"
+    columns = {
+        "metrics": "key, value, timestamp, step, is_nan",
+        "latest_metrics": "key, value, timestamp, step, is_nan",
+        "params": "key, value",
+        "tags": "key, CASE key WHEN 'mlflow.parentRunId' THEN '' ELSE value END",
+        "runs": "name, status, end_time, lifecycle_stage",
+    }
+    with sqlite3.connect(database) as connection:
+        return [
+            sorted(connection.execute(f"SELECT {name}, {wanted} FROM {table} x"), key=repr)
+            for table, wanted in columns.items()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("(sqlite3.OperationalError) database is locked\n[SQL: ...]", "it is locked by another"),
+        ("attempt to write a readonly database", "it is read-only"),
+        ("HTTPConnectionPool: Max retries (... [Errno 111] Connection refused)", "does not answer"),
+        ("Read timed out. (read timeout=25)", "it does not answer in time"),
+        ("API request failed with error code 503 != 200", "it answers with an error (HTTP 503)"),
+        ("Max retries exceeded (too many 500 error responses)", "an error (HTTP 500)"),
+        ("failed with error code 401 != 200", "it refuses access"),
+        ("no such table: runs", "it is damaged"),
+        ("No module named 'psycopg2'", "psycopg2 is not installed here"),
+        ("cannot reach postgresql://me:secret@db/mlflow?sslpassword=hidden", "db/mlflow"),
+    ],
+)
+def test_a_fault_is_one_line_in_plain_words_without_secrets(text: str, words: str) -> None:
+    uri = "postgresql://me:secret@db/mlflow?sslpassword=hidden"
+    said = described(RuntimeError(text), uri)
+    assert words in said
+    assert "\n" not in said
+    assert "secret" not in said
+    assert "hidden" not in said
+    assert store_name(uri) == "postgresql://db/mlflow"
+
+
+def test_only_the_stores_libraries_in_this_thread_are_silenced(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    names = ("urllib3.connectionpool", "sqlalchemy.pool", "transformers")
+    handler = logging.StreamHandler()
+    logging.getLogger().addHandler(handler)
+
+    def log(where: str) -> None:
+        for name in names:
+            logging.getLogger(name).error("%s in %s", name, where)
+
+    try:
+        with quiet():
+            log("here")
+            other = threading.Thread(target=log, args=["another thread"])
+            other.start()
+            other.join()
+        log("the end")
+    finally:
+        logging.getLogger().removeHandler(handler)
+    lines = capfd.readouterr().err.splitlines()
+    elsewhere = [f"{name} in another thread" for name in names]
+    assert lines == ["transformers in here", *elsewhere, *(f"{name} in the end" for name in names)]
