@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher
 from isosweep.launchers.places import Places
-from isosweep.store.submissions import SubmissionState
+from isosweep.store.submissions import Submission, SubmissionState
 
 # A worker that has said its last word is gone within seconds: what takes longer hangs.
 _GRACE_S = 60.0
@@ -34,6 +34,10 @@ class Leaving:
             self._left.append(_Place(slots, state, over=state.end is not None))
         else:
             self._places.give(slots)
+
+    def holds(self, submission: Submission) -> bool:
+        """Whether a submission that was left to somebody else still has its place."""
+        return any(place.state.submission == submission for place in self._left)
 
     def look(self, now: float) -> None:
         """Give back the places of processes that are gone; `now`: seconds of the caller's clock."""

@@ -13,9 +13,9 @@ from isosweep.launchers.launcher import Observed, Order, Refused
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
 
-# Variables by which a process knows that it is a Slurm job: a run of this machine is none, though
-# it may be started inside somebody's allocation.
-_SLURM = "SLURM_"
+# Of variables by which a process knows that it is a Slurm job only this one is passed on: a run of
+# this machine is no job, though it may be started inside somebody's allocation.
+_SLURM, _OF_THE_CLUSTER = "SLURM", "SLURM_CONF"
 
 
 class LocalLauncher:
@@ -78,7 +78,11 @@ class LocalLauncher:
             self._server = None
 
     def _start(self, order: Order) -> Job | Refused:
-        environment = {name: value for name, value in os.environ.items() if _SLURM not in name}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(_SLURM) or name == _OF_THE_CLUSTER
+        }
         environment |= showing(self.devices(order.slot))
         path, logs = order.submission.path, order.logs
         try:

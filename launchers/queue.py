@@ -9,10 +9,10 @@ import heapq
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import assert_never
 
 from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.elsewhere import SILENCE_S, FileClock, is_elsewhere, observe_elsewhere
+from isosweep.launchers.ends import cancelled_since, is_failure
 from isosweep.launchers.followed import Followed, RunFiles
 from isosweep.launchers.items import QueueItem, merged
 from isosweep.launchers.launcher import Launcher, Observed
@@ -135,20 +135,20 @@ class RunQueue:
         """
         self._stopping = True
         self._waiting.clear()
-        self._active = [f for f in self._active if self._ours(f)]
-        for followed in [f for f in self._active if f.refused]:
-            self._active.remove(followed)
+        own = [followed for followed in self._active if self._ours(followed)]
+        for followed in own:
             self._withdraw(followed)
+        self._active = [followed for followed in own if not followed.refused]
         if self._active:
             self._stop([f.state for f in self._active if f.state.live], kill=kill)
         return len(self._active)
 
     def drop(self, run_ids: Collection[str]) -> None:
         """Follow these runs no longer; their jobs go on, and places that they take stay taken."""
-        for followed in [f for f in self._active if f.run_id in run_ids]:
-            self._active.remove(followed)
+        for followed in (f for f in self._active if f.run_id in run_ids):
             self._withdraw(followed)
             self._leaving.add(followed)
+        self._active = [f for f in self._active if f.run_id not in run_ids]
         left = [entry for entry in self._waiting if entry[2].item.run.run_id not in run_ids]
         heapq.heapify(left)
         self._waiting = left
@@ -184,12 +184,18 @@ class RunQueue:
         """Follow a submission that this queue did not make; its place here is taken."""
         state = files.view.submission
         assert state is not None
-        known = any(other.run_id == item.run.run_id for other in self._active)
         followed = Followed(item=item, files=files, number=state.submission.number, own=False)
         followed.began_at = followed.spent()
-        if not known and not is_elsewhere(followed, self.launcher.name) and not state.gone:
+        here = not is_elsewhere(followed, self.launcher.name) and not state.gone
+        if here and not self._leaving.holds(state.submission) and not self._followed_here(state):
             followed.slots = self._places.take_those_of(state.submission.devices)
         self._active.append(followed)
+
+    def _followed_here(self, state: SubmissionState) -> bool:
+        """Whether its place is taken already, for another item of the same run."""
+        if not self.launcher.places:
+            return True
+        return any(other.run_id == state.submission.run.run_id for other in self._active)
 
     # -- what has become of the active ----------------------------------------------------------
 
@@ -200,15 +206,16 @@ class RunQueue:
             return
         clock = FileClock(self._active[0].item.paths.root)
         asked = [followed for followed in self._active if self._to_be_asked(followed, clock)]
-        name = self.launcher.name
+        elsewhere = [followed for followed in asked if is_elsewhere(followed, self.launcher.name)]
         if look:
-            here = [followed for followed in asked if not is_elsewhere(followed, name)]
+            away = {id(followed) for followed in elsewhere}
+            here = [followed for followed in asked if id(followed) not in away]
             answers = self.launcher.observe([followed.state for followed in here]) if here else []
             for followed, seen in zip(here, answers, strict=True):
                 self._saw(followed, seen, now)
             self._next_look = time.monotonic() + self.launcher.poll_s
         if heartbeat:
-            for followed in (followed for followed in asked if is_elsewhere(followed, name)):
+            for followed in elsewhere:
                 self._saw(followed, observe_elsewhere(followed, clock), now)
             for followed in asked:
                 self._end_if_stuck(followed, clock, now)
@@ -238,6 +245,9 @@ class RunQueue:
     def _end_if_stuck(self, followed: Followed, clock: FileClock, now: float) -> None:
         idle = idle_seconds(followed, clock, now)
         if idle is None or idle < followed.item.stuck_after_s:
+            return
+        if followed.files.view.submission is None:
+            # Read again just now, and in no order: the pass gives it up.
             return
         most = followed.item.stuck_after_s
         reason = f"no progress for {idle / 60:.3g} min (launcher.stuck_after={most:g} s)"
@@ -313,7 +323,7 @@ class RunQueue:
         if followed.own and state.end.outcome == "refused":
             self.failed[followed.run_id] = f"refused: {state.end.reason}"
             return
-        if self._counts(followed, state.end.outcome):
+        if is_failure(followed, state.end.outcome):
             tries = self._tries[followed.run_id] = self._tries.get(followed.run_id, 0) + 1
             if tries > self._max_retries:
                 reason = followed.files.view.reason or "the worker ended before it had begun"
@@ -321,20 +331,6 @@ class RunQueue:
                 self.failed[followed.run_id] = f"{reason} (tried {tries} times; logs in {logs})"
                 return
         self._wait(_Waiting(followed.item, state))
-
-    def _counts(self, followed: Followed, outcome: Outcome) -> bool:
-        """Whether the end was a failure, of which a run may have `max_retries`."""
-        match outcome:
-            case "failed" | "lost" | "stuck":
-                # A job that no scheduler knows of, and no worker, was never one.
-                return followed.state.job is not None or followed.files.view.current is not None
-            case "finished" | "interrupted":
-                # It was stopped, or did less than is wanted: no failure, if it came forward.
-                return followed.spent() <= followed.began_at
-            case "refused" | "cancelled":
-                return False
-            case _:
-                assert_never(outcome)
 
     def _give_up(self, followed: Followed, reason: str) -> None:
         self.failed[followed.run_id] = reason
@@ -345,32 +341,39 @@ class RunQueue:
     def _submit(self, now: float) -> None:
         self._starter.again([followed for followed in self._active if followed.refused], now)
         ready: list[Followed] = []
+        later: list[_Waiting] = []
         while self._waiting and self._places.room and self._starter.ready(now, len(ready)):
             _, _, waiting = heapq.heappop(self._waiting)
-            if (followed := self._prepared(waiting)) is not None:
+            if (followed := self._prepared(waiting, later)) is not None:
                 ready.append(followed)
+        for waiting in later:
+            self._wait(waiting)
         if not ready:
             return
-        for followed in self._starter.start(ready, now, self.failed):
-            self._active.append(followed)
-            ready.remove(followed)
-        for followed in ready:
+        made = self._starter.start(ready, now, self.failed)
+        self._active += made
+        known = {id(followed) for followed in made}
+        for followed in (followed for followed in ready if id(followed) not in known):
             # Another process submitted it at the same moment, or its files are not in order.
             self._places.give(followed.slots)
             if followed.run_id not in self.failed:
                 followed.files.read()
                 self._adopt_or_wait(followed)
 
-    def _prepared(self, waiting: _Waiting) -> Followed | None:
-        """A run about to be submitted, with its place; None where that is not to be done."""
+    def _prepared(self, waiting: _Waiting, later: list[_Waiting]) -> Followed | None:
+        """A run about to be submitted, with its place; None where that is not to be done, or only
+        `later`: a process trains it that nobody submitted."""
         item, files = waiting.item, RunFiles(waiting.item.paths)
-        state = files.view.submission
-        if self._standing(item, files).ended:
+        state, standing = files.view.submission, self._standing(item, files)
+        if standing.ended:
+            return None
+        if state is None and standing is Standing.RUNNING:
+            later.append(waiting)
             return None
         if state is not None and state.live:
             self._adopt(item, files)
             return None
-        if state is not None and _cancelled_since(state, waiting.before):
+        if state is not None and cancelled_since(state, waiting.before):
             by = f"cancelled by {state.cancel}" if state.cancel else files.view.reason
             self.failed[item.run.run_id] = by
             return None
@@ -384,10 +387,3 @@ class RunQueue:
             self._adopt(followed.item, followed.files)
         else:
             self._wait(_Waiting(followed.item, state))
-
-
-def _cancelled_since(state: SubmissionState, before: SubmissionState | None) -> bool:
-    """Whether the newest submission was cancelled after the queue had seen `before`."""
-    if not (state.cancel or (state.end is not None and state.end.outcome == "cancelled")):
-        return False
-    return before is None or state != before

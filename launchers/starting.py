@@ -83,6 +83,7 @@ class Starter:
         for followed, answer in zip(runs, answers, strict=True):
             if isinstance(answer, Job):
                 started(followed.state.submission, answer)
+                followed.files.read()
                 followed.refused = None
             else:
                 # Whether a job is there after all is for the scheduler to say.

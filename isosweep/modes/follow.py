@@ -36,9 +36,10 @@ def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
     try:
         queues.add(claimed)
         for queue in queues.all:
-            queue.step()
             # Each pass submits so many; the next ones take the rest.
-            while queue.waiting and queue.submits:
+            before = queue.waiting + 1
+            while queue.waiting < before and queue.submits:
+                before = queue.waiting
                 queue.step()
         _print_roots(claimed, console)
         waiting = sum(queue.waiting for queue in queues.all)
@@ -197,6 +198,8 @@ class _Followed:
                 queue.step()
             signals.sleep(0.1, unless=1)
         signals.interrupt_from_now_on()
+        if left := sum(len(queue.active) for queue in staying):
+            self._console.print(f"{left} runs are not at a checkpoint yet: they leave after it")
         if staying:
             for tracker in self._trackers.values():
                 tracker.close("KILLED", [], None)

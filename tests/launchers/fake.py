@@ -16,7 +16,14 @@ from isosweep.launchers.queue import RunQueue
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, claim_attempt
-from isosweep.store.submissions import Job, LauncherName, Outcome, SubmissionState, close
+from isosweep.store.submissions import (
+    Job,
+    LauncherName,
+    Outcome,
+    SubmissionState,
+    close,
+    newest_submission,
+)
 from tests.conftest import make_config, plan_of
 
 BUDGET = 1e10
@@ -171,3 +178,26 @@ def follow(queue: RunQueue, passes: int = 500) -> None:
             return
         queue.step()
     raise AssertionError(f"not over after {passes} passes: {len(queue.active)} active")
+
+
+def one_run(root: Path) -> RunPaths:
+    return items_of(root)[0].paths
+
+
+def only_first(root: Path, **changed: Any) -> list[QueueItem]:
+    return items_of(root, the_plan().runs[:1], **changed)
+
+
+def submissions(root: Path) -> dict[str, int]:
+    """How many submissions each run has."""
+    return {
+        run.name: len([p for p in (run / "submissions").glob("*.json") if p.stem.isdecimal()])
+        for run in (root / "runs").iterdir()
+    }
+
+
+def outcome(run: RunPaths) -> str:
+    state = newest_submission(run)
+    assert state is not None
+    assert state.end is not None
+    return state.end.outcome

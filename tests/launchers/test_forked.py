@@ -5,132 +5,120 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from submitit.core.utils import FailedJobError
 
-from isosweep.config.health import HealthConfig
 from isosweep.devices import visible_devices
 from isosweep.files import write_json
+from isosweep.launchers import forked
+from isosweep.launchers.items import QueueItem
 from isosweep.launchers.local import LocalLauncher
+from isosweep.launchers.queue import RunQueue
 from isosweep.machine import process_alive, process_start
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import read_state
-from isosweep.training.worker import TrainRun
+from isosweep.store.submissions import (
+    Job,
+    close,
+    newest_submission,
+)
 from tests.conftest import SMALL, make_config
+from tests.launchers.fake import items_of, the_plan
+from tests.launchers.processes import (
+    ENTRY,
+    FINDER,
+    TIMEOUT_S,
+    ended,
+    order_of,
+    outputs,
+    pid_of,
+    result,
+    server_of,
+    sleeping,
+    start,
+)
 from tests.runs import reproducible, wait_for
 
 pytestmark = [
     pytest.mark.train,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="runs are forked on Linux"),
 ]
-# Many times what a start takes.
-TIMEOUT_S = 300.0
 
 
 @pytest.fixture(scope="module")
-def launcher() -> Iterator[LocalLauncher]:
+def entry(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PYTHONPATH with which processes execute code instead of training."""
+    directory = tmp_path_factory.mktemp("entry")
+    (directory / "entry.py").write_text(ENTRY)
+    (directory / "sitecustomize.py").write_text(FINDER % str(directory / "entry.py"))
+    return f"{directory}:{os.environ.get('PYTHONPATH', '')}"
+
+
+@pytest.fixture(scope="module")
+def shared(entry: str) -> Iterator[LocalLauncher]:
     launcher = LocalLauncher(devices=None)
     yield launcher
-    end(launcher)
+    launcher.close()
 
 
-def end(launcher: LocalLauncher) -> None:
-    if launcher._server is not None:
-        launcher._server.close()
+@pytest.fixture
+def launcher(shared: LocalLauncher, entry: str, monkeypatch: pytest.MonkeyPatch) -> LocalLauncher:
+    monkeypatch.setenv("PYTHONPATH", entry)
+    return shared
 
 
-def server_of(launcher: LocalLauncher) -> int:
-    assert launcher._server is not None
-    return launcher._server.pid
+DESCRIBE = """
+import json, os, signal, sys
+from pathlib import Path
+server = Path(f"/proc/{os.getppid()}/task")
+print("printed on stderr", file=sys.stderr)
+print("printed on stdout")
+print(json.dumps({
+    "modules": [name for name in ("torch", "trl", "mlflow") if name in sys.modules],
+    "server": os.getppid(),
+    "session": os.getsid(0),
+    "threads": [(thread / "comm").read_text().strip() for thread in server.iterdir()],
+    "blocked": [int(n) for n in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
+    "on_child": int(signal.getsignal(signal.SIGCHLD)),
+    "environment": dict(os.environ),
+    "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+}))
+"""
+ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
+PID = "import os; print(os.getpid())"
 
 
-def result(launcher: LocalLauncher, handle: Any) -> Any:
-    wait_for(lambda: launcher.ended(handle), TIMEOUT_S)
-    return handle.result()
-
-
-def describe() -> dict[str, Any]:
-    """What a job sees of its process."""
-    server = Path(f"/proc/{os.getppid()}/task")
-    print("printed on stdout")
-    print("printed on stderr", file=sys.stderr)
-    return {
-        "modules": {name for name in ("torch", "trl", "mlflow") if name in sys.modules},
-        "server": os.getppid(),
-        "threads": {(thread / "comm").read_text().strip() for thread in server.iterdir()},
-        "blocked": signal.pthread_sigmask(signal.SIG_BLOCK, []),
-        "on_child": signal.getsignal(signal.SIGCHLD),
-        "environment": dict(os.environ),
-        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
-    }
-
-
-def dict_of_environment() -> dict[str, str]:
-    return dict(os.environ)
-
-
-def sleep_until(file: str) -> int:
-    while not Path(file).exists():
-        time.sleep(0.02)
-    return os.getpid()
-
-
-def die_by_signal() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def die_of_a_segfault() -> None:
-    import ctypes
-
-    ctypes.string_at(0)
-
-
-def die_out_of_memory() -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
-    bytearray(2**33)
-
-
-def die_in_torch_out_of_memory() -> None:
-    import resource
-
-    import torch
-
-    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
-    torch.ones(2**33)
-
-
-def test_a_job_starts_warm_with_the_environment_and_logs_of_submitit(
+def test_a_job_starts_warm_in_a_session_of_its_own_with_its_environment_and_logs(
     launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SET_AFTER_THE_SERVER", "yes")
-    handle = launcher.submit(describe, tmp_path / "logs", "a-run", 0)
-    seen = result(launcher, handle)
-    assert {"torch", "trl"} <= seen["modules"]
+    # Of somebody's allocation, which a run of this machine is no part of.
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    state = start(launcher, tmp_path, DESCRIBE)
+    seen = result(launcher, state)
+    assert {"torch", "trl"} <= set(seen["modules"])
     assert seen["server"] == server_of(launcher)
+    assert seen["session"] == pid_of(state)
     # jemalloc, which pyarrow brings, sees to its own thread when a process forks.
-    assert seen["threads"] - {"jemalloc_bg_thd"} == {
+    assert set(seen["threads"]) - {"jemalloc_bg_thd"} == {
         Path(f"/proc/{seen['server']}/comm").read_text().strip()
     }
-    assert seen["blocked"] == {signal.SIGINT}
+    assert seen["blocked"] == [signal.SIGINT]
     assert seen["on_child"] == signal.SIG_DFL
     environment = seen["environment"]
     assert environment["SET_AFTER_THE_SERVER"] == "yes"
-    assert environment["SUBMITIT_LOCAL_JOB_ID"] == handle.job_id
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
     assert "PYTORCH_NVML_BASED_CUDA_CHECK" not in environment
+    assert "SLURM_JOB_ID" not in environment
     # Standard input and output, and the one that lists them: none of the server's.
     assert seen["descriptors"] == 4
-    assert "printed on stdout" in handle.paths.stdout.read_text()
-    assert "printed on stderr" in handle.paths.stderr.read_text()
-    assert handle.paths.result_pickle.parent == tmp_path / "logs"
+    out, err = outputs(state)
+    assert out.startswith("printed on stdout")
+    assert "printed on stderr" in err
 
 
 UUIDS = "GPU-8932f937,GPU-1b2c3d4e-5f60-4718-8293-a4b5c6d7e8f9"
@@ -159,15 +147,17 @@ def test_each_worker_sees_its_own_of_the_inherited_gpus(
 ) -> None:
     monkeypatch.setattr("isosweep.devices._driver_devices", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", inherited)
-    shared = LocalLauncher(devices=visible_devices(), per_run=per_run)
+    sharing = LocalLauncher(devices=visible_devices(), per_run=per_run)
     # The same server: this machine may have no GPU, and none is touched here.
-    shared._server, shared._warm = launcher._server, warm
+    sharing._server, sharing._warm = launcher._server, warm
     slots = range(len(seen) if warm else 1)
-    handles = [shared.submit(dict_of_environment, tmp_path / str(i), "a-run", i) for i in slots]
-    environments = [result(shared, handle) for handle in handles]
+    states = [start(sharing, tmp_path / str(i), ENVIRONMENT, i) for i in slots]
+    environments = [result(sharing, state) for state in states]
     assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == seen[: len(slots)]
+    assert [",".join(sharing.devices(slot)) for slot in slots] == seen[: len(slots)]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == inherited
-    shared._server = None
+    # Started here, if no test before this one had needed it.
+    launcher._server = sharing._server if warm else launcher._server
 
 
 def test_rocm_is_told_by_both_variables(
@@ -175,119 +165,171 @@ def test_rocm_is_told_by_both_variables(
 ) -> None:
     monkeypatch.setattr("isosweep.devices.torch_is_for_rocm", lambda: True)
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "2,3,6,7")
-    shared = LocalLauncher(devices=visible_devices(), per_run=2)
-    shared._server = launcher._server
-    handle = shared.submit(dict_of_environment, tmp_path, "a-run", 1)
+    sharing = LocalLauncher(devices=visible_devices(), per_run=2)
+    sharing._server = launcher._server
     names = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
-    assert [result(shared, handle)[name] for name in names] == ["2,3,6,7", "2,3", "2,3"]
-    shared._server = None
+    environment = result(sharing, start(sharing, tmp_path, ENVIRONMENT, 1))
+    assert [environment[name] for name in names] == ["2,3,6,7", "2,3", "2,3"]
+
+
+LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))"
 
 
 @pytest.mark.parametrize(
-    ("job", "message"),
+    ("code", "message"),
     [
-        (die_by_signal, None),
-        (die_of_a_segfault, None),
-        (die_out_of_memory, "MemoryError"),
-        (die_in_torch_out_of_memory, "Cannot allocate memory"),
+        ("import os; os.kill(os.getpid(), 9)", None),
+        ("import ctypes; ctypes.string_at(0)", None),
+        (f"{LIMIT}; bytearray(2**33)", "MemoryError"),
+        (f"{LIMIT}; import torch; torch.ones(2**33)", "Cannot allocate memory"),
     ],
+    ids=["killed", "segfault", "memory", "memory of torch"],
 )
 def test_a_job_that_dies_takes_no_other_down(
-    job: Callable[[], None], message: str | None, launcher: LocalLauncher, tmp_path: Path
+    code: str, message: str | None, launcher: LocalLauncher, tmp_path: Path
 ) -> None:
-    waiting = partial(sleep_until, str(tmp_path / "go"))
-    beside = launcher.submit(waiting, tmp_path / "beside", "a-run", 0)
+    beside = start(launcher, tmp_path / "beside", sleeping(tmp_path / "go"))
     before = server_of(launcher)
-    dying = launcher.submit(job, tmp_path / "dying", "a-run", 1)
-    wait_for(lambda: launcher.ended(dying), TIMEOUT_S)
-    if message is None:
-        assert not dying.paths.result_pickle.exists()
-    else:
-        assert message in dying.paths.stderr.read_text()
-    assert not launcher.ended(beside)
-    after = launcher.submit(os.getpid, tmp_path / "after", "a-run", 1)
-    assert result(launcher, after) == int(after.job_id)
+    dying = start(launcher, tmp_path / "dying", code)
+    wait_for(lambda: ended(launcher, dying), TIMEOUT_S)
+    assert message is None or message in outputs(dying)[1]
+    assert not ended(launcher, beside)
+    after = start(launcher, tmp_path / "after", PID)
+    assert result(launcher, after) == pid_of(after)
     (tmp_path / "go").touch()
-    assert result(launcher, beside) == int(beside.job_id)
+    assert result(launcher, beside) == pid_of(beside)
     assert server_of(launcher) == before
 
 
-@pytest.mark.slow
-def test_a_killed_server_is_started_again_and_its_runs_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("warm", [True, False], ids=["forked", "cold"])
+def test_a_run_that_is_killed_goes_with_all_that_it_started(
+    warm: bool, launcher: LocalLauncher, tmp_path: Path
+) -> None:
+    own = LocalLauncher(devices=None)
+    own._server, own._warm = launcher._server, warm
+    code = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+    state = start(own, tmp_path, code + "; import time; time.sleep(600)")
+    wait_for(lambda: outputs(state)[0], TIMEOUT_S)
+    child = int(outputs(state)[0])
+    assert process_alive(child)
+    own.stop([state], kill=True)
+    wait_for(lambda: ended(own, state) and not process_alive(child), TIMEOUT_S)
+
+
+def test_a_place_is_free_only_when_its_process_is_gone(
+    launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that has said its last word still holds its GPU until it is gone."""
+    items = items_of(tmp_path, the_plan().runs[:2])
+    job = {**items[0].job, "code": sleeping(tmp_path / "go")}
+    monkeypatch.setattr(QueueItem, "job", job)
+    queue = RunQueue(items, launcher, max_parallel=1, max_retries=0)
+    queue.step()
+    first = newest_submission(items[0].paths) or newest_submission(items[1].paths)
+    assert first is not None
+    close(first.submission, "failed", "its last word")
+    for _ in range(3):
+        queue.step()
+    assert (queue.active, queue.waiting) == ([], 1)
+    (tmp_path / "go").touch()
+    wait_for(lambda: ended(launcher, first), TIMEOUT_S)
+    queue.step()
+    assert (len(queue.active), queue.waiting) == (1, 0)
+
+
+def test_a_server_that_hangs_leaves_runs_to_start_cold(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", entry)
+    monkeypatch.setattr(forked, "ANSWER_S", 0.5)
     launcher = LocalLauncher(devices=None)
-    handle = launcher.submit(partial(sleep_until, str(tmp_path / "go")), tmp_path / "1", "a-run", 0)
+    assert result(launcher, start(launcher, tmp_path / "1", PID))
+    hanging = server_of(launcher)
+    os.kill(hanging, signal.SIGSTOP)
+    began = time.monotonic()
+    state = start(launcher, tmp_path / "2", PID)
+    assert time.monotonic() - began < TIMEOUT_S / 10
+    assert result(launcher, state) == pid_of(state)
+    assert launcher._server is None
+    assert not process_alive(hanging)
+
+
+@pytest.mark.slow
+def test_a_killed_server_is_started_again_and_its_runs_go_on(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", entry)
+    launcher = LocalLauncher(devices=None)
+    state = start(launcher, tmp_path / "1", sleeping(tmp_path / "go"))
     first = server_of(launcher)
     os.kill(first, signal.SIGKILL)
-    other = launcher.submit(describe, tmp_path / "2", "a-run", 1)
-    seen = result(launcher, other)
+    seen = result(launcher, start(launcher, tmp_path / "2", DESCRIBE))
     assert seen["server"] == server_of(launcher) != first
     assert "trl" in seen["modules"]
-    assert not launcher.ended(handle)
+    assert not ended(launcher, state)
     (tmp_path / "go").touch()
-    assert result(launcher, handle) == int(handle.job_id)
-    end(launcher)
+    assert result(launcher, state) == pid_of(state)
+    launcher.close()
 
 
 DRIVER = """
 import sys, time
-from functools import partial
 from pathlib import Path
 from isosweep.launchers.local import LocalLauncher
-from tests.launchers.test_forked import sleep_until
+from tests.launchers.processes import pid_of, sleeping, start
 launcher = LocalLauncher(devices=None)
-go, logs = sys.argv[1:]
-handle = launcher.submit(partial(sleep_until, go), Path(logs), "a-run", 0)
-print(launcher._server.pid, handle.job_id, flush=True)
+state = start(launcher, Path(sys.argv[1]), sleeping(Path(sys.argv[1]) / "go"))
+print(launcher._server.pid, pid_of(state), flush=True)
 time.sleep(600)
 """
 
 
 @pytest.mark.slow
-def test_when_the_driver_is_killed_its_runs_go_on_and_the_server_leaves(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", DRIVER, str(tmp_path / "go"), str(tmp_path / "logs")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_when_the_driver_is_killed_its_runs_go_on_and_the_server_leaves(
+    number: signal.Signals, entry: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", DRIVER, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": entry}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as driver:
         assert driver.stdout is not None
         server, run = map(int, driver.stdout.readline().split())
-        driver.kill()
+        # As a terminal that goes away does, to all processes of its session.
+        os.killpg(driver.pid, number)
     wait_for(lambda: not process_alive(server), TIMEOUT_S)
     assert process_alive(run)
     began = process_start(run)
     (tmp_path / "go").touch()
     wait_for(lambda: process_start(run) != began, TIMEOUT_S)
-    assert (tmp_path / "logs" / f"{run}_0_result.pkl").exists()
-
-
-def import_trl() -> str:
-    import trl
-
-    return str(trl.__file__)
+    assert (tmp_path / "logs" / "1" / "worker.out").read_text() == f"{run}\n"
 
 
 @pytest.mark.slow
 def test_a_stack_that_cannot_be_imported_fails_the_run_in_its_own_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "trl").mkdir()
     (tmp_path / "trl" / "__init__.py").write_text("raise RuntimeError('a broken package')")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{entry}")
     launcher = LocalLauncher(devices=None)
-    handle = launcher.submit(import_trl, tmp_path / "logs", "a-run", 0)
-    with pytest.raises(FailedJobError, match="a broken package"):
-        result(launcher, handle)
-    assert "a broken package" in handle.paths.stderr.read_text()
-    end(launcher)
+    state = start(launcher, tmp_path / "run", "import trl")
+    wait_for(lambda: ended(launcher, state), TIMEOUT_S)
+    assert "a broken package" in outputs(state)[1]
+    launcher.close()
 
 
 @pytest.mark.slow
 def test_a_server_that_always_dies_leaves_runs_to_start_cold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "trl").mkdir()
     (tmp_path / "trl" / "__init__.py").write_text("import os; os.abort()")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{entry}")
     launcher = LocalLauncher(devices=None)
-    handle = launcher.submit(os.getpid, tmp_path / "logs", "a-run", 0)
-    assert result(launcher, handle) != int(handle.job_id)
+    state = start(launcher, tmp_path / "run", PID)
+    assert result(launcher, state) == pid_of(state)
     assert launcher._server is None
 
 
@@ -316,29 +358,29 @@ assert touched, "the fakes record nothing"
     assert done.returncode == 0, done.stderr
 
 
-def train(run: RunPaths, launcher: LocalLauncher, job: TrainRun) -> list[dict[str, Any]]:
-    handle = launcher.submit(job, run.next_logs(), run.run_id, 0)
-    assert result(launcher, handle) == "finished"
-    return reproducible(run)
-
-
 @pytest.mark.slow
-def test_a_forked_run_has_the_records_of_one_that_starts_cold(
-    launcher: LocalLauncher, tmp_path: Path
-) -> None:
+def test_a_forked_run_has_the_records_of_one_that_starts_cold(tmp_path: Path) -> None:
     study = resolve(make_config("budget=1e10", *SMALL))
-    planned = study.plan.runs[0]
+    (item, *_) = items_of(tmp_path, study.plan.runs)
     records: list[list[dict[str, Any]]] = []
-    cold = LocalLauncher(devices=None)
-    cold._warm = False
-    for starts in (launcher, cold):
-        run = RunPaths(tmp_path / f"{len(records)}" / planned.run_id)
-        run.logs.mkdir(parents=True)
-        write_json(run.spec, {"spec": study.specs[planned.run_id].to_json()})
-        job = TrainRun(str(run.root), planned.milestones, "flops", HealthConfig())
-        records.append(train(run, starts, job))
+    launcher = LocalLauncher(devices=None)
+    for warm in (True, False):
+        run = RunPaths(tmp_path / str(warm) / item.run.run_id)
+        run.root.mkdir(parents=True)
+        spec = study.specs[item.run.run_id].to_json()
+        write_json(run.spec, {"version": 1, "run_id": item.run.run_id, "spec": spec})
+        launcher._warm = warm
+        (job,) = launcher.submit([order_of(run.root, item.job)])
+        assert isinstance(job, Job)
+        assert job.process is not None
+        alive = job.process.alive
+        wait_for(lambda alive=alive: not alive(), TIMEOUT_S)  # type: ignore[misc]
         state = read_state(run)
         assert state is not None
         assert state.status == "finished"
+        records.append(reproducible(run))
     assert records[0] == records[1]
     assert len(records[0]) > 3
+    # Collects the one that was started cold.
+    launcher.observe([])
+    launcher.close()

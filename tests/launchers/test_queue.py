@@ -8,8 +8,8 @@ import pytest
 
 from isosweep.config.health import HealthConfig
 from isosweep.launchers import followed as followed_module
-from isosweep.launchers.items import QueueItem, merged
-from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.launchers.items import merged
+from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.places import Places
 from isosweep.store.batches import batch_file, read_batch
 from isosweep.store.paths import RunPaths
@@ -18,7 +18,6 @@ from isosweep.store.submissions import (
     Job,
     Submission,
     close,
-    newest_submission,
     request_cancel,
     started,
     submit,
@@ -35,8 +34,12 @@ from tests.launchers.fake import (
     follow,
     items_of,
     never_begins,
+    one_run,
+    only_first,
+    outcome,
     queue_of,
     report,
+    submissions,
     the_plan,
 )
 
@@ -45,29 +48,6 @@ from tests.launchers.fake import (
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isosweep.launchers.queue._HEARTBEATS_S", 0.0)
     monkeypatch.setattr("isosweep.launchers.backoff.FIRST_S", 0.0)
-
-
-def one_run(root: Path) -> RunPaths:
-    return items_of(root)[0].paths
-
-
-def only_first(root: Path, **changed: object) -> list[QueueItem]:
-    return items_of(root, the_plan().runs[:1], **changed)
-
-
-def submissions(root: Path) -> dict[str, int]:
-    """How many submissions each run has."""
-    return {
-        run.name: len([p for p in (run / "submissions").glob("*.json") if p.stem.isdecimal()])
-        for run in (root / "runs").iterdir()
-    }
-
-
-def outcome(run: RunPaths) -> str:
-    state = newest_submission(run)
-    assert state is not None
-    assert state.end is not None
-    return state.end.outcome
 
 
 def submitted_elsewhere(run: RunPaths, milestones: list[float]) -> Submission:
@@ -277,47 +257,6 @@ def test_runs_that_several_sweeps_want_are_trained_once_for_all(tmp_path: Path) 
     launcher = FakeLauncher(diverges)
     follow(queue_of([*other, *lenient], launcher, retries=0))
     assert sorted(launcher.submitted) == sorted(2 * [item.run.run_id for item in other])
-
-
-def test_a_refusal_that_passes_is_told_once_and_tried_again(tmp_path: Path) -> None:
-    down = Refused(reason="Unable to contact slurm controller", passing=True)
-    said: list[str] = []
-    launcher = FakeLauncher(finishes, refuse=[down] * 9)
-    queue = queue_of(items_of(tmp_path), launcher, notice=said.append)
-    follow(queue)
-    assert len(launcher.submitted) == len(the_plan().runs)
-    assert set(submissions(tmp_path).values()) == {1}
-    assert len(said) == 2
-    assert "did not take 3 runs: Unable to contact slurm controller" in said[0]
-    assert "takes runs again" in said[1]
-
-
-def test_a_final_refusal_is_a_failure_at_once(tmp_path: Path) -> None:
-    final = Refused(reason="Invalid account", passing=False)
-    launcher = FakeLauncher(finishes, refuse=[final])
-    queue = queue_of(only_first(tmp_path), launcher, retries=5)
-    follow(queue)
-    assert queue.failed == {one_run(tmp_path).run_id: "refused: Invalid account"}
-    assert outcome(one_run(tmp_path)) == "refused"
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_no_answer_is_no_refusal(there: bool, tmp_path: Path) -> None:
-    launcher = FakeLauncher(finishes, refuse=[Refused(reason="", passing=True, unknown=True)])
-    if there:
-        submit_ = launcher.submit
-
-        def taken_without_a_word(orders: list[Order]) -> list[object]:
-            answers = submit_(orders)
-            for order in orders:
-                launcher._start(order)
-            return list(answers)
-
-        launcher.submit = taken_without_a_word  # type: ignore[method-assign,assignment]
-    queue = queue_of(only_first(tmp_path), launcher, retries=0)
-    follow(queue)
-    assert not queue.failed
-    assert submissions(tmp_path)[one_run(tmp_path).run_id] == (1 if there else 2)
 
 
 def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None:

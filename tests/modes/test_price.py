@@ -16,7 +16,7 @@ from isosweep.modes.directory import sweep_paths
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.price import device_hours_left, require_affordable
 from isosweep.plan.study import Study, resolve
-from isosweep.store.state import RunState, write_state
+from isosweep.store.state import RunState, claim_attempt
 from tests.conftest import SMALL, make_config
 
 DEAR = (*SMALL, "budget=1e10", "tracking=none", "launcher.confirm_above=1e-6")
@@ -143,7 +143,7 @@ def test_what_is_trained_does_not_count(tmp_path: Path) -> None:
         reason=None,
         updated=0.0,
     )
-    write_state(paths, state)
+    claim_attempt(paths, None).write(state)
     spared = first.seconds / 3600 * 0.25
     assert device_hours_left([one]) == pytest.approx(whole - spared)
 

@@ -62,8 +62,7 @@ def counted() -> Iterator[Counter[str]]:
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Do what a mode does in `tmp_path`, but let no run start."""
-    monkeypatch.setattr(RunQueue, "follow", lambda self, on_poll: None)
-    monkeypatch.setattr(RunQueue, "step", lambda self: None)
+    monkeypatch.setattr(RunQueue, "add", lambda self, items: None)
 
     def asked(mode: str, *overrides: str) -> int:
         sweeps = f"sweeps_dir={tmp_path / 'sweeps'}"

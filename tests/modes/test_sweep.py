@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.store.paths import RunPaths
-from isosweep.store.records import read_records
+from isosweep.store.records import attempt_file, read_records
 from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep, missing
 from tests.modes.sweeps import QUIET, runs
@@ -64,11 +64,11 @@ def test_garbage_in_a_runs_files_is_named_and_mended(straight: Path, tmp_path: P
     shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
     first, second = runs(tmp_path)
     records = read_records(first.records).records
-    first.state.write_text("{ garbage")
+    first.attempt(1).write_text("{ garbage")
     first.spec.write_bytes(b"\x00\xff")
     settings = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
     done = isosweep(*settings, cwd=tmp_path)
-    assert f"warning: {first.state}: not the state of a run" in done.stdout
+    assert f"warning: {first.attempt(1)}: not the state of a run" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     states = [read_state(run) for run in (first, second)]
     assert [state.status for state in states if state is not None] == ["finished"] * 2
@@ -87,7 +87,7 @@ def test_a_disk_that_fills_up_in_mid_run_ends_in_a_line_with_the_path(tmp_path: 
         driver = subprocess.Popen(
             words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        wait_for(lambda: any(mount.glob("runs/*/metrics.jsonl")))
+        wait_for(lambda: any(mount.glob("runs/*/metrics/*.jsonl")))
         fill(mount)
         stdout, stderr = driver.communicate(timeout=120)
     assert driver.returncode == 1
@@ -127,14 +127,16 @@ def test_a_full_disk_loses_no_record_already_written(tmp_path: Path) -> None:
         settings = (*settings, f"sweeps_dir={mount}", "launcher.max_retries=0")
         isosweep(*settings, cwd=tmp_path)
         (run,) = (RunPaths(path) for path in (mount / "runs").iterdir())
-        before = run.records.read_bytes()
+        log = attempt_file(run.records, 1)
+        before = log.read_bytes()
         filler = fill(mount)
         sweep = next(mount.glob("*/plan.json")).parent
         more = tuple(s.replace("budget=6.4e9", "budget=1.28e10") for s in settings)
         done = isosweep(*more, f"sweep_dir={sweep}-2", cwd=tmp_path, check=False)
         assert done.returncode != 0
-        assert run.records.read_bytes().startswith(before)
+        assert log.read_bytes() == before
+        records = len(read_records(run.records).records)
         filler.unlink()
         isosweep(*more, f"sweep_dir={sweep}-2", cwd=tmp_path)
-        assert run.records.read_bytes().startswith(before)
-        assert len(run.records.read_bytes()) > len(before)
+        assert log.read_bytes() == before
+        assert len(read_records(run.records).records) > records

@@ -1,6 +1,6 @@
 """Sweeps that are killed or stopped end as one that was left alone."""
 
-import json
+import getpass
 import os
 import signal
 import subprocess
@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.files import read_lines
+from isosweep.store.claims import highest
 from isosweep.store.paths import complete_checkpoints
+from isosweep.store.records import log_files
 from isosweep.store.state import read_state
+from isosweep.store.submissions import newest_submission
 from tests.conftest import SMALL, isosweep
-from tests.modes.sweeps import QUIET, assert_same_records, wait_until_some_run_trains
+from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
+from tests.runs import wait_for
 
 # Each ends a sweep from outside and trains it again.
 pytestmark = [pytest.mark.train, pytest.mark.slow]
@@ -59,13 +64,54 @@ def test_ctrl_c_leaves_checkpoints_and_resume_trains_nothing_twice(
     (sweep,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
     isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)
     assert_same_records(tmp_path, straight)
-    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
+    logs = log_files(run.metrics).values()
+    lines = [line for log in logs for _, line in read_lines(log) if line]
+    steps = [line["step"] for line in lines if "step" in line]
+    assert steps == list(range(1, len(steps) + 1))
 
 
-def _start(cwd: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "isosweep", "budget=[6.4e9,1.28e10]", *SMALL, *QUIET]
-    with (cwd.parent / f"{cwd.name}.log").open("w") as log:
+def test_a_second_ctrl_c_ends_the_runs_at_once(tmp_path: Path) -> None:
+    process = _start(tmp_path)
+    run = wait_until_some_run_trains(tmp_path)
+    # Stopped, it writes no checkpoint.
+    state = read_state(run)
+    assert state is not None
+    os.kill(state.pid, signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: "stopping" in _output(tmp_path))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 130, _output(tmp_path)
+    assert "ended at once" in _output(tmp_path)
+    assert "Traceback" not in _output(tmp_path)
+    assert state.process.alive() is False
+    after = newest_submission(run)
+    assert after is not None
+    assert after.end is not None
+    assert after.end.outcome == "interrupted"
+
+
+def test_one_driver_at_a_time_follows_a_sweep(straight: Path, tmp_path: Path) -> None:
+    first = _start(tmp_path)
+    wait_until_some_run_trains(tmp_path)
+    second = _start(tmp_path, "takeover=true", name="second")
+    assert first.wait(timeout=300) == 130, _output(tmp_path)
+    assert f"taken over by {getpass.getuser()} (process {second.pid} of " in _output(tmp_path)
+    third = _start(tmp_path, name="third")
+    wait_for(lambda: f"process {second.pid} of" in _output(tmp_path, "third"), seconds=300)
+    second.kill()
+    second.wait()
+    assert third.wait(timeout=300) == 0, _output(tmp_path, "third")
+    assert "followed from here now" in _output(tmp_path, "third")
+    assert_same_records(tmp_path, straight)
+    for run in runs(tmp_path):
+        # Whoever follows: one job a run.
+        assert highest(run.submissions) == 1
+
+
+def _start(cwd: Path, *more: str, name: str = "") -> "subprocess.Popen[bytes]":
+    settings = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET, *more)
+    command = [sys.executable, "-m", "isosweep", *settings]
+    with (cwd.parent / f"{cwd.name}{name}.log").open("w") as log:
         return subprocess.Popen(
             command,
             cwd=cwd,
@@ -76,5 +122,5 @@ def _start(cwd: Path) -> "subprocess.Popen[bytes]":
         )
 
 
-def _output(cwd: Path) -> str:
-    return (cwd.parent / f"{cwd.name}.log").read_text()
+def _output(cwd: Path, name: str = "") -> str:
+    return (cwd.parent / f"{cwd.name}{name}.log").read_text()

@@ -1,22 +1,29 @@
 """How far a run is: one answer, and all who ask for it show that one."""
 
 import ast
-import io
 import os
 import socket
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from isosweep.compute import Compute
-from isosweep.modes.display import show_status
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing, standing
-from isosweep.store.paths import RunPaths, SweepPaths
-from isosweep.store.state import RunState, RunStatus, write_state
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import RunState, RunStatus, RunView, claim_attempt, view_run
+from isosweep.store.submissions import (
+    Job,
+    Outcome,
+    Process,
+    close,
+    request_cancel,
+    started,
+    submit,
+)
 from isosweep.tracking.points import MLFLOW_STATUS
 from tests.conftest import make_config, plan_of
 from tests.runs import dead_pid
@@ -69,34 +76,89 @@ TABLE: list[tuple[RunStatus, float, list[str], Standing]] = [
 ]
 
 
+def write_state(run: RunPaths, state: RunState) -> None:
+    claim_attempt(run, None).write(state)
+
+
 @pytest.mark.parametrize(("status", "flops", "stop", "expected"), TABLE)
-def test_where_a_run_is_follows_from_its_state_and_every_view_shows_that(
+def test_where_a_run_is_follows_from_its_state(
     status: RunStatus, flops: float, stop: list[str], expected: Standing, tmp_path: Path
 ) -> None:
     run, state = long_runs()[0], state_of(status, flops)
-    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
-    paths.run(run.run_id).root.mkdir(parents=True)
-    write_state(paths.run(run.run_id), state)
-    assert run_standing(run, state, "flops", stop) is expected
-    assert standing(the_plan(), paths.run, stop).runs[run.run_id] is expected
-    text = io.StringIO()
-    show_status(the_plan(), paths, stop, Console(file=text, width=200))
-    line = next(line for line in text.getvalue().splitlines() if f"{flops:.3g}/2e+11" in line)
-    assert f" {expected} " in line
+    paths = RunPaths(tmp_path / run.run_id)
+    write_state(paths, state)
+    assert run_standing(run, view_run(paths), "flops", stop) is expected
+    everything = standing(the_plan(), lambda run_id: RunPaths(tmp_path / run_id), stop)
+    assert everything.runs[run.run_id] is expected
 
 
-def test_a_submitted_run_is_queued_until_it_runs_or_has_ended() -> None:
+def submitted(run: RunPaths, *, gone: bool = False) -> None:
+    """A submission whose job is this process, or one that has ended."""
+    submission = submit(run, "local", {}, "a-sweep", "a-batch")
+    assert submission is not None
+    this = Process.this()
+    process = replace(this, pid=dead_pid()) if gone else this
+    started(submission, Job(job_id="1", process=process))
+
+
+def test_a_submitted_run_is_queued_until_it_runs_or_has_ended(tmp_path: Path) -> None:
     run = long_runs()[0]
-    assert run_standing(run, None, "flops", []) is Standing.NOT_BEGUN
-    assert run_standing(run, None, "flops", [], queued=True) is Standing.QUEUED
-    for status, flops, stop, unqueued in TABLE:
-        stays = unqueued.ended or unqueued is Standing.RUNNING
-        queued = run_standing(run, state_of(status, flops), "flops", stop, queued=True)
-        assert queued is (unqueued if stays else Standing.QUEUED)
+    new = RunPaths(tmp_path / "new")
+    assert run_standing(run, view_run(new), "flops", []) is Standing.NOT_BEGUN
+    submitted(new)
+    assert run_standing(run, view_run(new), "flops", []) is Standing.QUEUED
+    write_state(new, replace(state_of("running", 1e11), submission=1))
+    assert run_standing(run, view_run(new), "flops", []) is Standing.RUNNING
+    for number, (status, flops, stop, unsubmitted) in enumerate(TABLE):
+        # Its newest attempt is of an earlier submission.
+        paths = RunPaths(tmp_path / str(number))
+        write_state(paths, state_of(status, flops))
+        submitted(paths)
+        seen = run_standing(run, view_run(paths), "flops", stop)
+        assert seen is (unsubmitted if unsubmitted.ended else Standing.QUEUED)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "expected"),
+    [
+        ("failed", "failed", Standing.FAILED),
+        ("refused", None, Standing.FAILED),
+        ("stuck", "running", Standing.FAILED),
+        ("cancelled", "running", Standing.CANCELLED),
+        ("cancelled", None, Standing.CANCELLED),
+        ("interrupted", "interrupted", Standing.INTERRUPTED),
+        ("lost", None, Standing.INTERRUPTED),
+        ("finished", "finished", Standing.DONE),
+    ],
+)
+def test_how_a_submission_ended_says_where_its_run_is(
+    outcome: Outcome, state: RunStatus | None, expected: Standing, tmp_path: Path
+) -> None:
+    run, paths = long_runs()[0], RunPaths(tmp_path / "run")
+    submission = submit(paths, "local", {}, "a-sweep", "a-batch")
+    assert submission is not None
+    if state is not None:
+        flops = 2e11 if state == "finished" else 1e11
+        write_state(paths, replace(state_of(state, flops), submission=1))
+    close(submission, outcome, "why")
+    view = view_run(paths)
+    assert run_standing(run, view, "flops", []) is expected
+    assert view.reason == ("" if outcome == "finished" else "why")
+
+
+def test_a_request_to_cancel_counts_from_when_the_job_is_gone(tmp_path: Path) -> None:
+    run = long_runs()[0]
+    for gone, expected in ((False, Standing.QUEUED), (True, Standing.CANCELLED)):
+        paths = RunPaths(tmp_path / str(gone))
+        submitted(paths, gone=gone)
+        state = view_run(paths).submission
+        assert state is not None
+        request_cancel(state.submission, "ada")
+        assert run_standing(run, view_run(paths), "flops", []) is expected
 
 
 def test_a_run_whose_process_is_gone_is_interrupted() -> None:
-    gone = state_of("running", 1e11, pid=dead_pid())
+    gone = RunView(state=state_of("running", 1e11, pid=dead_pid()), submission=None)
     assert run_standing(long_runs()[0], gone, "flops", []) is Standing.INTERRUPTED
 
 
@@ -106,9 +168,8 @@ def test_every_standing_has_a_word_in_mlflow() -> None:
 
 def test_only_the_workers_own_code_reads_the_status_behind_the_standing() -> None:
     """Who compares a state's status derives a standing of their own."""
-    # What decides the standing, what marks a run from outside, and what retries it. Training
-    # writes the status.
-    allowed = {"plan/standing.py", "store/state.py", "launchers/queue.py"}
+    # What decides the standing, and what reads it from the disk. Training writes the status.
+    allowed = {"plan/standing.py", "store/state.py"}
     deriving = set()
     for folder in ("isosweep", "analysis", "launchers"):
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -116,9 +177,9 @@ def test_only_the_workers_own_code_reads_the_status_behind_the_standing() -> Non
                 status = isinstance(node, ast.Attribute) and node.attr in ("status", "diverged_by")
                 if status and ast.unparse(node).startswith(("state.", "self.status")):
                     deriving.add(str(path.relative_to(ROOT)).removeprefix("isosweep/"))
-    # MLflow stores which rule ended a run beside its standing.
+    # MLflow stores which rule ended a run beside its standing; a report says in its worker's words.
     readers = {name for name in deriving - allowed if not name.startswith("training/")}
-    assert readers == {"tracking/mlflow.py"}
+    assert readers == {"tracking/mlflow.py", "analysis/load.py"}
 
 
 def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: Path) -> None:
@@ -134,7 +195,6 @@ def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: 
         (collapsed, state_of("diverged", 5e10)),
     )
     for run, state in on_disk:
-        paths(run.run_id).root.mkdir()
         write_state(paths(run.run_id), state)
     now = standing(the_plan(), paths, ["collapse"])
     assert now.runs[untouched.run_id] is Standing.NOT_BEGUN
