@@ -48,13 +48,13 @@ def write_text(path: Path, text: str, *, sync: bool = True) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_json(path: Path) -> JsonObject | None:
+def read_json(path: Path | str) -> JsonObject | None:
     """The document at `path`, or None where there is none.
 
     Raises ValueError where something else is there: other text, binary, a directory.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # of a Path it takes longer
             document: JsonObject = from_json(file.read())
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -22,6 +22,7 @@ from isosweep.launchers.starting import Starter
 from isosweep.launchers.stuck import idle_seconds
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
+from isosweep.store.state import RunView
 from isosweep.store.submissions import Outcome, SubmissionState, close, started
 
 # Between two looks at the files; a pass that takes long is followed by a pause of ten times that,
@@ -97,6 +98,11 @@ class RunQueue:
     def active(self) -> list[PlannedRun]:
         """The runs that are submitted and not over."""
         return [followed.item.run for followed in self._active]
+
+    @property
+    def views(self) -> list[tuple[PlannedRun, RunView]]:
+        """The active runs, each with what was last read of it."""
+        return [(followed.item.run, followed.files.view) for followed in self._active]
 
     @property
     def waiting(self) -> int:

@@ -31,6 +31,10 @@ class LauncherConfig:
     stuck_after: Positive | None = None
     """Seconds without progress after which a run is ended and tried again; null: 20 planned steps
     or evaluations, whichever take longer, and half an hour at least."""
+    on_finish: str | None = None
+    """Run when a followed sweep ends, fails or is interrupted: a shell command, in which
+    `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}` are filled in, or an `https://`
+    address that is sent them as JSON; `$NAME` in it is taken from the environment."""
     slurm: SlurmConfig = field(default_factory=SlurmConfig)
     """What each job asks for, with `launcher=slurm`."""
 

@@ -23,7 +23,7 @@ from isosweep.config.settings import read, settings
 from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
-from isosweep.config.values import Listed
+from isosweep.config.values import Listed, PositiveInt
 from isosweep.errors import SettingError
 
 Mode = Literal[
@@ -31,8 +31,11 @@ Mode = Literal[
     "plan",
     "launch",
     "status",
+    "list",
+    "logs",
     "resume",
     "cancel",
+    "clean",
     "analyse",
     "recommend",
     "compare",
@@ -57,9 +60,11 @@ class SweepConfig:
     sweeps_dir: str
     """Directory of runs/ (shared by all sweeps), the sweeps, and mlflow.db."""
     sweep_dir: str | None
-    """Directory of this sweep; null: `<sweeps_dir>/<model>-<task>-<hash of the plan>`."""
+    """Directory of this sweep; null: `<sweeps_dir>/<model>-<task>-<hash of the plan>`. Of a sweep
+    that exists, its name in `sweeps_dir` or the beginning of that is enough."""
     confirm: bool = False
-    """Launch without asking, whatever it is predicted to take (`launcher.confirm_above`)."""
+    """Launch without asking, whatever it is predicted to take (`launcher.confirm_above`); with
+    `mode=clean`, remove what it lists."""
     dry_run: bool = False
     """With `mode=launch`: show what would be submitted, and do nothing."""
     takeover: bool = False
@@ -98,6 +103,16 @@ class SweepConfig:
     from_sweep: Listed[str] | None = None
     """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
     `mode=recommend` learns from (one) and `mode=compare` sets side by side (two or more)."""
+    runs: Listed[str] = field(default_factory=list)
+    """Which runs of the sweep `mode=status`, `logs` and `cancel` are about; none: all of them. Run
+    ids or parts of them, globs, standings (`running`, `not_begun`), or values (`n:8`, `seed:0`).
+    Words of one kind widen the choice, of several kinds narrow it."""
+    format: Literal["text", "json"] = "text"
+    """What `mode=status` and `mode=list` print."""
+    lines: PositiveInt = 200
+    """Last lines that `mode=logs` prints of a log."""
+    retry_failed: bool = False
+    """Whether `mode=resume` tries runs again that failed for good."""
 
     def __post_init__(self) -> None:
         if self.dry_run and self.mode != "launch":

@@ -1,15 +1,19 @@
 """A sweep's directory: where it lies, what is stored in it, and how it is read again."""
 
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from isosweep.config.sweep import SweepConfig, sweep_config
-from isosweep.errors import SettingError
-from isosweep.files import read_json, write_json, write_text
+from isosweep.errors import IsosweepError, RecordError, SettingError
+from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.plan.output import plan_csv, plan_page
 from isosweep.plan.study import Study, plan_document, resolve, resolve_stored
 from isosweep.store.paths import SweepPaths
+
+# Sweeps that are listed where a name fits more.
+_NAMED = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,23 +55,97 @@ def sweep_paths(study: Study) -> SweepPaths:
 
 
 def stored_sweep(config: SweepConfig) -> StoredSweep:
-    """The sweep at `sweep_dir`, or the one that this very config plans.
+    """The sweep that `sweep_dir` names, or the one that this very config plans, or the newest.
 
-    Raises SettingError where there is none, RecordError where it is of another format.
+    Which one the newest is, standard error says. Raises SettingError where there is none, or
+    where a name fits several; RecordError where it is of another format.
     """
-    if config.sweep_dir is not None:
-        root = Path(config.sweep_dir).absolute()
-    else:
-        root = sweep_paths(resolve(config)).root
-    document, stored = read_json(root / "plan.json"), read_json(root / "config.json")
-    if document is None or stored is None:
-        known = sorted(p.parent for p in Path(config.sweeps_dir).glob("*/plan.json"))
-        nearest = f"sweep_dir={known[-1]}" if known else "mode=run, which makes one"
-        raise SettingError("sweep_dir", root, "holds no plan.json", nearest)
+    return read_sweep(_root(config))
+
+
+def read_sweep(root: Path) -> StoredSweep:
+    """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
+    document, stored = _document(root / "plan.json"), _document(root / "config.json")
+    if not isinstance(stored.get("sweeps_dir"), str):
+        raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
     paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
     # The plan first: of a sweep made by another version, its format is what to report.
-    plan = plan_from_document(document)
+    try:
+        plan = plan_from_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"{paths.plan}: not a plan ({error!r})") from None
     return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
+
+
+def _document(path: Path) -> JsonObject:
+    try:
+        document = read_json(path)
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON ({error})") from None
+    if not isinstance(document, dict):
+        raise RecordError(f"{path}: {'no such file' if document is None else 'not an object'}")
+    return document
+
+
+def sweep_roots(sweeps_dir: str) -> list[Path]:
+    """The sweeps in `sweeps_dir`, that planned or launched last first."""
+    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
+    return [root for _, root in sorted(plans, reverse=True)]
+
+
+def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
+    """The sweep that `given` names: a directory, a name in `sweeps_dir`, or how one begins.
+
+    Raises SettingError, of `setting`, where there is none or more than one.
+    """
+    for root in (Path(given).absolute(), Path(sweeps_dir).absolute() / given):
+        if (root / "plan.json").exists():
+            return root
+    parent, begin = root.parent, root.name
+    if "/" in given and not parent.is_dir():
+        parent = Path(given).absolute().parent
+    fitting = sorted(plan.parent for plan in _plans(parent) if plan.parent.name.startswith(begin))
+    if len(fitting) == 1:
+        return fitting[0]
+    name = f"{setting}={{}}" if setting == "sweep_dir" else f"{setting}=[{{}}]"
+    if fitting:
+        rule = f"begins the names of {len(fitting)} sweeps"
+        nearest = ", ".join(name.format(root.name) for root in fitting[:_NAMED])
+        raise SettingError(setting, given, rule, nearest + (", ..." if fitting[_NAMED:] else ""))
+    known = sweep_roots(sweeps_dir)
+    nearest = name.format(known[0].name) if known else "mode=run, which makes one"
+    rule = "holds no plan.json, and begins no sweep's name"
+    raise SettingError(setting, given, rule, nearest)
+
+
+def _plans(directory: Path) -> list[Path]:
+    return [path for path in directory.absolute().glob("*/plan.json") if path.is_file()]
+
+
+def _root(config: SweepConfig) -> Path:
+    if config.sweep_dir is not None:
+        return named_root("sweep_dir", config.sweep_dir, config.sweeps_dir)
+    known = sweep_roots(config.sweeps_dir)
+    planned = _planned_root(config)
+    if planned in known:
+        return planned
+    if not known:
+        rule = f"not given, and {config.sweeps_dir} holds no sweep"
+        raise SettingError("sweep_dir", "null", rule, "mode=run, which makes one")
+    if config.mode == "cancel" and len(known) > 1:
+        # What is stopped by mistake may have taken days to begin.
+        rule = "not given, these settings plan no sweep that exists, and there are several"
+        raise SettingError("sweep_dir", "null", rule, f"sweep_dir={known[0].name}, the newest")
+    sys.stderr.write(f"sweep: {known[0]}, the newest in {config.sweeps_dir}\n")
+    return known[0]
+
+
+def _planned_root(config: SweepConfig) -> Path | None:
+    """Where the sweep of this config would lie; None where it plans none."""
+    try:
+        return sweep_paths(resolve(config)).root
+    except IsosweepError:
+        return None
 
 
 def store_plan(study: Study, paths: SweepPaths, places: int | None = None) -> None:

@@ -46,12 +46,8 @@ def prepare(config: SweepConfig) -> Action:
             from isosweep.modes.run import resume_sweep
 
             return partial(resume_sweep, config)
-        case "status":
-            return partial(_status, config)
-        case "cancel":
-            from isosweep.modes.cancel import cancel_sweep
-
-            return partial(cancel_sweep, config)
+        case "status" | "list" | "logs" | "cancel" | "clean":
+            return _looking_after(config)
         case "difficulty":
             from isosweep.modes.difficulty import measure_difficulty
 
@@ -92,6 +88,29 @@ def _prepare_and_do(config: SweepConfig, console: Console) -> int:
     return prepare(config)(console)
 
 
+def _looking_after(config: SweepConfig) -> Action:
+    """A mode that looks at sweeps, stops their jobs, or removes what none needs."""
+    if config.mode == "status":
+        from isosweep.modes.status import sweep_status
+
+        return partial(sweep_status, config)
+    if config.mode == "list":
+        from isosweep.modes.listing import list_sweeps
+
+        return partial(list_sweeps, config)
+    if config.mode == "logs":
+        from isosweep.modes.logs import show_logs
+
+        return partial(show_logs, config)
+    if config.mode == "cancel":
+        from isosweep.modes.cancel import cancel_sweep
+
+        return partial(cancel_sweep, config)
+    from isosweep.modes.clean import clean_sweeps
+
+    return partial(clean_sweeps, config)
+
+
 def _question(config: SweepConfig) -> Action:
     """A mode that asks something of records or of worlds, and starts no run."""
     from isosweep.preflight.machine import require_analysis
@@ -110,14 +129,6 @@ def _question(config: SweepConfig) -> Action:
 
         return partial(compare_sweeps, config)
     return partial(_calibrate if config.mode == "calibrate" else _analyse, config)
-
-
-def _status(config: SweepConfig, console: Console) -> int:
-    from isosweep.modes.display import show_status
-
-    sweep = stored_sweep(config)
-    show_status(sweep.plan, sweep.paths, sweep.config.health.stop, console)
-    return 0
 
 
 def _calibrate(config: SweepConfig, console: Console) -> int:

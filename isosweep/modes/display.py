@@ -1,7 +1,6 @@
 """What the terminal shows of a plan and of how far its runs are, as tables."""
 
 from collections import Counter
-from collections.abc import Collection
 
 from rich.console import Console
 from rich.table import Table
@@ -13,9 +12,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.document import CheckpointPlan
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
-from isosweep.plan.standing import PlanStanding, run_standing
-from isosweep.store.paths import SweepPaths
-from isosweep.store.state import view_run
+from isosweep.plan.standing import PlanStanding
 
 
 def show_plan(
@@ -130,28 +127,6 @@ def described_checkpoints(plan: CheckpointPlan) -> str:
         f"while {runs}, "
         f"{size(plan.kept_bytes)} after the end (checkpoint.keep={plan.keep})"
     )
-
-
-def show_status(plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console) -> None:
-    """Print how far every run of a sweep is; `stop`: health rules that end a run."""
-    table = Table("run", "status", "attempt", "step", plan.budget_unit, "held-out", "reason")
-    for run in plan.runs:
-        view = view_run(paths.run(run.run_id))
-        state, standing = view.state, run_standing(run, view, plan.budget_unit, stop)
-        if state is None:
-            row = (run_label(run), standing, "", f"0/{run.num_steps}", "", "", view.reason)
-            table.add_row(*row)
-            continue
-        table.add_row(
-            run_label(run),
-            standing,
-            str(state.attempt),
-            f"{state.step}/{run.num_steps}",
-            f"{state.compute.spent(plan.budget_unit):.3g}/{run.milestones[-1]:.3g}",
-            "" if state.reward is None else f"{state.reward:.3f}",
-            view.reason or ", ".join(state.warnings),
-        )
-    console.print(table)
 
 
 def run_label(run: PlannedRun) -> str:

@@ -1,7 +1,7 @@
-"""The progress of a sweep on a terminal."""
+"""The progress of a sweep: a picture on a terminal, a line for each run that is over elsewhere."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -10,27 +10,54 @@ from rich.table import Table
 from rich.text import Text
 
 from isosweep.modes.display import run_label
+from isosweep.modes.estimate import Estimate
+from isosweep.modes.look import in_words
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, compute_behind, run_standing
 from isosweep.store.paths import SweepPaths
-from isosweep.store.state import view_run
+from isosweep.store.state import RunView, view_run
+
+# Runs that a picture shows; the others are counted.
+_SHOWN = 20
+# Between two pictures.
+_REDRAW_S = 0.5
+
+Active = Iterable[tuple[PlannedRun, RunView]]
 
 
 class Progress:
-    """One line per running run and a total; silent when the output is not a terminal."""
+    """What has come of a plan's runs, told as it changes.
+
+    Every run is read once at the beginning, and once more when it is over; between, what the queue
+    has read is shown.
+    """
 
     def __init__(
-        self, plan: Plan, paths: SweepPaths, stop: Collection[str], console: Console
+        self,
+        plan: Plan,
+        paths: SweepPaths,
+        stop: Collection[str],
+        console: Console,
+        places: int | None = None,
     ) -> None:
-        """`stop`: health rules that end a run, which then has nothing left to spend."""
-        self._plan = plan
-        self._stop = stop
-        self._paths = paths
+        """`stop`: health rules that end a run, which then has nothing left to spend; `places`: runs
+        at once, None: all."""
+        self._plan, self._stop, self._paths = plan, stop, paths
+        self._console = console
         self._live = Live(console=console, refresh_per_second=2, transient=True)
         self._shown = console.is_terminal
         self._drawn = 0.0
-        self._began = time.monotonic()
-        self._start: float | None = None
+        self._runs = {run.run_id: run for run in plan.runs}
+        self._standings: dict[str, Standing] = {}
+        self._behind: dict[str, float] = {}
+        self._views: dict[str, RunView] = {}
+        self._since: dict[str, float] = {}
+        self._told: set[str] = set()
+        for run in plan.runs:
+            self._saw(run, view_run(paths.run(run.run_id)))
+        self._estimate = Estimate(plan.runs, self._share_behind(), places or len(plan.runs))
+        self._spent = sum(self._behind.values())
+        self._total = sum(run.milestones[-1] for run in plan.runs)
 
     def __enter__(self) -> "Progress":
         if self._shown:
@@ -41,45 +68,101 @@ class Progress:
         if self._shown:
             self._live.stop()
 
-    def update(self, active: Iterable[PlannedRun], failed: int) -> None:
-        """Draw again, at most twice a second; `failed`: runs that have failed."""
-        if self._shown and time.monotonic() - self._drawn > 0.5:
-            self._live.update(self._picture(list(active), failed))
-            self._drawn = time.monotonic()
+    def update(self, active: Active, failed: Mapping[str, str]) -> None:
+        """Tell what has changed, and draw again at most twice a second; `failed`: why, by run."""
+        now = time.monotonic()
+        if self._shown and now - self._drawn <= _REDRAW_S:
+            return
+        going = dict(self._looked_at(active))
+        for run_id in [run_id for run_id in self._since if run_id not in going]:
+            self._left(run_id, failed.get(run_id), now - self._since.pop(run_id))
+        for run_id in going:
+            self._since.setdefault(run_id, now)
+        running = sum(self._standings[run_id] is Standing.RUNNING for run_id in going)
+        self._estimate.step(now, running)
+        if self._shown:
+            self._live.update(self._picture(going, len(failed), now))
+        # What that took is not counted, or a slow terminal would draw all the time.
+        self._drawn = time.monotonic()
 
-    def _picture(self, active: list[PlannedRun], failed: int) -> RenderableType:
-        views = {run.run_id: view_run(self._paths.run(run.run_id)) for run in self._plan.runs}
+    def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
+        """The active runs of the plan, whose views count from now on."""
+        for queued, view in active:
+            if (run := self._runs.get(queued.run_id)) is None:
+                continue
+            if self._views.get(run.run_id) is not view:
+                before = self._behind[run.run_id]
+                self._saw(run, view)
+                change = self._behind[run.run_id] - before
+                self._spent += change
+                self._estimate.came_forward(run, change / run.milestones[-1])
+            yield run.run_id, run
+
+    def _saw(self, run: PlannedRun, view: RunView) -> None:
         unit = self._plan.budget_unit
-        spent = sum(
-            compute_behind(run, views[run.run_id], unit, self._stop) for run in self._plan.runs
+        self._views[run.run_id] = view
+        self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
+        self._behind[run.run_id] = compute_behind(run, view, unit, self._stop)
+
+    def _share_behind(self) -> dict[str, float]:
+        return {
+            run.run_id: self._behind[run.run_id] / run.milestones[-1] for run in self._plan.runs
+        }
+
+    def _left(self, run_id: str, failed: str | None, seconds: float) -> None:
+        """A run is active no longer: it is over, or waits to be tried again."""
+        run, view = self._runs[run_id], view_run(self._paths.run(run_id))
+        list(self._looked_at([(run, view)]))
+        standing = self._standings[run_id]
+        if not (standing.ended or failed is not None) or run_id in self._told:
+            return
+        self._told.add(run_id)
+        if self._shown:
+            return
+        state = view.state
+        reward = "" if state is None or state.reward is None else f", reward {state.reward:.3f}"
+        what = "" if standing is Standing.DONE else f": {standing}"
+        why = f" ({failed or view.reason})" if what and (failed or view.reason) else ""
+        line = (
+            f"{self._ended()}/{len(self._runs)} done: {run_label(run)}{reward}"
+            f", {in_words(seconds)}{what}{why}; {self._eta(time.monotonic())}"
         )
-        total = sum(run.milestones[-1] for run in self._plan.runs)
-        if self._start is None:
-            self._start = spent
-        elapsed = time.monotonic() - self._began
-        rate = (spent - self._start) / elapsed if elapsed > 0 else 0.0
+        self._console.print(line, markup=False, soft_wrap=True)
+
+    def _ended(self) -> int:
+        return sum(standing.ended for standing in self._standings.values())
+
+    def _eta(self, now: float) -> str:
+        seconds = self._estimate.seconds_left(now)
+        return "ETA ..." if seconds is None else f"ETA {in_words(seconds)}"
+
+    def _picture(self, going: Mapping[str, PlannedRun], failed: int, now: float) -> RenderableType:
+        running = [r for r in going if self._standings[r] is Standing.RUNNING]
         table = Table.grid(padding=(0, 2))
-        for run in active:
-            view = views[run.run_id]
-            state, done = view.state, compute_behind(run, view, unit, self._stop)
-            reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
-            table.add_row(
-                run_label(run),
-                f"step {state.step if state else 0:,}/{run.num_steps:,}",
-                f"reward {reward}",
-                f"{done:.2e}/{run.milestones[-1]:.2e} {unit}",
-                ProgressBar(total=run.milestones[-1], completed=done, width=24),
-                Text(", ".join(state.warnings) if state else "", style="yellow"),
-            )
-        standings = [
-            run_standing(run, views[run.run_id], unit, self._stop) for run in self._plan.runs
-        ]
-        ended = sum(standing.ended for standing in standings)
-        diverged = standings.count(Standing.DIVERGED)
-        warned = sum(bool(view.state.warnings) for view in views.values() if view.state)
-        eta = f"ETA {(total - spent) / rate / 60:.1f} min" if rate > 0 else "ETA ..."
-        runs = f"{ended}/{len(self._plan.runs)} runs"
-        line = f"{runs}, {spent / total:.0%} of the compute, {eta}"
+        for run_id in running[:_SHOWN]:
+            self._add_row(table, self._runs[run_id])
+        more = []
+        if len(running) > _SHOWN:
+            more.append(f"{len(running) - _SHOWN} more are running")
+        if queued := len(going) - len(running):
+            more.append(f"{queued} queued")
+        standings = list(self._standings.values())
+        warned = sum(bool(v.state.warnings) for v in self._views.values() if v.state)
+        ended, diverged = self._ended(), standings.count(Standing.DIVERGED)
+        line = f"{ended}/{len(self._runs)} runs, {self._spent / self._total:.0%} of the compute"
+        line += f", {self._eta(now)}"
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
-        return Group(table, line)
+        return Group(table, *([", ".join(more)] if more else []), line)
+
+    def _add_row(self, table: Table, run: PlannedRun) -> None:
+        state, done = self._views[run.run_id].state, self._behind[run.run_id]
+        reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
+        table.add_row(
+            run_label(run),
+            f"step {state.step if state else 0:,}/{run.num_steps:,}",
+            f"reward {reward}",
+            f"{done:.2e}/{run.milestones[-1]:.2e} {self._plan.budget_unit}",
+            ProgressBar(total=run.milestones[-1], completed=done, width=24),
+            Text(", ".join(state.warnings) if state else "", style="yellow"),
+        )

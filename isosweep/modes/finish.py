@@ -8,8 +8,10 @@ from rich.console import Console
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Sweep
 from isosweep.modes.track import close_tracker
+from isosweep.plan.standing import standing
 from isosweep.plan.study import Study, resolve_stored
 
 if TYPE_CHECKING:
@@ -31,6 +33,24 @@ def complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:
         console.print(f"failed: {run_id}: {reason}", style="red", markup=False, soft_wrap=True)
     analyse_sweep(sweep.study.config, sweep.study.plan, sweep.paths, console)
     return 1 if failed else 0
+
+
+def tell(sweep: Sweep, status: Ended, failed: int, console: Console) -> None:
+    """Do what `launcher.on_finish` asks for; what goes wrong with that is a line."""
+    action = sweep.study.config.launcher.on_finish
+    if action is None:
+        return
+    study, paths = sweep.study, sweep.paths
+    runs = standing(study.plan, paths.run, study.config.health.stop).runs
+    ended = Finish(
+        sweep_dir=str(paths.root),
+        status=status,
+        report=str(paths.report) if paths.report.exists() else "",
+        done=sum(run.ended for run in runs.values()),
+        failed=failed,
+    )
+    if (problem := on_finish(action, ended)) is not None:
+        console.print(f"warning: {problem}", style="yellow", markup=False, soft_wrap=True)
 
 
 def over_all_budgets(sweeps: list[Sweep], console: Console) -> None:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep.modes.display_progress import Progress
-from isosweep.modes.finish import complete, finish, over_all_budgets
+from isosweep.modes.finish import complete, finish, over_all_budgets, tell
 from isosweep.modes.price import INTERRUPTED
 from isosweep.modes.queues import Queues, Sweep
 from isosweep.modes.signals import Signals
+from isosweep.modes.stored import places_of
 from isosweep.modes.track import track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing
-from isosweep.store.state import view_run
+from isosweep.store.state import RunView, view_run
 
 if TYPE_CHECKING:
+    from isosweep.launchers.queue import RunQueue
     from isosweep.tracking.background import BackgroundTracker
 
 # After a second Ctrl-C: what a killed process takes to go.
@@ -88,7 +90,7 @@ class _Followed:
         self.watching = Watching(sweeps, console)
         self._queues = _queues(console)
         self._trackers: dict[str, BackgroundTracker] = {}
-        self._others_active: list[PlannedRun] = []
+        self._others_active: list[tuple[PlannedRun, RunView]] = []
         self._others_at = 0.0
         self._worst = 0
 
@@ -118,7 +120,8 @@ class _Followed:
                 if known is None or known.milestones[-1] < run.milestones[-1]:
                     runs[run.run_id] = run
         plan: Plan = replace(first.study.plan, runs=tuple(runs.values()))
-        return Progress(plan, first.paths, first.study.config.health.stop, self._console)
+        places, stop = places_of(first.study), first.study.config.health.stop
+        return Progress(plan, first.paths, stop, self._console, places)
 
     def _until_something_is_done(self, progress: Progress, signals: Signals) -> bool:
         """Follow until own sweeps are through, sweeps are lost or completed, or a signal came.
@@ -132,7 +135,7 @@ class _Followed:
                 return False
             if self.watching.own and not self._queues.busy:
                 return True
-            progress.update(self._active(), len(self._queues.failed))
+            progress.update(self._active(), self._queues.failed)
             signals.sleep(self._queues.pause_s)
         return False
 
@@ -150,12 +153,14 @@ class _Followed:
         for sweep, driver in completed:
             self._worst = max(self._worst, complete(sweep, driver.failed, self._console))
 
-    def _active(self) -> list[PlannedRun]:
-        """The runs that are shown."""
+    def _active(self) -> list[tuple[PlannedRun, RunView]]:
+        """The runs that are shown, with what was last read of each."""
         if self.watching.others and time.monotonic() > self._others_at:
-            self._others_active = [run for sweep in self.watching.others for run in _running(sweep)]
+            self._others_active = [
+                pair for sweep in self.watching.others for pair in _running(sweep)
+            ]
             self._others_at = time.monotonic() + _OTHERS_S
-        return self._queues.active + (self._others_active if self.watching.others else [])
+        return self._queues.views + (self._others_active if self.watching.others else [])
 
     def _finish(self, done: bool, signals: Signals) -> list[Sweep]:
         """Analyse own sweeps, if they are through, and let them go; those."""
@@ -166,9 +171,11 @@ class _Followed:
         # What is on the disk stays there: an analysis is interrupted at once.
         signals.interrupt_from_now_on()
         for name, (sweep, claim) in list(self.watching.own.items()):
-            own = {run_id: why for run_id, why in failed.items() if run_id in sweep.run_ids}
+            ids = sweep.run_ids
+            own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}
             status = finish(sweep, own, self._trackers.pop(name), self._console)
             claim.release(status, own)
+            tell(sweep, "failed" if own else "finished", len(own), self._console)
             del self.watching.own[name]
             self._worst = max(self._worst, status)
             finished.append(sweep)
@@ -183,9 +190,20 @@ class _Followed:
             if queue.launcher.detaches:
                 queue.leave()
                 self._console.print("detached; the jobs go on")
-        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
+        if staying:
+            self._stop_runs(staying, signals)
+        for sweep, _ in self.watching.own.values():
+            tell(sweep, "interrupted", len(self._queues.failed), self._console)
+        for sweep in self.watching.sweeps:
+            again = f"python -m isosweep mode=resume sweep_dir={sweep.paths.root}"
+            self._console.print(f"go on with: {again}", soft_wrap=True)
+        return INTERRUPTED
+
+    def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
+        """Wait until the runs have left, for as long as they are given; a second signal ends them."""
         if sum(queue.stop() for queue in staying):
             self._console.print("stopping: every run writes a checkpoint")
+        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
         deadline = time.monotonic() + grace
         while any(queue.busy for queue in staying) and time.monotonic() < deadline:
             if signals.asked > 1:
@@ -200,24 +218,19 @@ class _Followed:
         signals.interrupt_from_now_on()
         if left := sum(len(queue.active) for queue in staying):
             self._console.print(f"{left} runs are not at a checkpoint yet: they leave after it")
-        if staying:
-            for tracker in self._trackers.values():
-                tracker.close("KILLED", [], None)
-        for sweep in self.watching.sweeps:
-            again = f"python -m isosweep mode=resume sweep_dir={sweep.paths.root}"
-            self._console.print(f"go on with: {again}", soft_wrap=True)
-        return INTERRUPTED
+        for tracker in self._trackers.values():
+            tracker.close("KILLED", [], None)
 
 
 def _same_runs(sweep: Sweep, other: Sweep) -> bool:
     return sweep.paths.runs == other.paths.runs
 
 
-def _running(sweep: Sweep) -> list[PlannedRun]:
+def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:
     plan, stop = sweep.study.plan, sweep.study.config.health.stop
     views = ((run, view_run(sweep.paths.run(run.run_id))) for run in plan.runs)
     return [
-        run
+        (run, view)
         for run, view in views
         if run_standing(run, view, plan.budget_unit, stop) is Standing.RUNNING
     ]

@@ -1,7 +1,7 @@
 """The queues of one command: one for all sweeps that share a launcher and its settings."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.launchers.items import QueueItem
@@ -12,14 +12,17 @@ from isosweep.plan.cells import PlannedRun
 from isosweep.plan.patience import stuck_after
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
+from isosweep.store.state import RunView
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep to be launched: what it comes to, and where it lies."""
+    """A sweep to be launched: what it comes to, where it lies, and which of its runs are left as
+    they are, with why."""
 
     study: Study
     paths: SweepPaths
+    left: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -46,7 +49,7 @@ class Sweep:
                 requeue=config.launcher.name == "slurm" and config.launcher.slurm.requeue,
             )
             for run in self.study.plan.runs
-            if only(run)
+            if only(run) and run.run_id not in self.left
         ]
 
 
@@ -110,6 +113,11 @@ class Queues:
     def active(self) -> list[PlannedRun]:
         """The runs that are submitted and not over."""
         return [run for queue in self.all for run in queue.active]
+
+    @property
+    def views(self) -> list[tuple[PlannedRun, RunView]]:
+        """The active runs, each with what was last read of it."""
+        return [pair for queue in self.all for pair in queue.views]
 
     @property
     def failed(self) -> dict[str, str]:

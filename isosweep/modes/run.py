@@ -11,7 +11,10 @@ from isosweep.modes.directory import stored_sweep
 from isosweep.modes.price import INTERRUPTED, confirm, require_affordable, show_price
 from isosweep.modes.stored import require_room, stored_plan
 from isosweep.modes.track import asked_tracking
+from isosweep.plan.standing import Standing, run_standing
 from isosweep.plan.study import Study
+from isosweep.store.paths import SweepPaths
+from isosweep.store.state import view_run
 
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
@@ -81,4 +84,19 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     require_room(study, sweep.paths)
     if confirm([study], console) == INTERRUPTED:
         return INTERRUPTED
-    return follow_sweeps([Sweep(study=study, paths=sweep.paths)], console)
+    left = {} if config.retry_failed else failed_for_good(study, sweep.paths)
+    if left:
+        line = f"{len(left)} runs failed for good; retry_failed=true tries them again"
+        console.print(line, soft_wrap=True)
+    return follow_sweeps([Sweep(study=study, paths=sweep.paths, left=left)], console)
+
+
+def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
+    """The runs that a driver gave up, and why."""
+    unit, stop = study.plan.budget_unit, study.config.health.stop
+    views = ((run, view_run(paths.run(run.run_id))) for run in study.plan.runs)
+    return {
+        run.run_id: view.reason or "failed"
+        for run, view in views
+        if run_standing(run, view, unit, stop) is Standing.FAILED
+    }

@@ -1,10 +1,9 @@
-"""The sweeps that `from` names."""
+"""The sweeps that `sweep_dir` and `from` mean: by directory, by name, by the beginning of one."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.modes.directory import StoredSweep, stored_sweep
+from isosweep.modes.directory import StoredSweep, named_root, stored_sweep
 
 
 def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
@@ -12,10 +11,7 @@ def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
     if config.from_sweep is None:
         sweep = stored_sweep(config)
         return [(sweep.name, sweep)]
-    roots = [
-        Path(name) if (Path(name) / "plan.json").exists() else Path(config.sweeps_dir) / name
-        for name in config.from_sweep
-    ]
+    roots = [named_root("from", name, config.sweeps_dir) for name in config.from_sweep]
     # Directories of one name are shown as they were given.
     alike = len({root.name for root in roots}) < len(roots)
     return [

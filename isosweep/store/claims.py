@@ -9,7 +9,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def claim_next(directory: Path, document: Mapping[str, Any]) -> int:
     return number
 
 
-def names(directory: Path) -> list[str]:
+def names(directory: Path | str) -> list[str]:
     """Names of what is in `directory`, hidden files left out; none where there is no directory."""
     try:
         with os.scandir(directory) as entries:
@@ -51,9 +51,14 @@ def names(directory: Path) -> list[str]:
         return []
 
 
-def highest(directory: Path, *, before: float = math.inf) -> int:
+def highest(directory: Path | str, *, before: float = math.inf) -> int:
     """The highest number that is claimed in `directory`, of those less than `before`; 0 where
     there is none."""
-    heads = (name.partition(".")[0] for name in names(directory))
+    return highest_of(names(directory), before=before)
+
+
+def highest_of(there: Iterable[str], *, before: float = math.inf) -> int:
+    """The highest number that names begin with, of those less than `before`; 0 where none does."""
+    heads = {name.partition(".")[0] for name in there}
     numbers = (int(head) for head in heads if head.isdecimal())
     return max((number for number in numbers if number < before), default=0)

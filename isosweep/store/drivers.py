@@ -139,7 +139,7 @@ def drive(directory: Path, *, takeover: bool = False) -> Claim | Driver:
                 return living
         # Of several that find nobody there, one claims this number, and the others look again.
         number = before + 1
-        driver = Driver(number=number, by=Process.this(), user=_user(), unix_time=time.time())
+        driver = Driver(number=number, by=Process.this(), user=user_name(), unix_time=time.time())
         if claim(directory / f"{number}.json", _document(driver)):
             return Claim(directory, driver)
 
@@ -149,7 +149,8 @@ def _document(driver: Driver) -> dict[str, object]:
     return {"version": DRIVER_VERSION, **document}
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Who runs this process."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -81,6 +81,15 @@ class RunView:
         return state if state.submission == submission.submission.number else None
 
     @property
+    def occupied(self) -> bool:
+        """Whether somebody is at the run, or may be for all that can be seen from here."""
+        if self.submission is not None:
+            return self.submission.live
+        state = self.state
+        running = state is not None and state.status == "running"
+        return state is not None and running and state.process.alive() is not False
+
+    @property
     def reason(self) -> str:
         """Why the run is where it is: what its submission ended by, or what its worker said."""
         end = self.submission.end if self.submission else None

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import process_alive, process_start
-from isosweep.store.claims import claim, names
+from isosweep.store.claims import claim, highest_of, names
 from isosweep.store.paths import RunPaths
 
 SUBMISSION_VERSION = 1
@@ -179,18 +179,18 @@ def newest_submission(run: RunPaths) -> SubmissionState | None:
 
     Raises RecordError, which names the file, where one of its files is not what it should be.
     """
-    there = names(run.submissions)
-    heads = (name.partition(".")[0] for name in there)
-    number = max((int(head) for head in heads if head.isdecimal()), default=0)
+    there = names(str(run.submissions))
+    number = highest_of(there)
     return read_submission(run, number, there) if number else None
 
 
 def read_submission(run: RunPaths, number: int, there: list[str] | None = None) -> SubmissionState:
     """Submission `number` of `run`; `there`: names in its directory. Raises as above."""
-    there = names(run.submissions) if there is None else there
-    path = run.submission(number)
+    directory = str(run.submissions)
+    there = names(directory) if there is None else there
+    path = f"{directory}/{number}.json"
     try:
-        document = _read(run, number, None)
+        document = _read(path)
         if document is None:
             raise ValueError("no such file")
         if document.pop("version") != SUBMISSION_VERSION:
@@ -199,7 +199,9 @@ def read_submission(run: RunPaths, number: int, there: list[str] | None = None) 
         document["devices"] = tuple(document.get("devices", ()))
         submission = Submission(run=run, **document)
         parts = {
-            part: _read(run, number, part) if f"{number}.{part}.json" in there else None
+            part: _read(f"{path.removesuffix('json')}{part}.json")
+            if f"{number}.{part}.json" in there
+            else None
             for part in ("job", "cancel", "end")
         }
         return SubmissionState(
@@ -212,14 +214,14 @@ def read_submission(run: RunPaths, number: int, there: list[str] | None = None) 
         raise RecordError(f"{path}: not a submission of a run ({error!r})") from None
 
 
-def _read(run: RunPaths, number: int, part: str | None) -> dict[str, Any] | None:
-    path = run.submission(number, part)
+def _read(path: str) -> dict[str, Any] | None:
+    name = path.rpartition("/")[2]
     try:
         document = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None
     if document is not None and not isinstance(document, dict):
-        raise TypeError(f"{path.name}: not an object")
+        raise TypeError(f"{name}: not an object")
     return document
 
 

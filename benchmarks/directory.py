@@ -1,0 +1,163 @@
+"""A sweep directory as large as they come, for benchmarks: `python benchmarks/directory.py DIR`.
+
+Its plan is a real one. Of its runs, from the first: `done` are, `failed` failed, `live` train (as
+processes of whoever wrote it), and the others have not begun. Each that began has what the workers
+and the queue write: submission, attempt, records, metrics, and the marker of a checkpoint.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+
+from isosweep.compute import Compute
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.study import Study, resolve
+from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, SweepPaths
+from isosweep.store.records import AttemptStart, Record
+from isosweep.store.state import RunState, RunStatus
+from isosweep.store.submissions import End, Outcome, Process
+
+RECORDS = 12
+POINTS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How many runs there are, and how many of each kind."""
+
+    runs: int = 10_000
+    done: int = 5_000
+    failed: int = 20
+    live: int = 2_000
+
+
+def write_directory(root: Path, sizes: Sizes) -> tuple[Study, SweepPaths]:
+    """Write the sweep into `root`, which is its `sweeps_dir`; what was planned, and where it is."""
+    study = resolve(_config(root, sizes.runs))
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    kinds: tuple[tuple[RunStatus, int], ...] = (
+        ("finished", sizes.done),
+        ("failed", sizes.failed),
+        ("running", sizes.live),
+    )
+    runs = iter(study.plan.runs)
+    for status, count in kinds:
+        for run in islice(runs, count):
+            _write_run(run, paths, study, status)
+    return study, paths
+
+
+def _config(root: Path, runs: int) -> Any:
+    seeds = -(-runs // 20)
+    overrides = [
+        *("budget=[1e12,2e12,4e12]", "grid.num_generations=[2,4,8,16,32]", "grid.tolerance=0.2"),
+        *(
+            "grid.problems_per_batch=[4,8,16,32]",
+            f"grid.seeds=[{','.join(map(str, range(seeds)))}]",
+        ),
+        *("grid.min_steps=1", f"sweeps_dir={root}"),
+    ]
+    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+        return from_hydra(compose("config", overrides=overrides))
+
+
+def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: RunStatus) -> None:
+    files, this, now = paths.run(run.run_id), Process.this(), time.time()
+    share = 1.0 if status == "finished" else 0.5
+    state = RunState(
+        status=status,
+        attempt=1,
+        host=this.host,
+        pid=this.pid,
+        start=this.start,
+        job_id=None,
+        step=round(run.num_steps * share),
+        compute=_spent(run, share),
+        reward=0.4 + 0.2 * share,
+        reason="RuntimeError: planted" if status == "failed" else None,
+        updated=now,
+        submission=1,
+        progressed=now - 2,
+        activity="training",
+    )
+    submission = {
+        "version": 1,
+        "number": 1,
+        "launcher": "local",
+        "job": _job(run, study),
+        "sweep": str(paths.root),
+        "batch": "0-00000000",
+        "index": 0,
+        "by": asdict(this),
+        "unix_time": now,
+    }
+    _write(files.submission(1), submission)
+    _write(files.submission(1, "job"), {"job_id": str(this.pid), "process": asdict(this)})
+    if status != "running":
+        outcome: Outcome = "failed" if status == "failed" else "finished"
+        end = End(outcome=outcome, reason=state.reason or "", unix_time=now)
+        _write(files.submission(1, "end"), asdict(end))
+    _write(files.attempt(1), {"version": 2, **asdict(state)})
+    _write(files.spec, {"version": 1, "run_id": run.run_id, "spec": {}})
+    _write_logs(files, run, share)
+
+
+def _job(run: PlannedRun, study: Study) -> dict[str, Any]:
+    health, saving = asdict(study.config.health), asdict(study.config.checkpoint)
+    unit = study.plan.budget_unit
+    return {"milestones": run.milestones, "unit": unit, "health": health, "saving": saving}
+
+
+def _write_logs(files: RunPaths, run: PlannedRun, share: float) -> None:
+    start = {
+        "kind": "attempt",
+        "version": 1,
+        **asdict(AttemptStart(attempt=1, parent=None, resumed_step=0)),
+    }
+    records = [
+        Record(
+            step=round(run.num_steps * share * k / RECORDS),
+            compute=_spent(run, share * k / RECORDS),
+            successes=tuple((k + i) % 5 for i in range(64)),
+            samples_per_problem=4,
+            completion_tokens=9.0,
+            unix_time=1e9 + k,
+        )
+        for k in range(RECORDS + 1)
+    ]
+    lines = [start, *({"kind": "record", "version": 1, "attempt": 1, **asdict(r)} for r in records)]
+    _write(files.records / "1.jsonl", *lines)
+    points = [{"attempt": 1, "step": k, "loss": 0.1} for k in range(POINTS)]
+    _write(files.metrics / "1.jsonl", start, *points)
+    marker = {"version": 1, "files": {"model.safetensors": {"bytes": 10**6, "crc32": "0"}}}
+    _write(files.attempt_checkpoints(1) / "checkpoint-9" / CHECKPOINT_FILES, marker)
+    logs = files.submission_logs(1)
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / "run.err").write_text("planted\n" * 20)
+
+
+def _spent(run: PlannedRun, share: float) -> Compute:
+    flops, generations = run.milestones[-1] * share, round(run.num_steps * share)
+    return Compute(generations=generations, rollouts=generations, training_flops=flops)
+
+
+def _write(path: Path, *lines: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--runs", type=int, default=Sizes.runs)
+    options = parser.parse_args()
+    print(write_directory(options.directory, Sizes(runs=options.runs))[1].root)

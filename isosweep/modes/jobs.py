@@ -1,0 +1,101 @@
+"""The jobs of a sweep's runs, as their schedulers know them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import IsosweepError
+from isosweep.launchers.launcher import Launcher, Observed
+from isosweep.store.submissions import SubmissionState
+
+MakeLauncher = Callable[[SweepConfig], Launcher]
+
+
+class Asked(Protocol):
+    """What modes ask of a sweep's jobs: `Jobs`, or a test's."""
+
+    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+        """What is known of their jobs."""
+
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """Ask their jobs to leave, or end them; what went wrong."""
+
+
+class Jobs:
+    """Asks each submission's own launcher: runs that sweeps share may come from several."""
+
+    def __init__(self, config: SweepConfig, make: MakeLauncher | None = None) -> None:
+        """`make` makes the launcher of a config; by default `launchers.make.make_launcher`."""
+        self._config = config
+        self._make = make
+        self._made: dict[str, Launcher | str] = {}
+
+    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+        """What is known of their jobs, by one question to each scheduler."""
+        found: dict[int, Observed] = {}
+        for name, places in _by_launcher(submissions).items():
+            launcher = self._launcher(name)
+            chosen = [submissions[place] for place in places]
+            if name == "none":
+                answers = [Observed(status="gone", reason="it never had a job")] * len(places)
+            elif isinstance(launcher, str):
+                answers = [Observed(status="unknown", reason=launcher)] * len(places)
+            else:
+                answers = launcher.observe(chosen)
+            found.update(zip(places, answers, strict=True))
+        return [_not_begun(state, found[place]) for place, state in enumerate(submissions)]
+
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """Ask their jobs to leave, or end them (`kill`); what went wrong, None if nothing."""
+        errors = []
+        for name, places in _by_launcher(submissions).items():
+            launcher = self._launcher(name)
+            if name == "none":
+                continue
+            chosen = [submissions[place] for place in places]
+            errors.append(
+                launcher if isinstance(launcher, str) else launcher.stop(chosen, kill=kill)
+            )
+        return "; ".join(error for error in errors if error) or None
+
+    def _launcher(self, name: str) -> Launcher | str:
+        """The launcher called `name`, or why there is none here."""
+        if name not in self._made:
+            try:
+                self._made[name] = self._new(name)
+            except IsosweepError as error:
+                self._made[name] = str(error)
+        return self._made[name]
+
+    def _new(self, name: Any) -> Launcher | str:
+        from isosweep.launchers.make import make_launcher
+
+        if name == "none":
+            return "it never had a job"
+        known = self._config.launcher
+        config = self._config
+        if name != known.name:
+            config = replace(config, launcher=replace(known, name=name))
+        return (self._make or make_launcher)(config)
+
+
+def _not_begun(state: SubmissionState, answer: Observed) -> Observed:
+    """A job that is not there may be on its way, while who submits it is at it."""
+    submitter = state.submission.by.alive() if state.job is None else False
+    if answer.status != "gone" or submitter is False or state.submission.launcher == "none":
+        return answer
+    who = state.submission.by
+    if submitter is None:
+        reason = f"process {who.pid} of {who.host} may be about to start it"
+        return Observed(status="unknown", reason=reason)
+    return Observed(status="pending", reason="about to be started")
+
+
+def _by_launcher(submissions: Sequence[SubmissionState]) -> dict[str, list[int]]:
+    """Places in `submissions`, by the name of the launcher."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, state in enumerate(submissions):
+        places[state.submission.launcher].append(place)
+    return places

@@ -1,0 +1,126 @@
+"""`mode=list`: the sweeps of `sweeps_dir`, the newest first."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import IsosweepError
+from isosweep.files import JsonObject, read_json
+from isosweep.modes.directory import StoredSweep, read_sweep, sweep_roots
+from isosweep.modes.status_document import driver_of
+from isosweep.plan.standing import Standing, standing
+
+# Raised when a field goes or changes its meaning; fields may be added.
+LIST_VERSION: Final = 1
+_LATE = "%Y-%m-%d %H:%M"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A sweep in the list; `fault` says what is wrong with one that cannot be read."""
+
+    name: str
+    planned: float
+    model: str = ""
+    task: str = ""
+    budgets: tuple[float, ...] = ()
+    unit: str = ""
+    counts: dict[str, int] | None = None
+    verdict: str | None = None
+    driver: str | None = None
+    fault: str | None = None
+
+
+def list_sweeps(config: SweepConfig, console: Console) -> int:
+    """Print every sweep with how its runs stand and what was found; 0, or 1 if one is broken."""
+    listed = [_listed(root) for root in sweep_roots(config.sweeps_dir)]
+    if config.format == "json":
+        document = _document(config, listed)
+        print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
+    elif not listed:
+        console.print(f"{config.sweeps_dir} holds no sweep", markup=False, soft_wrap=True)
+    else:
+        for sweep in listed:
+            console.print(_described(sweep), markup=False, soft_wrap=True)
+    return 1 if any(sweep.fault for sweep in listed) else 0
+
+
+def _listed(root: Path) -> Listed:
+    planned = (root / "plan.json").stat().st_mtime
+    try:
+        sweep = read_sweep(root)
+    except IsosweepError as error:
+        return Listed(name=root.name, planned=planned, fault=str(error))
+    except OSError as error:
+        fault = f"{error.filename}: {error.strerror}"
+        return Listed(name=root.name, planned=planned, fault=fault)
+    runs = standing(sweep.plan, sweep.paths.run, sweep.config.health.stop).runs
+    counts = Counter(runs.values())
+    return Listed(
+        name=root.name,
+        planned=planned,
+        model=sweep.config.model.name or "",
+        task=sweep.config.task.name,
+        budgets=sweep.plan.budgets,
+        unit=sweep.plan.budget_unit,
+        counts={one.value: counts[one] for one in Standing},
+        verdict=_verdict(sweep),
+        driver=driver.described() if (driver := driver_of(sweep.paths.drivers)) else None,
+    )
+
+
+def _verdict(sweep: StoredSweep) -> str | None:
+    """The verdict of its analysis, of every variant's where there are several; None before it."""
+    verdicts = []
+    for path in sorted(sweep.paths.analysis.rglob("fits.json")):
+        try:
+            document: Any = read_json(path)
+            verdicts.append(str(document["verdict"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            verdicts.append("unreadable")
+    return ", ".join(dict.fromkeys(verdicts)) or None
+
+
+def _described(sweep: Listed) -> str:
+    when = datetime.fromtimestamp(sweep.planned, UTC).astimezone().strftime(_LATE)
+    if sweep.counts is None:
+        return f"{when}  {sweep.name}: cannot be read: {sweep.fault}"
+    budgets = f"{sweep.budgets[0]:g}"
+    if len(sweep.budgets) > 1:
+        budgets = f"{len(sweep.budgets)} budgets {budgets} to {sweep.budgets[-1]:g}"
+    total = sum(sweep.counts.values())
+    shown = [f"{sweep.counts[Standing.DONE]}/{total} runs done"]
+    shown += [
+        f"{count} {name}" for name, count in sweep.counts.items() if count and name != Standing.DONE
+    ]
+    verdict = f"; verdict: {sweep.verdict}" if sweep.verdict else ""
+    driver = f"; followed by {sweep.driver}" if sweep.driver else ""
+    return f"{when}  {sweep.name}  {budgets} {sweep.unit}: {', '.join(shown)}{verdict}{driver}"
+
+
+def _document(config: SweepConfig, listed: list[Listed]) -> JsonObject:
+    return {
+        "version": LIST_VERSION,
+        "sweeps_dir": str(Path(config.sweeps_dir).absolute()),
+        "sweeps": [
+            {
+                "name": sweep.name,
+                "planned_unix_time": sweep.planned,
+                "model": sweep.model,
+                "task": sweep.task,
+                "budgets": list(sweep.budgets),
+                "budget_unit": sweep.unit,
+                "counts": sweep.counts,
+                "verdict": sweep.verdict,
+                "followed_by": sweep.driver,
+                "fault": sweep.fault,
+            }
+            for sweep in listed
+        ],
+    }

@@ -1,0 +1,212 @@
+"""How every run of a sweep stands at this moment: by its files, and by the scheduler itself."""
+
+import gc
+import os
+import secrets
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from isosweep.compute import BudgetUnit
+from isosweep.launchers.launcher import Observed
+from isosweep.modes.directory import StoredSweep
+from isosweep.modes.jobs import Asked
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import Standing, run_standing
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import RunState, RunView, view_run
+
+# A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
+_SILENT_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """A run as it is. `standing` never contradicts the scheduler where that has answered; `note`
+    says why it is so, or what it does. `observed`: what the scheduler says of its live submission.
+
+    `heartbeat_s`: seconds since its worker last wrote, `progress_s`: since it last came forward;
+    None where no worker is at it.
+    """
+
+    run: PlannedRun
+    paths: RunPaths
+    view: RunView
+    standing: Standing
+    note: str
+    observed: Observed | None = None
+    heartbeat_s: float | None = None
+    progress_s: float | None = None
+
+    @property
+    def state(self) -> RunState | None:
+        """What its newest attempt said last."""
+        return self.view.state
+
+    @property
+    def job_id(self) -> str | None:
+        """The scheduler's id of its newest submission's job, where it is known."""
+        submission = self.view.submission
+        job = (submission.job if submission else None) or (self.observed and self.observed.job)
+        return job.job_id if job else None
+
+
+def look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None = None) -> list[Sight]:
+    """Every run of the sweep, or those of `runs`: their files, then one question for the jobs of
+    those whose submission is live."""
+    # All that is made is kept: looking for garbage in it takes a fifth of the time.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _look(sweep, jobs, runs)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None) -> list[Sight]:
+    chosen = list(sweep.plan.runs if runs is None else runs)
+    unit, stop = sweep.plan.budget_unit, sweep.config.health.stop
+    files = [sweep.paths.run(run.run_id) for run in chosen]
+    views = [view_run(paths) for paths in files]
+    live = [place for place, view in enumerate(views) if view.submission and view.submission.live]
+    asked = [view.submission for view in (views[place] for place in live) if view.submission]
+    observed = dict(zip(live, jobs.observe(asked) if asked else [], strict=True))
+    now = file_system_time(sweep.paths.root) if live else 0.0
+    sights = []
+    for place, (run, paths) in enumerate(zip(chosen, files, strict=True)):
+        answer = observed.get(place)
+        if answer is None:
+            standing = run_standing(run, views[place], unit, stop)
+            sights.append(_settled(run, paths, views[place], standing))
+            continue
+        if answer.status == "gone":
+            # Its worker may have said its last word since the files were read.
+            views[place] = view_run(paths)
+        sights.append(_live(run, paths, views[place], answer, unit=unit, stop=stop, now=now))
+    return sights
+
+
+def _settled(run: PlannedRun, paths: RunPaths, view: RunView, standing: Standing) -> Sight:
+    note = view.reason
+    if standing is Standing.INTERRUPTED and not note:
+        note = "its process ended without a word"
+    if not note and view.state and view.state.warnings:
+        note = ", ".join(view.state.warnings)
+    return Sight(run=run, paths=paths, view=view, standing=standing, note=note)
+
+
+def _live(
+    run: PlannedRun,
+    paths: RunPaths,
+    view: RunView,
+    answer: Observed,
+    *,
+    unit: BudgetUnit,
+    stop: Collection[str],
+    now: float,
+) -> Sight:
+    """A run whose submission was live when its files were read."""
+    standing = run_standing(run, view, unit, stop)
+    if view.submission is None or not view.submission.live:
+        return _settled(run, paths, view, standing)
+    state = view.current
+    at_work = standing is Standing.RUNNING
+    ages = _ages(paths, state, now) if state is not None and at_work else None
+    activity = _activity(state, ages, at_work=at_work)
+    note = answer.reason
+    match answer.status:
+        case "pending":
+            requeued = state is not None
+            standing = Standing.QUEUED
+            note = f"requeued{': ' if note else ''}{note}" if requeued else note
+            ages = None
+        case "running":
+            standing = Standing.RUNNING
+            note = activity
+        case "gone":
+            standing = _gone(standing, answer)
+            note = f"its job is gone{': ' if note else ''}{note}"
+            ages = None
+        case "unknown":
+            told = activity if at_work else standing
+            note = f"{told} by its files; {note or 'the scheduler does not answer'}"
+        case _:
+            assert_never(answer.status)
+    if view.submission.cancel and answer.status != "gone":
+        note = f"to be cancelled; {note}"
+    return Sight(
+        run=run,
+        paths=paths,
+        view=view,
+        standing=standing,
+        note=note,
+        observed=answer,
+        heartbeat_s=ages[0] if ages else None,
+        progress_s=ages[1] if ages else None,
+    )
+
+
+def _gone(standing: Standing, answer: Observed) -> Standing:
+    """Where a run is whose job has left while its files say that it is at work."""
+    if standing not in (Standing.QUEUED, Standing.RUNNING):
+        return standing
+    match answer.outcome:
+        case "cancelled":
+            return Standing.CANCELLED
+        case "failed" | "refused" | "stuck":
+            return Standing.FAILED
+        case "finished" | "interrupted" | "lost":
+            return Standing.INTERRUPTED
+        case _:
+            assert_never(answer.outcome)
+
+
+def _activity(state: RunState | None, ages: tuple[float, float] | None, *, at_work: bool) -> str:
+    """What a running job's run does, since when, and what it is warned of."""
+    if state is None:
+        return "starting"
+    if not at_work:
+        return "ending"
+    if ages is None:
+        return state.activity
+    heartbeat, progress = ages
+    parts = [f"{state.activity or 'training'} for {in_words(progress)}"]
+    if heartbeat > _SILENT_S:
+        parts.append(f"silent for {in_words(heartbeat)}")
+    return "; ".join([*parts, *state.warnings])
+
+
+def in_words(seconds: float) -> str:
+    """A duration in one unit: 40 s, 12 min, 3.5 h, 2.1 d."""
+    for size, unit, digits in ((86400, "d", 1), (3600, "h", 1), (60, "min", 0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.{digits}f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] | None:
+    """Seconds since the worker wrote, and since it came forward, by the file system's clock."""
+    try:
+        written = paths.attempt(state.attempt).stat().st_mtime
+    except OSError:
+        return None
+    heartbeat = max(0.0, now - written)
+    return heartbeat, heartbeat + max(0.0, state.updated - state.progressed)
+
+
+def file_system_time(directory: Path) -> float:
+    """The time by the clock of the file system, which is that of what workers write; this
+    machine's where nothing may be written."""
+    probe = directory / f".now.{os.getpid()}.{secrets.token_hex(4)}"
+    try:
+        probe.touch()
+        return probe.stat().st_mtime
+    except OSError:
+        return time.time()
+    finally:
+        with suppress(OSError):
+            probe.unlink()

@@ -1,0 +1,143 @@
+"""`mode=status`: how every run stands, as the scheduler and the runs' files say at this moment."""
+
+import json
+import textwrap
+from collections import Counter
+
+from rich.console import Console
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.checkpoints import size
+from isosweep.modes.choice import choose
+from isosweep.modes.directory import StoredSweep, stored_sweep
+from isosweep.modes.display import run_label
+from isosweep.modes.jobs import Asked, Jobs
+from isosweep.modes.logfiles import log_tail
+from isosweep.modes.look import Sight, look
+from isosweep.modes.status_document import disk_bytes, driver_of, status_document
+from isosweep.plan.standing import Standing
+
+# Up to here every run is shown; above, those of whom there is something to tell.
+_MANY = 40
+# Runs whose logs are quoted, and how much of them.
+_QUOTED = 5
+_QUOTED_LINES = 4
+# The table: the first two columns are text, the others numbers; a note has this room at least.
+_HEADING = ("run", "standing", "try", "steps", "spent", "held-out", "")
+_LEFT = 2
+_GAP = "  "
+_LEAST_ROOM = 24
+_QUIET = (Standing.DONE, Standing.NOT_BEGUN)
+
+
+def sweep_status(config: SweepConfig, console: Console) -> int:
+    """Print how the runs of a sweep stand; 1 if one has failed, else 0."""
+    sweep = stored_sweep(config)
+    return show_status(sweep, config, Jobs(sweep.config), console)
+
+
+def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: Console) -> int:
+    """`sweep_status` of `sweep`, whose jobs `jobs` knows; `config` says what is shown, and how."""
+    choice = choose(config.runs, sweep.plan)
+    sights = [s for s in look(sweep, jobs, choice.runs) if choice.holds(s.standing)]
+    failed = [sight for sight in sights if sight.standing is Standing.FAILED]
+    if config.format == "json":
+        document = status_document(sweep, sights)
+        print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
+        return 1 if failed else 0
+    _summary(sweep, sights, console)
+    shown = sights
+    if len(sights) > _MANY and not config.runs:
+        shown = [sight for sight in sights if sight.standing not in _QUIET]
+    if shown:
+        for line in _rows(shown, sweep, console.width):
+            print(line, file=console.file)
+    _quote([sight for sight in shown if _unasked_for(sight)], console)
+    return 1 if failed else 0
+
+
+def _summary(sweep: StoredSweep, sights: list[Sight], console: Console) -> None:
+    counts = Counter(sight.standing for sight in sights)
+    told = ", ".join(f"{counts[standing]} {standing}" for standing in Standing if counts[standing])
+    line = f"{sweep.name}: {len(sights)} runs: {told or 'none'}"
+    if used := disk_bytes(sights):
+        line += f"; checkpoints take {size(used)}"
+    console.print(line, markup=False, soft_wrap=True)
+    if (driver := driver_of(sweep.paths.drivers)) is not None:
+        console.print(f"followed by {driver.described()}", markup=False, soft_wrap=True)
+    silent = [s for s in sights if s.observed is not None and s.observed.status == "unknown"]
+    if silent and silent[0].observed:
+        why = silent[0].observed.reason or "no answer"
+        console.print(
+            f"{len(silent)} of them by their files alone: {why}",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _rows(sights: list[Sight], sweep: StoredSweep, width: int) -> list[str]:
+    """A line for each run under a heading, notes in the last column, wrapped at `width`.
+
+    Of rich's tables one of 2,000 runs takes a second.
+    """
+    rows = [_HEADING, *(_cells(sight, sweep) for sight in sights)]
+    sizes = [max(len(row[place]) for row in rows) for place in range(len(_HEADING) - 1)]
+    indent = " " * (sum(sizes) + len(_GAP) * len(sizes))
+    room = max(_LEAST_ROOM, width - len(indent))
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(size) if place < _LEFT else cell.rjust(size)
+            for place, (cell, size) in enumerate(zip(row[:-1], sizes, strict=True))
+        ]
+        note = row[-1]
+        first, *more = textwrap.wrap(note, room) if len(note) > room else [note]
+        lines.append(_GAP.join([*cells, first]).rstrip())
+        lines += [indent + part for part in more]
+    return lines
+
+
+def _cells(sight: Sight, sweep: StoredSweep) -> tuple[str, ...]:
+    state, run = sight.state, sight.run
+    spent = state.compute.spent(sweep.plan.budget_unit) / run.milestones[-1] if state else 0.0
+    return (
+        run_label(run),
+        sight.standing.value,
+        str(state.attempt) if state else "",
+        f"{state.step if state else 0}/{run.num_steps}",
+        f"{spent:.0%}",
+        "" if state is None or state.reward is None else f"{state.reward:.3f}",
+        _told(sight),
+    )
+
+
+def _told(sight: Sight) -> str:
+    """What there is to say of a run, its job first."""
+    if sight.observed is None or sight.job_id is None:
+        return sight.note
+    return f"job {sight.job_id}{': ' if sight.note else ''}{sight.note}"
+
+
+def _unasked_for(sight: Sight) -> bool:
+    """Whether it went wrong: what was cancelled by request did not."""
+    if sight.standing is Standing.CANCELLED:
+        return sight.view.submission is not None and sight.view.submission.cancel is None
+    return sight.standing is Standing.FAILED
+
+
+def _quote(sights: list[Sight], console: Console) -> None:
+    """The ends of the logs of what failed."""
+    quoted = 0
+    for sight in sights:
+        lines = log_tail(sight.paths, _QUOTED_LINES)
+        if not lines:
+            continue
+        if quoted == _QUOTED:
+            console.print("the others' logs: mode=logs runs=RUN", markup=False)
+            return
+        quoted += 1
+        head = f"{sight.standing}: {sight.run.run_id}, the end of its log:"
+        console.print(
+            "\n".join([head, *(f"  {line}" for line in lines)]), markup=False, soft_wrap=True
+        )

@@ -1,0 +1,112 @@
+"""What `mode=status format=json` prints: a document for programs, whose fields stay."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from isosweep.errors import RecordError
+from isosweep.files import JsonObject, read_json
+from isosweep.modes.directory import StoredSweep
+from isosweep.modes.logfiles import log_tail
+from isosweep.modes.look import Sight
+from isosweep.plan.standing import Standing
+from isosweep.store.claims import names
+from isosweep.store.drivers import Driver, living_driver
+from isosweep.store.paths import CHECKPOINT_FILES, RunPaths
+
+# Raised when a field goes or changes its meaning; fields may be added.
+STATUS_VERSION: Final = 1
+_TAIL_LINES = 20
+
+
+def status_document(sweep: StoredSweep, sights: Sequence[Sight]) -> JsonObject:
+    """The document; docs/running.md says what each field is."""
+    counts = Counter(sight.standing for sight in sights)
+    unanswered = [s.observed for s in sights if s.observed and s.observed.status == "unknown"]
+    return {
+        "version": STATUS_VERSION,
+        "sweep": sweep.name,
+        "sweep_dir": str(sweep.paths.root),
+        "budget_unit": sweep.plan.budget_unit,
+        "counts": {standing.value: counts[standing] for standing in Standing},
+        "driver": _driver(sweep.paths.drivers),
+        "unanswered": unanswered[0].reason or "no answer" if unanswered else None,
+        "checkpoint_bytes": disk_bytes(sights),
+        "runs": [_run(sight, sweep) for sight in sights],
+    }
+
+
+def driver_of(drivers: Path) -> Driver | None:
+    """Who follows the sweep now; None where nobody does, or where that cannot be read."""
+    try:
+        return living_driver(drivers)
+    except (RecordError, OSError):
+        return None
+
+
+def _driver(drivers: Path) -> JsonObject | None:
+    if (driver := driver_of(drivers)) is None:
+        return None
+    return {
+        "user": driver.user,
+        "host": driver.by.host,
+        "pid": driver.by.pid,
+        "since_unix_time": driver.unix_time,
+    }
+
+
+def _run(sight: Sight, sweep: StoredSweep) -> JsonObject:
+    run, state, submission = sight.run, sight.state, sight.view.submission
+    unit = sweep.plan.budget_unit
+    ended = sight.standing in (Standing.FAILED, Standing.CANCELLED)
+    return {
+        "run_id": run.run_id,
+        "num_generations": run.num_generations,
+        "problems_per_batch": run.problems_per_batch,
+        "seed": run.seed,
+        "axes": run.axes,
+        "standing": sight.standing.value,
+        "note": sight.note,
+        "launcher": submission.submission.launcher if submission else None,
+        "submission": submission.submission.number if submission else None,
+        "job_id": sight.job_id,
+        "job_status": sight.observed.status if sight.observed else None,
+        "job_reason": sight.observed.reason if sight.observed else None,
+        "cancel_requested_by": submission.cancel if submission else None,
+        "attempt": state.attempt if state else 0,
+        "step": state.step if state else 0,
+        "num_steps": run.num_steps,
+        "spent": state.compute.spent(unit) if state else 0.0,
+        "planned": run.milestones[-1],
+        "reward": state.reward if state else None,
+        "warnings": list(state.warnings) if state else [],
+        "activity": state.activity if state and sight.heartbeat_s is not None else None,
+        "heartbeat_age_s": sight.heartbeat_s,
+        "progress_age_s": sight.progress_s,
+        "log_tail": log_tail(sight.paths, _TAIL_LINES) if ended else [],
+    }
+
+
+def disk_bytes(sights: Sequence[Sight]) -> int:
+    """Bytes of the checkpoints of runs that have begun, as their own lists of files say.
+
+    One small file is read a checkpoint, and none of the checkpoints' files is looked at.
+    """
+    return sum(checkpoint_bytes(s.paths) for s in sights if s.state is not None)
+
+
+def checkpoint_bytes(run: RunPaths) -> int:
+    """Bytes of the run's complete checkpoints."""
+    total = 0
+    checkpoints = str(run.checkpoints)
+    for attempt in names(checkpoints):
+        for name in names(f"{checkpoints}/{attempt}"):
+            checkpoint = f"{checkpoints}/{attempt}/{name}"
+            try:
+                marker: Any = read_json(f"{checkpoint}/{CHECKPOINT_FILES}")
+                total += sum(int(known["bytes"]) for known in marker["files"].values())
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                # Not complete, or damaged: `store.checkpoints.fault` says so to who resumes it.
+                continue
+    return total

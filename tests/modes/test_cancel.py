@@ -1,0 +1,200 @@
+"""`mode=cancel` says what is so: a run is cancelled once its job is gone."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isosweep.launchers.launcher import Observed
+from isosweep.modes.cancel import cancel_runs
+from isosweep.modes.directory import StoredSweep
+from isosweep.modes.jobs import Jobs
+from isosweep.plan.standing import Standing, run_standing
+from isosweep.store.drivers import drive
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import view_run
+from isosweep.store.submissions import Process, close, newest_submission, submit
+from tests.modes.looked_after import (
+    Scheduled,
+    printed,
+    reported,
+    submitted,
+    sweep_in,
+    terminal,
+)
+from tests.runs import wait_for
+
+# Ends by SIGTERM, or only by SIGKILL, once it has said that it listens.
+OBEDIENT = "import time; print('up', flush=True); time.sleep(600)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + OBEDIENT
+
+
+def patient(sweep: StoredSweep, grace_s: float) -> StoredSweep:
+    launcher = replace(sweep.config.launcher, stop_grace_s=grace_s)
+    return replace(sweep, config=replace(sweep.config, launcher=launcher))
+
+
+def standing_of(sweep: StoredSweep, place: int) -> Standing:
+    run = sweep.plan.runs[place]
+    return run_standing(run, view_run(sweep.paths.run(run.run_id)), "flops", [])
+
+
+def runs_of(sweep: StoredSweep) -> list[RunPaths]:
+    return [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
+
+
+@pytest.fixture
+def processes() -> Iterator[list["subprocess.Popen[str]"]]:
+    """Processes that listen; ended after the test."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for code in (OBEDIENT, DEAF)
+    ]
+    for process in started:
+        assert process.stdout is not None
+        process.stdout.readline()
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_processes_of_this_machine_are_asked_and_then_killed(
+    tmp_path: Path, processes: list["subprocess.Popen[str]"]
+) -> None:
+    sweep = patient(sweep_in(tmp_path), 1.0)
+    for run, planned, process in zip(runs_of(sweep), sweep.plan.runs, processes, strict=False):
+        submitted(run, job=str(process.pid), process=Process.of(process.pid))
+        reported(run, "running", 0.5, planned)
+    console = terminal()
+    assert cancel_runs(sweep, [], Jobs(sweep.config), console) == 0
+    assert "2 cancelled: 2 running" in printed(console)
+    wait_for(lambda: all(process.poll() is not None for process in processes), 10)
+    assert [process.returncode for process in processes] == [-15, -9]
+    assert standing_of(sweep, 0) is standing_of(sweep, 1) is Standing.CANCELLED
+
+
+def test_a_cancel_inside_an_allocation_touches_the_runs_process_alone(
+    tmp_path: Path,
+    processes: list["subprocess.Popen[str]"],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fakes = tmp_path / "bin"
+    fakes.mkdir()
+    (fakes / "scancel").write_text(f"#!/bin/sh\necho $@ >> {tmp_path}/scancelled\n")
+    (fakes / "scancel").chmod(0o755)
+    monkeypatch.setenv("PATH", str(fakes), prepend=":")
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    sweep = patient(sweep_in(tmp_path), 1.0)
+    run = runs_of(sweep)[0]
+    submitted(run, job=str(processes[0].pid), process=Process.of(processes[0].pid))
+    assert cancel_runs(sweep, [], Jobs(sweep.config), terminal()) == 0
+    assert not (tmp_path / "scancelled").exists()
+
+
+def test_pending_and_running_jobs_are_counted_once_the_scheduler_has_let_them_go(
+    tmp_path: Path,
+) -> None:
+    sweep = sweep_in(tmp_path)
+    pending, running, *_ = runs_of(sweep)
+    submitted(pending)
+    submitted(running, job="2")
+    jobs = Scheduled(
+        {
+            pending.run_id: Observed(status="pending", reason="Resources"),
+            running.run_id: Observed(status="running"),
+        }
+    )
+    console = terminal()
+    assert cancel_runs(sweep, [], jobs, console) == 0
+    assert "2 cancelled: 1 pending, 1 running" in printed(console)
+    for run in (pending, running):
+        state = newest_submission(run)
+        assert state is not None
+        assert state.cancel is not None
+        assert state.end is not None
+        assert (state.end.outcome, state.end.reason) == (
+            "cancelled",
+            "mode=cancel: CANCELLED by 1000",
+        )
+
+
+def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
+    tmp_path: Path,
+) -> None:
+    sweep = patient(sweep_in(tmp_path), 0.2)
+    run = runs_of(sweep)[0]
+    submitted(run)
+    jobs = Scheduled({run.run_id: Observed(status="unknown", reason="no answer")}, obeys=False)
+    console = terminal()
+    assert cancel_runs(sweep, [], jobs, console) == 1
+    said = printed(console)
+    assert "0 cancelled; 1 not confirmed" in said
+    assert "Unable to contact slurm controller" in said
+    assert f"{run.run_id}: was pending, job 1 of slurm" in said
+    # The request stays; nobody says that the job is over.
+    state = newest_submission(run)
+    assert state is not None
+    assert state.cancel is not None
+    assert state.end is None
+    assert jobs.stopped == [(run.run_id, False), (run.run_id, True)]
+
+
+def test_a_driver_starts_no_run_that_was_cancelled_before_it_had_begun(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    console = terminal()
+    total = len(sweep.plan.runs)
+    assert cancel_runs(sweep, [], Scheduled(), console) == 0
+    assert f"0 cancelled\n{total} are at rest, and nobody follows" in printed(console)
+    assert standing_of(sweep, 0) is Standing.NOT_BEGUN
+    drive(sweep.paths.drivers)
+    console = terminal()
+    assert cancel_runs(sweep, ["n:2", "seed:0"], Scheduled(), console) == 0
+    assert "1 cancelled: 1 not begun" in printed(console)
+    chosen = [r for r in sweep.plan.runs if (r.num_generations, r.seed) == (2, 0)]
+    view = view_run(sweep.paths.run(chosen[0].run_id))
+    assert run_standing(chosen[0], view, "flops", []) is Standing.CANCELLED
+    others = [standing_of(sweep, place) for place in range(total)]
+    assert others.count(Standing.NOT_BEGUN) == total - 1
+
+
+def test_runs_that_have_ended_are_left_alone(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    drive(sweep.paths.drivers)
+    run, planned = runs_of(sweep)[0], sweep.plan.runs[0]
+    close(submitted(run), "finished", "")
+    reported(run, "finished", 1.0, planned)
+    console = terminal()
+    assert cancel_runs(sweep, [planned.run_id], Scheduled(), console) == 0
+    assert "0 cancelled" in printed(console)
+    assert standing_of(sweep, 0) is Standing.DONE
+    assert newest_submission(run).submission.number == 1  # type: ignore[union-attr]
+
+
+def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    run = runs_of(sweep)[0]
+    submission = submitted(run)
+
+    class Finishing(Scheduled):
+        def stop(self, submissions: object, *, kill: bool = False) -> None:
+            close(submission, "finished", "")
+
+    console = terminal()
+    jobs = Finishing({run.run_id: Observed(status="running")})
+    assert cancel_runs(sweep, [], jobs, console) == 0
+    assert "0 cancelled; 1 had finished" in printed(console)
+
+
+def test_a_run_of_another_driver_that_has_no_job_yet_is_waited_for(tmp_path: Path) -> None:
+    """Its submitter, which lives, is about to start it, and sees the request."""
+    sweep = patient(sweep_in(tmp_path), 0.2)
+    run = runs_of(sweep)[0]
+    assert submit(run, "local", {}, "somewhere", "b") is not None
+    console = terminal()
+    assert cancel_runs(sweep, [], Jobs(sweep.config), console) == 1
+    assert "1 not confirmed" in printed(console)
+    assert "job not known of local" in printed(console)

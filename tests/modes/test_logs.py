@@ -1,0 +1,64 @@
+"""`mode=logs`, and the words by which runs are chosen."""
+
+from pathlib import Path
+
+import pytest
+
+from isosweep.errors import SettingError
+from isosweep.modes.choice import choose
+from isosweep.modes.logfiles import last_lines
+from isosweep.plan.standing import Standing
+from tests.conftest import isosweep
+from tests.modes.looked_after import logged, submitted, sweep_in
+
+
+def test_the_end_of_both_logs_of_the_newest_submission_is_printed(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    planned = sweep.plan.runs[0]
+    run = sweep.paths.run(planned.run_id)
+    submitted(run)
+    logged(run, "1.err", *(f"line {number}" for number in range(500)))
+    logged(run, "1.out", "printed")
+    words = f"runs=[n:{planned.num_generations},seed:{planned.seed}]"
+    done = isosweep("mode=logs", words, "lines=3", cwd=tmp_path)
+    files = run.submission_logs(1)
+    assert done.stdout.splitlines() == [
+        f"==> {files / '1.err'} <==",
+        *("line 497", "line 498", "line 499"),
+        f"==> {files / '1.out'} <==",
+        "printed",
+    ]
+    several = isosweep("mode=logs", "runs=seed:0", cwd=tmp_path, check=False)
+    assert several.returncode == 2
+    assert "runs=[seed:0]: fits 2 runs" in several.stderr
+    assert planned.run_id in several.stderr
+
+
+def test_the_last_lines_of_a_file_are_found_however_long_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    lines = ["x" * 5000, "y" * 90000, "é" * 4000, "last"]
+    path.write_text("\n".join(lines))
+    for count in (1, 2, 3, 4, 9):
+        assert last_lines(path, count) == lines[-count:]
+    path.write_bytes(b"\xff torn \xe2")
+    assert len(last_lines(path, 2)) == 1
+
+
+def test_words_of_one_kind_widen_the_choice_and_several_kinds_narrow_it(tmp_path: Path) -> None:
+    plan = sweep_in(tmp_path, "grid.seeds=[0,1]").plan
+
+    def chosen(*words: str) -> list[tuple[int, int]]:
+        return [(run.num_generations, run.seed) for run in choose(words, plan).runs]
+
+    everything = [(2, 0), (2, 1), (4, 0), (4, 1)]
+    assert sorted(chosen()) == everything
+    assert sorted(chosen("n:2", "n:4")) == everything
+    assert sorted(chosen("n:2", "seed:1")) == [(2, 1)]
+    assert sorted(chosen("*-n4-*")) == chosen("n4-B4") == [(4, 0), (4, 1)]
+    assert chosen(plan.runs[0].run_id) == [(plan.runs[0].num_generations, plan.runs[0].seed)]
+    choice = choose(["not_begun", "running", "seed:0"], plan)
+    assert choice.standings == {Standing.NOT_BEGUN, Standing.RUNNING}
+    assert len(choice.runs) == 2
+    for word in ("n:3", "m:2", "n9", "nearly_done"):
+        with pytest.raises(SettingError, match="fits none of the plan's 4 runs"):
+            choose([word], plan)

@@ -1,0 +1,133 @@
+"""`mode=status` never contradicts the scheduler, and says why each run is where it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isosweep.launchers.launcher import Observed
+from isosweep.modes.look import look
+from isosweep.modes.status import show_status
+from isosweep.plan.standing import Standing
+from isosweep.store.submissions import close, request_cancel
+from tests.conftest import isosweep, make_config
+from tests.modes.looked_after import (
+    Scheduled,
+    logged,
+    printed,
+    reported,
+    submitted,
+    sweep_in,
+    terminal,
+)
+
+PENDING = Observed(status="pending", reason="Priority")
+RUNNING = Observed(status="running")
+LOST = Observed(status="gone", reason="NODE_FAIL", outcome="lost")
+KILLED = Observed(status="gone", reason="CANCELLED by 0", outcome="cancelled")
+SILENT = Observed(status="unknown", reason="squeue: Unable to contact slurm controller")
+
+# What the newest attempt says (None: there is none), share of the run behind it, what the scheduler
+# says; how the run stands, and what is told of it.
+TABLE = [
+    (None, 0.0, PENDING, Standing.QUEUED, "Priority"),
+    (None, 0.0, RUNNING, Standing.RUNNING, "starting"),
+    (None, 0.0, LOST, Standing.INTERRUPTED, "its job is gone: NODE_FAIL"),
+    (None, 0.0, SILENT, Standing.QUEUED, "queued by its files; squeue: Unable to contact"),
+    ("running", 0.5, RUNNING, Standing.RUNNING, "evaluating for 10 min"),
+    ("running", 0.5, PENDING, Standing.QUEUED, "requeued: Priority"),
+    ("running", 0.5, LOST, Standing.INTERRUPTED, "its job is gone: NODE_FAIL"),
+    ("running", 0.5, KILLED, Standing.CANCELLED, "CANCELLED by 0"),
+    ("running", 0.5, SILENT, Standing.RUNNING, "evaluating for 10 min by its files; squeue"),
+    # Done, but its job is alive: nothing is final before that has ended.
+    ("finished", 1.0, RUNNING, Standing.RUNNING, "ending"),
+    ("finished", 1.0, LOST, Standing.DONE, ""),
+]
+
+
+@pytest.mark.parametrize(("said", "share", "answer", "standing", "told"), TABLE)
+def test_a_live_submission_stands_as_its_scheduler_says(
+    said: str | None, share: float, answer: Observed, standing: Standing, told: str, tmp_path: Path
+) -> None:
+    sweep = sweep_in(tmp_path)
+    planned = sweep.plan.runs[0]
+    run = sweep.paths.run(planned.run_id)
+    submitted(run)
+    if said is not None:
+        reported(run, said, share, planned)  # type: ignore[arg-type]
+    jobs = Scheduled({run.run_id: answer})
+    sights = look(sweep, jobs)
+    assert sights[0].standing is standing
+    assert told in sights[0].note
+    assert [sight.standing for sight in sights[1:]] == [Standing.NOT_BEGUN] * (len(sights) - 1)
+    assert jobs.asked == 1
+
+
+def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:
+    """Between reading a run's files and asking for its job, it may end."""
+    sweep = sweep_in(tmp_path)
+    planned = sweep.plan.runs[0]
+    run = sweep.paths.run(planned.run_id)
+    submission = submitted(run)
+    reported(run, "running", 0.5, planned)
+
+    class Ending(Scheduled):
+        def observe(self, submissions: object) -> list[Observed]:
+            close(submission, "failed", "ValueError: said at the end")
+            return [LOST]
+
+    sight = look(sweep, Ending())[0]
+    assert (sight.standing, sight.note) == (Standing.FAILED, "ValueError: said at the end")
+
+
+def test_the_table_fits_100_columns_and_ends_with_the_logs_of_what_failed(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    failed, running, *_ = (sweep.paths.run(run.run_id) for run in sweep.plan.runs)
+    close(submitted(failed), "failed", "RuntimeError: planted")
+    logged(failed, "1_0_log.out", "nothing of interest")
+    logged(failed, "1_0_log.err", "bash: line 3: module: command not found", "RuntimeError")
+    request_cancel(submitted(running), "somebody")
+    reported(running, "running", 0.5, sweep.plan.runs[1])
+    console = terminal()
+    jobs = Scheduled({running.run_id: RUNNING})
+    assert show_status(sweep, make_config(), jobs, console) == 1
+    lines = printed(console).splitlines()
+    assert "1 running, 1 failed" in lines[0]
+    assert max(map(len, lines[1:])) <= 100
+    assert any("job 1: to be cancelled" in line for line in lines)
+    assert lines[-2:] == ["  bash: line 3: module: command not found", "  RuntimeError"]
+
+
+def test_of_many_runs_those_are_shown_of_whom_there_is_something_to_tell(tmp_path: Path) -> None:
+    seeds = ",".join(str(seed) for seed in range(30))
+    sweep = sweep_in(tmp_path, f"grid.seeds=[{seeds}]")
+    chosen = sweep.plan.runs[7]
+    submitted(sweep.paths.run(chosen.run_id))
+    console = terminal()
+    jobs = Scheduled({chosen.run_id: PENDING})
+    assert show_status(sweep, make_config(), jobs, console) == 0
+    lines = printed(console).splitlines()
+    assert lines[0].startswith(f"{sweep.name}: 60 runs: 59 not begun, 1 queued")
+    assert len(lines) == 3
+    assert "Priority" in lines[2]
+    # All of them where they are asked for.
+    console = terminal()
+    show_status(sweep, make_config("runs=not_begun"), jobs, console)
+    assert len(printed(console).splitlines()) == 61
+
+
+def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    planned = sweep.plan.runs[0]
+    run = sweep.paths.run(planned.run_id)
+    close(submitted(run), "refused", "Invalid account")
+    done = isosweep("mode=status", "format=json", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert document["version"] == 1
+    assert document["sweep"] == sweep.name
+    assert document["counts"]["failed"] == 1
+    first = next(entry for entry in document["runs"] if entry["run_id"] == planned.run_id)
+    assert (first["standing"], first["note"]) == ("failed", "Invalid account")
+    # Which sweep it was, where nothing said so.
+    assert "the newest in" in done.stderr
