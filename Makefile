@@ -3,17 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 VLLM := $(VENV)-vllm
+RAY := $(VENV)-ray
 ARGS ?=
 TESTS ?= tests
 # Processes that tests are spread over: a module stays in one, the slow ones come first.
 JOBS ?= logical
 PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
-# Markers of pyproject.toml; what is marked vllm needs an environment of its own.
+# Markers of pyproject.toml; what is marked vllm or ray needs an environment of its own.
 SYSTEM := slurm or browser or disk or package or slow
 
-.PHONY: sweep schemas test test-system test-vllm test-all test-long lint bench bench-quick bench-gpu
-.PHONY: setup setup-vllm clean help
+.PHONY: sweep schemas test test-system test-vllm test-ray test-all test-long lint bench bench-quick bench-gpu
+.PHONY: setup setup-vllm setup-ray clean help
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
@@ -23,15 +24,18 @@ help:  ## List the targets.
 	  | while read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 
 test: setup  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
-	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm)" $(TESTS)
+	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm or ray)" $(TESTS)
 
 test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
-	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not vllm" $(TESTS)
+	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray)" $(TESTS)
 
 test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.
 	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py tests/training/test_engine_configs.py
 
-test-all: test test-system test-vllm  ## Run all tests.
+test-ray: setup-ray  ## Run sweeps as jobs of a real local Ray, in an environment of its own.
+	$(PYTEST) -m ray tests/modes/test_ray.py
+
+test-all: test test-system test-vllm test-ray  ## Run all tests.
 
 test-long: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
@@ -85,5 +89,12 @@ $(VLLM)/.done: $(VENV)/.done requirements-vllm.txt requirements-vllm-needs.txt
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -r requirements-vllm.txt
 	touch $@
 
+setup-ray: $(RAY)/.done  ## Make Ray's environment, whose command line alone is used.
+
+$(RAY)/.done: requirements-ray.txt
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet -r requirements-ray.txt
+	touch $@
+
 clean:  ## Remove the environments and what was built.
-	rm -rf $(VENV) $(VLLM) dist build
+	rm -rf $(VENV) $(VLLM) $(RAY) dist build

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher
 from isosweep.launchers.places import Places
-from isosweep.store.submissions import Submission, SubmissionState
+from isosweep.store.submissions import Process, Submission, SubmissionState
 
 # A worker that has said its last word is gone within seconds: what takes longer hangs.
 _GRACE_S = 60.0
@@ -44,7 +44,8 @@ class Leaving:
         still = []
         for place in self._left:
             process = place.state.job.process if place.state.job else None
-            if process is None or process.alive() is not True:
+            # A run of this very process (launcher=inline) is over when that says so.
+            if process in (None, Process.this()) or process.alive() is not True:
                 self._places.give(place.slots)
                 continue
             place.since = now if place.since is None else place.since

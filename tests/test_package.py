@@ -40,6 +40,8 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     pages = [path for path in (ROOT / "analysis" / "pages").iterdir() if path.is_file()]
     assert {path.suffix for path in pages} == {".py", ".html", ".css", ".js"}
     assert {f"isosweep/analysis/pages/{path.name}" for path in pages} <= shipped
+    files = (ROOT / "conf" / "launcher" / "files").iterdir()
+    assert {f"isosweep/conf/launcher/files/{path.name}" for path in files} <= shipped
     venv.create(tmp_path / "clean", with_pip=True)
     python = tmp_path / "clean" / "bin" / "python"
     _run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=ROOT)

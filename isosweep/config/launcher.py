@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, field
 from typing import Any, Literal
 
+from isosweep.config.command import CommandConfig
 from isosweep.config.settings import read, settings
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt
@@ -13,11 +14,12 @@ from isosweep.config.values import NonNegativeInt, Positive, PositiveInt
 class LauncherConfig:
     """Where runs execute, and how many at once."""
 
-    name: Literal["local", "slurm"]
-    """This machine, or jobs of a Slurm cluster."""
+    name: Literal["local", "slurm", "command", "auto", "inline"]
+    """This machine, jobs of a Slurm cluster, jobs of another scheduler by its commands, Slurm
+    where there is one and else this machine, or this very process, one run after another."""
     max_parallel: PositiveInt | None = None
     """Runs at once; null: as many as the GPUs, or the cores of a CPU machine, have room for
-    (`local`), or all (`slurm`)."""
+    (`local`), or all (`slurm`, `command`)."""
     runs_per_device: PositiveInt = 1
     """Runs of one GPU each that share it: each is planned with its part of memory and speed."""
     confirm_above: Positive | None = 100.0
@@ -37,6 +39,8 @@ class LauncherConfig:
     address that is sent them as JSON; `$NAME` in it is taken from the environment."""
     slurm: SlurmConfig = field(default_factory=SlurmConfig)
     """What each job asks for, with `launcher=slurm`."""
+    command: CommandConfig = field(default_factory=CommandConfig)
+    """How jobs are made, observed and ended, with `launcher=command`."""
 
 
 def overridden(

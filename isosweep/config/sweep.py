@@ -223,8 +223,8 @@ class SweepConfig:
         elif self.hardware.devices_per_run > 1:
             devices = self.hardware.devices_per_run
             rule = f"shares a device, and hardware.devices_per_run={devices} takes several whole"
-        elif self.launcher.name == "slurm":
-            rule = "shares the GPUs of this machine, and each Slurm job has devices of its own"
+        elif self.launcher.name in ("slurm", "command"):
+            rule = "shares this machine's GPUs, and each job of a scheduler has devices of its own"
         elif places is not None and places < runs:
             rule = f"needs as many runs at once, and launcher.max_parallel={places}"
         elif self.unit == "device_hours":

@@ -200,7 +200,7 @@ class _Followed:
         return INTERRUPTED
 
     def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
-        """Wait until the runs have left, for as long as they are given; a second signal ends them."""
+        """Wait until the runs have left, as long as they may take; a second signal ends them."""
         if sum(queue.stop() for queue in staying):
             self._console.print("stopping: every run writes a checkpoint")
         grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)

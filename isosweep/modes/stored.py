@@ -48,6 +48,8 @@ def places_of(study: Study) -> int | None:
     """Runs that can be alive at once: as configured, or what this machine holds; None: all of the
     plan, on a cluster, or as far as a machine without GPUs can tell."""
     launcher, hardware = study.config.launcher, study.config.hardware
+    if launcher.name == "inline":
+        return 1
     if launcher.max_parallel is not None:
         return launcher.max_parallel
     if launcher.name == "local" and hardware.device == "cpu":

@@ -13,6 +13,11 @@ def missing_devices(config: SweepConfig) -> Missing:
         return []
     if config.launcher.name == "slurm":
         return _missing_in_jobs(config)
+    if config.launcher.name == "command":
+        needed, asked = config.hardware.devices_per_run, config.launcher.command.gpus
+        what = f"{needed} GPUs in what each job asks for, which is {asked}"
+        remedy = "set launcher.command.gpus=null"
+        return [(what, remedy)] if asked is not None and asked < needed else []
     return _missing_here(config, visible_devices())
 
 

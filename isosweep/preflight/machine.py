@@ -46,6 +46,10 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         from isosweep.launchers.cluster import require_slurm
 
         require_slurm()
+    if config.launcher.name == "command":
+        from isosweep.launchers.command import require_commands
+
+        require_commands(config.launcher.command)
 
 
 def _packages(task: TaskConfig) -> tuple[str, ...]:

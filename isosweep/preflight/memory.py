@@ -47,6 +47,11 @@ def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Mi
             return []
         what = f"{needed:,.1f} GB of host memory in each job, which asks for {given:g}"
         return [(what, f"set launcher.slurm.mem_gb={math.ceil(needed)}")]
+    if config.launcher.name == "command":
+        given = config.launcher.command.mem_gb
+        what = f"{needed:,.1f} GB of host memory in each job, which asks for {given}"
+        remedy = f"set launcher.command.mem_gb={math.ceil(needed)}"
+        return [(what, remedy)] if needed > given else []
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed <= here:
         return []

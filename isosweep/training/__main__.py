@@ -33,10 +33,10 @@ from isosweep.training.requeue import requeue
 from isosweep.training.stopping import StopRequest
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], stop: StopRequest | None = None) -> int:
     """Work on the submission that `argv` names; the exit status: 1 if its run failed, 2 for what
     is no submission, else 0."""
-    stop = StopRequest()
+    stop = stop or StopRequest()
     stop.install()
     try:
         state = _find(argv)
@@ -94,8 +94,8 @@ def _named(submission: Submission) -> str:
 def _execute(state: SubmissionState, stop: StopRequest) -> int:
     submission = state.submission
     job = _own_job(submission)
-    # A job that was requeued has said so before.
-    if state.job is None:
+    # A job that was requeued has said so before; what launcher=command calls it, only that knows.
+    if state.job is None and submission.launcher != "command":
         started(submission, job)
     slurm = submission.launcher == "slurm"
     if not slurm:

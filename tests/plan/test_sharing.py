@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.modes.run import _places
+from isosweep.modes.stored import places_of
 from isosweep.plan.remedies import memory_that_suffices
 from isosweep.plan.study import Study, resolve
 from tests.conftest import candidates_of, make_config
@@ -57,10 +57,10 @@ def test_device_hours_count_the_part_that_a_run_takes() -> None:
 def test_every_share_of_every_inherited_gpu_is_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isosweep.devices._driver_devices", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-    assert _places(study()) == 2
-    assert _places(study(THREE)) == 6
+    assert places_of(study()) == 2
+    assert places_of(study(THREE)) == 6
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert _places(study()) is None
+    assert places_of(study()) is None
 
 
 def test_runs_with_the_same_micro_batch_are_the_same_runs() -> None:
@@ -85,7 +85,7 @@ def test_what_does_not_fit_a_part_is_told_so() -> None:
     [
         (("hardware=cpu", "generation=transformers"), "hardware.device=cpu"),
         (("hardware.devices_per_run=2",), "hardware.devices_per_run=2 takes several whole"),
-        (("launcher=slurm",), "each Slurm job has devices of its own"),
+        (("launcher=slurm",), "each job of a scheduler has devices of its own"),
         (("launcher.max_parallel=2",), "launcher.max_parallel=2"),
         (("budget_unit=device_hours",), "budget_unit=device_hours"),
     ],

@@ -1,0 +1,171 @@
+"""Commands by which any scheduler is given jobs, asked for them, and told to end them."""
+
+import re
+from dataclasses import field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from isosweep.config.choices import closest
+from isosweep.config.settings import settings
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Whole
+from isosweep.errors import SettingError
+
+# What may stand in braces in a command or a file, and what takes its place.
+PLACEHOLDERS = {
+    "script": "a shell script that runs the job; its output goes into {logs}",
+    "submission": "the file that says what the job is to do",
+    "python": "the interpreter that runs it",
+    "name": "a name that no other submission has: letters, digits and hyphens",
+    "run_id": "the run",
+    "run_dir": "the run's directory",
+    "logs": "the directory of the submission's logs",
+    "gpus": "launcher.command.gpus",
+    "cpus": "launcher.command.cpus",
+    "mem_gb": "launcher.command.mem_gb",
+    "minutes": "launcher.command.timeout_min",
+    "file": "launcher.command.file, with its placeholders filled",
+    "options": "launcher.command.options, as they are",
+    "gpu_options": "launcher.command.gpu_options, as they are, where the job has GPUs",
+    "id": "the scheduler's id of the job",
+    "ids": "the ids of all jobs that are asked for",
+}
+# Those of one submission; `poll` and `cancel` know a job by its id alone.
+_OF_ONE = ("script", "submission", "name", "run_id", "run_dir", "logs", "file")
+# Braces of the shell (${name}) and of Go (`{{end}}`) are theirs.
+_PLACEHOLDER = re.compile(r"(?<![{$])\{([a-z_]+)\}(?!\})")
+# Exit statuses of a shell that cannot execute a command, or finds none (POSIX, 2.8.2).
+_NO_COMMAND = (126, 127)
+# Null is none: Hydra refuses names that are not in a dictionary already.
+Named = Annotated[dict[str, Any], BeforeValidator(lambda given: given or {})]
+
+
+def placeholders(text: str) -> list[str]:
+    """Names in braces in `text`, in their order."""
+    return _PLACEHOLDER.findall(text)
+
+
+def fill(text: str, values: dict[str, str]) -> str:
+    """`text` with each placeholder's value in its place. Raises KeyError for one without."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+@settings("launcher.command")
+class CommandConfig:
+    """How jobs of a scheduler are made, looked at and ended.
+
+    Commands are executed by `sh`, with placeholders in braces that are quoted for it.
+    """
+
+    submit: str = ""
+    """Makes a job; prints its id, unless `own_id` says that."""
+    submit_id: str = r"(\S+)\s*\Z"
+    """Regular expression whose group is the id in what `submit` prints; by default its last
+    word."""
+    own_id: str = ""
+    """The id, where `submit` can choose it, such as {name}; a job is then known whatever becomes
+    of the command that makes it."""
+    find: str = ""
+    """Prints the id of the job called {name}, or nothing: for one whose `submit` gave no answer.
+    Without it such a job is given up, and leaves at once if it starts all the same."""
+    poll: str = ""
+    """Tells how jobs are: with {id} one job, else all of them, or those of {ids}, at once."""
+    state: str = r"(\S+)\s*\Z"
+    """Regular expression for what `poll` prints: its group is the word for the state; where `poll`
+    tells of several, two groups, id and word."""
+    pending: Listed[str] = field(default_factory=list)
+    """Words of a job that waits; `exit N` is the exit status of `poll`."""
+    running: Listed[str] = field(default_factory=list)
+    """Words of one that runs, or is ending."""
+    gone: Listed[str] = field(default_factory=list)
+    """Words of one that has ended."""
+    failed: Listed[str] = field(default_factory=list)
+    """Words of one that has ended badly: a run may have `launcher.max_retries` of these."""
+    cancelled: Listed[str] = field(default_factory=list)
+    """Words of one that somebody cancelled: its run is not tried again."""
+    unknown_id: str = ""
+    """Regular expression, in which {id} may stand, that what `poll` prints matches where the
+    scheduler does not know a job any more; empty: it never says so."""
+    cancel: str = ""
+    """Ends the job {id}, with a signal and time to write a checkpoint where that can be had."""
+    final_exits: Listed[Whole] = field(default_factory=lambda: list(_NO_COMMAND))
+    """Exit statuses of `submit` by which a job is refused for good; after others it is tried
+    again later."""
+    options: str = ""
+    """Further options, placed where a command says {options}: queue, account and so on."""
+    gpu_options: str = ""
+    """Placed where a command says {gpu_options}, for jobs with GPUs."""
+    file: str | None = None
+    """A file that the scheduler is given, with placeholders: a path, or the name of one of those
+    in conf/launcher/files. Each submission has its own, in {logs}; values are quoted as JSON, so
+    that YAML and JSON are safe."""
+    values: Named = field(default_factory=dict)
+    """Further placeholders and their values."""
+    python: str | None = None
+    """Interpreter on the nodes; null: the one that submits, at the same path."""
+    setup: Listed[str] = field(default_factory=list)
+    """Shell lines that run before the worker."""
+    gpus: NonNegativeInt | None = None
+    """GPUs of a job; null: those of a run."""
+    cpus: PositiveInt = 8
+    """CPU cores of a job."""
+    mem_gb: PositiveInt = 32
+    """Host memory of a job, in GB."""
+    timeout_min: PositiveInt = 240
+    """Time limit of a job, in minutes; a run that takes longer goes on in another."""
+    timeout_s: Positive = 60.0
+    """Seconds that a command may take; after that it is killed."""
+    poll_s: Positive = 15.0
+    """Seconds between two polls, at least."""
+
+    def __post_init__(self) -> None:
+        known = [*PLACEHOLDERS, *self.values]
+        of_one = [word for word in known if word not in ("id", "ids")]
+        of_all = [word for word in known if word not in _OF_ONE]
+        for name in ("submit", "own_id", "find", "options", "gpu_options"):
+            self._check_placeholders(name, of_one)
+        for name in ("poll", "cancel"):
+            self._check_placeholders(name, of_all)
+        for name in ("submit_id", "state", "unknown_id"):
+            self._check_pattern(name)
+        if self.values.keys() & PLACEHOLDERS.keys():
+            taken = ", ".join(sorted(self.values.keys() & PLACEHOLDERS.keys()))
+            rule = f"names placeholders that have a meaning: {taken}"
+            raise SettingError("launcher.command.values", self.values, rule, "another name")
+
+    def _check_placeholders(self, name: str, allowed: list[str]) -> None:
+        text, setting = getattr(self, name), f"launcher.command.{name}"
+        for word in placeholders(text):
+            if word not in allowed:
+                nearest = f"{{{closest(word, tuple(allowed))}}}"
+                rule = f"has {{{word}}}, which is none of {', '.join(allowed)}"
+                raise SettingError(setting, text, rule, nearest)
+
+    def _check_pattern(self, name: str) -> None:
+        text, setting = getattr(self, name), f"launcher.command.{name}"
+        try:
+            groups = re.compile(text).groups
+        except re.error as error:
+            rule = f"is no regular expression: {error}"
+            raise SettingError(setting, text, rule, r"'(\S+)'") from None
+        wanted = {"submit_id": (1,), "state": (1,) if self.asks_each else (2,)}.get(name)
+        if wanted and groups not in wanted and (name != "state" or self.poll):
+            what = "1 group, the id" if name == "submit_id" else "1 group, the word for the state"
+            if wanted == (2,):
+                what = "2 groups, id and word, where launcher.command.poll has no {id}"
+            rule = f"has {groups} groups, and takes {what}"
+            raise SettingError(setting, text, rule, r"(\S+)\s+(\S+)" if 2 in wanted else r"(\S+)")
+
+    @property
+    def asks_each(self) -> bool:
+        """Whether `poll` tells of one job only."""
+        return "id" in placeholders(self.poll)
+
+    def require(self) -> None:
+        """Raise SettingError for a command that is missing."""
+        for name in ("submit", "poll", "cancel"):
+            if not getattr(self, name):
+                setting = f"launcher.command.{name}"
+                rule = "is needed with launcher=command"
+                nearest = "launcher=pbs, lsf, ray, skypilot or kueue, which have it"
+                raise SettingError(setting, "", rule, nearest)

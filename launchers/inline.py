@@ -1,0 +1,77 @@
+"""Runs in this very process, one after another: for debuggers and notebooks."""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.plan.cells import PlannedRun
+from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
+from isosweep.training.stopping import StopRequest
+
+# What a worker handles in its own way (`training.stopping`).
+_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+
+
+class InlineLauncher:
+    """Executes each run within `submit`, with the files and records of a worker of its own.
+
+    It prints to the terminal. Ctrl-C writes a checkpoint, as it does to a worker, and then ends
+    the sweep; a second one ends the process amid the step.
+    """
+
+    name: LauncherName = "inline"
+    detaches = False
+    places = True
+    poll_s = 0.25
+
+    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
+        """Each run by itself."""
+        return [[place] for place in range(len(runs))]
+
+    def devices(self, slot: int) -> tuple[str, ...]:
+        """All that this process sees, unnamed."""
+        return ()
+
+    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
+        """Execute the runs; a signal that one has obeyed is raised again after it."""
+        return [_execute(order) for order in orders]
+
+    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+        """Gone, if they were this process's: it does nothing else while a run executes."""
+        return [_observed(state) for state in submissions]
+
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """Nothing is left to be stopped when this can be called."""
+        return None
+
+
+def _execute(order: Order) -> Job:
+    from isosweep.training.__main__ import main
+
+    stop = StopRequest()
+    with _handlers_kept():
+        main([str(order.submission.path)], stop)
+    for asked in {signal.SIGINT, signal.SIGTERM}.intersection(stop.signals):
+        # Who follows the sweep is to know of it too; nobody: KeyboardInterrupt, or the end.
+        signal.raise_signal(asked)
+    return Job(job_id=str(os.getpid()), process=Process.this())
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _observed(state: SubmissionState) -> Observed:
+    process = state.job.process if state.job else None
+    if process is None or process == Process.this():
+        return Observed(status="gone")
+    alive = process.alive()
+    return Observed(status="unknown" if alive is None else "running" if alive else "gone")

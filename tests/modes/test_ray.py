@@ -1,0 +1,150 @@
+"""Sweeps as jobs of a real Ray on this machine."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from isosweep.store.state import view_run
+from isosweep.store.submissions import newest_submission
+from tests.conftest import SMALL, isosweep, missing
+from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
+from tests.runs import wait_for
+
+pytestmark = pytest.mark.ray
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BIN = ROOT / ".venv-ray" / "bin"
+SWEEP = (
+    "budget=[6.4e9,1.28e10]",
+    *(*SMALL, *QUIET),
+    *("launcher=ray", "launcher.max_parallel=1", "launcher.command.cpus=1"),
+    *("launcher.command.mem_gb=1", "launcher.command.poll_s=2"),
+)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster() -> Iterator[None]:
+    """A Ray of two CPUs, ended by its own session: `ray stop` ends everybody's."""
+    if not (BIN / "ray").exists():
+        missing("ray", "no .venv-ray: make setup-ray")
+    dashboard, agent, metrics, client = _free_ports(4)
+    # Its sockets have paths of 107 characters at most (unix(7)), pytest's directories are long.
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as directory:
+        own = {
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{dashboard}",
+            "RAY_ADDRESS": "",
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+        }
+        options = (
+            *("--port=0", "--min-worker-port=0", "--max-worker-port=0", "--num-cpus=2"),
+            *("--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1"),
+            *(f"--dashboard-port={dashboard}", f"--dashboard-agent-listen-port={agent}"),
+            *(f"--metrics-export-port={metrics}", f"--ray-client-server-port={client}"),
+            *("--disable-usage-stats", "--object-store-memory=100000000"),
+            f"--temp-dir={directory}",
+        )
+        with (
+            (Path(directory) / "head.log").open("wb") as log,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            for name, value in own.items():
+                patch.setenv(name, value)
+            head = subprocess.Popen(
+                [BIN / "ray", "start", "--head", "--block", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            try:
+                wait_for(lambda: _answers(own["RAY_API_SERVER_ADDRESS"]), pause=0.5)
+                yield
+            finally:
+                _end(head)
+
+
+def _answers(address: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(f"{address}/api/version", timeout=5) as answer:
+        return bool(answer.status == 200)
+    return False
+
+
+def _end(head: "subprocess.Popen[bytes]") -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(head.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            head.wait(20)
+
+
+def _start(cwd: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "isosweep", *SWEEP],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def test_a_sweep_of_ray_jobs_has_the_records_of_a_local_one(straight: Path, tmp_path: Path) -> None:
+    cwd = tmp_path / "a path with blanks"
+    cwd.mkdir()
+    isosweep(*SWEEP, cwd=cwd)
+    assert_same_records(cwd, straight)
+    for run in runs(cwd):
+        newest = newest_submission(run)
+        assert newest is not None
+        assert newest.submission.number == 1
+        assert newest.job is not None
+        assert newest.job.job_id.startswith("run-")
+
+
+def test_a_killed_ray_job_goes_on_to_the_same_records(straight: Path, tmp_path: Path) -> None:
+    driver = _start(tmp_path)
+    run = wait_until_some_run_trains(tmp_path)
+    state = view_run(run).current
+    assert state is not None
+    os.kill(state.pid, signal.SIGKILL)
+    output = driver.communicate(timeout=600)[0].decode()
+    assert driver.returncode == 0, output
+    assert_same_records(tmp_path, straight)
+    newest = newest_submission(run)
+    assert newest is not None
+    assert newest.submission.number == 2
+
+
+def test_a_job_that_ray_stops_leaves_a_checkpoint_and_goes_on(
+    straight: Path, tmp_path: Path
+) -> None:
+    driver = _start(tmp_path)
+    run = wait_until_some_run_trains(tmp_path)
+    first = newest_submission(run)
+    assert first is not None
+    assert first.job is not None
+    subprocess.run(["ray", "job", "stop", "--no-wait", first.job.job_id], check=True, timeout=60)
+    output = driver.communicate(timeout=600)[0].decode()
+    assert driver.returncode == 0, output
+    assert_same_records(tmp_path, straight)
+    ended = (run.submission(1, "end")).read_text()
+    assert '"interrupted"' in ended

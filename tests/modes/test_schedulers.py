@@ -1,0 +1,108 @@
+"""Sweeps through commands of a scheduler, or in this very process, have the same records."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isosweep.store.state import view_run
+from isosweep.store.submissions import newest_submission
+from tests.conftest import SMALL, isosweep
+from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
+from tests.runs import wait_for
+
+pytestmark = pytest.mark.train
+
+SWEEP = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
+# A scheduler in a few lines: jobs are processes, by a file each.
+SCHEDULER = """#!/bin/sh
+jobs=$(dirname "$0")/jobs
+mkdir -p "$jobs"
+action=$1
+shift
+case $action in
+submit)
+    job=$(mktemp "$jobs/XXXXXX")
+    setsid sh "$1" </dev/null >/dev/null 2>&1 &
+    echo $! >"$job"
+    basename "$job"
+    ;;
+states)
+    for id; do
+        case $(sed -n 's/^State:.//p' "/proc/$(cat "$jobs/$id")/status" 2>/dev/null) in
+        '' | Z* | X*) echo "$id ENDED" ;;
+        *) echo "$id RUNNING" ;;
+        esac
+    done
+    ;;
+cancel) kill -TERM "-$(cat "$jobs/$1")" ;;
+esac
+"""
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> tuple[str, ...]:
+    """The overrides by which runs are jobs of a scheduler, in a directory with a blank."""
+    program = tmp_path / "my scheduler" / "sched"
+    program.parent.mkdir()
+    program.write_text(SCHEDULER)
+    program.chmod(0o755)
+    commands = (
+        f"submit='\"{program}\" submit {{script}}'",
+        f"poll='\"{program}\" states {{ids}}'",
+        f"cancel='\"{program}\" cancel {{id}}'",
+        r"state='(\S+) (\S+)'",
+        "running=RUNNING",
+        "gone=ENDED",
+        "poll_s=0.5",
+    )
+    overrides = (f"launcher.command.{setting}" for setting in commands)
+    return ("launcher=command", "launcher.max_parallel=1", *overrides)
+
+
+def _start(*overrides: str, cwd: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "isosweep", *overrides],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def test_a_killed_job_of_a_scheduler_goes_on_to_the_same_records(
+    straight: Path, tmp_path: Path, scheduler: tuple[str, ...]
+) -> None:
+    driver = _start(*SWEEP, *scheduler, cwd=tmp_path)
+    run = wait_until_some_run_trains(tmp_path)
+    state = view_run(run).current
+    assert state is not None
+    os.kill(state.pid, signal.SIGKILL)
+    output = driver.communicate(timeout=600)[0].decode()
+    assert driver.returncode == 0, output
+    assert_same_records(tmp_path, straight)
+    newest = newest_submission(run)
+    assert newest is not None
+    assert newest.submission.number == 2
+    assert newest.end is not None
+    assert newest.end.outcome == "finished"
+
+
+def test_inline_runs_leave_the_same_records_and_ctrl_c_a_checkpoint(
+    straight: Path, tmp_path: Path
+) -> None:
+    driver = _start(*SWEEP, "launcher=inline", cwd=tmp_path)
+    run = wait_until_some_run_trains(tmp_path)
+    driver.send_signal(signal.SIGINT)
+    output = driver.communicate(timeout=120)[0].decode()
+    assert driver.returncode == 130, output
+    left = newest_submission(run)
+    assert left is not None
+    assert left.end is not None
+    assert left.end.outcome == "interrupted"
+    wait_for(lambda: list(run.checkpoints.rglob("isosweep-files.json")), seconds=5)
+    isosweep(*SWEEP, "launcher=inline", cwd=tmp_path)
+    assert_same_records(tmp_path, straight)
+    assert all(len(list(run.attempts.iterdir())) <= 2 for run in runs(tmp_path))
