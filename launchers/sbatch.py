@@ -14,10 +14,11 @@ from submitit.slurm.slurm import _make_sbatch_string
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.host import host_bytes
+from isosweep.costs.memory import PRECISION_BYTES
 from isosweep.plan.cells import PlannedRun
 
-# Predicted times are good to about half (docs/training.md); what a job does before its first step,
-# as loading a model over a busy network, comes on top.
+# An allowance for predicted times, which no GPU has been compared with yet; what a job does before
+# its first step, as loading a model over a busy network, comes on top.
 _TIME_FACTOR, _TIME_MARGIN_MIN = 1.5, 15
 # Hours that limits are rounded up to, so that runs of about the same length share an array; beyond
 # the last one to multiples of it.
@@ -69,20 +70,26 @@ def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf
         weeks = math.ceil(planned / 60 / _LIMITS_H[-1]) * _LIMITS_H[-1]
         hours = next((limit for limit in _LIMITS_H if planned <= limit * 60), weeks)
         minutes = max(1, math.floor(min(longest_min, hours * 60)))
-    memory_gb = slurm.mem_gb if slurm.mem_gb is not None else _memory_gb(config)
+    memory_gb = slurm.mem_gb if slurm.mem_gb is not None else _memory_gb(config, run)
     return Shape(
         timeout_min=minutes, memory_mb=round(memory_gb * 1024), lead_s=_lead_s(run, minutes)
     )
 
 
-def _memory_gb(config: SweepConfig) -> int:
+def _memory_gb(config: SweepConfig, run: PlannedRun) -> int:
     """Host memory of a job as planned, in whole GB."""
-    hardware = config.hardware
+    hardware, generation = config.hardware, config.generation
     planned = host_bytes(config.model.architecture, config.recipe, hardware).total
     processes = hardware.devices_per_run if hardware.device == "cuda" else 0
-    if config.generation.name == "vllm":
-        # An engine is a process of its own.
+    if config.checkpoint.background and hardware.sharding == "ddp":
+        # Copied to the host, and written from there while training goes on.
+        planned += run.checkpoint_bytes
+    if generation.name == "vllm":
+        # An engine is a process of its own, whose weights sleep in host memory.
         processes *= 2
+        if generation.sleep:
+            compute = PRECISION_BYTES[hardware.dtype]
+            planned += hardware.devices_per_run * config.model.architecture.parameters * compute
     return math.ceil((planned * _MEMORY_FACTOR + processes * _GPU_PROCESS_BYTES) / 1e9)
 
 

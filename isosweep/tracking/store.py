@@ -113,7 +113,8 @@ class Store:
         if uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES:
             _require_answer(uri)
         self.client = mlflow.MlflowClient(tracking_uri=uri)
-        self.writer = ClientWriter(self.client) if self._database is None else SqliteWriter(uri)
+        by_sql = self._database is not None and SqliteWriter.knows_tables()
+        self.writer = SqliteWriter(uri) if by_sql else ClientWriter(self.client)
         self.experiment_id = self._find_experiment()
 
     def _find_experiment(self) -> str:

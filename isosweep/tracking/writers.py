@@ -96,7 +96,8 @@ class SqliteWriter:
     """Into MLflow's own tables of a SQLite file, one transaction a run.
 
     Tables are those that the installed MLflow declares, in a file that it has opened, and thereby
-    compared with them. A test compares the rows with those of `ClientWriter`.
+    compared with them; where these have other columns than are known here, the client writes. A
+    test compares the rows with those of `ClientWriter`.
     """
 
     def __init__(self, uri: str) -> None:
@@ -107,6 +108,25 @@ class SqliteWriter:
         self._engine = sqlalchemy.create_engine(
             uri, poolclass=sqlalchemy.NullPool, connect_args={"timeout": BUSY_S}
         )
+
+    @staticmethod
+    def knows_tables() -> bool:
+        """Whether the installed MLflow's tables are those that are written here."""
+        from mlflow.store.tracking.dbmodels.models import (
+            SqlLatestMetric,
+            SqlMetric,
+            SqlParam,
+            SqlTag,
+        )
+
+        pair = {"key", "value", "run_uuid"}
+        tables = {
+            SqlMetric: {*_COLUMNS},
+            SqlLatestMetric: {*_COLUMNS},
+            SqlParam: pair,
+            SqlTag: pair,
+        }
+        return all(set(each.__table__.columns.keys()) == names for each, names in tables.items())
 
     def write(self, mlflow_id: str, news: News) -> None:
         """Add `news` at once: all of it or nothing."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.tracking import writers
 from isosweep.tracking.faults import StoreError, described, store_name
 from isosweep.tracking.quiet import quiet
 from isosweep.tracking.writers import ClientWriter
@@ -176,6 +177,15 @@ def test_sqlite_holds_the_rows_that_mlflow_itself_would_write(
     tracker.store.writer = ClientWriter(tracker.store.client)
     tracker.sync()
     assert _rows(sweep.root / "mlflow.db") == _rows(other)
+
+
+def test_a_mlflow_with_other_tables_is_written_by_its_client(
+    sweep: Sweep, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "_COLUMNS", writers._COLUMNS[:-1])
+    tracker = sweep.tracker()
+    tracker.sync()
+    assert isinstance(tracker.store.writer, ClientWriter)
 
 
 def _rows(database: Path) -> list[list[tuple[object, ...]]]:
