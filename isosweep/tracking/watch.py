@@ -38,7 +38,7 @@ class RunWatch:
             again, self._settled = not self._settled, True
             return again
         self._seen, self._settled = seen, False
-        logs = (str(path) for log in self._logs() for path in log_files(log))
+        logs = (str(path) for log in self._logs() for path in log_files(log).values())
         self._watched = (*self._fixed, *logs)
         return True
 

@@ -93,7 +93,7 @@ def test_numbers_equal_those_recomputed_from_the_files(reported: Reported) -> No
         rows = list(csv.DictReader(file))
     assert len(rows) == len(plan.cells)
     for row in rows:
-        rewards = raw_rewards(paths.runs / row["run_id"] / "records.jsonl")
+        rewards = raw_rewards(paths.runs / row["run_id"] / "records" / "1.jsonl")
         assert row["reading"] == "exact"
         assert float(row["reward"]) == rewards[int(row["T"])]
         assert float(row["measured_compute"]) == pytest.approx(float(row["planned_compute"]))
@@ -209,7 +209,8 @@ def test_another_metric_scores_problems_by_all_their_samples(
     paths = replace(reported.paths, view=metric)
     data = load_sweep(paths, metric=metric)
     for curve in data.curves:
-        lines = (paths.run(curve.run.run_id).records).read_text().splitlines()
+        log = paths.run(curve.run.run_id).records / "1.jsonl"
+        lines = log.read_text().splitlines()
         records = [r for r in map(json.loads, lines) if r["kind"] == "record"]
         for record, reward in zip(records, curve.reward, strict=True):
             k = record["samples_per_problem"]

@@ -197,4 +197,4 @@ def test_a_multirun_asks_once(tmp_path: Path) -> None:
     terminal.read_until(r"for 2 jobs, more than\s+launcher.confirm_above=1e-06. Launch\?")
     terminal.type("n\r")
     assert terminal.status() == 2
-    assert not list(tmp_path.glob("sweeps/*/plan.json"))
+    assert not list(tmp_path.glob("sweeps/runs/*"))

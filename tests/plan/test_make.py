@@ -233,17 +233,16 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would() -> None:
     assert plan_of(make_config(*overrides, *mend)).cells
 
 
-def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
-    slurm = ["model=qwen-1.5b", "budget=1e20", "launcher=slurm"]
-    with pytest.raises(SettingError, match=r"4 jobs of 240 min give 16.0 h") as caught:
-        plan_of(make_config(*slurm))
-    mend = str(caught.value).rpartition("Nearest choice that works: ")[2]
-    assert plan_of(make_config(*slurm, mend)).cells
-
-
 QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
 JOBS = ("launcher.slurm.timeout_min=240", "launcher.slurm.max_requeues=3")
 LIMITED = (*QWEN_1E20, "launcher=slurm", *JOBS)
+
+
+def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
+    with pytest.raises(SettingError, match=r"4 jobs of 240 min give 16.0 h") as caught:
+        plan_of(make_config(*LIMITED))
+    mend = str(caught.value).rpartition("Nearest choice that works: ")[2]
+    assert plan_of(make_config(*LIMITED, mend)).cells
 
 
 @pytest.mark.parametrize(

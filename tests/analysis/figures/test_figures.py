@@ -190,7 +190,7 @@ def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(tmp_path: Pat
     rng = np.random.default_rng(0)
     for compute in BUDGETS[-2:]:
         step = round(compute / 1600)
-        append_record(records, 1, make_record(step, step * 16, 0.1, rng))
+        append_record(records.parent, 1, make_record(step, step * 16, 0.1, rng))
     data, _, figures = described(paths)
     marks = {s.marker: s for s in figures["reward"].series if s.x}
     collapsed = next(c for c in data.curves if c.collapsed_at is not None)
