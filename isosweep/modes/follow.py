@@ -37,7 +37,7 @@ def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
     claimed, _ = watching.claim()
     try:
         queues.add(claimed)
-        for queue in queues.all:
+        for queue in queues.at_work:
             # Each pass submits so many; the next ones take the rest.
             before = queue.waiting + 1
             while queue.waiting < before and queue.submits:

@@ -129,9 +129,17 @@ class Queues:
         """Seconds until the next pass is due."""
         return max((queue.pause_s for queue in self.all), default=1.0)
 
+    @property
+    def at_work(self) -> list[RunQueue]:
+        """The queues that may start runs now: those with places of this machine, which are the
+        same for all of them, one after another."""
+        placed = [queue for queue in self.all if queue.launcher.places]
+        first = next((queue for queue in placed if queue.busy), None)
+        return [queue for queue in self.all if queue is first or not queue.launcher.places]
+
     def step(self) -> None:
         """One pass."""
-        for queue in self.all:
+        for queue in self.at_work:
             queue.step()
 
     def drop(self, sweep: Sweep, others: Iterable[Sweep]) -> None:
