@@ -381,6 +381,6 @@ def test_a_forked_run_has_the_records_of_one_that_starts_cold(tmp_path: Path) ->
         records.append(reproducible(run))
     assert records[0] == records[1]
     assert len(records[0]) > 3
-    # Collects the one that was started cold.
-    launcher.observe([])
+    # Collects the one that was started cold: its last threads end a moment after it.
+    wait_for(lambda: launcher.observe([]) == [] and not launcher._children, TIMEOUT_S)
     launcher.close()
