@@ -49,12 +49,13 @@ schemas: setup  ## Write the JSON Schemas of plan.json and fits.json anew, from 
 	$(BIN)/python -m isosweep.plan.schema
 	$(BIN)/python -m isosweep.analysis.schema
 
-bench: setup  ## Measure planner, fits, worker, padding and tracking, and check them against their goals.
+bench: setup  ## Measure planner, fits, worker, padding, tracking and launching against their goals.
 	$(BIN)/python benchmarks/plan.py --check
 	$(BIN)/python benchmarks/fits.py --check
 	$(BIN)/python benchmarks/worker.py --check
 	$(BIN)/python benchmarks/padding.py --check
 	$(BIN)/python benchmarks/tracking.py --check
+	$(BIN)/python benchmarks/launch.py --check
 
 bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
 	$(BIN)/python benchmarks/plan.py --quick --check
@@ -62,6 +63,8 @@ bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark
 	$(BIN)/python benchmarks/worker.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check
 	$(BIN)/python benchmarks/tracking.py --quick --check
+# In 20 s a second that a job takes to start counts for ten.
+	$(BIN)/python benchmarks/launch.py --quick --check --goal local=1.2 --goal slurm=1.4
 	$(BIN)/python benchmarks/coverage.py --quick --check
 	$(BIN)/python benchmarks/gpu.py --quick --check
 

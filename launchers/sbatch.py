@@ -4,8 +4,8 @@ import math
 import shlex
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,12 @@ class Shape:
     timeout_min: int
     memory_mb: int
     lead_s: int
+
+
+def largest(shapes: Iterable[Shape]) -> Shape:
+    """What has room for jobs of any of `shapes`."""
+    timeouts, memories, leads = zip(*(astuple(shape) for shape in shapes), strict=True)
+    return Shape(timeout_min=max(timeouts), memory_mb=max(memories), lead_s=max(leads))
 
 
 def gpus_of_job(config: SweepConfig) -> int:

@@ -14,6 +14,8 @@ from isosweep.launchers.launcher import Observed, Order, Refused
 from isosweep.launchers.sbatch import (
     Shape,
     clean_environment,
+    gpus_of_job,
+    largest,
     sbatch_text,
     shape_of,
     worker_command,
@@ -54,13 +56,13 @@ class SlurmLauncher:
 
     def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
         """Runs whose jobs ask for the same, as many together as an array may have tasks."""
-        by_shape: dict[Shape, list[int]] = {}
+        together: dict[tuple[object, ...], list[int]] = {}
         for position, run in enumerate(runs):
-            by_shape.setdefault(self._shape(run), []).append(position)
+            together.setdefault(self._alike(run), []).append(position)
         size = self._cluster.array_size
         return [
             positions[first : first + size]
-            for positions in by_shape.values()
+            for positions in together.values()
             for first in range(0, len(positions), size)
         ]
 
@@ -161,14 +163,15 @@ class SlurmLauncher:
             file, logs, tasks = first.submission.path, first.logs, []
         else:
             file, logs = batch, directory
-        text = self._text(first.run, batch.stem, file, logs, tasks, parallel, after)
+        runs = [order.run for order in orders]
+        text = self._text(runs, batch.stem, file, logs, tasks, parallel, after)
         script = directory / f"{first.submission.index}.sbatch"
         write_text(script, text)
         return script
 
     def _text(
         self,
-        run: PlannedRun,
+        runs: Sequence[PlannedRun],
         batch: str,
         file: Path,
         logs: Path,
@@ -180,8 +183,8 @@ class SlurmLauncher:
         # What comes after `%` is replaced in a pattern (sbatch(1)).
         pattern = Path(str(logs.absolute()).replace("%", "%%"))
         return sbatch_text(
-            self._of_variant(run),
-            self._shape(run),
+            self._of_variant(runs[0]),
+            largest(self._shape(run) for run in runs),
             name=job_name(batch),
             command=worker_command(self._slurm, file),
             logs=pattern / "%a" if tasks else pattern,
@@ -204,8 +207,14 @@ class SlurmLauncher:
             tasks = range(len(batch))
             yield (
                 batch,
-                self._text(batch[0], name, file, file.with_suffix(""), tasks, parallel, after),
+                self._text(batch, name, file, file.with_suffix(""), tasks, parallel, after),
             )
+
+    def _alike(self, run: PlannedRun) -> tuple[object, ...]:
+        """What runs of one array have in common. Slurm throttles each array by itself: where
+        `max_parallel` is given, runs of any length share one, and none leaves a place idle."""
+        gpus = gpus_of_job(self._of_variant(run))
+        return (gpus, self._shape(run) if self._config.launcher.max_parallel is None else None)
 
     def _shape(self, run: PlannedRun) -> Shape:
         return shape_of(self._of_variant(run), run, self._cluster.longest_min)

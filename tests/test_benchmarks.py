@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import missing
+from tests.slurm.cluster import missing_parts
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -19,6 +22,13 @@ SMALLEST = {
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
         "rest=0",
+    ),
+    "launch": (
+        (
+            *("--jobs", "4", "--rounds", "1", "--live", "2", "--minutes", "0.3"),
+            *("--bound", "3", "--mixed", "8", "--simulated", "20", "4", "--runs", "40"),
+        ),
+        "calls=0",
     ),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
     "tracking": (("--runs", "2", "--points", "5", "--client", "0"), "first=0"),
@@ -123,3 +133,24 @@ def test_the_tracking_benchmark_times_all_syncs(tmp_path: Path) -> None:
     lines = [line.split() for line in missed("tracking", tmp_path)]
     assert [line[0] for line in lines] == ["first", "unchanged", "again", "memory"]
     assert min(float(line[1]) for line in lines) > 0
+
+
+def test_the_launch_benchmark_counts_calls(tmp_path: Path) -> None:
+    options = ("--parts", "calls", *SMALLEST["launch"][0])
+    done = run("launch", *options, "--check", "--goal", "calls=0", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    table, goal = done.stdout.splitlines()[2:]
+    assert "squeue" in table
+    assert goal.endswith("MISSED")
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+def test_the_launch_benchmark_has_every_part(tmp_path: Path) -> None:
+    if lacks := missing_parts():
+        missing("slurm", f"no Slurm can run on this machine, it lacks: {', '.join(lacks)}")
+    lines = missed("launch", tmp_path)
+    sides = {line.split("  ")[0].strip() for line in lines}
+    assert {"isosweep", "isosweep, worker", "submitit"} <= sides
+    assert {"here, 4 places", "Slurm, by its nodes", "Slurm, by max_parallel"} <= sides
+    assert {"mode=status, the whole command", "load for the analysis"} <= sides

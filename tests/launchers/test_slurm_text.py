@@ -207,3 +207,15 @@ def test_runs_of_one_shape_share_arrays_of_the_size_that_the_cluster_takes(
     long = replace(run, seconds=1e5)
     batches = launcher.batches([run, long, run, run, long])
     assert batches == [[0, 2], [3], [1, 4]]
+
+
+def test_runs_under_max_parallel_share_arrays_that_have_room_for_the_longest(
+    run: PlannedRun, tmp_path: Path
+) -> None:
+    launcher = SlurmLauncher(make_config(*TINY, "launcher.max_parallel=2"))
+    long = replace(run, seconds=1e5)
+    ((runs, text),) = launcher.scripts([long, run, run], tmp_path)
+    assert runs == [long, run, run]
+    assert "#SBATCH --array=0-2%2" in text
+    assert next(iter(launcher.scripts([run], tmp_path)))[1].count("--time=30\n") == 1
+    assert "--time=2880\n" in text

@@ -1,11 +1,11 @@
-"""A real Slurm cluster of two nodes on this machine, for tests.
+"""A real Slurm cluster of four nodes on this machine, for tests.
 
 One `SlurmCluster` is six daemons: munged, mariadbd, slurmdbd, slurmctld and one slurmd per node.
 They run as root, in the foreground, as children of this process; all they write lies under one run
 directory, and they listen only on ports that were free when the cluster started.
 
 What is not real: the nodes share one host, so memory limits and device isolation are not enforced
-(no cgroups), and the configured CPUs may be more than the machine has.
+(no cgroups), the configured CPUs may be more than the machine has, and GPUs are names of /dev/null.
 """
 
 import contextlib
@@ -21,12 +21,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.slurm.configuration import MARIADB_CONF, MARIADB_SQL, SLURM_CONF, SLURMDBD_CONF
+from tests.slurm.configuration import (
+    GRES_CONF,
+    MARIADB_CONF,
+    MARIADB_SQL,
+    SLURM_CONF,
+    SLURMDBD_CONF,
+)
 
-NODES = ("n1", "n2")
+NODES = ("n1", "n2", "n3", "n4")
 CPUS_PER_NODE = 8
+GPUS_PER_NODE = 4
 MEMORY_PER_NODE_MB = 16_000
-PARTITIONS = ("main", "high")
+# The first is the default; `short` has a limit of a minute, `closed` takes jobs and starts none.
+PARTITIONS = ("main", "high", "short", "closed")
+# Whose jobs these are, by name: who runs the tests, and a second user.
+USERS = ("root", "nobody")
 
 DAEMONS = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd")
 COMMANDS = ("sbatch", "scancel", "sinfo", "squeue", "sacct", "sacctmgr", "mariadb-install-db")
@@ -60,7 +70,9 @@ def missing_parts() -> list[str]:
 
 
 class SlurmCluster:
-    """Two nodes, `n1` and `n2`, partitions `main` (the default) and `high`, with accounting.
+    """The nodes `NODES` with GPUs, the partitions `PARTITIONS`, and accounting.
+
+    Jobs of `high` preempt those of `main` and `short`, which are signalled and have 20 s.
 
     `run_dir` must exist, be empty, and have a short path, because unix sockets lie in it. It is
     left in place by `stop()`: NAME.log is what a daemon logs, with times, and NAME.out what it
@@ -68,11 +80,15 @@ class SlurmCluster:
     daemons with that thread; jobs that run then go on to their end.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, *, max_array_size: int = 101) -> None:
+        """`max_array_size`: tasks that an array may have; 1001 by Slurm's default."""
+        self._max_array_size = max_array_size
         self.run_dir = run_dir.resolve()
         self.conf_path = self.run_dir / "slurm.conf"
         self.environment = {"SLURM_CONF": str(self.conf_path)}
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, list[str]] = {}
+        self._ports: dict[str, int] = {}
         self._deadline = 0.0
 
     def __enter__(self) -> Self:
@@ -88,7 +104,7 @@ class SlurmCluster:
         self.stop()
 
     def start(self) -> None:
-        """Return once both nodes are idle and accounting answers; else raise `SlurmStartError`."""
+        """Return once all nodes are idle and accounting answers; else raise `SlurmStartError`."""
         if missing := missing_parts():
             raise SlurmStartError(f"this machine lacks: {', '.join(missing)}")
         if any(self.run_dir.iterdir()):
@@ -118,6 +134,21 @@ class SlurmCluster:
         for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
             self._end([name])
         self._kill_leftovers()
+
+    def end(self, name: str, *, kill: bool = False) -> None:
+        """End slurmctld, slurmdbd, mariadbd, munged or slurmd-NODE, `kill`: without a warning."""
+        if kill:
+            self.daemons[name].kill()
+        self._end([name])
+
+    def restart(self, name: str) -> None:
+        """Start a daemon that has ended as it was started, and return once it answers."""
+        self._deadline = time.monotonic() + START_TIMEOUT_S
+        self._launch(name, *self._commands[name])
+        if name == "slurmctld":
+            self._wait_until("slurmctld answers", lambda: self.run("squeue", "-h") is not None)
+        elif name in ("slurmdbd", "mariadbd"):
+            self._wait_until(f"{name} listens", lambda: _is_listening(self._ports[f"{name}_port"]))
 
     def run(self, *command: str, timeout_s: float = 30.0) -> str:
         """The output of a Slurm command, such as `run("sinfo", "-h")`, stripped.
@@ -149,12 +180,13 @@ class SlurmCluster:
         return "\n".join(tails) or f"nothing was printed in {self.run_dir}"
 
     def _start_daemons(self) -> None:
-        ports = self._write_configuration()
+        ports = self._ports = self._write_configuration()
         munge_socket = self.run_dir / "munge.sock"
         self._launch(
             "munged",
+            _path("munged"),
             "--foreground",
-            # Accept a socket in a directory that other users cannot enter.
+            # Accept a socket in a directory that is not munged's own.
             "--force",
             f"--socket={munge_socket}",
             f"--key-file={self.run_dir / 'munge.key'}",
@@ -171,19 +203,22 @@ class SlurmCluster:
                 check=True,
                 timeout=START_TIMEOUT_S,
             )
-        self._launch("mariadbd", mariadb_defaults)
+        self._launch("mariadbd", _path("mariadbd"), mariadb_defaults)
         self._wait_until("munged has made its socket", munge_socket.exists)
         self._wait_until("mariadbd listens", lambda: _is_listening(ports["mariadb_port"]))
 
-        self._launch("slurmdbd", "-D")
+        self._launch("slurmdbd", _path("slurmdbd"), "-D")
         self._wait_until("slurmdbd listens", lambda: _is_listening(ports["slurmdbd_port"]))
         self._wait_until("accounting knows the cluster", self._cluster_is_registered)
+        self.run("sacctmgr", "-i", "add", "account", "lab")
+        for user in USERS:
+            self.run("sacctmgr", "-i", "add", "user", user, "account=lab")
 
-        self._launch("slurmctld", "-D")
+        self._launch("slurmctld", _path("slurmctld"), "-D")
         self._wait_until("slurmctld listens", lambda: _is_listening(ports["slurmctld_port"]))
         for node in NODES:
-            self._launch("slurmd", "-D", "-N", node, name=f"slurmd-{node}")
-        self._wait_until("both nodes are idle", self._all_nodes_idle)
+            self._launch(f"slurmd-{node}", _path("slurmd"), "-D", "-N", node)
+        self._wait_until("all nodes are idle", self._all_nodes_idle)
 
     def _write_configuration(self) -> dict[str, int]:
         """Write every configuration file and return the ports they name."""
@@ -196,14 +231,21 @@ class SlurmCluster:
             # submitit caches states by job id for a whole process, so each cluster has its own ids.
             "first_job_id": 1 + 1000 * secrets.randbelow(60_000),
             "password": secrets.token_hex(16),
+            "max_array_size": self._max_array_size,
             "node_lines": "\n".join(
                 f"NodeName={node} NodeHostname={hostname} NodeAddr=127.0.0.1 Port={ports[node]} "
-                f"CPUs={CPUS_PER_NODE} RealMemory={MEMORY_PER_NODE_MB}"
+                f"CPUs={CPUS_PER_NODE} RealMemory={MEMORY_PER_NODE_MB} Gres=gpu:{GPUS_PER_NODE}"
+                for node in NODES
+            ),
+            "gres_lines": "\n".join(
+                f"NodeName={node} Name=gpu Flags=nvidia_gpu_env "
+                f"File={self.run_dir}/gpu[0-{GPUS_PER_NODE - 1}]"
                 for node in NODES
             ),
         }
         for template, name in (
             (SLURM_CONF, "slurm.conf"),
+            (GRES_CONF, "gres.conf"),
             (SLURMDBD_CONF, "slurmdbd.conf"),
             (MARIADB_CONF, "mariadb.cnf"),
             (MARIADB_SQL, "mariadb.sql"),
@@ -211,7 +253,12 @@ class SlurmCluster:
             self._write(name, template.format_map(values).encode())
         self._write("munge.key", secrets.token_bytes(128))
         for name in ("mariadb", "slurmctld", *(f"slurmd-{node}" for node in NODES)):
-            (self.run_dir / name).mkdir(mode=0o700)
+            (self.run_dir / name).mkdir()
+        for number in range(GPUS_PER_NODE):
+            (self.run_dir / f"gpu{number}").symlink_to(os.devnull)
+        # What other users' commands and jobs read; passwords and keys stay root's.
+        for public in (self.run_dir, self.run_dir / "slurm.conf", self.run_dir / "gres.conf"):
+            public.chmod(0o755)
         return ports
 
     def _write(self, name: str, content: bytes) -> None:
@@ -220,12 +267,12 @@ class SlurmCluster:
         path.touch(mode=0o600)
         path.write_bytes(content)
 
-    def _launch(self, program: str, *options: str, name: str | None = None) -> None:
+    def _launch(self, name: str, *command: str) -> None:
         """Start a daemon; what it prints goes to `NAME.out`."""
-        name = name or program
-        with (self.run_dir / f"{name}.out").open("wb") as output:
+        self._commands[name] = list(command)
+        with (self.run_dir / f"{name}.out").open("ab") as output:
             self.daemons[name] = subprocess.Popen(
-                [_path(SETPRIV), "--pdeathsig", "KILL", _path(program), *options],
+                [_path(SETPRIV), "--pdeathsig", "KILL", *command],
                 cwd=self.run_dir,
                 env=os.environ | self.environment,
                 stdin=subprocess.DEVNULL,
@@ -269,7 +316,8 @@ class SlurmCluster:
         """Cancel all jobs and wait a while for their end; what stays is for the final kill."""
         deadline = time.monotonic() + CANCEL_GRACE_S
         with contextlib.suppress(subprocess.SubprocessError):
-            self.run("scancel", "--user=root", timeout_s=CANCEL_GRACE_S)
+            for user in USERS:
+                self.run("scancel", f"--user={user}", timeout_s=CANCEL_GRACE_S)
             while self.run("squeue", "-h", timeout_s=CANCEL_GRACE_S):
                 if time.monotonic() > deadline:
                     return

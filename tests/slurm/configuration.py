@@ -28,7 +28,9 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmdTimeout=15
 KillWait=2
-MaxArraySize=101
+MaxArraySize={max_array_size}
+# A job that is over is forgotten soon, as on a busy cluster; 300 s by default.
+MinJobAge=10
 EnforcePartLimits=ALL
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -37,7 +39,10 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 DefMemPerCPU=500
+GresTypes=gpu
 AccountingStorageType=accounting_storage/slurmdbd
+# So that the limits of an association count.
+AccountingStorageEnforce=associations,limits
 AccountingStorageHost=localhost
 AccountingStoragePort={slurmdbd_port}
 # Despite its name, the munge socket; without it sacctmgr looks for the system's.
@@ -45,7 +50,12 @@ AccountingStoragePass={run_dir}/munge.sock
 {node_lines}
 PartitionName=main Nodes=ALL Default=YES PriorityTier=1 GraceTime=20
 PartitionName=high Nodes=ALL PriorityTier=10
+PartitionName=short Nodes=ALL PriorityTier=1 DefaultTime=1 MaxTime=1 GraceTime=20
+PartitionName=closed Nodes=ALL State=DOWN
 """
+
+# Any character device will do; the numbers in their names become CUDA_VISIBLE_DEVICES.
+GRES_CONF = "{gres_lines}\n"
 
 SLURMDBD_CONF = """\
 DbdHost=localhost

@@ -1,0 +1,135 @@
+"""How often a driver calls Slurm's commands in steady state, by how many runs are live."""
+
+import os
+import pwd
+from collections import Counter
+from pathlib import Path
+from unittest.mock import patch
+
+from isosweep.modes.queues import Queues
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import claim_attempt
+from isosweep.store.submissions import SubmissionState, newest_submission
+from launching.sweeps import Clock, finish, make_sweep, memory, on_slurm
+
+# Each notes that it was called. sbatch counts jobs; the others answer what a file says.
+_NOTE = '#!/bin/sh\necho "${0##*/}" >> "$FAKE_SLURM/calls"\n'
+_SBATCH = (
+    'jobs=$(cat "$FAKE_SLURM/jobs" 2>/dev/null || echo 0)\n'
+    'echo $((jobs + 1)) | tee "$FAKE_SLURM/jobs"\n'
+)
+_ANSWER = 'cat "$FAKE_SLURM/${0##*/}" 2>/dev/null || true\n'
+COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
+# Seconds between two events: runs that end, and every third time a job that dies without a word.
+_EVENT_S = 20.0
+
+
+class FakeSlurm:
+    """Commands of Slurm, in `directory`, that answer from files and keep count of their calls.
+
+    On one machine 2,000 jobs cannot be had: the questions and what is made of the answers are real.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.environment = {
+            "FAKE_SLURM": str(directory),
+            "PATH": os.pathsep.join([str(directory / "bin"), os.environ["PATH"]]),
+        }
+        (directory / "bin").mkdir()
+        for name in COMMANDS:
+            script = directory / "bin" / name
+            script.write_text(_NOTE + (_SBATCH if name == "sbatch" else _ANSWER))
+            script.chmod(0o755)
+        (directory / "scontrol").write_text("MaxArraySize = 1001\n")
+
+    def calls(self) -> Counter[str]:
+        """How often each command was called so far."""
+        log = self._directory / "calls"
+        return Counter(log.read_text().split() if log.exists() else [])
+
+    def tell(self, command: str, rows: str) -> None:
+        """What a command answers from now on."""
+        (self._directory / command).write_text(rows)
+
+
+class Cluster:
+    """The jobs of runs: all run until they end."""
+
+    def __init__(self, slurm: FakeSlurm, runs: list[RunPaths]) -> None:
+        self._slurm, self._runs = slurm, runs
+        self._working: dict[str, SubmissionState] = {}
+        self._dead: list[str] = []
+
+    def begin(self) -> None:
+        """Every job that was submitted runs, and its worker is at it."""
+        user = pwd.getpwuid(os.getuid()).pw_name
+        for run in self._runs:
+            state = newest_submission(run)
+            if state is None or state.job is None or not state.live:
+                continue
+            job = state.job.job_id
+            if job not in self._working and job not in self._dead:
+                claim_attempt(run, job, state.submission.number)
+                self._working[job] = state
+        rows = (
+            f"{job}|{number}|RUNNING|None|{user}|isosweep-{state.submission.batch}\n"
+            for number, (job, state) in enumerate(self._working.items(), start=10**6)
+        )
+        self._slurm.tell("squeue", "".join(rows))
+
+    def end(self) -> None:
+        """A worker ends its run, and its job leaves the queue."""
+        submission = self._working.pop(next(iter(self._working))).submission
+        finish(submission)
+
+    def die(self) -> None:
+        """A job ends without a word of its worker, and is known to accounting alone."""
+        job, state = self._working.popitem()
+        self._dead.append(job)
+        user = pwd.getpwuid(os.getuid()).pw_name
+        name = f"isosweep-{state.submission.batch}"
+        rows = (f"{dead}|{dead}|FAILED|1:0|{user}|{name}\n" for dead in self._dead)
+        self._slurm.tell("sacct", "".join(rows))
+
+
+def calls_a_minute(live: int, minutes: float) -> Counter[str]:
+    """How often each command is called by a driver of `live` runs, in all."""
+    with (
+        memory() as directory,
+        patch("time.monotonic", Clock()) as clock,
+    ):
+        slurm = FakeSlurm(directory)
+        with patch.dict(os.environ, slurm.environment):
+            sweep = make_sweep(directory, live, *on_slurm(Path("none")))
+            cluster = Cluster(slurm, [sweep.paths.run(run_id) for run_id in sweep.run_ids])
+            queues = Queues(print)
+            queues.add([sweep])
+            while any(queue.waiting for queue in queues.all):
+                queues.step()
+            cluster.begin()
+            begun, events, before = clock.now, 0, slurm.calls()
+            while clock.now < begun + minutes * 60:
+                queues.step()
+                clock.now += queues.pause_s
+                if clock.now > begun + (events + 1) * _EVENT_S:
+                    events += 1
+                    cluster.die() if events % 3 == 0 else cluster.end()
+                    cluster.begin()
+            assert len(queues.active) > live - events - 1
+            return slurm.calls() - before
+
+
+def table(sizes: list[int], minutes: float) -> dict[str, float]:
+    """Print calls a minute for each number of live runs; the most of those that count."""
+    print(f"calls of Slurm's commands a minute, over {minutes:g} minutes of a driver's time")
+    print(f"{'live runs':>10}{'in all':>8}  of them")
+    most = 0.0
+    for live in sizes:
+        calls = calls_a_minute(live, minutes)
+        # What is submitted again is no part of following.
+        steady = sum(calls.values()) - calls["sbatch"]
+        most = max(most, steady / minutes)
+        told = ", ".join(f"{name} {calls[name] / minutes:.1f}" for name in sorted(calls))
+        print(f"{live:10,}{steady / minutes:8.1f}  {told}")
+    return {"calls": most}

@@ -1,0 +1,181 @@
+"""How long a mixed sweep takes over the least that it could, longest runs first."""
+
+import heapq
+import itertools
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.launchers.items import QueueItem
+from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
+from isosweep.launchers.local import LocalLauncher
+from isosweep.launchers.queue import RunQueue
+from isosweep.launchers.slurm import SlurmLauncher
+from isosweep.modes.stored import store_runs
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.scheduling import makespan_bound
+from isosweep.store.paths import RunPaths
+from isosweep.store.state import claim_attempt, read_state
+from isosweep.store.submissions import (
+    Job,
+    LauncherName,
+    Submission,
+    SubmissionState,
+    newest_submission,
+)
+from launching.sweeps import KEEP_STATE, Clock, finish, make_sweep, memory, on_slurm
+
+# Predicted hours of the runs, log-uniform: what the budgets of one sweep make of them.
+_HOURS = (1.0, 12.0)
+# Of a simulation: how often in it the queue looks, which is at its real pace every 0.25 s.
+_LOOKS = 4000
+
+
+def mixed(items: Sequence[QueueItem], seed: int) -> list[QueueItem]:
+    """The items, predicted to take anything between `_HOURS`."""
+    chance = random.Random(seed)
+    low, high = (math.log(3600 * hours) for hours in _HOURS)
+    # A sleeping worker is not stuck.
+    return [
+        replace(
+            item,
+            run=replace(item.run, seconds=math.exp(chance.uniform(low, high))),
+            stuck_after_s=math.inf,
+        )
+        for item in items
+    ]
+
+
+class Devices:
+    """A launcher on which runs take the time that they are to, by a clock that is set."""
+
+    name: LauncherName = "none"
+    detaches = False
+    places = True
+    poll_s = math.inf
+
+    def __init__(self, seconds: dict[str, float], clock: Clock) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._running: list[tuple[float, int, Submission]] = []
+        self._count = itertools.count()
+
+    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
+        """All together."""
+        return [list(range(len(runs)))]
+
+    def devices(self, slot: int) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
+        """Each begins at once."""
+        for order in orders:
+            end = self._clock.now + self._seconds[order.run.run_id]
+            heapq.heappush(self._running, (end, next(self._count), order.submission))
+        return [Job(job_id=str(order.submission.number)) for order in orders]
+
+    def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
+        """They run."""
+        return [Observed(status="running")] * len(submissions)
+
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """Nobody asks for that."""
+
+    def pass_until(self, now: float) -> None:
+        """Let time pass, and runs end: until `now`, or the first end after it."""
+        now = max(now, self._running[0][0] if self._running else now)
+        self._clock.now = now
+        while self._running and self._running[0][0] <= now:
+            submission = heapq.heappop(self._running)[2]
+            claim_attempt(submission.run, None, submission.number)
+            finish(submission)
+
+
+def simulated(runs: int, devices: int, error: float = 0.0) -> float:
+    """The makespan of `runs` runs on `devices` devices over its bound.
+
+    `error`: standard deviation of the logarithm of what runs take over what is predicted.
+    """
+    chance = random.Random(1)
+    with memory() as directory, patch("time.monotonic", Clock()) as clock:
+        sweep = make_sweep(directory, runs)
+        items = mixed(sweep.items(lambda run: True), seed=0)
+        seconds = {
+            item.run.run_id: item.run.seconds * math.exp(chance.gauss(0.0, error)) for item in items
+        }
+        bound = makespan_bound(list(seconds.values()), devices)
+        launcher = Devices(seconds, clock)
+        queue = RunQueue(items, launcher, max_parallel=devices, max_retries=0)
+        while queue.busy:
+            queue.step()
+            launcher.pass_until(clock.now + max(queue.pause_s, bound / _LOOKS))
+        return clock.now / bound
+
+
+def real(items: Sequence[QueueItem], launcher: Launcher, places: int) -> float:
+    """The same of real processes, which sleep."""
+    began = time.time()
+    queue = RunQueue(items, launcher, max_parallel=places, max_retries=0, notice=print)
+    while queue.busy:
+        queue.step()
+        time.sleep(queue.pause_s)
+    if queue.failed:
+        raise RuntimeError(next(iter(queue.failed.values())))
+    took = time.time() - began
+    return took / makespan_bound([_lasted(item.paths) for item in items], places)
+
+
+def _lasted(run: RunPaths) -> float:
+    """Seconds from the start of the process of a run's job to its last word."""
+    state, submission = read_state(run), newest_submission(run)
+    assert state is not None
+    assert submission is not None
+    assert submission.end is not None
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    started = time.time() - uptime + (state.start or 0) / os.sysconf("SC_CLK_TCK")
+    return submission.end.unix_time - started
+
+
+def here(runs: int, places: int, bound_s: float) -> float:
+    """The same of processes of this machine, of a sweep that takes `bound_s` at least."""
+    with _sweep(runs, places, bound_s) as (items, _), tempfile.TemporaryDirectory() as directory:
+        # In the place of an interpreter; no process is forked from one that has the stack.
+        python = Path(directory) / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} {KEEP_STATE} "$@"\n')
+        python.chmod(0o755)
+        with patch("sys.executable", str(python)):
+            return real(items, LocalLauncher(devices=None), places)
+
+
+def on_cluster(runs: int, places: int, bound_s: float, *overrides: str) -> float:
+    """The same of Slurm's jobs, of which the cluster or `overrides` let `places` run at once."""
+    settings = (*on_slurm(KEEP_STATE), *overrides)
+    with _sweep(runs, places, bound_s, *settings) as (items, config):
+        return real(items, SlurmLauncher(config), places)
+
+
+@contextmanager
+def _sweep(
+    runs: int, places: int, bound_s: float, *overrides: str
+) -> Iterator[tuple[list[QueueItem], SweepConfig]]:
+    """Runs whose predicted hours are seconds: so many that `places` need `bound_s` for them."""
+    with memory() as directory:
+        sweep = make_sweep(directory, runs, *overrides)
+        store_runs(sweep.study, sweep.paths)
+        items = mixed(sweep.items(lambda run: True), seed=0)
+        scale = bound_s / makespan_bound([item.run.seconds for item in items], places)
+        seconds = {item.run.run_id: item.run.seconds * scale for item in items}
+        table = directory / "seconds.json"
+        table.write_text(json.dumps(seconds))
+        with patch.dict(os.environ, {"ISOSWEEP_BENCH_SECONDS": str(table)}):
+            yield items, sweep.study.config

@@ -1,0 +1,80 @@
+"""The sweeps that are launched: planned as ever, and written where a benchmark wants them."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+
+from isosweep.compute import Compute
+from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.modes.queues import Sweep
+from isosweep.plan.study import resolve
+from isosweep.store.state import Attempt, read_state
+from isosweep.store.submissions import Submission, close
+
+ROOT = Path(__file__).resolve().parents[2]
+# What takes the place of an interpreter where a job is only to keep its run's state.
+KEEP_STATE = Path(__file__).with_name("keep_state.py")
+# Runs that cost nothing to plan: two of each seed.
+_SMALL = (
+    "budget=1e10",
+    "grid.num_generations=[2,4]",
+    "grid.problems_per_batch=[4]",
+    "grid.tolerance=0.02",
+    "tracking=none",
+)
+
+
+def make_sweep(root: Path, runs: int, *overrides: str) -> Sweep:
+    """A sweep of `runs` runs, an even number, planned and stored in `root`."""
+    seeds = ",".join(str(seed) for seed in range(runs // 2))
+    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+        words = [*_SMALL, f"grid.seeds=[{seeds}]", f"sweeps_dir={root}", *overrides]
+        study = resolve(from_hydra(compose("config", overrides=words)))
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    return Sweep(study=study, paths=paths)
+
+
+def on_slurm(worker: Path) -> tuple[str, ...]:
+    """Overrides by which each run is a job of one CPU that executes `worker`."""
+    return (
+        "launcher=slurm",
+        "launcher.slurm.cpus_per_task=1",
+        "launcher.slurm.mem_gb=1",
+        f"launcher.slurm.python={sys.executable} {worker}",
+    )
+
+
+class Clock:
+    """Time that passes only where it is set, in the place of `time.monotonic`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.now
+
+
+def finish(submission: Submission) -> None:
+    """The last words of a worker whose attempt has begun."""
+    state = read_state(submission.run)
+    assert state is not None
+    spent = Compute(generations=1, training_flops=submission.job["milestones"][-1])
+    attempt = Attempt(submission.run, state.attempt)
+    attempt.write(replace(state, status="finished", compute=spent))
+    close(submission, "finished", "")
+
+
+@contextmanager
+def memory() -> Iterator[Path]:
+    """A directory in memory, where there is such a thing: what is measured is not the disk."""
+    place = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=place if place.is_dir() else None) as directory:
+        yield Path(directory)

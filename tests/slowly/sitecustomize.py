@@ -1,0 +1,71 @@
+"""Python imports this at its start where PYTHONPATH has its folder: then time passes otherwise.
+
+ISOSWEEP_TEST_STEP_S: seconds that a training step takes longer, so that a fault can hit a run of a
+second in its midst. ISOSWEEP_TEST_POLL_S: seconds between two questions to Slurm, and of patience
+with its answers, so that a test needs no minutes. No number of a run depends on either.
+"""
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+Change = Callable[[ModuleType, float], None]
+
+
+def slower_steps(module: ModuleType, seconds: float) -> None:
+    """Change `isosweep.training.loop`."""
+    step_ended = module.TrainingLoop.step_ended
+
+    def after_a_while(loop: Any, step: int, taken: float) -> Any:
+        time.sleep(seconds)
+        return step_ended(loop, step, taken)
+
+    module.TrainingLoop.step_ended = after_a_while
+
+
+def shorter_polls(module: ModuleType, seconds: float) -> None:
+    """Change `isosweep.launchers.slurm_jobs`."""
+    assert {"_POLL_S", "_PATIENCE_S"} <= vars(module).keys()
+    vars(module).update(_POLL_S=seconds, _PATIENCE_S=2 * seconds)
+
+
+class Changed(importlib.abc.MetaPathFinder):
+    """Finds modules as Python does, and changes those of `changes` when they are loaded."""
+
+    def __init__(self, changes: dict[str, tuple[Change, float]]) -> None:
+        self._changes = changes
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._changes:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        load, (change, seconds) = spec.loader.exec_module, self._changes[name]
+
+        def changed(module: ModuleType) -> None:
+            load(module)
+            change(module, seconds)
+
+        spec.loader.exec_module = changed  # type: ignore[method-assign]
+        return spec
+
+
+CHANGES: dict[str, tuple[str, Change]] = {
+    "isosweep.training.loop": ("ISOSWEEP_TEST_STEP_S", slower_steps),
+    "isosweep.launchers.slurm_jobs": ("ISOSWEEP_TEST_POLL_S", shorter_polls),
+}
+asked = {
+    name: (change, float(os.environ[variable]))
+    for name, (variable, change) in CHANGES.items()
+    if variable in os.environ
+}
+if asked:
+    sys.meta_path.insert(0, Changed(asked))

@@ -1,0 +1,200 @@
+"""What goes wrong on a cluster, done on purpose. What a block does is undone at its end."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.runs import wait_for
+from tests.slurm.cluster import SlurmCluster
+
+# Many times what Slurm needs to notice anything that is waited for here.
+PATIENCE_S = 90.0
+# The user, neither root nor in any of root's groups, whom every Debian has.
+SECOND_USER = "nobody"
+
+# A command that first does what its file says: `sleep 5`, `fail WORDS`, or `lose WORDS`, which
+# passes the command on and loses its answer. Every call is a line of `calls`.
+_WRAPPER = """\
+#!/bin/bash
+echo "$(date +%s.%N) {name} $*" >>{directory}/calls
+read -r fault words 2>/dev/null <{directory}/{name}.fault
+case "$fault" in
+  sleep) sleep "$words" ;;
+  fail) echo "$words" >&2; exit 1 ;;
+  lose) {real} "$@" >/dev/null; echo "{name}: error: $words" >&2; exit 1 ;;
+esac
+exec {real} "$@"
+"""
+
+
+class Commands:
+    """Slurm's commands by way of `directory`, which is to be first on PATH: slow, failing, counted.
+
+    `commands.set("sbatch", "fail sbatch: error: QOSMaxSubmitJobPerUserLimit")`.
+    """
+
+    NAMES = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "srun", "sinfo")
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir()
+        for name in self.NAMES:
+            script = directory / name
+            real = shutil.which(name)
+            script.write_text(_WRAPPER.format(name=name, directory=directory, real=real))
+            script.chmod(0o755)
+
+    @property
+    def path(self) -> str:
+        """PATH with the wrappers first."""
+        return f"{self.directory}{os.pathsep}{os.environ['PATH']}"
+
+    def set(self, name: str, fault: str | None) -> None:
+        """From now on `name` does `fault`; None: what it should."""
+        file = self.directory / f"{name}.fault"
+        if fault is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(fault + "\n")
+
+    def calls(self, *names: str) -> list[str]:
+        """The command lines so far, of `names` or of all."""
+        file = self.directory / "calls"
+        lines = file.read_text().splitlines() if file.exists() else []
+        called = [line.partition(" ")[2] for line in lines]
+        return [line for line in called if not names or line.split()[0] in names]
+
+
+@contextlib.contextmanager
+def ended(cluster: SlurmCluster, *daemons: str, kill: bool = False) -> Iterator[None]:
+    """`daemons` are not there; `kill`: they went without a warning."""
+    for name in daemons:
+        cluster.end(name, kill=kill)
+    try:
+        yield
+    finally:
+        for name in reversed(daemons):
+            cluster.restart(name)
+
+
+@contextlib.contextmanager
+def node_down(cluster: SlurmCluster, node: str) -> Iterator[None]:
+    """An administrator has set `node` DOWN."""
+    cluster.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    try:
+        yield
+    finally:
+        # Unless it has come back by itself, as soon as its slurmd was heard of (ReturnToService).
+        with contextlib.suppress(subprocess.CalledProcessError):
+            cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        wait_for_nodes(cluster)
+
+
+def wait_for_nodes(cluster: SlurmCluster) -> None:
+    """Return once no node is down, nor about to be."""
+
+    def up() -> bool:
+        states = cluster.run("sinfo", "-h", "-N", "-o", "%t").split()
+        return all(state in ("idle", "mix", "alloc", "comp") for state in states)
+
+    wait_for(up, PATIENCE_S, 0.2)
+
+
+@contextlib.contextmanager
+def submit_limit(cluster: SlurmCluster, jobs: int) -> Iterator[None]:
+    """The user may have `jobs` jobs in the queue, tasks of arrays counted one by one."""
+
+    def limit(value: int) -> None:
+        who = ("user", "root", "set", f"MaxSubmitJobs={value}")
+        cluster.run("sacctmgr", "-i", "modify", *who)
+
+    limit(jobs)
+    try:
+        yield
+    finally:
+        limit(-1)
+
+
+@contextlib.contextmanager
+def preempting(cluster: SlurmCluster, node: str) -> Iterator[str]:
+    """A job of the partition `high` has asked for all of `node`; its id. It ends with the block."""
+    script = ("--wrap=sleep 600", "--output=/dev/null", "--exclusive", f"--nodelist={node}")
+    job = cluster.run("sbatch", "--parsable", "--partition=high", *script)
+    try:
+        yield job
+    finally:
+        cluster.run("scancel", job)
+
+
+def state_of(cluster: SlurmCluster, job_id: str) -> str:
+    """The job's state as the controller has it; empty where it has forgotten it."""
+    try:
+        shown = cluster.run("scontrol", "show", "job", "-o", job_id)
+    except subprocess.CalledProcessError:
+        return ""
+    words = dict(word.partition("=")[::2] for word in shown.split())
+    return words.get("JobState", "")
+
+
+def node_of(cluster: SlurmCluster, job_id: str) -> str:
+    """The node that the job, or task of an array (`123_4`), runs on; empty where it does not."""
+    return cluster.run("squeue", "-h", "-o", "%N", "-j", job_id)
+
+
+def job_processes(cluster: SlurmCluster, job_id: str, words: str = "") -> list[int]:
+    """Processes of a job of this cluster whose command line has `words`; `job_id` is the one that
+    Slurm gives each task of an array."""
+    asked = {f"SLURM_CONF={cluster.conf_path}".encode(), f"SLURM_JOB_ID={job_id}".encode()}
+    return [pid for pid, _ in _processes(asked, words)]
+
+
+def step_daemons(cluster: SlurmCluster, job_id: str) -> list[int]:
+    """slurmstepd of a job's batch step and of its others."""
+    asked = {f"SLURM_CONF={cluster.conf_path}".encode()}
+    return [pid for pid, line in _processes(asked, "slurmstepd") if f"[{job_id}." in line]
+
+
+def kill_processes(pids: list[int], number: int = signal.SIGKILL) -> None:
+    """Send the signal to those of `pids` that still are."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def wait_for_state(cluster: SlurmCluster, job_id: str, *states: str) -> None:
+    """Return once the job is in one of `states`."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (state := state_of(cluster, job_id)) not in states:
+        assert time.monotonic() < deadline, f"job {job_id} is {state or 'unknown'}, not {states}"
+        time.sleep(0.1)
+
+
+def as_second_user(cluster: SlurmCluster, home: Path) -> tuple[list[str], dict[str, str]]:
+    """What precedes a command of another user, and the environment for it; `home` is his.
+
+    He may read what root may, where this checkout or its interpreter lies too, but not write.
+    """
+    home.mkdir(exist_ok=True)
+    shutil.chown(home, SECOND_USER)
+    capability = "+dac_read_search"
+    become = (f"--reuid={SECOND_USER}", "--regid=nogroup", "--clear-groups")
+    keep = (f"--inh-caps={capability}", f"--ambient-caps={capability}")
+    environment = os.environ | cluster.environment | {"HOME": str(home)}
+    return ["setpriv", *become, *keep], environment
+
+
+def _processes(marks: set[bytes], words: str) -> list[tuple[int, str]]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # Processes may end while they are looked at.
+        with contextlib.suppress(OSError):
+            environment = set((process / "environ").read_bytes().split(b"\0"))
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if marks <= environment and words in line:
+                found.append((int(process.name), line))
+    return found

@@ -1,0 +1,153 @@
+"""A scheduler that refuses, is away or holds jobs back: every run has one job, and says how it is.
+
+The jobs are those of `tests.trivial`, which keep their runs' files and train nothing.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from isosweep.plan.standing import Standing
+from tests.runs import wait_for
+from tests.slurm.cluster import SlurmCluster
+from tests.slurm.faults import Commands, ended, job_processes, kill_processes, submit_limit
+from tests.slurm.sweeps import TRIVIAL, SlurmSweep, seeds, slurm_sweep
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+HELD = "+launcher.slurm.additional.hold=null"
+
+
+def in_queue(cluster: SlurmCluster) -> str:
+    return cluster.run("squeue", "-h", "-r", "-o", "%i %T %r")
+
+
+def one_job_each(sweep: SlurmSweep, jobs: dict[str, set[str]]) -> None:
+    """Every run had one job, by its files, and no other was seen alive."""
+    for run in sweep.runs:
+        assert len(sweep.jobs(run)) == 1, run.run_id
+        assert jobs.get(run.run_id, set()) <= set(sweep.jobs(run))
+
+
+def test_what_a_controller_that_is_down_refuses_is_submitted_when_it_is_back(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(2)) as sweep:
+        with ended(slurm_cluster, "slurmctld"):
+            driver = sweep.drive()
+            sweep.wait_for(lambda: "Unable to contact slurm controller" in sweep.output)
+        with sweep.sampled() as sampler:
+            assert sweep.ended(driver) == 0, sweep.output
+        sweep.assert_recorded_once()
+        one_job_each(sweep, sampler.jobs)
+
+
+def test_a_limit_on_submitted_jobs_only_delays(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+    with (
+        slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(4), run_s=3.0) as sweep,
+        submit_limit(slurm_cluster, 3),
+        sweep.sampled() as sampler,
+    ):
+        assert sweep.ended(sweep.drive()) == 0, sweep.output
+        assert "AssocMaxSubmitJobLimit" in sweep.output
+        sweep.assert_recorded_once()
+        one_job_each(sweep, sampler.jobs)
+
+
+def test_a_bad_partition_is_refused_in_slurms_words_and_another_one_resumes(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1)) as sweep:
+        assert sweep.ended(sweep.drive("run", "launcher.slurm.partition=nix")) == 1
+        assert "invalid partition specified: nix" in sweep.output
+        assert "Traceback" not in sweep.output
+        assert sweep.standings() == {Standing.FAILED}
+        again = ("launcher.slurm.partition=high", "retry_failed=true")
+        assert sweep.ended(sweep.drive("resume", *again)) == 0, sweep.output
+        sweep.assert_recorded_once()
+        for run in sweep.runs:
+            (job,) = sweep.jobs(run)
+            asked = ("sacct", "-n", "-X", "-P", "-o", "partition", "-j", job)
+            wait_for(lambda asked=asked: slurm_cluster.run(*asked) == "high", 30, 0.5)
+
+
+def test_a_job_whose_submission_got_no_answer_is_found_again(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=8.0) as sweep:
+        commands = Commands(tmp_path / "bin")
+        sweep.environment["PATH"] = commands.path
+        words = "Batch job submission failed: Socket timed out on send/recv operation"
+        commands.set("sbatch", f"lose {words}")
+        with sweep.sampled() as sampler:
+            assert sweep.ended(sweep.drive()) == 0, sweep.output
+        sweep.assert_recorded_once()
+        one_job_each(sweep, sampler.jobs)
+        assert len(commands.calls("sbatch")) == 1
+
+
+def test_jobs_that_were_launched_and_held_are_adopted_by_one_of_two_drivers(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=2.0) as sweep:
+        with sweep.sampled() as sampler:
+            launched = sweep.command("launch", HELD)
+            assert launched.returncode == 0, launched.stdout + launched.stderr
+            shown = sweep.command("status")
+            assert "JobHeldUser" in shown.stdout
+            assert sweep.standings() == {Standing.QUEUED}
+            first = sweep.drive("resume")
+            sweep.wait_for(lambda: list((sweep.root / "drivers").glob("*.json")))
+            second = sweep.drive("resume")
+            sweep.wait_for(lambda: f"process {first.pid} of" in sweep.output)
+            time.sleep(2 * sweep.poll_s)
+            assert {row.split()[1] for row in in_queue(slurm_cluster).splitlines()} == {"PENDING"}
+            for run in sweep.runs:
+                slurm_cluster.run("scontrol", "release", sweep.jobs(run)[-1])
+            assert [sweep.ended(first), sweep.ended(second)] == [0, 0], sweep.output
+        sweep.assert_recorded_once()
+        one_job_each(sweep, sampler.jobs)
+
+
+def test_a_failing_setup_line_is_quoted(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+    setup = "launcher.slurm.setup=['echo no such module: cuda/99 >&2; exit 3']"
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), setup) as sweep:
+        with sweep.sampled():
+            assert sweep.ended(sweep.drive("run", "launcher.max_retries=0")) == 1
+        assert "no such module: cuda/99" in sweep.output
+        shown = sweep.command("status")
+        assert shown.returncode == 1
+        assert "no such module: cuda/99" in shown.stdout
+        assert sweep.standings() == {Standing.FAILED}
+        assert [len(sweep.jobs(run)) for run in sweep.runs] == [1, 1]
+
+
+def test_more_runs_than_an_array_may_have_tasks_go_in_several(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(52)) as sweep:
+        with sweep.sampled() as sampler:
+            assert sweep.ended(sweep.drive()) == 0, sweep.output
+        sweep.assert_recorded_once()
+        one_job_each(sweep, sampler.jobs)
+        assert len(sweep.runs) == 104
+        assert len({sweep.jobs(run)[0].partition("_")[0] for run in sweep.runs}) == 2
+
+
+def test_a_cluster_whose_accounting_is_down_runs_a_sweep(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with (
+        slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=5.0) as sweep,
+        ended(slurm_cluster, "slurmdbd"),
+        sweep.sampled(),
+    ):
+        driver = sweep.drive()
+        sweep.wait_for_jobs()
+        # One of them is killed, so that something is to be learnt from Slurm.
+        lost = sweep.runs[0]
+        kill_processes(job_processes(slurm_cluster, sweep.job(lost), "isosweep.training"))
+        assert sweep.ended(driver) == 0, sweep.output
+        sweep.assert_recorded_once()
+        assert [len(sweep.jobs(run)) for run in sweep.runs] == [2, 1]
