@@ -69,6 +69,9 @@ class SlurmLauncher:
     def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
         """Submit each batch as a job array, in parts where a limit allows no more at once."""
         answers: dict[Path, Job | Refused] = {}
+        # What comes after the first arrays, as a run that is tried again, is not to wait for their
+        # last tasks.
+        self._set_throttles(self._throttle.lowered(len(orders)))
         batches = [list(batch) for _, batch in groupby(orders, lambda o: batch_file(o.submission))]
         plan = self._throttle.plan([sum(o.run.seconds for o in batch) for batch in batches])
         stopped: Refused | None = None
@@ -96,7 +99,15 @@ class SlurmLauncher:
         observed = self._jobs.observe(submissions)
         self.poll_s = self._jobs.poll_s
         self._throttle.seen(*self._jobs.arrays())
+        self._set_throttles(self._throttle.raised())
         return observed
+
+    def _set_throttles(self, parallel: dict[str, int]) -> None:
+        """Have these arrays run so many tasks at once; those that cannot be changed stay so."""
+        for array, tasks in parallel.items():
+            command = ["scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={tasks}"]
+            if call(command, self._slurm.command_timeout_s).words is None:
+                self._throttle.changed(array, tasks)
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
         """Cancel jobs that wait and send SIGTERM to the workers of others, or cancel all (`kill`:

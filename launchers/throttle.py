@@ -12,12 +12,14 @@ class Throttle:
         """`most`: runs at once; None: as many as Slurm starts."""
         self._most = most
         self._live: dict[str, int] = {}
+        # Of arrays that have given places away: what they had.
+        self._whole: dict[str, int] = {}
 
     def plan(self, work: Sequence[float]) -> list[int]:
         """Places of arrays to come with so much `work`; 0: it has to come after those before."""
-        room = None if self._most is None else self._most - sum(self._live.values())
-        if room is None or not work:
-            return [0] * len(work)
+        room = self._room
+        if not work:
+            return []
         fitting = work[: max(0, room)]
         return (shares(fitting, room) if fitting else []) + [0] * (len(work) - len(fitting))
 
@@ -26,6 +28,35 @@ class Throttle:
         if self._most is None:
             return tasks, ()
         return (planned, ()) if planned else (self._most, tuple(self._live))
+
+    @property
+    def _room(self) -> int:
+        return 0 if self._most is None else self._most - sum(self._live.values())
+
+    def lowered(self, wanted: int) -> dict[str, int]:
+        """Arrays that are to have fewer tasks at once, and how many, for `wanted` runs to have
+        places beside them; each keeps one. Who has them changed says so to `changed`."""
+        missing = 0 if self._most is None else wanted - max(0, self._room)
+        fewer: dict[str, int] = {}
+        for array, parallel in sorted(self._live.items(), key=lambda item: -item[1]):
+            if (given := min(parallel - 1, missing)) > 0:
+                fewer[array] = parallel - given
+                missing -= given
+        return fewer
+
+    def raised(self) -> dict[str, int]:
+        """Arrays that may have places back that they gave away, and how many they have then."""
+        room, more = self._room, {}
+        for array, whole in self._whole.items():
+            if (given := min(whole - self._live[array], room)) > 0:
+                more[array] = self._live[array] + given
+                room -= given
+        return more
+
+    def changed(self, array: str, parallel: int) -> None:
+        """`array` has so many tasks at once now."""
+        self._whole.setdefault(array, self._live[array])
+        self._live[array] = parallel
 
     def submitted(self, array: str, parallel: int) -> None:
         """`array` was submitted, with so many tasks at once."""
@@ -37,6 +68,7 @@ class Throttle:
             self._live.setdefault(array, self._most or 0)
         for array in set(self._live).difference(alive):
             del self._live[array]
+            self._whole.pop(array, None)
 
 
 def shares(work: Sequence[float], places: int) -> list[int]:

@@ -223,6 +223,29 @@ def test_a_state_that_slurm_may_leave_by_a_requeue_is_believed_later(
     assert (seen.status, seen.outcome) == ("gone", "interrupted")
 
 
+def test_a_run_that_is_tried_again_gets_a_place_of_the_array_before_it(
+    fakes: Fakes, tmp_path: Path, run: PlannedRun
+) -> None:
+    launcher = SlurmLauncher(make_config(*SETTINGS, "launcher.max_parallel=3"))
+    fakes.answers("sbatch", "17\n")
+    orders = orders_of(tmp_path, run, 5)
+    launcher.submit(orders)
+    assert "--array=0-4%3" in Path(fakes.calls("sbatch")[0].split()[-1]).read_text()
+    fakes.answers("sbatch", "18\n")
+    again = orders_of(tmp_path / "again", run, 1)
+    launcher.submit(again)
+    assert fakes.calls("scontrol")[-1] == "scontrol update JobId=17 ArrayTaskThrottle=2"
+    assert "--dependency" not in Path(fakes.calls("sbatch")[1].split()[-1]).read_text()
+    states = states_of(orders, [f"17_{task}" for task in range(5)]) + states_of(again, ["18"])
+    tasks = "".join(row(f"17_{task}", "RUNNING") for task in range(5))
+    fakes.answers("squeue", tasks + row("18", "RUNNING"))
+    launcher.observe(states)
+    assert fakes.calls("scontrol")[-1].endswith("=2"), "both are there"
+    fakes.answers("squeue", tasks)
+    launcher.observe(states)
+    assert fakes.calls("scontrol")[-1] == "scontrol update JobId=17 ArrayTaskThrottle=3"
+
+
 def test_a_held_job_waits_and_says_how_it_is_let_go(
     fakes: Fakes, launcher: SlurmLauncher, tmp_path: Path, run: PlannedRun
 ) -> None:
