@@ -88,6 +88,7 @@ def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: RunStat
         submission=1,
         progressed=now - 2,
         activity="training",
+        checkpoint_bytes=10**6,
     )
     submission = {
         "version": 1,

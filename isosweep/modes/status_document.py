@@ -3,17 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, read_json
+from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight
 from isosweep.plan.standing import Standing
-from isosweep.store.claims import names
+from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
-from isosweep.store.paths import CHECKPOINT_FILES, RunPaths
 
 # Raised when a field goes or changes its meaning; fields may be added.
 STATUS_VERSION: Final = 1
@@ -89,24 +88,10 @@ def _run(sight: Sight, sweep: StoredSweep) -> JsonObject:
 
 
 def disk_bytes(sights: Sequence[Sight]) -> int:
-    """Bytes of the checkpoints of runs that have begun, as their own lists of files say.
-
-    One small file is read a checkpoint, and none of the checkpoints' files is looked at.
-    """
-    return sum(checkpoint_bytes(s.paths) for s in sights if s.state is not None)
+    """Bytes of the checkpoints of runs that have begun, as their workers have recorded them."""
+    return sum(_recorded(sight) for sight in sights if sight.state is not None)
 
 
-def checkpoint_bytes(run: RunPaths) -> int:
-    """Bytes of the run's complete checkpoints."""
-    total = 0
-    checkpoints = str(run.checkpoints)
-    for attempt in names(checkpoints):
-        for name in names(f"{checkpoints}/{attempt}"):
-            checkpoint = f"{checkpoints}/{attempt}/{name}"
-            try:
-                marker: Any = read_json(f"{checkpoint}/{CHECKPOINT_FILES}")
-                total += sum(int(known["bytes"]) for known in marker["files"].values())
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                # Not complete, or damaged: `store.checkpoints.fault` says so to who resumes it.
-                continue
-    return total
+def _recorded(sight: Sight) -> int:
+    known = sight.state.checkpoint_bytes if sight.state else None
+    return complete_bytes(sight.paths) if known is None else known

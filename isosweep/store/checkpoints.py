@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from isosweep.files import read_json, write_json
+from isosweep.store.claims import names
 from isosweep.store.paths import (
     CHECKPOINT_FILES,
     CHECKPOINT_PROGRESS,
@@ -78,6 +80,22 @@ def fault(checkpoint: Path) -> str | None:
 def size_of(checkpoint: Path) -> int:
     """Bytes of all files of a checkpoint."""
     return sum(path.stat().st_size for path in _files(checkpoint))
+
+
+def complete_bytes(run: RunPaths) -> int:
+    """Bytes of all complete checkpoints of a run, as their own lists of files say."""
+    total = 0
+    # As text: of a Path each takes longer.
+    checkpoints = str(run.checkpoints)
+    for attempt in names(checkpoints):
+        for name in names(f"{checkpoints}/{attempt}"):
+            try:
+                marker: Any = read_json(f"{checkpoints}/{attempt}/{name}/{CHECKPOINT_FILES}")
+                total += sum(int(known["bytes"]) for known in marker["files"].values())
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                # Not complete, or damaged: `fault` says so to who resumes it.
+                continue
+    return total
 
 
 def newest(run: RunPaths, attempt: int, start: Path | None) -> list[Path]:

@@ -38,8 +38,9 @@ class RunState:
     `submission`: the one that the attempt belongs to; None in sweeps of before. `updated` is when
     it was written, and `progressed` when the attempt last came forward (a step, an evaluation, a
     checkpoint, a model that was loaded), both by the worker's clock. `activity`: what it does
-    since. `warnings` are the health rules it breaks at the moment; `diverged_by` the one that
-    ended it.
+    since. `checkpoint_bytes`: what the run's complete checkpoints take on the disk; None where
+    that was not written. `warnings` are the health rules it breaks at the moment; `diverged_by` the
+    one that ended it.
     """
 
     status: RunStatus
@@ -58,6 +59,7 @@ class RunState:
     activity: str = ""
     warnings: tuple[str, ...] = ()
     diverged_by: str | None = None
+    checkpoint_bytes: int | None = None
 
     @property
     def process(self) -> Process:

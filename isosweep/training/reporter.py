@@ -3,8 +3,10 @@
 import math
 import threading
 import time
+from dataclasses import replace
 
 from isosweep.compute import Compute
+from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.records import (
     AttemptStart,
     Record,
@@ -46,6 +48,8 @@ class Reporter:
         # A signal's handler may write while its own thread does.
         self._writing = threading.RLock()
         self._ended = False
+        self._last: RunState | None = None
+        self._checkpoint_bytes = 0
         self._activity, self._progressed = "starting", time.time()
         self.step, self.spent = step, Compute()
         self.reward: float | None = None
@@ -74,7 +78,14 @@ class Reporter:
         with self._writing:
             if not self._ended:
                 self._ended = status != "running"
-                self._attempt.write(self._state(status, reason))
+                self._checkpoint_bytes = complete_bytes(self._run)
+                self._last = self._state(status, reason)
+                self._attempt.write(self._last)
+
+    def tidied(self) -> None:
+        """Write the end of the attempt again, now that fewer checkpoints are left."""
+        if self._rank.leads and self._last is not None:
+            self._attempt.write(replace(self._last, checkpoint_bytes=complete_bytes(self._run)))
 
     def beat(self) -> None:
         """Show that the attempt lives: its state again, not forced to the disk."""
@@ -101,6 +112,7 @@ class Reporter:
             activity=self._activity if status == "running" else "",
             warnings=(*self._lost, *self._monitor.active),
             diverged_by=ended.rule if status == "diverged" and ended is not None else None,
+            checkpoint_bytes=self._checkpoint_bytes,
         )
 
     def started(self, start: ResumePoint) -> set[int]:

@@ -232,6 +232,7 @@ def _attempt(work: _Work) -> Ended:
         reporter.state(status, reason)
         if loop is not None and status not in ("interrupted", "cancelled"):
             loop.tidy()
+            reporter.tidied()
     except OvertakenError as overtaken:
         sys.stderr.write(f"{overtaken}\n")
         return OVERTAKEN

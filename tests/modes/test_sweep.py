@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import CHECKPOINT_FILES, RunPaths
 from isosweep.store.records import attempt_file, read_records
 from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep, missing
@@ -41,6 +41,16 @@ def test_runs_that_differ_in_n_see_the_same_problems(straight: Path) -> None:
     assert len(starts) == 2
     assert starts[0].successes == starts[1].successes
     assert starts[0].step == 0
+
+
+def test_a_run_records_what_its_checkpoints_take(straight: Path) -> None:
+    for run in runs(straight):
+        kept = run.checkpoints.glob("*/checkpoint-*/*")
+        state = read_state(run)
+        assert state is not None
+        listed = [path.stat().st_size for path in kept if path.name != CHECKPOINT_FILES]
+        assert state.checkpoint_bytes == sum(listed) > 0
+        assert state.status == "finished"
 
 
 def test_a_failing_run_is_reported_and_takes_nothing_else_down(tmp_path: Path) -> None:
