@@ -44,6 +44,7 @@ def main() -> None:
             worst = max(worst, action(console))
             if worst == INTERRUPTED:
                 break
+        console.file.flush()
     except KeyboardInterrupt:
         print("isosweep: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -68,6 +68,9 @@ def read_sweep(root: Path) -> StoredSweep:
     document, stored = _document(root / "plan.json"), _document(root / "config.json")
     if not isinstance(stored.get("sweeps_dir"), str):
         raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
+    # A sweep that chose no place of its own lies beside its runs, wherever both were moved.
+    if stored.get("sweep_dir") is None and (root.parent / "runs").is_dir():
+        stored = stored | {"sweeps_dir": str(root.parent)}
     paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
     # The plan first: of a sweep made by another version, its format is what to report.
     try:

@@ -5,10 +5,12 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -50,7 +52,7 @@ def _run(command: str, finish: Finish, timeout_s: float) -> str | None:
     # Other braces are the shell's own.
     filled = re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), command)
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             filled,
             shell=True,  # the setting is a shell command
             stdin=subprocess.DEVNULL,
@@ -58,17 +60,23 @@ def _run(command: str, finish: Finish, timeout_s: float) -> str | None:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=timeout_s,
-            check=False,
+            start_new_session=True,  # so that all that it started can be ended
         )
-    except subprocess.TimeoutExpired:
-        return f"launcher.on_finish: no end after {timeout_s:g} s"
     except OSError as error:
         return f"launcher.on_finish: {error.strerror}"
-    if done.returncode == 0:
+    with process:
+        try:
+            printed, _ = process.communicate(timeout=timeout_s)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return f"launcher.on_finish: no end after {timeout_s:g} s"
+    if process.returncode == 0:
         return None
-    said = done.stdout.strip().splitlines()
-    return f"launcher.on_finish: exit status {done.returncode}{_after(said[-1] if said else '')}"
+    said = printed.strip().splitlines()
+    return f"launcher.on_finish: exit status {process.returncode}{_after(said[-1] if said else '')}"
 
 
 def _send(address: str, finish: Finish, timeout_s: float) -> str | None:

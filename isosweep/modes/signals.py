@@ -5,8 +5,10 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
@@ -59,9 +61,16 @@ class Signals:
 
 
 class Output:
-    """Standard output that goes nowhere once its terminal is gone, instead of failing."""
+    """Standard output that goes nowhere once nobody is there to read it, instead of failing.
 
-    def __init__(self, stream: TextIO) -> None:
+    `stream`: None where it was closed from the start. What its encoding lacks is escaped.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        if stream is None:
+            stream = Path(os.devnull).open("w")  # noqa: SIM115 (open as long as this process)
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
         self._stream = stream
 
     def write(self, text: str) -> int:
@@ -84,17 +93,25 @@ def _hangups_silenced() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # What a terminal answers that has hung up.
-        if error.errno != errno.EIO:
+        # What a terminal answers that has hung up, and a pipe whose reader has left.
+        if error.errno == errno.EIO:
+            silence()
+        elif error.errno == errno.EPIPE:
+            output = os.fstat(1)
+            _send_nowhere(lambda status: os.path.samestat(status, output))
+        else:
             raise
-        silence()
 
 
 def silence() -> None:
     """What is still written to a terminal goes nowhere; a file or a pipe is still there."""
+    _send_nowhere(lambda status: stat.S_ISCHR(status.st_mode))
+
+
+def _send_nowhere(chosen: Callable[[os.stat_result], bool]) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         with suppress(OSError):
-            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+            if chosen(os.fstat(descriptor)):
                 os.dup2(nothing, descriptor)
     os.close(nothing)
