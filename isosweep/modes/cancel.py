@@ -21,6 +21,7 @@ from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.look import Sight, look
 from isosweep.plan.standing import Standing
+from isosweep.store.claims import highest
 from isosweep.store.drivers import living_driver, user_name
 from isosweep.store.submissions import (
     SubmissionState,
@@ -69,6 +70,9 @@ def cancel_runs(
     batch, followed = f"cancel-{secrets.token_hex(4)}", is_followed(sweep.paths.drivers)
     for sight in sights:
         state = sight.view.submission
+        if state is None and highest(sight.paths.submissions):
+            doing.faults.append(f"{sight.run.run_id}: not confirmed: {sight.view.reason}")
+            continue
         if state is None or not state.live:
             if sight.standing.ended or sight.standing is Standing.CANCELLED:
                 continue
@@ -169,7 +173,10 @@ def _report(doing: _Cancelling, console: Console) -> None:
         line += f"; {len(doing.open)} not confirmed"
     console.print(line, markup=False, soft_wrap=True)
     if doing.unfollowed:
-        line = f"{doing.unfollowed} are at rest, and nobody follows the sweep who would start them"
+        are = "is" if doing.unfollowed == 1 else "are"
+        line = (
+            f"{doing.unfollowed} {are} at rest, and nobody follows the sweep who would start them"
+        )
         console.print(line, soft_wrap=True)
     for fault in doing.faults:
         console.print(f"warning: {fault}", style="yellow", markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Sweep
 from isosweep.modes.track import close_tracker
-from isosweep.plan.standing import standing
+from isosweep.plan.standing import Standing, standing
 from isosweep.plan.study import Study, resolve_stored
 
 if TYPE_CHECKING:
@@ -28,9 +28,15 @@ def finish(
 
 
 def complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:
-    """Say which runs `failed`, and analyse the sweep; 1 if any did, else 0."""
+    """Say which runs `failed` or were cancelled, and analyse the sweep; 1 if any were, else 0."""
+    study = sweep.study
+    standings = (
+        standing(study.plan, sweep.paths.run, study.config.health.stop).runs if failed else {}
+    )
     for run_id, reason in failed.items():
-        console.print(f"failed: {run_id}: {reason}", style="red", markup=False, soft_wrap=True)
+        word = "cancelled" if standings.get(run_id) is Standing.CANCELLED else "failed"
+        line = f"{word}: {run_id}: {reason.removeprefix('cancelled ')}"
+        console.print(line, style="red", markup=False, soft_wrap=True)
     analyse_sweep(sweep.study.config, sweep.study.plan, sweep.paths, console)
     return 1 if failed else 0
 

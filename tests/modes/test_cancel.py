@@ -198,3 +198,16 @@ def test_a_run_of_another_driver_that_has_no_job_yet_is_waited_for(tmp_path: Pat
     assert cancel_runs(sweep, [], Jobs(sweep.config), console) == 1
     assert "1 not confirmed" in printed(console)
     assert "job not known of local" in printed(console)
+
+
+def test_a_run_whose_job_cannot_be_known_is_not_called_at_rest(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    run, planned = runs_of(sweep)[0], sweep.plan.runs[0]
+    submitted(run)
+    run.submission(1, "job").write_text("[]")
+    console = terminal()
+    assert cancel_runs(sweep, [planned.run_id], Scheduled(), console) == 1
+    said = printed(console)
+    assert f"{planned.run_id}: not confirmed: " in said
+    assert "submissions/1.json" in said
+    assert "at rest" not in said
