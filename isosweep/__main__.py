@@ -52,7 +52,9 @@ def main() -> None:
         _leave(error)
     except OSError as error:
         # A disk that is full or read-only: what is on it stays, and mode=resume goes on from it.
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        # Or a sweep of somebody else, who lets it be read.
+        known = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+        if error.errno not in known:
             raise
         print(f"isosweep: {error.filename or ''}: {error.strerror}", file=sys.stderr)
         sys.exit(1)

@@ -23,6 +23,7 @@ SMALLEST = {
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
         "rest=0",
     ),
+    "chaos": (("--seeds", "1", "--faults", "3"), "unfinished=-1"),
     "launch": (
         (
             *("--jobs", "4", "--rounds", "1", "--live", "2", "--minutes", "0.3"),
@@ -59,7 +60,8 @@ def missed(name: str, cwd: Path) -> list[str]:
 
 
 def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
-    files = {path.stem for path in BENCHMARKS.glob("*.py")} - {"goals", "directory"}
+    parts = {"goals", "directory", "chaos_world", "chaos_faults"}
+    files = {path.stem for path in BENCHMARKS.glob("*.py")} - parts
     assert files == SMALLEST.keys()
     for name in files:
         text = (BENCHMARKS / f"{name}.py").read_text()
@@ -154,3 +156,12 @@ def test_the_launch_benchmark_has_every_part(tmp_path: Path) -> None:
     assert {"isosweep", "isosweep, worker", "submitit"} <= sides
     assert {"here, 4 places", "Slurm, by its nodes", "Slurm, by max_parallel"} <= sides
     assert {"mode=status, the whole command", "load for the analysis"} <= sides
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_the_chaos_benchmark_names_what_happened(tmp_path: Path) -> None:
+    lines = missed("chaos", tmp_path)
+    rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][1:]
+    assert sum(int(times) for _, times in rows) == 3
+    assert any(line.startswith("6 runs, ") for line in lines)

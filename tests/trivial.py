@@ -53,5 +53,5 @@ def _record(session: Session, step: int, spent: Compute) -> None:
 
 
 if __name__ == "__main__":
-    worker._train = train  # type: ignore[assignment]
+    worker._train = train
     sys.exit(main(sys.argv[sys.argv.index("isosweep.training") + 1 :]))

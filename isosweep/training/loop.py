@@ -136,7 +136,7 @@ class TrainingLoop:
         return step % self.session.spec.recipe.updates_per_generation != 0
 
     def _leave_if_asked(self) -> None:
-        if self.session.rank.agree(self.session.stop.reason is not None):
+        if self.session.rank.agree(self.session.stop.at_once):
             raise StoppedError
 
     def _decide(self, step: int) -> Decision:

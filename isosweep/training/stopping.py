@@ -49,6 +49,13 @@ class StopRequest:
         return self.requeues and WARNING in self.signals and not self.cancelled
 
     @property
+    def at_once(self) -> bool:
+        """Whether to leave before a first step too. Not for a warning alone that leads to the queue
+        again: where that comes before the first step of every job, none would ever be made."""
+        warned_only = self.requeued and set(self.signals) == {WARNING}
+        return self.reason is not None and not warned_only
+
+    @property
     def passed_on(self) -> signal.Signals | None:
         """The signal that asks the processes of a run to stop as this one was asked; None yet."""
         return self.signals[0] if self.signals else None

@@ -284,7 +284,7 @@ def _train(session: Session) -> "TrainingLoop | None":
         from isosweep.training.assembly import make_loop
 
     # Several processes can only leave together: they agree on it when training begins.
-    if session.rank.count == 1 and session.stop.reason is not None:
+    if session.rank.count == 1 and session.stop.at_once:
         return None
     loop = make_loop(session, str(directory))
     reporter.doing("beginning")

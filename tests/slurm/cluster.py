@@ -33,7 +33,7 @@ NODES = ("n1", "n2", "n3", "n4")
 CPUS_PER_NODE = 8
 GPUS_PER_NODE = 4
 MEMORY_PER_NODE_MB = 16_000
-# The first is the default; `short` has a limit of a minute, `closed` takes jobs and starts none.
+# The first is the default; `short` has a limit of two minutes, `closed` takes jobs and starts none.
 PARTITIONS = ("main", "high", "short", "closed")
 # Whose jobs these are, by name: who runs the tests, and a second user.
 USERS = ("root", "nobody")

@@ -50,7 +50,7 @@ AccountingStoragePass={run_dir}/munge.sock
 {node_lines}
 PartitionName=main Nodes=ALL Default=YES PriorityTier=1 GraceTime=20
 PartitionName=high Nodes=ALL PriorityTier=10
-PartitionName=short Nodes=ALL PriorityTier=1 DefaultTime=1 MaxTime=1 GraceTime=20
+PartitionName=short Nodes=ALL PriorityTier=1 DefaultTime=2 MaxTime=2 GraceTime=20
 PartitionName=closed Nodes=ALL State=DOWN
 """
 

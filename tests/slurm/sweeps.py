@@ -38,6 +38,8 @@ ON_SLURM = (
 )
 # Jobs that keep their runs' files and train nothing.
 TRIVIAL = (f"launcher.slurm.python={sys.executable} {ROOT / 'tests' / 'trivial.py'}",)
+# Jobs wait until somebody lets them go.
+HELD = "launcher.slurm.additional={hold:null}"
 BUDGET = "budget=[6.4e9,1.28e10]"
 
 
@@ -133,8 +135,12 @@ class SlurmSweep:
         while not condition():
             failed = [d.args for d in self.drivers if d.poll() not in (None, 0)]
             assert not failed, self.output
-            assert time.monotonic() < deadline, f"waited in vain\n{self.output}"
+            assert time.monotonic() < deadline, f"in vain\n{self.output}{self.queue()}"
             time.sleep(0.1)
+
+    def queue(self) -> str:
+        """What Slurm has in its queue, and how its nodes are."""
+        return self.cluster.run("squeue") + "\n" + self.cluster.run("sinfo", "-N", "-l")
 
     # -- what there is -------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ The jobs are those of `tests.trivial`, which keep their runs' files and train no
 """
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,9 @@ from isosweep.plan.standing import Standing
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.faults import Commands, ended, job_processes, kill_processes, submit_limit
-from tests.slurm.sweeps import TRIVIAL, SlurmSweep, seeds, slurm_sweep
+from tests.slurm.sweeps import HELD, TRIVIAL, SlurmSweep, seeds, slurm_sweep
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
-
-HELD = "+launcher.slurm.additional.hold=null"
 
 
 def in_queue(cluster: SlurmCluster) -> str:
@@ -66,10 +65,9 @@ def test_a_bad_partition_is_refused_in_slurms_words_and_another_one_resumes(
         again = ("launcher.slurm.partition=high", "retry_failed=true")
         assert sweep.ended(sweep.drive("resume", *again)) == 0, sweep.output
         sweep.assert_recorded_once()
-        for run in sweep.runs:
-            (job,) = sweep.jobs(run)
-            asked = ("sacct", "-n", "-X", "-P", "-o", "partition", "-j", job)
-            wait_for(lambda asked=asked: slurm_cluster.run(*asked) == "high", 30, 0.5)
+        jobs = ",".join(sweep.jobs(run)[-1] for run in sweep.runs)
+        asked = ("sacct", "-n", "-X", "-P", "-o", "partition", "-j", jobs)
+        wait_for(lambda: slurm_cluster.run(*asked).split() == ["high", "high"], 30, 0.5)
 
 
 def test_a_job_whose_submission_got_no_answer_is_found_again(
@@ -107,6 +105,19 @@ def test_jobs_that_were_launched_and_held_are_adopted_by_one_of_two_drivers(
                 slurm_cluster.run("scontrol", "release", sweep.jobs(run)[-1])
             assert [sweep.ended(first), sweep.ended(second)] == [0, 0], sweep.output
         sweep.assert_recorded_once()
+        one_job_each(sweep, sampler.jobs)
+
+
+def test_two_sweeps_that_share_runs_wait_for_one_anothers(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(2), run_s=5.0) as sweep:
+        other = replace(sweep, name="other", overrides=(*sweep.overrides, seeds(3)), drivers=[])
+        with sweep.sampled() as sampler:
+            drivers = [sweep.drive(), other.drive()]
+            assert [sweep.ended(driver) for driver in drivers] == [0, 0], sweep.output
+        sweep.assert_recorded_once()
+        assert len(sweep.runs) == 6
         one_job_each(sweep, sampler.jobs)
 
 

@@ -349,6 +349,19 @@ def test_under_slurm_a_warning_leads_to_a_requeue(
     assert (state.status, state.reason) == ("interrupted", f"{words}stopped by {sent.name}")
 
 
+def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
+    scontrol: Path, tmp_path: Path
+) -> None:
+    submission = submitted(tmp_path, 1e12, "slurm", requeue=True)
+    process = forked(file_of(submission))
+    wait_for(lambda: read_state(submission.run), pause=0.001)
+    os.kill(process, signal.SIGUSR2)
+    assert exit_status(process) == 0
+    assert Path(f"{scontrol}.calls").read_text() == "requeue 17\n"
+    # Each such job comes a step forward, however short its time limit is.
+    assert complete_checkpoints(submission.run.attempt_checkpoints(1)).keys() == {1}
+
+
 @pytest.mark.slow
 def test_a_requeue_that_slurm_refuses_ends_the_submission(scontrol: Path, tmp_path: Path) -> None:
     Path(f"{scontrol}.refuses").touch()
