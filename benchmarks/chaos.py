@@ -111,7 +111,7 @@ def _processes(run: RunPaths) -> Iterator[Process]:
 
 
 def finish(world: World) -> None:
-    """Let go on what is stopped, end the drivers, and resume both sweeps to their ends."""
+    """Let go on what is stopped, end the drivers, and resume both sweeps to their ends, twice."""
     for _, go_on in world.wake:
         go_on()
     world.wake.clear()
@@ -119,13 +119,15 @@ def finish(world: World) -> None:
         for driver in world.living(sweep):
             driver.kill()
             driver.wait()
-    for sweep in world.sweeps:
-        world.drive(sweep)
-    deadline = time.monotonic() + PATIENCE_S
-    for sweep in world.sweeps:
-        while world.living(sweep) and time.monotonic() < deadline:
-            _watch(world)
-            time.sleep(0.2)
+    # A job that somebody cancelled just before is no more tried again by who learns of it then.
+    for _ in range(2):
+        for sweep in world.sweeps:
+            world.drive(sweep)
+        deadline = time.monotonic() + PATIENCE_S
+        for sweep in world.sweeps:
+            while world.living(sweep) and time.monotonic() < deadline:
+                _watch(world)
+                time.sleep(0.2)
 
 
 def compare(world: World, reference: World) -> dict[str, float]:
