@@ -13,8 +13,8 @@ SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 # Markers of pyproject.toml; what is marked vllm or ray needs an environment of its own.
 SYSTEM := slurm or browser or disk or package or slow
 
-.PHONY: sweep schemas test test-system test-vllm test-ray test-all test-long lint bench bench-quick bench-gpu
-.PHONY: setup setup-vllm setup-ray clean help
+.PHONY: sweep schemas test test-system test-vllm test-ray test-faults test-all test-long lint
+.PHONY: bench bench-quick bench-gpu setup setup-vllm setup-ray clean help
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
@@ -24,10 +24,13 @@ help:  ## List the targets.
 	  | while read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 
 test: setup  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
-	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm or ray)" $(TESTS)
+	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm or ray or long)" $(TESTS)
 
 test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
-	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray)" $(TESTS)
+	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray or long)" $(TESTS)
+
+test-faults: setup  ## Run what takes minutes: faults of a real Slurm in the middle of runs.
+	$(PYTEST) -m "long" $(TESTS)
 
 test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.
 	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py tests/training/test_engine_configs.py
@@ -35,7 +38,7 @@ test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its 
 test-ray: setup-ray  ## Run sweeps as jobs of a real local Ray, in an environment of its own.
 	$(PYTEST) -m ray tests/modes/test_ray.py
 
-test-all: test test-system test-vllm test-ray  ## Run all tests.
+test-all: test test-system test-vllm test-ray test-faults  ## Run all tests.
 
 test-long: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check

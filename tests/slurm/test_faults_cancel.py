@@ -59,6 +59,7 @@ def test_jobs_that_wait_are_cancelled_too(slurm_cluster: SlurmCluster, tmp_path:
         assert [len(sweep.jobs(run)) for run in sweep.runs] == [2, 2]
 
 
+@pytest.mark.long
 def test_a_cancel_that_the_controller_has_not_heard_of_says_so_and_is_obeyed(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:

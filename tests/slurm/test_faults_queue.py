@@ -29,6 +29,7 @@ def one_job_each(sweep: SlurmSweep, jobs: dict[str, set[str]]) -> None:
         assert jobs.get(run.run_id, set()) <= set(sweep.jobs(run))
 
 
+@pytest.mark.long
 def test_what_a_controller_that_is_down_refuses_is_submitted_when_it_is_back(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_failing_setup_line_is_quoted(slurm_cluster: SlurmCluster, tmp_path: P
         assert [len(sweep.jobs(run)) for run in sweep.runs] == [1, 1]
 
 
+@pytest.mark.long
 def test_more_runs_than_an_array_may_have_tasks_go_in_several(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tests.slurm.faults import (
 )
 from tests.slurm.sweeps import BUDGET, SlurmSweep, seeds, slurm_sweep
 
-pytestmark = [pytest.mark.slurm, pytest.mark.slow, pytest.mark.train]
+pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.train]
 
 WORKER = "isosweep.training"
 
