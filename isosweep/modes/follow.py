@@ -133,9 +133,10 @@ class _Followed:
                 self._look_who()
             if len(self.watching.sweeps) < before:
                 return False
+            # The last runs to end are told too.
+            progress.update(self._active(), self._queues.failed)
             if self.watching.own and not self._queues.busy:
                 return True
-            progress.update(self._active(), self._queues.failed)
             signals.sleep(self._queues.pause_s)
         return False
 

@@ -65,6 +65,8 @@ def test_a_failing_run_is_reported_and_takes_nothing_else_down(tmp_path: Path) -
     )
     assert done.returncode == 1
     assert f"failed: {broken}" in done.stdout
+    told = [line for line in done.stdout.splitlines() if " done: n=" in line]
+    assert len(told) == len(plan["runs"]), "a line for each run that is over, the last one too"
     others = [read_state(run) for run in runs(tmp_path) if run.run_id != broken]
     assert others
     assert all(state is not None and state.status == "finished" for state in others)
