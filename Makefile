@@ -29,7 +29,7 @@ test: setup  ## Run all tests that need no system packages; TESTS=tests/plan cho
 test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
 	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray or long)" $(TESTS)
 
-test-faults: setup  ## Run what takes minutes: faults of a real Slurm in the middle of runs.
+test-faults: setup  ## Run what takes minutes: a real Slurm at fault in mid-run, learning, kills.
 	$(PYTEST) -m "long" $(TESTS)
 
 test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.

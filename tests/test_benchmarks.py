@@ -146,7 +146,7 @@ def test_the_launch_benchmark_counts_calls(tmp_path: Path) -> None:
     assert goal.endswith("MISSED")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.slurm
 def test_the_launch_benchmark_has_every_part(tmp_path: Path) -> None:
     if lacks := missing_parts():
@@ -158,7 +158,7 @@ def test_the_launch_benchmark_has_every_part(tmp_path: Path) -> None:
     assert {"mode=status, the whole command", "load for the analysis"} <= sides
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.train
 def test_the_chaos_benchmark_names_what_happened(tmp_path: Path) -> None:
     lines = missed("chaos", tmp_path)

@@ -107,6 +107,7 @@ class MlflowTracker:
                     raise
                 # Emptied since: everything is sent again.
                 self._stored = None
+                self.store.emptied()
                 self._sync()
 
     def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:

@@ -44,6 +44,7 @@ class Store:
         self._sweeps_dir = sweeps_dir
         self._file: tuple[int, int] | None = None
         self._openings = 0
+        self._emptied = False
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -61,7 +62,7 @@ class Store:
 
     def open(self) -> bool:
         """Make what is missing; whether this is another store than at the last call."""
-        if self._openings and self._file == self._identity():
+        if self._openings and not self._emptied and self._file == self._identity():
             return False
         uri = self._spelling()
         if self._database is None:
@@ -72,9 +73,13 @@ class Store:
             with FileLock(self._database.with_suffix(".lock"), timeout=BUSY_S):
                 _require_writable(self._database)
                 self._connect(uri)
-        self._file = self._identity()
+        self._file, self._emptied = self._identity(), False
         self._openings += 1
         return True
+
+    def emptied(self) -> None:
+        """It does not have what it had: at the next `open` the experiment is looked for again."""
+        self._emptied = True
 
     @property
     def _database(self) -> Path | None:

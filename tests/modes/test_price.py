@@ -90,8 +90,8 @@ def test_a_yes_launches(tmp_path: Path) -> None:
     terminal.read_until(QUESTION)
     terminal.type("y\r")
     terminal.read_until("sweep: ")
-    assert list((tmp_path / "sweeps" / "runs").iterdir())
     terminal.read_until(r"0/\d")  # The progress of the first run.
+    assert list((tmp_path / "sweeps" / "runs").iterdir())
     terminal.type("\x03")
     assert terminal.status() == 130
     assert "go on with" in terminal.text

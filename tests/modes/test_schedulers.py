@@ -72,6 +72,7 @@ def _start(*overrides: str, cwd: Path) -> "subprocess.Popen[bytes]":
     )
 
 
+@pytest.mark.long
 def test_a_killed_job_of_a_scheduler_goes_on_to_the_same_records(
     straight: Path, tmp_path: Path, scheduler: tuple[str, ...]
 ) -> None:

@@ -106,7 +106,7 @@ def test_two_processes_train_one_policy(ranks: list[dict[str, Any]]) -> None:
     assert len(ranks[0]["rewards"]) == STEPS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_train_a_policy_that_learns(tmp_path: Path) -> None:
     rewards = trained_by_two(tmp_path, 150)[0]["rewards"]
     assert sum(rewards[-30:]) / 30 > sum(rewards[:30]) / 30 + 0.05
@@ -203,7 +203,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     wait_for(lambda: not any(process_alive(number) for number in ranks), seconds=20)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_of_two_processes_a_run_survives_a_kill(tmp_path: Path) -> None:
     (tmp_path / "straight").mkdir()
     isosweep("mode=difficulty", *RUN, cwd=tmp_path / "straight")

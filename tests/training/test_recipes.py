@@ -199,14 +199,14 @@ def test_a_step_uses_the_recipes_loss(recipe: str, micro_batches: int, tmp_path:
     assert apart < 1e-3 * norm
 
 
-# The others take as long, and are marked slow.
+# The others take as long, and are marked long.
 LEARNS_QUICKLY = ("isocompute_easy",)
 
 
 @pytest.mark.parametrize(
     "recipe",
     [
-        pytest.param(name, marks=() if name in LEARNS_QUICKLY else pytest.mark.slow)
+        pytest.param(name, marks=() if name in LEARNS_QUICKLY else pytest.mark.long)
         for name in RECIPES
     ],
 )
