@@ -34,7 +34,8 @@ class Watch:
             return
         run, own = self._attempt.run, self._submission
         there = names(run.submissions)
-        newest = max(int(head) for name in there if (head := name.partition(".")[0]).isdecimal())
+        heads = (name.partition(".")[0] for name in there)
+        newest = max((int(head) for head in heads if head.isdecimal()), default=own)
         if newest > own:
             self._stop.overtaken = f"{run.run_id}: submission {newest} owns the run now"
         elif f"{own}.cancel.json" in there and not self._stop.cancelled:
