@@ -99,3 +99,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, JsonObject | None]]:
         except ValueError:
             document = None
         yield number, document if isinstance(document, dict) else None
+
+
+def file_system_time(directory: Path) -> float:
+    """The time by the clock of the file system that `directory` is on, which other hosts' clocks
+    need not share: what a file that was just written says. Raises OSError."""
+    own = directory / f".now.{os.getpid()}.{secrets.token_hex(4)}"
+    own.touch()
+    try:
+        return own.stat().st_mtime
+    finally:
+        own.unlink(missing_ok=True)

@@ -1,12 +1,11 @@
 """What can be seen of jobs that this process's launcher knows nothing of: process and heartbeat."""
 
-import os
-import secrets
 import socket
 from functools import cached_property
 from pathlib import Path
 from typing import assert_never
 
+from isosweep.files import file_system_time
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Observed
 
@@ -24,13 +23,7 @@ class FileClock:
     @cached_property
     def _now(self) -> float:
         """When this clock was first asked: what a file that was just written says."""
-        name = f".clock.{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
-        own = self._directory / name
-        own.touch()
-        try:
-            return own.stat().st_mtime
-        finally:
-            own.unlink(missing_ok=True)
+        return file_system_time(self._directory)
 
     def age(self, path: Path) -> float | None:
         """Seconds since the file was written; None where that cannot be said."""

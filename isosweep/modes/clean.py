@@ -12,7 +12,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
 from isosweep.errors import RecordError
 from isosweep.modes.directory import sweep_roots
-from isosweep.modes.look import file_system_time
+from isosweep.modes.look import file_now
 from isosweep.modes.needed import (
     Needs,
     Superfluous,
@@ -75,7 +75,7 @@ def _superfluous(directory: Path, needs: Needs) -> tuple[list[Superfluous], list
             if entry.is_dir(follow_symlinks=False) and run.spec.exists():
                 found += _of_run(run, needs, faults)
     try:
-        now = file_system_time(directory)
+        now = file_now(directory)
         found += [
             Superfluous(path, "leftover", "left by a kill", bytes_of(path))
             for path in leftovers(directory, now)

@@ -1,16 +1,14 @@
 """How every run of a sweep stands at this moment: by its files, and by the scheduler itself."""
 
 import gc
-import os
-import secrets
 import time
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
 from isosweep.compute import BudgetUnit
+from isosweep.files import file_system_time
 from isosweep.launchers.launcher import Observed
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Asked
@@ -75,7 +73,7 @@ def _look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None) ->
     live = [place for place, view in enumerate(views) if view.submission and view.submission.live]
     asked = [view.submission for view in (views[place] for place in live) if view.submission]
     observed = dict(zip(live, jobs.observe(asked) if asked else [], strict=True))
-    now = file_system_time(sweep.paths.root) if live else 0.0
+    now = file_now(sweep.paths.root) if live else 0.0
     sights = []
     for place, (run, paths) in enumerate(zip(chosen, files, strict=True)):
         answer = observed.get(place)
@@ -198,15 +196,9 @@ def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] |
     return heartbeat, heartbeat + max(0.0, state.updated - state.progressed)
 
 
-def file_system_time(directory: Path) -> float:
-    """The time by the clock of the file system, which is that of what workers write; this
-    machine's where nothing may be written."""
-    probe = directory / f".now.{os.getpid()}.{secrets.token_hex(4)}"
+def file_now(directory: Path) -> float:
+    """The time by the clock of what workers write; this machine's where nothing may be written."""
     try:
-        probe.touch()
-        return probe.stat().st_mtime
+        return file_system_time(directory)
     except OSError:
         return time.time()
-    finally:
-        with suppress(OSError):
-            probe.unlink()

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from isosweep.errors import RecordError
-from isosweep.files import read_json, write_json
+from isosweep.files import file_system_time, read_json, write_json
 from isosweep.store.claims import claim, highest
 from isosweep.store.submissions import Process
 
@@ -80,12 +80,7 @@ def _if_living(directory: Path, driver: Driver | None) -> Driver | None:
 
 def _silence(directory: Path, number: int) -> float:
     """Seconds since a driver's last word, by the file system's clock."""
-    own = directory / f".clock.{Process.this().pid}.{threading.get_ident()}"
-    own.touch()
-    try:
-        return own.stat().st_mtime - (directory / f"{number}.json").stat().st_mtime
-    finally:
-        own.unlink(missing_ok=True)
+    return file_system_time(directory) - (directory / f"{number}.json").stat().st_mtime
 
 
 class Claim:
