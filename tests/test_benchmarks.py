@@ -86,7 +86,7 @@ def test_a_missed_goal_only_prints_where_no_check_is_asked_for(tmp_path: Path) -
     assert "the goals are speed, optimum, gridded" in wrong.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.train
 def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     first, *lines = missed("gpu", tmp_path)
@@ -108,7 +108,7 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     assert sum(phases) == pytest.approx(step, abs=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.train
 def test_the_padding_benchmark_has_both_sides(tmp_path: Path) -> None:
     _, own, cut = (line.split() for line in missed("padding", tmp_path))
@@ -116,7 +116,7 @@ def test_the_padding_benchmark_has_both_sides(tmp_path: Path) -> None:
     assert int(cut[-1].replace(",", "")) < int(own[-1].replace(",", ""))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.train
 def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path: Path) -> None:
     lines = missed("worker", tmp_path)
@@ -129,7 +129,7 @@ def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path:
     assert float(whole[2]) == pytest.approx(sum(parts), abs=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.mlflow
 def test_the_tracking_benchmark_times_all_syncs(tmp_path: Path) -> None:
     lines = [line.split() for line in missed("tracking", tmp_path)]

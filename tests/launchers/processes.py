@@ -71,7 +71,9 @@ def ended(launcher: LocalLauncher, state: SubmissionState) -> bool:
 
 def outputs(state: SubmissionState) -> tuple[str, str]:
     logs = state.submission.run.submission_logs(1)
-    return (logs / "worker.out").read_text(), (logs / "worker.err").read_text()
+    out, err = (logs / f"worker.{name}" for name in ("out", "err"))
+    # A forked process makes them itself.
+    return out.read_text() if out.exists() else "", err.read_text() if err.exists() else ""
 
 
 def result(launcher: LocalLauncher, state: SubmissionState) -> Any:

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 from pathlib import Path
@@ -33,6 +34,8 @@ class Terminal:
         if self._pid == 0:
             os.chdir(cwd)
             os.environ["COLUMNS"] = "200"
+            # A shell's background jobs ignore it, and so would all that they start.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.execv(sys.executable, [sys.executable, "-m", "isosweep", *overrides])
 
     def read_until(self, pattern: str) -> None:
