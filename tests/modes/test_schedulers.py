@@ -91,6 +91,7 @@ def test_a_killed_job_of_a_scheduler_goes_on_to_the_same_records(
     assert newest.end.outcome == "finished"
 
 
+@pytest.mark.slow
 def test_inline_runs_leave_the_same_records_and_ctrl_c_a_checkpoint(
     straight: Path, tmp_path: Path
 ) -> None:
