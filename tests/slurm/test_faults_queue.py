@@ -97,7 +97,8 @@ def test_jobs_that_were_launched_and_held_are_adopted_by_one_of_two_drivers(
             assert "JobHeldUser" in shown.stdout
             assert sweep.standings() == {Standing.QUEUED}
             first = sweep.drive("resume")
-            sweep.wait_for(lambda: list((sweep.root / "drivers").glob("*.json")))
+            # The one that launched was the first.
+            sweep.wait_for((sweep.root / "drivers" / "2.json").exists)
             second = sweep.drive("resume")
             sweep.wait_for(lambda: f"process {first.pid} of" in sweep.output)
             time.sleep(2 * sweep.poll_s)
