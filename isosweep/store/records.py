@@ -105,17 +105,6 @@ def log_files(log: Path) -> dict[int, Path]:
     return {0: old, **files} if old.is_file() else files
 
 
-def log_signature(log: Path) -> tuple[tuple[int, int, int], ...]:
-    """Attempt, bytes and time of change in ns of every file of a log: equal while it is."""
-    signature = []
-    for number, path in log_files(log).items():
-        # One that is removed meanwhile is no part of the log any more.
-        with suppress(FileNotFoundError):
-            stat = path.stat()
-            signature.append((number, stat.st_size, stat.st_mtime_ns))
-    return tuple(signature)
-
-
 def read_records(log: Path, *, before: float = math.inf) -> RecordFile:
     """Records of the run whose log is `log`, in order of step; an absent log has none.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from isosweep.errors import IsosweepError, RecordError
 from isosweep.files import read_json
+from isosweep.store.batches import read_batch
 from isosweep.store.claims import highest
 from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import (
@@ -66,7 +67,7 @@ def _find(argv: list[str]) -> SubmissionState:
             raise RecordError(f"{path}: no such file")
         if "submissions" in document:
             index = int(argv[1] if len(argv) == 2 else os.environ["SLURM_ARRAY_TASK_ID"])
-            path = path.parent / document["submissions"][index]
+            path = path.parent / read_batch(path, index)
         number = int(path.stem)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise RecordError(f"{path}: not a submission of a run, or a batch ({error!r})") from None

@@ -16,7 +16,6 @@ from isosweep.store.records import (
     append_record,
     append_warning,
     attempt_file,
-    log_signature,
     read_records,
     read_warnings,
 )
@@ -233,19 +232,6 @@ def test_garbage_in_one_attempts_file_leaves_the_others(content: bytes, tmp_path
     named = {problem.partition(": ")[0] for problem in read.problems}
     garbage = {f"{attempt_file(log, 2)}:1"} if content else set()
     assert named == {str(attempt_file(log, 3)), *garbage}
-
-
-def test_a_signature_sees_a_line_of_any_attempt(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    assert log_signature(log) == ()
-    seen = set()
-    for attempt, parent in ((1, None), (2, 1)):
-        _start(log, attempt, parent, 0)
-        seen.add(log_signature(log))
-    append_record(log, 1, _record(8))
-    seen.add(log_signature(log))
-    assert len(seen) == 3
-    assert log_signature(log) in seen
 
 
 def test_successes_of_more_samples_than_a_byte_counts_are_checked_as_well(tmp_path: Path) -> None:
