@@ -11,6 +11,7 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
+from isosweep.machine import keeping_all
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_records, read_warnings
@@ -19,6 +20,7 @@ from isosweep.store.submissions import newest_submission
 from isosweep.store.warnings import HealthWarning
 
 
+@keeping_all()
 def load_sweep(
     paths: SweepPaths,
     axes: dict[str, Any] | None = None,

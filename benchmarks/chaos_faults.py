@@ -153,7 +153,9 @@ def slurm_faults() -> dict[str, tuple[int, Fault]]:
         "scancel": (3, _slurm("scancel", "{job}")),
         "scancel --signal=USR2": (2, _slurm("scancel", "--signal=USR2", "{job}")),
         "scontrol requeue": (3, _slurm("scontrol", "requeue", "{job}")),
+        "scontrol requeuehold": (2, _held),
         "slurmctld stopped": (1, _controller_stopped),
+        "slurmd: SIGKILL": (1, _node_daemon_killed),
         "slurmstepd: SIGKILL": (1, _step_daemon_killed),
     }
 
@@ -170,6 +172,31 @@ def _slurm(*words: str) -> Fault:
         return False
 
     return fault
+
+
+def _held(world: World) -> bool:
+    """A running job goes back into the queue and is held there for some seconds."""
+    done = _slurm("scontrol", "requeuehold", "{job}")(world)
+
+    def release() -> None:
+        assert world.cluster is not None
+        queue = world.cluster.run("squeue", "--noheader", "--array", "--states=PD", "--format=%i")
+        with contextlib.suppress(subprocess.CalledProcessError):
+            world.cluster.run("scontrol", "release", ",".join(queue.split()))
+
+    if done:
+        world.wake.append((time.monotonic() + world.chance.uniform(2.0, 8.0), release))
+    return done
+
+
+def _node_daemon_killed(world: World) -> bool:
+    """A node's daemon is gone for some seconds; the jobs on the node live on."""
+    assert world.cluster is not None
+    name = f"slurmd-n{world.chance.randint(1, 4)}"
+    world.cluster.end(name, kill=True)
+    time.sleep(world.chance.uniform(1.0, 10.0))
+    world.cluster.restart(name)
+    return True
 
 
 def _controller_stopped(world: World) -> bool:

@@ -14,8 +14,7 @@ from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.modes.dispatch import prepare_all
-from isosweep.modes.price import INTERRUPTED
-from isosweep.modes.signals import Output
+from isosweep.modes.signals import INTERRUPTED, Output
 
 _jobs: list[SweepConfig] = []
 

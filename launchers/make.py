@@ -4,31 +4,37 @@ from typing import assert_never
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.devices import visible_devices
-from isosweep.launchers.auto import settled
-from isosweep.launchers.cluster import require_slurm
-from isosweep.launchers.command import CommandLauncher
-from isosweep.launchers.inline import InlineLauncher
 from isosweep.launchers.launcher import Launcher
-from isosweep.launchers.local import LocalLauncher
-from isosweep.launchers.slurm import SlurmLauncher
 
 
 def make_launcher(config: SweepConfig) -> Launcher:
     """Where the runs of a sweep execute. Raises PreflightError where that is not available."""
+    # Each imports what it alone needs: that of Slurm takes as long as to look at a thousand runs.
     match config.launcher.name:
         case "slurm":
+            from isosweep.launchers.cluster import require_slurm
+            from isosweep.launchers.slurm import SlurmLauncher
+
             require_slurm()
             return SlurmLauncher(config)
         case "local":
+            from isosweep.launchers.local import LocalLauncher
+
             devices = visible_devices() if config.hardware.device == "cuda" else None
             return LocalLauncher(devices=devices, per_run=config.hardware.devices_per_run)
         case "command":
+            from isosweep.launchers.command import CommandLauncher
+
             on_gpus = config.hardware.device == "cuda"
             gpus = config.hardware.devices_per_run if on_gpus else 0
             return CommandLauncher(config.launcher, gpus)
         case "inline":
+            from isosweep.launchers.inline import InlineLauncher
+
             return InlineLauncher()
         case "auto":
+            from isosweep.launchers.auto import settled
+
             return make_launcher(settled(config)[0])
         case _ as name:
             assert_never(name)

@@ -5,6 +5,7 @@ python benchmarks/launching/large.py {status,pass,redraw,load} SWEEP_DIRECTORY
 
 import io
 import json
+import os
 import resource
 import runpy
 import statistics
@@ -50,7 +51,9 @@ def _part(name: str, sweep: Path) -> tuple[float, float, float]:
     """Seconds, seconds of CPU, and peak kB; those of a status are the whole process's."""
     command = [sys.executable, str(Path(__file__).resolve()), name, str(sweep)]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    # An installed package has its bytecode.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     whole, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     *figures, peak = map(float, done.stdout.splitlines()[-1].split())
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -25,7 +25,7 @@ from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
 from isosweep.files import append_line, write_json
 from isosweep.models.weights import weights
-from isosweep.modes.price import INTERRUPTED
+from isosweep.modes.signals import INTERRUPTED
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.preflight.machine import preflight
 from isosweep.tasks import Problem, problem_pool

@@ -3,14 +3,17 @@
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
+from isosweep.machine import keeping_all
 from isosweep.plan.cells import Plan, plan_from_document
-from isosweep.plan.output import plan_csv, plan_page
-from isosweep.plan.study import Study, plan_document, resolve, resolve_stored
 from isosweep.store.paths import SweepPaths
+
+if TYPE_CHECKING:
+    from isosweep.plan.study import Study
 
 # Sweeps that are listed where a name fits more.
 _NAMED = 10
@@ -29,11 +32,13 @@ class StoredSweep:
         """The directory's own name."""
         return self.paths.root.name
 
-    def study(self) -> Study:
+    def study(self) -> "Study":
         """What its settings imply: what a run of it takes.
 
         Raises SettingError where that is not the plan it holds, and as `resolve_stored` does.
         """
+        from isosweep.plan.study import resolve_stored
+
         study = resolve_stored(self.config)
         if study.plan.plan_id != self.plan.plan_id:
             rule = (
@@ -44,7 +49,7 @@ class StoredSweep:
         return study
 
 
-def sweep_paths(study: Study) -> SweepPaths:
+def sweep_paths(study: "Study") -> SweepPaths:
     """Where the study's sweep lies: `sweep_dir`, or a name of its own in `sweeps_dir`."""
     config = study.config
     sweeps = Path(config.sweeps_dir).absolute()
@@ -63,6 +68,7 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     return read_sweep(_root(config))
 
 
+@keeping_all()
 def read_sweep(root: Path) -> StoredSweep:
     """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
     document, stored = _document(root / "plan.json"), _document(root / "config.json")
@@ -145,17 +151,22 @@ def _root(config: SweepConfig) -> Path:
 
 def _planned_root(config: SweepConfig) -> Path | None:
     """Where the sweep of this config would lie; None where it plans none."""
+    from isosweep.plan.study import resolve
+
     try:
         return sweep_paths(resolve(config)).root
     except IsosweepError:
         return None
 
 
-def store_plan(study: Study, paths: SweepPaths, places: int | None = None) -> None:
+def store_plan(study: "Study", paths: SweepPaths, places: int | None = None) -> None:
     """Write plan.json and config.json; `places`: runs at once.
 
     Raises SettingError if the directory is another plan's.
     """
+    from isosweep.plan.output import plan_csv, plan_page
+    from isosweep.plan.study import plan_document
+
     sweeps, plan, config = paths.runs.parent, study.plan, study.config
     try:
         paths.runs.mkdir(parents=True, exist_ok=True)

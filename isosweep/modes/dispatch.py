@@ -9,7 +9,6 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.directory import stored_sweep
-from isosweep.plan.study import resolve
 
 # What is left to do; returns the exit status: 0, 1 if runs failed, 130 after Ctrl-C.
 Action = Callable[[Console], int]
@@ -21,16 +20,18 @@ def prepare(config: SweepConfig) -> Action:
     Raises the IsosweepError of anything that a plan or this machine lacks; what only a stored
     sweep can show is raised when it is done, for an earlier job of a multirun may make that sweep.
     """
-    # Each mode imports what it alone needs: `mode=plan` is to answer at once.
+    # Each mode imports what it alone needs: `mode=plan` is to answer at once, and `mode=status`.
     match config.mode:
         case "plan":
             from isosweep.modes.run import plan_sweep
+            from isosweep.plan.study import resolve
 
             return partial(plan_sweep, resolve(config))
         case "run" | "launch":
             from isosweep.modes.price import require_affordable
             from isosweep.modes.run import Launch
             from isosweep.modes.stored import require_room
+            from isosweep.plan.study import resolve
             from isosweep.preflight.machine import preflight
 
             study = resolve(config)
@@ -74,6 +75,8 @@ def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
 
 def _launched_together(actions: list[Action]) -> list[Action]:
     """Launches are one, in the place of the first: one question, one queue, one progress."""
+    if len(actions) < 2:
+        return actions
     from isosweep.modes.run import Launch, together
 
     launches = [action for action in actions if isinstance(action, Launch)]
@@ -118,6 +121,7 @@ def _question(config: SweepConfig) -> Action:
     require_analysis()
     if config.mode == "simulate":
         from isosweep.modes.simulate import simulate_sweeps
+        from isosweep.plan.study import resolve
 
         return partial(simulate_sweeps, resolve(config))
     if config.mode == "recommend":

@@ -8,7 +8,7 @@ from rich.table import Table
 from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import Plan
 from isosweep.plan.document import CheckpointPlan
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
@@ -127,9 +127,3 @@ def described_checkpoints(plan: CheckpointPlan) -> str:
         f"while {runs}, "
         f"{size(plan.kept_bytes)} after the end (checkpoint.keep={plan.keep})"
     )
-
-
-def run_label(run: PlannedRun) -> str:
-    """n, B, seed and the run's values of `grid.axes`, on one line."""
-    axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in run.axes.items())
-    return f"n={run.num_generations} B={run.problems_per_batch} seed={run.seed}{axes}"

@@ -9,7 +9,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isosweep.modes.display import run_label
 from isosweep.modes.estimate import Estimate
 from isosweep.modes.look import in_words
 from isosweep.plan.cells import Plan, PlannedRun
@@ -124,7 +123,7 @@ class Progress:
         what = "" if standing is Standing.DONE else f": {standing}"
         why = f" ({failed or view.reason})" if what and (failed or view.reason) else ""
         line = (
-            f"{self._ended()}/{len(self._runs)} done: {run_label(run)}{reward}"
+            f"{self._ended()}/{len(self._runs)} done: {run.label}{reward}"
             f", {in_words(seconds)}{what}{why}; {self._eta(time.monotonic())}"
         )
         self._console.print(line, markup=False, soft_wrap=True)
@@ -159,7 +158,7 @@ class Progress:
         state, done = self._views[run.run_id].state, self._behind[run.run_id]
         reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
         table.add_row(
-            run_label(run),
+            run.label,
             f"step {state.step if state else 0:,}/{run.num_steps:,}",
             f"reward {reward}",
             f"{done:.2e}/{run.milestones[-1]:.2e} {self._plan.budget_unit}",

@@ -8,9 +8,8 @@ from rich.console import Console
 
 from isosweep.modes.display_progress import Progress
 from isosweep.modes.finish import complete, finish, over_all_budgets, tell
-from isosweep.modes.price import INTERRUPTED
 from isosweep.modes.queues import Queues, Sweep
-from isosweep.modes.signals import Signals
+from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.stored import places_of
 from isosweep.modes.track import track
 from isosweep.modes.watching import Watching

@@ -15,12 +15,11 @@ from rich.prompt import Confirm
 
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
+from isosweep.modes.signals import INTERRUPTED
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study, resolve_stored
 from isosweep.store.state import view_run
 
-# Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
-INTERRUPTED = 130
 # Smaller budgets that are tried before none is named.
 _TRIES = 12
 

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from isosweep.config.launcher import overridden
 from isosweep.modes.directory import stored_sweep
-from isosweep.modes.price import INTERRUPTED, confirm, require_affordable, show_price
+from isosweep.modes.price import confirm, require_affordable, show_price
+from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import require_room, stored_plan
 from isosweep.modes.track import asked_tracking
 from isosweep.plan.standing import Standing, run_standing

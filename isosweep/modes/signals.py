@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
+# Exit status after Ctrl-C, as a shell gives it: 128 + SIGINT.
+INTERRUPTED = 130
 # Between two looks at what was asked: a sleep goes on after a signal.
 _LOOK_S = 0.1
 

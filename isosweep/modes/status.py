@@ -10,7 +10,6 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
-from isosweep.modes.display import run_label
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, look
@@ -102,7 +101,7 @@ def _cells(sight: Sight, sweep: StoredSweep) -> tuple[str, ...]:
     state, run = sight.state, sight.run
     spent = state.compute.spent(sweep.plan.budget_unit) / run.milestones[-1] if state else 0.0
     return (
-        run_label(run),
+        run.label,
         sight.standing.value,
         str(state.attempt) if state else "",
         f"{state.step if state else 0}/{run.num_steps}",

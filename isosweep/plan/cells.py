@@ -136,6 +136,12 @@ class PlannedRun:
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
 
+    @property
+    def label(self) -> str:
+        """n, B, seed and its values of `grid.axes`, on one line."""
+        axes = "".join(f" {name.rpartition('.')[2]}={value}" for name, value in self.axes.items())
+        return f"n={self.num_generations} B={self.problems_per_batch} seed={self.seed}{axes}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:

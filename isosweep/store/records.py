@@ -10,6 +10,7 @@ file beside it, `NAME.jsonl`, which is read as well.
 """
 
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -101,8 +102,8 @@ def log_files(log: Path) -> dict[int, Path]:
     """Every file of a log, by attempt; 0 is that of sweeps of before, which has all attempts'."""
     numbers = (int(name[:-6]) for name in names(log) if _OWN.fullmatch(name))
     files = {number: attempt_file(log, number) for number in sorted(numbers)}
-    old = log.with_suffix(".jsonl")
-    return {0: old, **files} if old.is_file() else files
+    old = f"{log}.jsonl"
+    return {0: Path(old), **files} if os.path.isfile(old) else files  # noqa: PTH113
 
 
 def read_records(log: Path, *, before: float = math.inf) -> RecordFile:

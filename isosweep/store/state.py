@@ -14,7 +14,7 @@ from isosweep.compute import Compute
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json, write_json
 from isosweep.store.claims import claim_next, highest
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import ATTEMPTS, OLD_STATE, RunPaths
 from isosweep.store.submissions import (
     Process,
     SubmissionState,
@@ -106,13 +106,14 @@ def read_state(run: RunPaths, *, before: float = math.inf) -> RunState | None:
 
     Raises RecordError where it cannot be read.
     """
-    number = highest(run.attempts, before=before)
-    path = run.attempt(number) if number else run.old_state
+    directory = run.text(ATTEMPTS)
+    number = highest(directory, before=before)
+    path = f"{directory}/{number}.json" if number else run.text(OLD_STATE)
     try:
         document = read_json(path)
         if number and isinstance(document, dict) and document.keys() == _OLD_CLAIM:
             # Of a sweep of before: a claim of the attempt says only who made it.
-            path = run.old_state
+            path = run.text(OLD_STATE)
             document = read_json(path)
         elif document is not None and number:
             document["attempt"] = number
@@ -129,9 +130,9 @@ def _state(document: JsonObject) -> RunState:
     state = RunState(**document)
     if state.status not in get_args(RunStatus):
         raise ValueError(f"status {state.status!r}")
-    spent = [number for number in vars(state.compute).values() if number is not None]
-    numbers = (state.attempt, state.pid, state.step, state.updated, state.progressed, *spent)
-    if not all(isinstance(number, int | float) for number in numbers):
+    numbers = (state.attempt, state.pid, state.step, state.updated, state.progressed)
+    kinds = {*map(type, numbers), *map(type, vars(state.compute).values())} - {type(None)}
+    if not kinds <= {int, float} or None in numbers:
         raise ValueError("text where a number belongs")
     return state
 

@@ -20,7 +20,7 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import process_alive, process_start
 from isosweep.store.claims import claim, highest_of, names
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import SUBMISSIONS, RunPaths
 
 SUBMISSION_VERSION = 1
 
@@ -179,14 +179,14 @@ def newest_submission(run: RunPaths) -> SubmissionState | None:
 
     Raises RecordError, which names the file, where one of its files is not what it should be.
     """
-    there = names(str(run.submissions))
+    there = names(run.text(SUBMISSIONS))
     number = highest_of(there)
     return read_submission(run, number, there) if number else None
 
 
 def read_submission(run: RunPaths, number: int, there: list[str] | None = None) -> SubmissionState:
     """Submission `number` of `run`; `there`: names in its directory. Raises as above."""
-    directory = str(run.submissions)
+    directory = run.text(SUBMISSIONS)
     there = names(directory) if there is None else there
     path = f"{directory}/{number}.json"
     try:

@@ -134,6 +134,31 @@ def test_a_killed_ray_job_goes_on_to_the_same_records(straight: Path, tmp_path: 
     assert newest.submission.number == 2
 
 
+def test_mode_cancel_ends_ray_jobs_and_a_resume_goes_on(straight: Path, tmp_path: Path) -> None:
+    driver = _start(tmp_path)
+    run = wait_until_some_run_trains(tmp_path)
+    before = newest_submission(run)
+    assert before is not None
+    assert before.job is not None
+    (sweep,) = (path for path in (tmp_path / "sweeps").iterdir() if (path / "plan.json").exists())
+    cancelled = isosweep("mode=cancel", f"sweep_dir={sweep}", cwd=tmp_path).stdout
+    output = driver.communicate(timeout=120)[0].decode()
+    assert driver.returncode == 1, output
+    job = before.job.job_id
+    asked = subprocess.run(
+        ["ray", "job", "status", job], check=True, timeout=60, capture_output=True, text=True
+    )
+    assert "STOPPED" in asked.stdout + asked.stderr
+    after = newest_submission(run)
+    assert after is not None
+    assert after.end is not None
+    assert after.end.outcome == "cancelled"
+    assert "cancelled" in cancelled
+    assert not [each for each in runs(tmp_path) if (view := view_run(each)).occupied and view.state]
+    isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)
+    assert_same_records(tmp_path, straight)
+
+
 def test_a_job_that_ray_stops_leaves_a_checkpoint_and_goes_on(
     straight: Path, tmp_path: Path
 ) -> None:
