@@ -31,6 +31,9 @@ class AnalysisConfig:
     """Probability that every interval is meant to cover, a fraction."""
     margin: Positive = 0.02
     """Reward difference too small to matter, in units of `metric`."""
+    growth_bound: Positive = 0.5
+    """Growth of the best n at the largest budgets below which it has stopped, in doublings per
+    decade of compute: at 0.5, ten times the compute asks for 1.4 times the n."""
     metric: Metric = "avg"
     """What a problem's k samples score: `avg` their mean (avg@k), `best` 1 if any is right (best@k,
     coverage), `worst` 1 if all are (worst@k, sharpness)."""
