@@ -17,7 +17,7 @@ from isosweep.store.warnings import HealthWarning
 Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
 
 # A run has collapsed if it ends having lost for good this share of its best gain, and by more than
-# this many errors of evaluation.
+# this many errors of evaluation, by two records at least.
 _COLLAPSED, _CERTAIN = 0.5, 6.0
 
 
@@ -67,13 +67,15 @@ class CellReading:
 
     `measured_compute`, in the budget's unit, is the compute of the record nearest to the budget;
     both it and `reward` are None when the run has not come that far (and never will, if it has
-    `diverged`), or had collapsed by then.
+    `diverged`), or had collapsed by then. `fallen`: the reward of one that had collapsed, or that
+    diverged; None of the others.
     """
 
     cell: Cell
     reward: float | None
     measured_compute: float | None
     reading: Reading
+    fallen: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,7 +158,8 @@ def collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> i
     fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
     kept = np.flatnonzero(~fallen)
     first = int(kept[-1]) + 1
-    return first if first < len(reward) else None
+    # One record may err: a second has to say so, unless training's own reward has.
+    return first if first < len(reward) - (1 if certain else 0) else None
 
 
 def rescored(
@@ -205,13 +208,19 @@ def read_cell(cell: Cell, curve: Curve) -> CellReading:
     """
     ended = curve.status == "diverged" and not (curve.compute >= cell.budget).any()
     lacking: Reading = "diverged" if ended else "missing"
-    missing = CellReading(cell=cell, reward=None, measured_compute=None, reading=lacking)
+    last = float(curve.reward[-1]) if ended and curve.reward.size else None
+    missing = CellReading(
+        cell=cell, reward=None, measured_compute=None, reading=lacking, fallen=last
+    )
     if curve.collapsed_at is not None:
         # Reached by the whole run and not by what came before its collapse.
         before = read_cell(cell, curve.until_collapse())
         whole = read_cell(cell, replace(curve, collapsed_at=None))
-        gone = before.reward is None and whole.reward is not None
-        return replace(missing, reading="collapsed") if gone else before
+        if before.reward is not None or (whole.reward is None and whole.fallen is None):
+            return before
+        fallen = whole.fallen if whole.reward is None else whole.reward
+        reading: Reading = whole.reading if whole.reward is None else "collapsed"
+        return replace(missing, reading=reading, fallen=fallen)
     trained = curve.steps > 0
     compute, reward = curve.compute[trained], curve.reward[trained]
     if not compute.size:

@@ -17,14 +17,15 @@ from isosweep.analysis.statistics.fits import Fit
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.mechanism import ProblemChange
 from isosweep.analysis.statistics.saturation import Saturation, Verdict
+from isosweep.analysis.statistics.survival import Survival
 from isosweep.analysis.statistics.validation import Validation
 from isosweep.analysis.statistics.views import View
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig, Metric
 from isosweep.files import JsonObject
 
-# 2: the reward surface, laws of n*(C), asymptotes over seeds.
-FITS_VERSION: Final = 2
+# 3: verdicts by the growth rate of n*, collapse in what is expected.
+FITS_VERSION: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,8 @@ class Settings:
     """Confidence of all intervals. A share."""
     margin: Positive
     """Reward difference too small to matter. Reward."""
+    growth_bound: Positive
+    """Growth of n* below which it has stopped. Doublings per decade."""
     metric: Metric
     """Score of a problem's samples: avg@k, best@k or worst@k."""
     method: Literal["isosweep", "playbook"]
@@ -83,15 +86,16 @@ class FitsDocument:
     """What an isosweep fits.json holds. n: rollouts per problem; B: problems per batch; T: update
     steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
-    version: Literal[2] = FITS_VERSION
+    version: Literal[3] = FITS_VERSION
     """Version of this format. No unit."""
     plan_id: str | None
     """Hash of the plan that was analysed; null where the plan has none."""
     budget_unit: BudgetUnit
     """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
     verdict: Verdict
-    """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
-    change as far as matters; not identified: the records do not decide."""
+    """saturated: n* grew and has stopped; growing: it grew and still does; grew: whether it has
+    stopped is open; fell: it ends below an earlier one; constant: it does not change; n does not
+    matter: no n costs more than the margin; not identified: the records do not decide."""
     reason: Sentence
     """The verdict's reason in sentences."""
     saturation: Saturation
@@ -108,6 +112,8 @@ class FitsDocument:
     """One per (n, B), ascending."""
     problem_changes: tuple[ProblemChange, ...]
     """Problems against the base model at the largest budget: one per n, at its best B."""
+    survivals: tuple[Survival, ...]
+    """How often runs of each n keep their gain; empty where no run fell."""
     views: tuple[View, ...]
     """The answer by other metrics and on problems of other difficulty."""
     validation: Validation | None
@@ -132,6 +138,7 @@ def fits_document(
         fits=findings.fits,
         asymptotes=findings.asymptotes,
         problem_changes=findings.changes,
+        survivals=findings.survivals,
         views=findings.views,
         validation=findings.validation,
         problems=data.problems,

@@ -5,6 +5,7 @@ from isosweep.analysis.figures.axes import amount
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice
 from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.survival import Survival
 
 
 def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
@@ -14,14 +15,14 @@ def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
         return ("No run has reached a budget yet, so there is nothing to recommend.",)
     at = frontier.budgets[-1]
     return (
-        _what_to_use(data, at, frontier.confidence),
+        _what_to_use(data, findings, at),
         _how_sure(at, frontier.confidence),
         _whether_it_grows(data, findings.saturation),
     )
 
 
-def _what_to_use(data: SweepData, at: BudgetFrontier, confidence: float) -> str:
-    cell = at.best.cell
+def _what_to_use(data: SweepData, findings: Findings, at: BudgetFrontier) -> str:
+    cell, confidence = at.best.cell, findings.frontier.confidence
     short = at.budget < max(data.plan.budgets)
     where = f"At {amount(data, at.budget)}"
     where += ", the largest budget that a run has reached," if short else ""
@@ -35,8 +36,17 @@ def _what_to_use(data: SweepData, at: BudgetFrontier, confidence: float) -> str:
         low, high = at.best.interval
         text += f"expected reward {at.best.expected:.3f}"
         text += f" ({confidence:.0%} interval {low:.3f} to {high:.3f})"
+    text += _fallen_runs(findings.survivals, cell.num_generations)
     base = data.base_reward
     return text + ("." if base is None else f", against {base:.3f} before training.")
+
+
+def _fallen_runs(survivals: tuple[Survival, ...], n: int) -> str:
+    """How many of its runs did not keep their gain, which the expected reward counts."""
+    mine = [each for each in survivals if each.num_generations == n and each.num_fallen]
+    if not mine:
+        return ""
+    return f", counting that {mine[0].num_fallen} of its {mine[0].num_runs} runs fell"
 
 
 def _how_sure(at: BudgetFrontier, confidence: float) -> str:
@@ -76,6 +86,8 @@ def _listed(values: list[int]) -> str:
 
 
 def _whether_it_grows(data: SweepData, saturation: Saturation) -> str:
+    growth = saturation.growth
+    rate = "" if growth is None else f" ({growth.rate.words} doublings per decade of compute)"
     match saturation.verdict:
         case "saturated":
             text = "The best n has stopped growing with compute"
@@ -84,11 +96,20 @@ def _whether_it_grows(data: SweepData, saturation: Saturation) -> str:
                 return f"{text}."
             return (
                 f"{text}: from about {amount(data, settles.median)} on it stays near "
-                f"n = {plateau.median:.3g} ({plateau.low:.3g} to {plateau.high:.3g})."
+                f"n = {plateau.words}."
             )
         case "growing":
-            return "The best n still grows at the largest budget: more compute wants a larger n."
-        case "flat":
-            return "The best n does not change with compute, as far as matters."
+            return (
+                f"The best n still grows at the largest budgets{rate}: more compute wants a "
+                "larger n."
+            )
+        case "grew":
+            return f"The best n grew with compute; whether it has stopped is open{rate}."
+        case "fell":
+            return "The best n is smaller at the largest budget than at an earlier one."
+        case "constant":
+            return "The best n does not change with compute."
+        case "n does not matter":
+            return "Which n of the grid is chosen makes no difference that matters."
         case "not identified":
             return "Whether the best n grows with compute, these records do not show."

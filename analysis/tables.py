@@ -23,6 +23,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Estimate, Fit
 from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.mechanism import ProblemChange
+from isosweep.analysis.statistics.survival import Survival
 from isosweep.plan.cells import PlannedRun
 
 
@@ -31,6 +32,7 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
     return (
         cell_table(data),
         choice_table(data, findings),
+        survival_table(findings),
         asymptote_table(findings),
         fit_table(data, findings),
         problem_change_table(findings),
@@ -107,7 +109,12 @@ def choice_table(data: SweepData, findings: Findings) -> Table[_ChoiceAt]:
         plain("B", "choice.cell.problems_per_batch", "best B"),
         plain("batches_tried", "choice.num_batches_tried", "B tried"),
         plain("T", "choice.cell.num_steps"),
-        plain("seeds", "choice.cell.num_seeds"),
+        Column(
+            names=("seeds", "fallen"),
+            values=lambda row: (row.choice.cell.num_seeds, row.choice.cell.num_fallen),
+            heading="seeds",
+            text=_seeds,
+        ),
         number("measured", "choice.cell.mean", "measured", ".4f"),
         file_only("standard_error", "choice.cell.standard_error"),
         number("expected", "choice.expected", "expected", ".4f"),
@@ -133,6 +140,29 @@ def choice_table(data: SweepData, findings: Findings) -> Table[_ChoiceAt]:
         for choice in at.choices
     )
     return Table(name="choices", columns=columns, rows=rows)
+
+
+def _seeds(kept: int, fallen: int) -> str:
+    return f"{kept} (and {fallen} fallen)" if fallen else str(kept)
+
+
+_SURVIVALS: tuple[Column[Survival], ...] = (
+    plain("n", "num_generations"),
+    plain("runs", "num_runs"),
+    plain("fallen", "num_fallen"),
+    number("kept", "kept.median", "share that keeps its gain", ".0%"),
+    Column(
+        names=("low", "high"),
+        values=lambda row: (row.kept.low, row.kept.high),
+        heading="interval",
+        text=span,
+    ),
+)
+
+
+def survival_table(findings: Findings) -> Table[Survival]:
+    """One row per n; none where no run fell."""
+    return Table(name="survival", columns=_SURVIVALS, rows=findings.survivals)
 
 
 _ASYMPTOTES: tuple[Column[Asymptote], ...] = (

@@ -8,6 +8,7 @@ from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.colors import GREY, sequential
 from isosweep.analysis.figures.description import Axis, Series
 from isosweep.analysis.statistics.frontier import Choice
+from isosweep.analysis.statistics.intervals import short
 
 _Value = TypeVar("_Value")
 
@@ -24,14 +25,9 @@ def generation_colors(generations: Sequence[int]) -> dict[int, str]:
     return dict(zip(generations, sequential(len(generations)), strict=True))
 
 
-def short_number(value: float) -> str:
-    """Three significant digits, as `12`, `6.4e4` or `1e11`."""
-    return f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
-
-
 def amount(data: SweepData, value: float) -> str:
     """Compute with its unit."""
-    return f"{short_number(value)} {UNITS[data.plan.budget_unit]}"
+    return f"{short(value)} {UNITS[data.plan.budget_unit]}"
 
 
 def evenly_chosen(values: Sequence[_Value], most: int) -> tuple[_Value, ...]:
@@ -57,7 +53,7 @@ def compute_axis(data: SweepData) -> Axis:
     return Axis(
         title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
         log=True,
-        ticks=tuple((value, short_number(value)) for value in reversed(ticks)),
+        ticks=tuple((value, short(value)) for value in reversed(ticks)),
         limits=(first / 1.15, last * 1.15),
     )
 
@@ -74,7 +70,7 @@ def budget_axis(data: SweepData) -> Axis:
     return Axis(
         title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
         log=True,
-        ticks=tuple((value, short_number(value)) for value in reversed(ticks)),
+        ticks=tuple((value, short(value)) for value in reversed(ticks)),
         limits=ends,
     )
 

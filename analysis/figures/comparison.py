@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from isosweep.analysis.figures.axes import UNITS, generations_axis, short_number
+from isosweep.analysis.figures.axes import UNITS, generations_axis
 from isosweep.analysis.figures.colors import BLUE, GREEN, RED, sequential
 from isosweep.analysis.figures.description import Axis, Figure, Series
 from isosweep.analysis.statistics.compare import Comparison, Entry
+from isosweep.analysis.statistics.intervals import short
 
 
 def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict[str, Figure]:
@@ -27,7 +28,7 @@ def _budget_axis(comparison: Comparison) -> Axis:
     return Axis(
         title=f"training compute per run ({UNITS[comparison.unit]})",
         log=True,
-        ticks=tuple((budget, short_number(budget)) for budget in budgets[:: len(budgets) // 8 + 1]),
+        ticks=tuple((budget, short(budget)) for budget in budgets[:: len(budgets) // 8 + 1]),
         limits=(budgets[0] / 1.4, budgets[-1] * 1.4) if budgets else None,
     )
 

@@ -67,6 +67,42 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
     )
 
 
+def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """The growth rate of n* against compute, with the bound below which it has stopped."""
+    growth = findings.saturation.growth
+    if growth is None:
+        return LeftOut(reason="the sweep is too small for a growth rate")
+    x = budget_axis(data)
+    ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
+    at = growth.history
+    return Figure(
+        title="Growth of the best n against compute",
+        caption=f"Slope of log2 n* over the budgets within a factor of five, three at least, up to "
+        f"each; bars: {findings.frontier.confidence:.0%} interval. No law is assumed. Where it is "
+        f"surely below the dashed line at the last budget, {growth.bound:g} doublings per decade, "
+        "n* has stopped growing.",
+        x=x,
+        y=Axis(title="doublings of n* per decade"),
+        series=(
+            level(ends, growth.bound, f"bound, {growth.bound:g}"),
+            Series(
+                x=tuple(each.budget for each in at),
+                y=tuple(each.rate.median for each in at),
+                low=tuple(each.rate.low for each in at),
+                high=tuple(each.rate.high for each in at),
+                text=tuple(
+                    f"up to {amount(data, each.budget)}:\n{each.rate.words} doublings per decade"
+                    for each in at
+                ),
+                label="growth rate of n*",
+                color=BLUE,
+                marker="circle",
+                width=1.8,
+            ),
+        ),
+    )
+
+
 def _best_generations_caption(findings: Findings) -> str:
     confidence = f"{findings.frontier.confidence:.0%}"
     if findings.surface is None:
@@ -261,10 +297,11 @@ def _slice_dots(data: SweepData, at: BudgetFrontier, color: str) -> Series:
 def _slice(
     surface: Surface, place: int, at: BudgetFrontier, confidence: float
 ) -> tuple[tuple[float, ...], ...]:
-    """n, mean, and ends of the interval along log2 n, between the n measured at this budget."""
-    inside = slice(surface.column(at.measured[0]), surface.column(at.measured[-1]) + 1)
+    """n, mean, and ends of the interval along log2 n, between n measured at this budget."""
+    supported = surface.supported[place]
+    inside = np.flatnonzero(supported.any(axis=1))
     draws = surface.draws[:, place, inside]  # (draws, log2 n, batches)
-    best = draws.mean(axis=0).argmax(axis=1)
+    best = np.where(supported[inside], draws.mean(axis=0), -np.inf).argmax(axis=1)
     rewards = np.take_along_axis(draws, best[None, :, None], axis=2)[..., 0]
     _, low, high = central_quantiles(rewards, confidence)
     columns = (2.0 ** surface.log2_n[inside], rewards.mean(axis=0), low, high)
@@ -306,6 +343,7 @@ def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
 
 FIGURES = (
     ReportFigure(name="best_n", section="Verdict", describe=best_generations_figure),
+    ReportFigure(name="growth", section="Verdict", describe=growth_figure),
     ReportFigure(name="slices", section="Verdict", describe=slices_figure),
     ReportFigure(name="heat_map", section="Verdict", describe=heat_map_figure),
 )

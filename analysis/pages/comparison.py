@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
-from isosweep.analysis.figures.axes import UNITS, short_number
+from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.statistics.compare import Comparison, Entry, LawOfCell, SizeLaw
-from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.intervals import Interval, short
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
 
@@ -50,7 +50,7 @@ def summarise(comparison: Comparison) -> list[str]:
     budget = max(shared)
     rows = [at for at in comparison.frontiers if at.budget == budget]
     sentences = []
-    where = f"At {short_number(budget)} {UNITS[comparison.unit]}"
+    where = f"At {short(budget)} {UNITS[comparison.unit]}"
     for at in rows:
         interval = "" if at.interval is None else f" ({at.interval[0]:.3f} to {at.interval[1]:.3f})"
         better = ""
@@ -68,7 +68,7 @@ def _best_table(comparison: Comparison) -> PageTable:
     rows = [
         (
             at.entry,
-            short_number(at.budget),
+            short(at.budget),
             at.best_n,
             at.best_batch,
             f"{at.reward:.4f}",
@@ -96,9 +96,9 @@ def _law_row(law: LawOfCell) -> tuple[object, ...]:
         law.num_seeds,
         _with_interval(law.asymptote, ".3g"),
         _with_interval(law.exponent, ".3g"),
-        short_number(law.midpoint),
+        short(law.midpoint),
         _with_interval(law.refitted, ".3g"),
-        MISSING if refitted is None else short_number(refitted),
+        MISSING if refitted is None else short(refitted),
     )
 
 

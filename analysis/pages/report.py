@@ -40,7 +40,7 @@ def render_report(
         changed=CHANGED,
         validation=findings.validation,
         missing=missing_runs(data),
-        any_collapsed=any(curve.collapsed_at is not None for curve in data.curves),
+        survived=findings.survivals,
         num_rejected=len(data.plan.rejected),
         problems=data.problems,
         settings=page_table(("setting", "value"), settings.items(), left=(0, 1)),

@@ -10,6 +10,7 @@ from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.mechanism import ProblemChange, problem_changes
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
+from isosweep.analysis.statistics.survival import Survival, survivals
 from isosweep.analysis.statistics.validation import Validation, leave_last_budget_out
 from isosweep.analysis.statistics.views import View, other_views
 from isosweep.config.analysis import AnalysisConfig
@@ -18,7 +19,8 @@ from isosweep.config.analysis import AnalysisConfig
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """`surface`: None without a spread between seeds; `fits`: one a run; `changes`: one an n;
-    `validation`: None with one budget; `views`: () unless asked for."""
+    `survivals`: one an n, () where no run fell; `validation`: None with one budget; `views`: ()
+    unless asked for."""
 
     surface: Surface | None
     frontier: Frontier
@@ -26,6 +28,7 @@ class Findings:
     fits: tuple[Fit, ...]
     asymptotes: tuple[Asymptote, ...]
     changes: tuple[ProblemChange, ...]
+    survivals: tuple[Survival, ...]
     validation: Validation | None
     views: tuple[View, ...] = ()
 
@@ -41,6 +44,7 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         fits=fits,
         asymptotes=asymptotes(data.plan.runs, fits, config.confidence),
         changes=problem_changes(data, frontier),
+        survivals=survivals(data.readings, config.confidence),
         validation=leave_last_budget_out(data, config.confidence),
         views=other_views(data, config) if views else (),
     )

@@ -5,8 +5,9 @@ neighbours in n, B and compute inform each other and a lucky cell is not taken a
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -31,11 +32,14 @@ class CellMean:
     num_steps: Count
     """Update steps, T."""
     mean: Share
-    """Measured reward, mean over seeds."""
+    """Measured reward, mean over the seeds that keep their gain."""
     standard_error: NotNegative | None
     """Of the mean. Reward; null without a spread between seeds."""
     num_seeds: AtLeastOne
-    """Seeds read."""
+    """Seeds in mean."""
+    num_fallen: Count = 0
+    """Further seeds, which had collapsed or diverged by then: not in mean, but in what is
+    expected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,7 @@ class Choice:
     num_batches_tried: AtLeastOne
     """Values of B measured with this n."""
     expected: float | None
-    """Reward by the surface."""
+    """Reward to expect of a new run, by the surface; runs that fall count in it."""
     interval: tuple[float, float] | None
     """Ends of its interval. Reward."""
     probability_best: Share | None
@@ -119,14 +123,19 @@ def fit_frontier(
 ) -> Frontier:
     """The frontier of all readings that are not missing."""
     groups: dict[float, dict[Pair, list[CellReading]]] = {}
+    fallen: Counter[tuple[float, Pair]] = Counter()
     for reading in readings:
+        fallen[reading.cell.budget, Pair.of(reading.cell)] += reading.fallen is not None
         if reading.reward is not None:
             at_budget = groups.setdefault(reading.cell.budget, {})
             at_budget.setdefault(Pair.of(reading.cell), []).append(reading)
     budgets = []
     for i, budget in enumerate(sorted(groups)):
         seed_sd = None if means is None else float(means.seed_sd[i])
-        cells = [_cell_mean(group, seed_sd) for _, group in sorted(groups[budget].items())]
+        cells = [
+            replace(_cell_mean(group, seed_sd), num_fallen=fallen[budget, pair])
+            for pair, group in sorted(groups[budget].items())
+        ]
         if surface is None:
             choices = _measured_choices(cells)
             best = max(choices, key=lambda choice: choice.cell.mean)

@@ -1,22 +1,33 @@
 """How n*(C) changes over the budgets, and how fast it still does at the largest, without a law.
 
 The rate at the end is the slope of the least-squares line of log2 n* over log10 C at the budgets of
-the last decade, in doublings per decade. It is worked out alike for draws of what records show and
-for the true n*(C) of a simulated world: a world is `saturated` by the rule that a sweep is.
+the end (`END_DECADES`), in doublings per decade. It is worked out alike for draws of what records
+show and for the true n*(C) of a simulated world: a world is `saturated` by the rule that a sweep
+is.
 """
 
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 
-from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.arrays import BoolArray, FloatArray
+from isosweep.analysis.bounds import Positive, Share
+from isosweep.analysis.statistics.intervals import Interval
 
-# The end of a sweep: budgets within so many decades of the largest, and at least so many of them.
-END_DECADES, _END_BUDGETS = 1.0, 3
+# The end of a sweep: budgets within so many decades of the largest (a factor of five), and at least
+# so many of them. Over a longer end, growth that has just stopped would still count.
+END_DECADES, _END_BUDGETS = 0.7, 3
 # A change of n* by less, in doublings, is none.
 LEAST_CHANGE = 1.0
 
-Change = Literal["grew", "fell", "constant"]
+
+def end_places(budgets: tuple[float, ...]) -> BoolArray:
+    """Which of the budgets, ascending, are the largest ones, that are the end: (budgets,)."""
+    decades = np.log10(np.array(budgets))
+    # A budget that is so far below but for rounding belongs to them.
+    inside = decades >= decades[-1] - END_DECADES - 1e-6
+    inside[-_END_BUDGETS:] = True
+    return np.asarray(inside)
 
 
 def end_rates(log2_n: FloatArray, budgets: tuple[float, ...]) -> FloatArray:
@@ -24,19 +35,105 @@ def end_rates(log2_n: FloatArray, budgets: tuple[float, ...]) -> FloatArray:
 
     At least two budgets, ascending.
     """
-    decades = np.log10(np.array(budgets))
-    # A budget that is a decade below but for rounding belongs to it.
-    inside = decades >= decades[-1] - END_DECADES - 1e-6
-    inside[-_END_BUDGETS:] = True
+    decades, inside = np.log10(np.array(budgets)), end_places(budgets)
     away = decades[inside] - decades[inside].mean()
-    return np.asarray(log2_n[..., inside] @ away / (away @ away))
+    # Rounded, or an n* that stays would change by what floating point leaves over.
+    return np.asarray(np.round(log2_n[..., inside] @ away / (away @ away), 9) + 0.0)
 
 
 def rises(log2_n: FloatArray) -> FloatArray:
-    """Doublings by which n* is larger at the last budget than at the first: (...,)."""
-    return np.asarray(log2_n[..., -1] - log2_n[..., 0])
+    """Doublings by which n* is larger at the last budget than at its smallest: (...,)."""
+    return np.asarray(log2_n[..., -1] - log2_n.min(axis=-1))
 
 
 def falls(log2_n: FloatArray) -> FloatArray:
     """Doublings by which n* is smaller at the last budget than at its peak: (...,)."""
     return np.asarray(log2_n.max(axis=-1) - log2_n[..., -1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateAt:
+    """How fast n* grew up to one budget."""
+
+    budget: Positive
+    """In budget_unit."""
+    rate: Interval
+    """Over that budget and those before it, as at the end. Doublings per decade."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """How n* changes, by draws of n*(C), and by no law.
+
+    Growth counts from whichever earlier budget shows it best, and so does a fall: at small
+    budgets all n are often alike, and n* is not known. A draw in which n* ends nearer to the
+    largest n of the grid than to the next one has not stopped: what lies beyond is not known.
+    """
+
+    since: Positive
+    """The earlier budget from which growth is likeliest, in budget_unit."""
+    rise: Interval
+    """Doublings of n* from there to the last budget."""
+    rate: Interval
+    """Growth of n* at the largest budgets, in doublings per decade of compute."""
+    end: Interval
+    """n* at the largest budgets, on geometric average over them."""
+    history: tuple[RateAt, ...]
+    """The rate up to every budget but the first, ascending; the last one is that of the end."""
+    bound: Positive
+    """Rate below which growth has stopped, in doublings per decade."""
+    grew: Share
+    """Probability that n* grew by a doubling or more from there to the last budget."""
+    fell: Share
+    """Probability that it ends a doubling or more below an earlier budget's, that named by peak."""
+    peak: Positive
+    """The earlier budget at which that is likeliest, in budget_unit."""
+    unchanged: Share
+    """Probability that n* at the first budget and at the last differ by less than a doubling."""
+    stopped: Share
+    """Probability that its rate lies below the bound, inside the grid."""
+    settled: Share
+    """Probability that it grew and has stopped."""
+    rising: Share
+    """Probability that it grew and its rate lies at the bound or above."""
+
+
+def describe_growth(
+    log2_n: FloatArray,
+    budgets: tuple[float, ...],
+    log2_grid: FloatArray,
+    confidence: float,
+    bound: float,
+) -> Growth:
+    """What draws (draws, budgets) of log2 n*, two budgets at least, say of its growth.
+
+    `log2_grid`: log2 of every n measured, two at least, ascending.
+    """
+    rate, rise = end_rates(log2_n, budgets), log2_n[:, -1:] - log2_n[:, :-1]
+    start = int((rise >= LEAST_CHANGE).mean(axis=0).argmax())
+    inside = log2_n[:, -1] < (log2_grid[-2] + log2_grid[-1]) / 2
+    grew, stopped = rise[:, start] >= LEAST_CHANGE, (rate < bound) & inside
+    below = (rise <= -LEAST_CHANGE).mean(axis=0)
+    return Growth(
+        since=budgets[start],
+        rise=Interval.central(rise[:, start], confidence),
+        rate=Interval.central(rate, confidence),
+        history=tuple(
+            RateAt(
+                budget=budgets[last],
+                rate=Interval.central(
+                    end_rates(log2_n[:, : last + 1], budgets[: last + 1]), confidence
+                ),
+            )
+            for last in range(1, len(budgets))
+        ),
+        end=Interval.central(2.0 ** log2_n[:, end_places(budgets)].mean(axis=1), confidence),
+        bound=bound,
+        grew=float(grew.mean()),
+        fell=float(below.max()),
+        peak=budgets[int(below.argmax())],
+        unchanged=float((np.abs(rise[:, 0]) < LEAST_CHANGE).mean()),
+        stopped=float(stopped.mean()),
+        settled=float((grew & stopped).mean()),
+        rising=float((grew & (rate >= bound)).mean()),
+    )

@@ -35,6 +35,11 @@ class Interval:
     high: float
     """Upper end."""
 
+    @property
+    def words(self) -> str:
+        """Median and ends: 23 [8, 51]."""
+        return f"{short(self.median)} [{short(self.low)}, {short(self.high)}]"
+
     @classmethod
     def central(cls, draws: FloatArray, confidence: float) -> "Interval":
         """Of draws (draws,)."""
@@ -61,6 +66,14 @@ class Interval:
         """Of median, low and high end: (3,)."""
         median, low, high = quantiles.tolist()
         return cls(median=median, low=low, high=high)
+
+
+def short(value: float) -> str:
+    """Three significant digits of a number, as one writes it: 23, 1020, 1e18, 3.16e19."""
+    if 1000 <= abs(value) < 10_000:
+        return f"{float(f'{value:.3g}'):.0f}"
+    mantissa, e, exponent = f"{value:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else mantissa
 
 
 def student_half_width(values: FloatArray, confidence: float) -> float:

@@ -7,6 +7,7 @@ from isosweep.analysis.statistics.frontier import Frontier, fit_frontier
 from isosweep.analysis.statistics.playbook import fit_playbook, playbook_saturation
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import Surface, fit_surface, gather_means
+from isosweep.analysis.statistics.survival import with_fallen
 from isosweep.config.analysis import AnalysisConfig
 
 
@@ -15,9 +16,10 @@ def judge(data: SweepData, config: AnalysisConfig) -> tuple[Surface | None, Fron
     means = gather_means(data.readings)
     # Hundreds of small factorisations: on a busy machine threads cost 50 times what they save.
     with threadpool_limits(limits=1, user_api="blas"):
-        surface = None if means is None else fit_surface(means)
+        surface = None if means is None else with_fallen(fit_surface(means), data.readings)
     frontier = fit_frontier(data.readings, means, surface, config.confidence)
     if config.method == "playbook":
         playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])
         return surface, frontier, playbook_saturation(playbook, frontier)
-    return surface, frontier, find_saturation(frontier, surface, config.margin)
+    saturation = find_saturation(frontier, surface, config.margin, config.growth_bound)
+    return surface, frontier, saturation

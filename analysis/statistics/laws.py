@@ -1,9 +1,12 @@
 """Competing laws for the growth of n*(C), weighed by how well they explain its posterior.
 
+They describe, and decide no verdict: of every form tried, some world has another (`growth`).
+
 With t = log10 C and x* = log2 n*:
 
     constant    x* = c
-    power       x* = a + g (t - t0) / (t1 - t0)                 n* grows as a power of C
+    power       x* = a + g u,  u = (t - t0) / (t1 - t0)         n* grows as a power of C
+    concave     x* = a + g ln(1 + k u) / ln(1 + k)              ever more slowly, without an end
     sigmoid     x* = b + (p - b) / (1 + exp(-k (t - c)))        n* settles at 2^p
 
 the last as the IsoCompute Playbook fits it (arXiv 2603.12151). The evidence is n*(C) at every
@@ -22,14 +25,16 @@ from scipy import special
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import Share
+from isosweep.analysis.statistics.growth import LEAST_CHANGE
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 
 # A law need not fit more closely than this, in doublings of n.
 _CLOSENESS = 0.125
-# Growth of less than this, in doublings, counts as none; within the other n* has settled.
-LEAST_GROWTH, SETTLED_WITHIN = 1.0, 0.5
-# Prior ends of the steepness k, over the measured range of log10 C.
-_STEEPNESS = (2.0, 40.0)
+# n* has settled from where on a law stays so near to its value at the last budget, in doublings.
+SETTLED_WITHIN = 0.5
+# Prior ends of the sigmoid's steepness, and of the concave law's, over the measured range of log10
+# C: from next to a straight line to a rise that is over at once.
+_STEEPNESS, _BENDS = (2.0, 40.0), (1.0, 1000.0)
 # Rounds of importance sampling and points in each; share drawn from the prior in all of them.
 _ROUNDS, _POINTS, _FROM_PRIOR = 4, 10_000, 0.2
 # Computes at which the laws are drawn, and draws of them.
@@ -46,30 +51,21 @@ class Probabilities:
     """The constant law."""
     power: Share
     """The power law."""
+    concave: Share
+    """The concave law."""
     sigmoid: Share
     """The sigmoid law."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
-    """What the laws say together.
-
-    Settled: n* grew, and at the last budget has come within half a doubling of a plateau that is
-    nearer to an inner n of the grid than to its largest.
-    """
+    """What the laws say together."""
 
     probabilities: Probabilities
     """Probability of each law. Shares."""
-    settled: Share
-    """Probability that n* grew and settled inside the grid."""
-    growing: Share
-    """Probability that it grew and has not."""
-    constant: Share
-    """Probability of neither."""
-    plateau: Interval | None
-    """n at which it settled, if it did."""
-    settles_at: Interval | None
-    """Compute from which on, if it did, in budget_unit."""
+    settles_at: Interval
+    """Compute from which on n* stays within half a doubling of that at the last budget, in
+    budget_unit."""
     exponent: Interval | None
     """Of n* ~ C^exponent, if a power law holds. No unit."""
     compute: tuple[float, ...]
@@ -100,7 +96,6 @@ def weigh_laws(
     that is later.
     """
     ends = float(log2_grid[0]), float(log2_grid[-1])
-    inside = float(log2_grid[-2] + log2_grid[-1]) / 2
     t = np.log10(np.array(budgets))
     span = float(t[-1] - t[0])
     rng = np.random.default_rng(seed)
@@ -117,28 +112,21 @@ def weigh_laws(
     weights = {name: np.exp(logs - top) / len(logs) for name, (_, logs) in explored.items()}
     total = sum(float(weight.sum()) for weight in weights.values())
     weights = {name: weight / total for name, weight in weights.items()}
-    power, sigmoid = explored["power"][0], _Sigmoid.of(explored["sigmoid"][0], ends)
-    grew = sigmoid.left(0.0) - sigmoid.left(1.0) >= LEAST_GROWTH
-    arrived = grew & (sigmoid.left(1.0) <= SETTLED_WITHIN) & (sigmoid.plateau < inside)
-    settled = weights["sigmoid"] * arrived
-    growth = _growth(power, ends)
-    growing = float(weights["sigmoid"][grew & ~arrived].sum())
-    growing += float(weights["power"][growth >= LEAST_GROWTH].sum())
+    growth = _growth(explored["power"][0], ends)
     at = np.linspace(0, max(1.0, (np.log10(max(until, 1e-300)) - t[0]) / span), _CURVE)
     weighted = [(explored[name][0], weights[name]) for name in explored]
     drawn = _drawn(weighted, ends, at, rng)
+    within = np.linspace(0, 1, _CURVE)
+    arrival = _arrival(_drawn(weighted, ends, within, rng), within)
     least = min(float(misfit(points).min()) for points, _ in explored.values())
     return Laws(
         probabilities=Probabilities(
             constant=float(weights["constant"].sum()),
             power=float(weights["power"].sum()),
+            concave=float(weights["concave"].sum()),
             sigmoid=float(weights["sigmoid"].sum()),
         ),
-        settled=float(settled.sum()),
-        growing=growing,
-        constant=max(0.0, 1 - float(settled.sum()) - growing),
-        plateau=Interval.weighted(2.0**sigmoid.plateau, settled, confidence),
-        settles_at=Interval.weighted(10.0 ** (t[0] + span * sigmoid.arrival), settled, confidence),
+        settles_at=Interval.central(10.0 ** (t[0] + span * arrival), confidence),
         exponent=Interval.weighted(growth * np.log10(2) / span, weights["power"], confidence),
         compute=tuple((10.0 ** (t[0] + span * at)).tolist()),
         curve=tuple(map(Interval.of, (2.0 ** central_quantiles(drawn, confidence)).T)),
@@ -165,8 +153,16 @@ def _drawn(
     return np.concatenate(drawn)
 
 
+def _arrival(drawn: FloatArray, at: FloatArray) -> FloatArray:
+    """Time from which on each of the laws drawn (draws, times) stays near its last value."""
+    near = np.abs(drawn - drawn[:, -1:]) <= SETTLED_WITHIN
+    return np.asarray(
+        at[np.argmax(np.logical_and.accumulate(near[:, ::-1], axis=1)[:, ::-1], axis=1)]
+    )
+
+
 # Parameters of each law: points of the unit cube with so many sides.
-_SIZES = {"constant": 1, "power": 2, "sigmoid": 4}
+_SIZES = {"constant": 1, "power": 2, "concave": 3, "sigmoid": 4}
 
 
 def _law(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
@@ -181,6 +177,12 @@ def _law(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> Float
         case 2:
             begin = ends[0] + (ends[1] - ends[0]) * (1.5 * points[:, :1] - 0.5)
             return np.asarray(begin + _growth(points, ends)[:, None] * at)
+        case 3:
+            low, high = np.log(_BENDS)
+            bend = np.exp(low + (high - low) * points[:, 2:])
+            risen = np.log1p(bend * np.maximum(at, 0)) / np.log1p(bend)
+            begin = ends[0] + (ends[1] - ends[0]) * (1.5 * points[:, :1] - 0.5)
+            return np.asarray(begin + _growth(points, ends)[:, None] * risen)
         case _:
             sigmoid = _Sigmoid.of(points[:, :, None], ends)
             return np.asarray(sigmoid.plateau - sigmoid.left(at))
@@ -204,7 +206,7 @@ class _Sigmoid:
     def of(cls, points: FloatArray, ends: tuple[float, float]) -> "_Sigmoid":
         reach = ends[1] - ends[0]
         start = ends[0] + reach * (1.5 * points[:, 0] - 0.5)
-        rise = LEAST_GROWTH + (1.5 * reach - LEAST_GROWTH) * points[:, 1]
+        rise = LEAST_CHANGE + (1.5 * reach - LEAST_CHANGE) * points[:, 1]
         low, high = np.log(_STEEPNESS)
         return cls(
             plateau=start + rise,
@@ -216,12 +218,6 @@ class _Sigmoid:
     def left(self, at: float | FloatArray) -> FloatArray:
         """Doublings that are still to come."""
         return np.asarray(self.rise * special.expit(self.steepness * (self.middle - at)))
-
-    @property
-    def arrival(self) -> FloatArray:
-        """When no more than SETTLED_WITHIN is left; the first budget if that was before it."""
-        before = np.log(np.maximum(self.rise / SETTLED_WITHIN - 1, 1e-9)) / self.steepness
-        return np.asarray(np.maximum(self.middle + before, 0.0))
 
 
 def _explore(

@@ -22,8 +22,9 @@ from scipy import special
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.growth import LEAST_CHANGE
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
-from isosweep.analysis.statistics.laws import LEAST_GROWTH, SETTLED_WITHIN
+from isosweep.analysis.statistics.laws import SETTLED_WITHIN
 from isosweep.analysis.statistics.saturation import BestGenerations, Saturation, Verdict
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 
@@ -215,8 +216,8 @@ def _described(
     curve = law.b + law.L * special.expit(law.k * (np.log10(compute) - law.middle))
     left = plateau - curve[-1]
     verdict: Verdict
-    if curve[-1] - curve[0] < LEAST_GROWTH:
-        verdict = "flat"
+    if curve[-1] - curve[0] < LEAST_CHANGE:
+        verdict = "constant"
     elif left <= SETTLED_WITHIN and plateau <= largest + 1e-6:
         verdict = "saturated"
     else:

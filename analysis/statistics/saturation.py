@@ -1,4 +1,9 @@
-"""Where the best n stops growing with compute, or why the data do not show it."""
+"""Where the best n stops growing with compute, or why the data do not show it.
+
+Two claims are kept apart: that n* grew (or fell, or did not change), and that it has stopped. Each
+is a share of the draws of the reward surface's n*(C), by `growth`; no law takes part. Laws describe
+what is claimed: they say where n* settled, and what curve it followed.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,16 +15,17 @@ from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
 from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.intervals import Interval, central_quantiles
+from isosweep.analysis.statistics.growth import Growth, describe_growth
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles, short
 from isosweep.analysis.statistics.laws import Laws, weigh_laws
 from isosweep.analysis.statistics.surface import Surface
 
-Verdict = Literal["saturated", "growing", "flat", "not identified"]
+Verdict = Literal[
+    "saturated", "growing", "grew", "fell", "constant", "n does not matter", "not identified"
+]
 
 # GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
 SMALLEST_GENERATIONS = 2
-# A fall of n* by this much, in doublings, is a fall.
-_FALL = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +57,13 @@ class BestGenerations:
 
     @property
     def words(self) -> str:
-        """The interval in words; the candidates where there is none."""
+        """Median and interval, as 23 [8, 51]; the candidates where there is none."""
         if self.interval is None:
             return self.listed
-        low, high = f"{self.interval.low:.3g}", f"{self.interval.high:.3g}"
+        low, high = short(self.interval.low), short(self.interval.high)
         low = f"{low} or less" if self.left_censored else low
         high = f"{high} or more" if self.right_censored else high
-        return f"{low} to {high}"
+        return f"{short(self.interval.median)} [{low}, {high}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +71,18 @@ class Saturation:
     """The answer: n*(C), and where it stops growing."""
 
     verdict: Verdict
-    """saturated: n* grew and settled; growing: it grows and no end is shown; flat: it does not
-    change as far as matters; not identified: the records do not decide."""
+    """saturated: n* grew and has stopped; growing: it grew and still does; grew: whether it has
+    stopped is open; fell: it ends below an earlier one; constant: it does not change; n does not
+    matter: no n costs more than the margin; not identified: the records do not decide."""
     reason: Sentence
     """In sentences."""
     optima: tuple[BestGenerations, ...]
     """n* at every budget that was read, ascending."""
+    growth: Growth | None = None
+    """What was claimed with what probability; null where the sweep is too small, and for the
+    Playbook's method."""
     plateau: Interval | None = None
-    """n at which n* settled; null unless saturated."""
+    """n at which n* settled: that of the largest budgets; null unless saturated."""
     settles_at: Interval | None = None
     """Compute from which on it has, in budget_unit; null unless saturated."""
     compute: tuple[float, ...] = ()
@@ -84,28 +94,39 @@ class Saturation:
     harmless: tuple[AtLeastOne, ...] = ()
     """The n that cost no more than the margin at any budget."""
 
+    @property
+    def end_rate(self) -> Interval | None:
+        """Growth of n* at the largest budgets, in doublings per decade."""
+        return self.growth.rate if self.growth else None
 
-def find_saturation(frontier: Frontier, surface: Surface | None, margin: float) -> Saturation:
+
+def find_saturation(
+    frontier: Frontier, surface: Surface | None, margin: float, bound: float
+) -> Saturation:
     """The verdict, with its reason in words and numbers.
 
-    `margin` is the reward difference too small to matter.
+    `margin` is the reward difference too small to matter, `bound` the growth, in doublings per
+    decade, below which n* has stopped.
     """
     optima = _optima(frontier, surface)
     refusal = _too_little(frontier)
     if refusal is not None or surface is None:
         reason = refusal or "No spread between seeds is known."
         return Saturation(verdict="not identified", reason=reason, optima=optima)
-    grid = np.log2(frontier.measured)
-    laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, frontier.confidence)
+    grid, draws = np.log2(frontier.measured), surface.log2_best_n
+    laws = weigh_laws(draws, surface.budgets, grid, frontier.confidence)
+    growth = describe_growth(draws, surface.budgets, grid, frontier.confidence, bound)
     worst = _losses(frontier, surface)
     harmless = _harmless(frontier, worst, margin)
-    verdict, reason = _judge(frontier, surface, optima, laws, (worst, harmless), margin)
+    verdict, reason = _judge(frontier, optima, growth, laws, worst, margin)
+    saturated = verdict == "saturated"
     return Saturation(
         verdict=verdict,
-        reason=reason,
+        reason=reason + _good_enough(harmless, verdict, margin),
         optima=optima,
-        plateau=laws.plateau if verdict == "saturated" else None,
-        settles_at=laws.settles_at if verdict == "saturated" else None,
+        growth=growth,
+        plateau=growth.end if saturated else None,
+        settles_at=laws.settles_at if saturated else None,
         compute=laws.compute,
         curve=laws.curve,
         laws=laws,
@@ -207,91 +228,98 @@ def _harmless(frontier: Frontier, worst: FloatArray, margin: float) -> tuple[int
 
 def _judge(
     frontier: Frontier,
-    surface: Surface,
     optima: tuple[BestGenerations, ...],
+    growth: Growth,
     laws: Laws,
-    costs: tuple[FloatArray, tuple[int, ...]],
+    worst: FloatArray,
     margin: float,
 ) -> tuple[Verdict, str]:
-    """`costs`: of every n at its worst budget (draws, n), and the n that are harmless."""
-    confidence = frontier.confidence
-    grid = frontier.measured
-    worst, harmless = costs
+    """`worst`: what every n costs at its worst budget, (draws, n)."""
+    confidence, grid, last = frontier.confidence, frontier.measured, optima[-1]
     if (worst.max(axis=1) <= margin).mean() >= confidence:
-        return "flat", (
-            f"No effect of n detected: at every budget, each n measured there ({grid[0]} to "
-            f"{grid[-1]}) costs at most {margin:g} of reward against the best, with "
-            f"{confidence:.0%} confidence. Nothing is said about n outside this grid."
-        )
-    refusal = _beyond_laws(frontier, surface, optima, laws)
-    if refusal is not None:
-        return "not identified", refusal
-    first, last = optima[0], optima[-1]
-    ends = _from_first_to_last(optima)
-    if laws.settled >= confidence and laws.plateau and laws.settles_at:
-        return "saturated", (
-            f"The best n grew {ends}, and settled at n = {_in_words(laws.plateau)} from "
-            f"{_in_words(laws.settles_at)} on (medians and {confidence:.0%} intervals; probability "
-            f"that it settled inside the grid: {laws.settled:.1%})."
-        )
-    beyond = f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
-    if laws.growing >= confidence:
-        return "growing", (
-            f"The best n grew {ends}, and no end of its growth is shown: probability that it had "
-            f"not settled inside the grid by the last budget {laws.growing:.1%}."
-            + (beyond if last.right_censored else "")
-        )
-    interior = [n for n in harmless if n != grid[-1]]
-    # An n that is good enough everywhere is no news where growth is about as likely as none.
-    likely = laws.constant > 0.5
-    if interior and likely and not _at_smallest(interior, grid, optima):
-        n = min(interior, key=lambda n: worst[:, grid.index(n)].mean())
-        cost = float(np.quantile(worst[:, grid.index(n)], confidence))
-        return "flat", (
-            f"The best n is constant for all that matters: n = {n} costs at most {cost:.3f} of "
-            f"reward against any n of the grid at any budget, within the margin of {margin:g}, "
-            f"with {confidence:.0%} confidence."
-        )
-    if laws.constant >= confidence:
-        return "flat", (
-            f"The best n does not change with compute: {first.words} at {first.budget:.3g}, "
-            f"{last.words} at {last.budget:.3g}; probability that it grew by a doubling or more "
-            f"{1 - laws.constant:.1%}."
-        )
-    return "not identified", _undecided(optima, laws, harmless, grid)
-
-
-def _beyond_laws(
-    frontier: Frontier, surface: Surface, optima: tuple[BestGenerations, ...], laws: Laws
-) -> str | None:
-    """Why no law of n*(C) can be weighed: n* falls, or lies at an edge, or no law fits it."""
-    grid = frontier.measured
-    first, last = optima[0], optima[-1]
-    fall = _falls(frontier, surface)
-    if fall is not None:
-        high, low = optima[fall[0]], optima[fall[1]]
-        return (
-            f"The best n falls from {high.words} at {high.budget:.3g} to {low.words} at "
-            f"{low.budget:.3g}: n*(C) is not monotone, so no saturation is defined."
+        return "n does not matter", (
+            f"At every budget, each n measured there ({grid[0]} to {grid[-1]}) costs at most "
+            f"{margin:g} of reward against the best, with {confidence:.0%} confidence. Nothing is "
+            "said about n outside this grid."
         )
     edge = _always_at_edge(optima, grid)
     if edge is not None:
-        return (
+        return "not identified", (
             f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
-            f"it is {first.words} at {first.budget:.3g} and {last.words} at {last.budget:.3g}. Add "
+            f"it is {optima[0].words} at {short(optima[0].budget)} and {last.words} at "
+            f"{short(last.budget)}. Add "
             f"{'larger' if edge == grid[-1] else 'smaller'} n."
         )
-    if not laws.explain:
-        return (
-            f"The best n changes {_from_first_to_last(optima)}, and neither a constant, nor a "
-            f"power law, nor a sigmoid explains how (chance of a misfit as large: {laws.fit:.1g})."
+    # A false change from any of the earlier budgets is to be no likelier than one from one.
+    sure = 1 - (1 - confidence) / (len(optima) - 1)
+    if growth.fell >= sure:
+        high = next(at for at in optima if at.budget == growth.peak)
+        return "fell", (
+            f"The best n fell from {high.words} at {short(high.budget)} to {last.words} at "
+            f"{short(last.budget)} (probability {growth.fell:.0%})."
         )
-    return None
+    if growth.grew >= sure:
+        return _of_growth(optima, growth, laws, confidence, grid)
+    if growth.unchanged >= confidence:
+        return "constant", (
+            f"The best n does not change with compute: it is {optima[0].words} at "
+            f"{short(optima[0].budget)} and {last.words} at {short(last.budget)}; that these "
+            f"differ by less than a doubling has probability {growth.unchanged:.0%}. "
+            f"{_rate(growth)}"
+        )
+    return "not identified", _undecided(optima, growth, grid)
 
 
-def _from_first_to_last(optima: tuple[BestGenerations, ...]) -> str:
-    first, last = optima[0], optima[-1]
-    return f"from {first.words} at {first.budget:.3g} to {last.words} at {last.budget:.3g}"
+def _of_growth(
+    optima: tuple[BestGenerations, ...],
+    growth: Growth,
+    laws: Laws,
+    confidence: float,
+    grid: tuple[int, ...],
+) -> tuple[Verdict, str]:
+    """What is to be said of an n* that grew."""
+    first, last = next(at for at in optima if at.budget == growth.since), optima[-1]
+    grew = (
+        f"The best n grew from {first.words} at {short(first.budget)} to {last.words} at "
+        f"{short(last.budget)} (probability {growth.grew:.1%})"
+    )
+    if growth.settled >= confidence:
+        return "saturated", (
+            f"{grew} and has stopped: it stays near n = {growth.end.words} from "
+            f"{laws.settles_at.words} on. {_rate(growth)} "
+            f"Below {growth.bound:g} inside the grid counts as stopped (probability "
+            f"{growth.stopped:.0%})."
+        )
+    beyond = (
+        f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
+        if optima[-1].right_censored
+        else ""
+    )
+    if growth.rising >= confidence:
+        return "growing", (
+            f"{grew} and still grows. {_rate(growth)} At {growth.bound:g} or more it has not "
+            f"stopped (probability {growth.rising:.0%}).{beyond}"
+        )
+    would = "Larger budgets, more held-out problems or more seeds would decide."
+    return "grew", (
+        f"{grew}. Whether it has stopped is open: that it has, growing by less than "
+        f"{growth.bound:g} doublings per decade inside the grid, has probability "
+        f"{growth.stopped:.0%}." + (beyond or f" {_rate(growth)} {would}")
+    )
+
+
+def _rate(growth: Growth) -> str:
+    return (
+        f"At the largest budgets it grows by {growth.rate.words} doublings per decade of compute."
+    )
+
+
+def _good_enough(harmless: tuple[int, ...], verdict: Verdict, margin: float) -> str:
+    """What one n for all budgets would do, where that is news."""
+    if not harmless or verdict == "n does not matter":
+        return ""
+    listed = ", ".join(map(str, harmless))
+    return f" At no budget does n = {listed} cost more than {margin:g} of reward."
 
 
 def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) -> int | None:
@@ -303,48 +331,14 @@ def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) 
     return None
 
 
-def _at_smallest(
-    interior: list[int], grid: tuple[int, ...], optima: tuple[BestGenerations, ...]
-) -> bool:
-    """Whether the only harmless n is the grid's smallest and the best may lie below it."""
-    return interior == [grid[0]] and all(at.left_censored for at in optima)
-
-
-def _falls(frontier: Frontier, surface: Surface) -> tuple[int, int] | None:
-    """Two budgets between which n* falls, if any does with the sweep's confidence."""
-    best = surface.log2_best_n
-    count = best.shape[1]
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    # One false fall among all pairs is to be no more likely than one among one.
-    sure = 1 - (1 - frontier.confidence) / max(1, len(pairs))
-    falling = {pair: float((best[:, pair[1]] <= best[:, pair[0]] - _FALL).mean()) for pair in pairs}
-    pair = max(falling, key=lambda pair: falling[pair])
-    return pair if falling[pair] >= sure else None
-
-
-def _in_words(interval: Interval) -> str:
-    return f"{interval.median:.3g} ({interval.low:.3g} to {interval.high:.3g})"
-
-
-def _undecided(
-    optima: tuple[BestGenerations, ...],
-    laws: Laws,
-    harmless: tuple[int, ...],
-    grid: tuple[int, ...],
-) -> str:
+def _undecided(optima: tuple[BestGenerations, ...], growth: Growth, grid: tuple[int, ...]) -> str:
     """Why nothing is claimed, and what would decide it."""
     last = optima[-1]
-    chances = (
-        f"settled inside the grid {laws.settled:.0%}, still growing {laws.growing:.0%}, "
-        f"constant {laws.constant:.0%}"
+    text = (
+        "The records do not show how the best n changes with compute: that it grew by a doubling "
+        f"or more has probability {growth.grew:.0%}, that it changed by less {growth.unchanged:.0%}"
+        f". At {short(last.budget)} it is {last.words}."
     )
-    text = f"The records do not show how the best n changes with compute: {chances}. "
-    text += f"At {last.budget:.3g} it is {last.words}."
     if last.right_censored and last.best == grid[-1]:
         return text + f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
-    if laws.settled > laws.constant and laws.settled + laws.growing > 0.8:
-        return text + " Larger budgets would distinguish an end of the growth from a pause."
-    if harmless:
-        listed = ", ".join(map(str, harmless))
-        text += f" At no budget does n = {listed} cost more than the margin."
-    return text + " More seeds, or more held-out problems, would decide."
+    return text + " More held-out problems, more budgets or more seeds would decide."

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, special
 
-from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair, Paired
 
@@ -41,7 +41,8 @@ _LEVEL = 0.1
 class Means:
     """Mean rewards over seeds of every (n, B) that was read at a budget.
 
-    `log2_n`, `log2_batch`: (means,); `budget`: (means,) index into `budgets` (ascending);
+    `log2_n`, `log2_batch`: (means,); where no n has two B, B goes with n and is no axis: all of
+    `log2_batch` is 0. `budget`: (means,) index into `budgets` (ascending);
     `reward`: (means,); `noise`: (means, means) covariance that the seeds give them, with
     `degrees_of_freedom`; `seed_sd`: (budgets,) spread between seeds.
     """
@@ -61,18 +62,21 @@ class Surface:
     """Posterior draws of the mean reward: `draws` (draws, budgets, log2 n, batches).
 
     `log2_n`: from the smallest n measured to the largest, measured n included; `batches`: every B
-    measured. Where nothing was measured the draws spread as widely as the kernels allow.
+    measured, or one place where each n has its own. Where nothing was measured the draws spread as
+    widely as the kernels allow: `supported` (budgets, log2 n, batches) says where n lies between
+    those measured at this budget with this B, and nothing is concluded elsewhere.
     """
 
     budgets: tuple[float, ...]
     log2_n: FloatArray
     batches: tuple[int, ...]
     draws: FloatArray
+    supported: BoolArray
 
     @property
     def by_n(self) -> FloatArray:
-        """Reward of every n at its best B: (draws, budgets, log2 n)."""
-        return np.asarray(self.draws.max(axis=3))
+        """Reward of every n at its best B: (draws, budgets, log2 n); -inf where none was run."""
+        return np.asarray(np.where(self.supported, self.draws, -np.inf).max(axis=3))
 
     @property
     def log2_best_n(self) -> FloatArray:
@@ -86,7 +90,8 @@ class Surface:
     def at_cells(self, draws: FloatArray, cells: Sequence[Paired]) -> FloatArray:
         """Rewards of the cells' (n, B) in draws (draws, log2 n, batches): (draws, cells)."""
         rows = [self.column(cell.num_generations) for cell in cells]
-        columns = [self.batches.index(cell.problems_per_batch) for cell in cells]
+        several = len(self.batches) > 1
+        columns = [self.batches.index(c.problems_per_batch) if several else 0 for c in cells]
         return np.asarray(draws[:, rows, columns])
 
 
@@ -120,6 +125,8 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
         place += [(math.log2(n), math.log2(B), k) for k in at]
         reward += np.nanmean(table[:, at], axis=0).tolist()
     log2_n, log2_batch, budget = np.array(place).T
+    if len({n for n, _ in tables}) == len(tables):
+        log2_batch = np.zeros_like(log2_batch)
     return Means(
         budgets=tuple(budgets),
         log2_n=log2_n,
@@ -191,7 +198,18 @@ def fit_surface(means: Means, seed: int = 0) -> Surface:
         log2_n=axis,
         batches=tuple(round(2**b) for b in batches),
         draws=draws,
+        supported=_supported(means, axis, batches),
     )
+
+
+def _supported(means: Means, axis: FloatArray, batches: FloatArray) -> BoolArray:
+    """Where n lies between those measured: (budgets, log2 n, batches)."""
+    inside = np.zeros((len(means.budgets), len(axis), len(batches)), dtype=bool)
+    for k, j in np.ndindex(len(means.budgets), len(batches)):
+        here = means.log2_n[(means.budget == k) & (means.log2_batch == batches[j])]
+        if here.size:
+            inside[k, :, j] = (axis >= here.min()) & (axis <= here.max())
+    return inside
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,9 @@ CONFIG = AnalysisConfig(name="default")
     [
         (peaked(lambda C: min(8.0, 2 * C / BUDGETS[0])), "saturated", "has stopped growing"),
         (peaked(lambda C: 2 * C / BUDGETS[0]), "growing", "still grows"),
-        (peaked(lambda C: 8.0), "flat", "does not change"),
-        (peaked(lambda C: 64 * BUDGETS[0] / C), "not identified", "do not show"),
+        (peaked(lambda C: 8.0), "constant", "does not change"),
+        (peaked(lambda C: 64 * BUDGETS[0] / C), "fell", "smaller at the largest budget"),
+        (peaked(lambda C: 8.0, fall=0.0), "n does not matter", "no difference that matters"),
     ],
 )
 def test_three_sentences_state_choice_sureness_and_growth(

@@ -100,7 +100,7 @@ ALWAYS = {"reward", "best_n", "heat_map", "mechanism", "interference", "evenness
         (one_budget, ALWAYS | {"slices"}),
         (one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
         (five_runs, ALWAYS | {"envelope", "slices"}),
-        (whole, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
+        (whole, ALWAYS | {"envelope", "growth", "slices", "batch", "tradeoff"}),
         (many_runs, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
     ],
 )
@@ -113,7 +113,7 @@ def test_no_figure_is_empty(
     assert [*figures.drawn, *figures.left_out] == sorted(
         (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
     )
-    assert len(REPORT_FIGURES) == 12
+    assert len(REPORT_FIGURES) == 13
     assert all(figures.left_out.values())
     for name, figure in figures.drawn.items():
         values = figure.heat_map.values if figure.heat_map else ()

@@ -108,7 +108,7 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
         paths = write_sweep(tmp_path / name, reward)
         write_json(paths.config, asdict(make_config(f"sweeps_dir={tmp_path / name}")))
     printed = isosweep("mode=compare", "from=[a/sweep,b/sweep]", cwd=tmp_path).stdout
-    assert "a/sweep: flat" in printed
+    assert "a/sweep: constant" in printed
     (page,) = tmp_path.glob("sweeps/comparison-*/analysis/report.html")
     text = page.read_text()
     assert re.search(

@@ -40,13 +40,27 @@ def test_planted_saturation_is_detected(tmp_path: Path) -> None:
     assert saturation.settles_at is not None
     assert saturation.plateau.low < 8 < saturation.plateau.high < 12
     # n* is within half a doubling of 8 from 5.7e6 on.
-    assert 4e6 < saturation.settles_at.low < 5.7e6 < saturation.settles_at.high < 8e6
+    assert 4e6 < saturation.settles_at.low < 5.7e6 < saturation.settles_at.high < 1e7
+    assert saturation.growth is not None
+    assert saturation.growth.rate.low < 0 < saturation.growth.rate.high < 0.5
     assert [at.best for at in saturation.optima] == [2, 4, 8, 8, 8]
 
 
-def test_planted_growth_is_growing_and_censored_at_the_edge(tmp_path: Path) -> None:
+def test_planted_growth_inside_the_grid_is_growing(tmp_path: Path) -> None:
+    saturation = judge(
+        tmp_path, peaked(lambda C: 2 * C / FIRST), generations=(2, 4, 8, 16, 32, 64, 128)
+    )
+    assert saturation.verdict == "growing"
+    assert saturation.growth is not None
+    # A doubling of n for every doubling of compute.
+    assert saturation.growth.rate.low < 1 / np.log10(2) < saturation.growth.rate.high
+    assert "has not stopped" in saturation.reason
+
+
+def test_growth_up_to_the_edge_is_growing_and_censored_there(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 2 * C / FIRST))
     assert saturation.verdict == "growing"
+    assert "beyond n = 32" in saturation.reason
     assert saturation.optima[-1].candidates == (32,)
     assert saturation.optima[-1].right_censored
     assert not saturation.optima[0].left_censored  # n = 2 is GRPO's own bound
@@ -57,7 +71,7 @@ def test_growth_that_settles_at_the_edge_of_the_grid_is_no_saturation(tmp_path: 
     saturation = judge(
         tmp_path, peaked(lambda C: best.get(round(C / 1e6), 16.0)), generations=(4, 8, 16)
     )
-    assert saturation.verdict == "growing"
+    assert saturation.verdict == "grew"
     assert "beyond n = 16" in saturation.reason
     assert saturation.plateau is None
 
@@ -69,16 +83,17 @@ def test_a_best_n_at_the_edge_at_every_budget_is_refused(tmp_path: Path) -> None
     assert "Add larger n" in saturation.reason
 
 
-def test_a_constant_interior_best_n_is_flat(tmp_path: Path) -> None:
+def test_an_interior_best_n_that_stays_is_constant(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 8.0))
-    assert (saturation.verdict, saturation.harmless) == ("flat", (8,))
-    assert "constant" in saturation.reason
+    assert (saturation.verdict, saturation.harmless) == ("constant", (8,))
+    assert "does not change" in saturation.reason
+    assert "At no budget does n = 8 cost more than 0.02" in saturation.reason
 
 
-def test_no_effect_of_n_is_flat_in_those_words(tmp_path: Path) -> None:
+def test_an_n_that_does_not_matter_is_told_apart_from_one_that_stays(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
-    assert saturation.verdict == "flat"
-    assert "No effect of n detected" in saturation.reason
+    assert saturation.verdict == "n does not matter"
+    assert "costs at most 0.02 of reward" in saturation.reason
 
 
 @pytest.mark.parametrize("growth", [0.0, 1.0])
@@ -102,11 +117,19 @@ def test_two_budgets_or_two_n_are_too_few(tmp_path: Path) -> None:
     assert "Only 2 n" in judge(tmp_path / "b", reward, generations=(2, 4)).reason
 
 
-def test_a_best_n_that_falls_back_is_refused(tmp_path: Path) -> None:
-    best = {2: 2.0, 4: 8.0, 8: 16.0, 16: 8.0, 32: 2.0}
-    saturation = judge(tmp_path, peaked(lambda C: best.get(round(C / 1e6), 2.0)))
-    assert saturation.verdict == "not identified"
-    assert "not monotone" in saturation.reason
+def test_a_best_n_that_falls_after_a_peak_fell(tmp_path: Path) -> None:
+    # In millions: 1, 2, 4, 8, 16.
+    best = {1: 2.0, 2: 8.0, 4: 16.0, 8: 16.0, 16: 4.0}
+    saturation = judge(tmp_path, peaked(lambda C: best.get(round(C / 1e6), 4.0)))
+    assert saturation.verdict == "fell"
+    assert saturation.growth is not None
+    assert saturation.growth.fell > 0.97
+
+
+def test_growth_that_pauses_before_the_end_is_not_saturated(tmp_path: Path) -> None:
+    best = {1: 2.0, 2: 4.0, 4: 4.0, 8: 4.0, 16: 16.0}
+    saturation = judge(tmp_path, peaked(lambda C: best.get(round(C / 1e6), 16.0)))
+    assert saturation.verdict in ("growing", "grew")
 
 
 @pytest.mark.slow
@@ -129,5 +152,5 @@ def test_false_claims_from_pure_noise_are_rare() -> None:
         assert means is not None
         surface = fit_surface(means)
         frontier = fit_frontier(readings, means, surface, 0.9)
-        verdicts.append(find_saturation(frontier, surface, 0.02).verdict)
-    assert sum(v in ("growing", "saturated") for v in verdicts) <= 1
+        verdicts.append(find_saturation(frontier, surface, 0.02, 0.5).verdict)
+    assert sum(v in ("growing", "saturated", "grew", "fell") for v in verdicts) <= 1

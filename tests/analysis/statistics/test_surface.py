@@ -1,5 +1,7 @@
 """The reward surface against planted rewards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -119,3 +121,32 @@ def test_intervals_of_the_reward_hold_the_truth() -> None:
                 low, high = np.quantile(surface.by_n[:, k, surface.column(n)], (0.05, 0.95))
                 covered.append(low <= reward(budget, n, 4) <= high)
     assert 0.84 <= np.mean(covered) <= 0.97
+
+
+def test_where_every_n_has_its_own_batch_that_is_no_axis() -> None:
+    """As in grid=fix_batch: n x B is the same everywhere."""
+    plan = make_plan(generations=(2, 4, 8, 16, 32), batches=(2, 4, 8, 16, 32))
+    kept = [c for c in plan.cells if c.num_generations * c.problems_per_batch == 64]
+    readings = read(replace(plan, cells=tuple(kept)), peaked(lambda C: 8.0), noise=0.003)
+    surface = fit_surface(means_of(readings))
+    assert len(surface.batches) == 1
+    assert surface.supported.all()
+    # Of n between those measured something is known, as with one B for all.
+    low, high = np.quantile(surface.log2_best_n[:, -1], [0.05, 0.95])
+    assert 2.5 < low <= 3 <= high < 3.5
+    assert surface.at_cells(surface.draws[:, 0], kept[:2]).shape == (len(surface.draws), 2)
+
+
+def test_nothing_is_concluded_where_no_run_was() -> None:
+    """Rewards rise with B, and large n were run with the small B alone."""
+
+    def reward(compute: float, n: int, B: int) -> float:
+        return peaked(lambda C: 8.0, fall=0.01)(compute, n, B) + 0.05 * (B > 4)
+
+    plan = make_plan(generations=(2, 4, 8, 16, 32), batches=(4, 8))
+    kept = [c for c in plan.cells if c.problems_per_batch == 4 or c.num_generations <= 4]
+    surface = fit_surface(means_of(read(replace(plan, cells=tuple(kept)), reward, noise=0.003)))
+    inside = surface.log2_n <= 2
+    assert np.array_equal(surface.supported[-1, :, 1], inside)
+    # The best of what was run: n = 4 at B = 8, and not n = 8 at B = 8.
+    assert 2 ** np.median(surface.log2_best_n[:, -1]) == pytest.approx(4, rel=0.1)

@@ -1,0 +1,70 @@
+"""The rate at which n* grows at the end, and what draws of n*(C) claim."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isosweep.analysis.statistics.growth import Growth, describe_growth, end_rates, falls, rises
+
+BUDGETS = tuple(float(c) for c in np.geomspace(1e18, 1e21, 10))
+T = np.linspace(0, 3, 10)
+GRID = np.arange(3.0, 12.0)
+
+
+def growth(truth: NDArray[np.float64], spread: float = 0.1) -> Growth:
+    """What draws around `truth` say."""
+    rng = np.random.default_rng(1)
+    drawn = np.clip(truth + spread * rng.standard_normal((2000, len(truth))), GRID[0], GRID[-1])
+    return describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5)
+
+
+def test_the_rate_is_the_slope_over_the_last_factor_of_five() -> None:
+    truth = np.where(T > 2.3, 2.0 * (T - 2.3), 9.0)
+    assert end_rates(truth, BUDGETS) == pytest.approx(2.0)
+    assert end_rates(np.tile(truth, (4, 1)), BUDGETS).shape == (4,)
+
+
+def test_an_end_of_two_budgets_has_a_rate() -> None:
+    assert end_rates(np.array([3.0, 5.0]), (1e18, 1e20)) == pytest.approx(1.0)
+
+
+def test_rise_and_fall_count_from_the_lowest_and_the_highest() -> None:
+    truth = np.array([5.0, 3.0, 8.0, 6.0])
+    assert float(rises(truth)) == 3.0
+    assert float(falls(truth)) == 2.0
+
+
+def test_growth_that_has_ended_has_settled() -> None:
+    said = growth(np.minimum(4 + 3 * T, 8.0))
+    assert said.settled > 0.95 < said.grew
+    assert said.rising < 0.05
+    assert said.end.low < 2**8 < said.end.high
+    assert said.since < 2e19
+
+
+def test_growth_at_twice_the_bound_has_not() -> None:
+    said = growth(4 + 1.0 * T)
+    assert said.settled < 0.02
+    assert said.rate.low < 1.0 < said.rate.high
+
+
+def test_nothing_has_stopped_at_the_edge_of_the_grid() -> None:
+    said = growth(np.minimum(4 + 5 * T, 11.0))
+    assert said.grew > 0.99
+    assert (said.stopped, said.settled) == (0.0, 0.0)
+
+
+def test_an_early_budget_that_shows_nothing_hides_no_growth() -> None:
+    rng = np.random.default_rng(2)
+    drawn = 4 + 2 * T + 0.1 * rng.standard_normal((2000, 10))
+    drawn[:, 0] = rng.uniform(3, 11, 2000)
+    said = describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5)
+    assert said.grew > 0.99
+    assert said.since > BUDGETS[0]
+    assert said.unchanged < 0.5
+
+
+def test_a_fall_names_its_peak() -> None:
+    said = growth(np.where(T > 2.5, 6.0, np.where(T > 1.5, 8.0, 4.0)))
+    assert said.fell > 0.95
+    assert 3e19 < said.peak < 3e20
