@@ -4,7 +4,9 @@ At every budget the mean reward of (n, B) over seeds is a level of that budget's
 deviations that vary smoothly with log2 n, with log2 B, with both together, and with log C: a
 Gaussian process for each, with squared-exponential kernels, and a rougher one in compute. No form
 of the learning curve or of n*(C) is assumed. The noise is what seeds show: their covariance
-between budgets (a run is lucky at all its budgets), pooled over all (n, B). How far and how
+between budgets (a run is lucky at all its budgets), pooled over all (n, B); as much of it as is
+common to all runs of a seed, which see the same problems in the same order, moves all n together
+and says nothing against any. How far and how
 strongly rewards vary is not fitted but averaged over: a low-discrepancy sample of the kernels'
 parameters and of the noise's scale, each weighted by how well it explains the means. Everything
 else is closed-form; the posterior is drawn by pathwise conditioning (Wilson et al., arXiv
@@ -44,7 +46,8 @@ class Means:
     `log2_n`, `log2_batch`: (means,); where no n has two B, B goes with n and is no axis: all of
     `log2_batch` is 0. `budget`: (means,) index into `budgets` (ascending);
     `reward`: (means,); `noise`: (means, means) covariance that the seeds give them, with
-    `degrees_of_freedom`; `seed_sd`: (budgets,) spread between seeds.
+    `degrees_of_freedom`; `seed_sd`: (budgets,) spread between seeds; `common`: the share of its
+    square that runs with the same seed have in common.
     """
 
     budgets: tuple[float, ...]
@@ -55,6 +58,7 @@ class Means:
     noise: FloatArray
     seed_sd: FloatArray
     degrees_of_freedom: int
+    common: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +103,8 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     """Means over seeds and their covariance; None where no two seeds can be compared.
 
     The covariance is that between budgets of one run's deviations from its cell, pooled over
-    cells; since cells are few, its correlations are drawn towards their common mean.
+    cells; since cells are few, its correlations are drawn towards their common mean. Means of two
+    cells share the part of it that seeds have in common (`_common_share`).
     """
     runs: dict[Pair, dict[int, dict[float, float]]] = {}
     for reading in readings:
@@ -108,35 +113,72 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
             seeds = runs.setdefault(Pair.of(cell), {})
             seeds.setdefault(cell.seed, {})[cell.budget] = reading.reward
     budgets = sorted({b for seeds in runs.values() for by in seeds.values() for b in by})
+    known = sorted({seed for seeds in runs.values() for seed in seeds})
     tables = {
-        key: np.array([[by.get(b, np.nan) for b in budgets] for by in seeds.values()])
+        key: np.array([[seeds.get(seed, {}).get(b, np.nan) for b in budgets] for seed in known])
         for key, seeds in sorted(runs.items())
     }  # each (seeds, budgets)
     covariance, freedom = _seed_covariance(list(tables.values()), len(budgets))
     if covariance is None:
         return None
-    place, reward, blocks = [], [], []
+    place, reward, weights = [], [], []
     for (n, B), table in tables.items():
         present = np.isfinite(table)
         at = np.flatnonzero(present.any(axis=0))
-        here = present[:, at].astype(np.float64)
-        shared, count = here.T @ here, here.sum(axis=0)
-        blocks.append(covariance[np.ix_(at, at)] * shared / np.outer(count, count))
+        weights.append((present[:, at] / present[:, at].sum(axis=0)).T)
         place += [(math.log2(n), math.log2(B), k) for k in at]
         reward += np.nanmean(table[:, at], axis=0).tolist()
     log2_n, log2_batch, budget = np.array(place).T
+    of_cell = np.repeat(np.arange(len(weights)), [len(each) for each in weights])
+    of_seeds = np.concatenate(weights)  # (means, seeds): what each seed counts in a mean
+    common = _common_share(list(tables.values()))
+    between = common + (1 - common) * (of_cell[:, None] == of_cell)
+    at_budget = budget.astype(np.int64)
+    noise = covariance[np.ix_(at_budget, at_budget)] * (of_seeds @ of_seeds.T) * between
     if len({n for n, _ in tables}) == len(tables):
         log2_batch = np.zeros_like(log2_batch)
     return Means(
         budgets=tuple(budgets),
         log2_n=log2_n,
         log2_batch=log2_batch,
-        budget=budget.astype(np.int64),
+        budget=at_budget,
         reward=np.array(reward),
-        noise=linalg.block_diag(*blocks),
+        noise=noise,
         seed_sd=np.sqrt(np.diag(covariance)),
         degrees_of_freedom=freedom,
+        common=common,
     )
+
+
+def _common_share(tables: list[FloatArray]) -> float:
+    """Share of the seeds' variance that is common to all cells: 0 unless it surely is more.
+
+    `tables`: (seeds, budgets) of every cell, nan where nothing was read. Of the products of two
+    cells' deviations with the same seed, each sum over seeds has the expectation share x variance
+    x (seeds - 1). One standard error, of no share at all, is taken off: so that a share that is
+    not there is hardly ever assumed.
+    """
+    rewards = np.stack(tables)  # (cells, seeds, budgets)
+    present = np.isfinite(rewards)
+    several = present.sum(axis=1) > 1
+    mean = np.where(present, rewards, 0.0).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
+    kept = present & several[:, None]
+    away = np.where(kept, rewards - mean[:, None], 0.0)
+    shares, errors = [], []
+    for k in np.flatnonzero(several.any(axis=0)):
+        here = kept[:, :, k].astype(np.float64)
+        pairs = np.maximum(here @ here.T - 1, 0)
+        own = float(np.trace(pairs))
+        spread = float((away[:, :, k] ** 2).sum()) / max(own, 1.0)
+        np.fill_diagonal(pairs, 0.0)
+        if pairs.sum() and spread > 0:
+            products = away[:, :, k] @ away[:, :, k].T
+            total = float(products.sum() - np.trace(products))
+            shares.append(total / spread / float(pairs.sum()))
+            errors.append(math.sqrt(2 / float(pairs.sum())))
+    if not shares:
+        return 0.0
+    return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, 0.9))
 
 
 def _seed_covariance(tables: list[FloatArray], budgets: int) -> tuple[FloatArray | None, int]:

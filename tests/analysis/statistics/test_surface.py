@@ -150,3 +150,40 @@ def test_nothing_is_concluded_where_no_run_was() -> None:
     assert np.array_equal(surface.supported[-1, :, 1], inside)
     # The best of what was run: n = 4 at B = 8, and not n = 8 at B = 8.
     assert 2 ** np.median(surface.log2_best_n[:, -1]) == pytest.approx(4, rel=0.1)
+
+
+def with_common_luck(spread: float, seeds: int = 6) -> list[CellReading]:
+    """Readings whose seeds share luck of `spread`, beside noise of 0.01 of their own."""
+    plan = make_plan(seeds=range(seeds))
+    rng = np.random.default_rng(5)
+    luck = spread * rng.standard_normal(seeds)
+    return [
+        replace(reading, reward=(reading.reward or 0.0) + luck[reading.cell.seed])
+        for reading in read(plan, peaked(lambda C: 8.0, fall=0.01), noise=0.01)
+    ]
+
+
+def test_luck_that_seeds_share_moves_all_n_together() -> None:
+    means = means_of(with_common_luck(0.05))
+    # 25 parts of 26 are shared; a few seeds do not show all of that.
+    assert 0.6 < means.common <= 0.9
+    one, other = 0, len(BUDGETS)
+    assert means.noise[one, other] == pytest.approx(means.common * means.noise[one, one], rel=0.01)
+    assert np.linalg.eigvalsh(means.noise).min() > 0
+
+
+def test_what_seeds_do_not_share_is_not_assumed() -> None:
+    found = [
+        means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed)).common
+        for seed in range(40)
+    ]
+    assert np.mean(np.array(found) == 0) > 0.7
+    assert np.mean(found) < 0.03
+
+
+def test_pairing_narrows_the_interval_of_the_best_n() -> None:
+    means = means_of(with_common_luck(0.05))
+    cell = means.log2_n[:, None] == means.log2_n
+    unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
+    width = [fit_surface(m).log2_best_n[:, -1].std() for m in (means, unpaired)]
+    assert width[0] < 0.8 * width[1]
