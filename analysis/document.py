@@ -9,7 +9,14 @@ from importlib.metadata import version
 from typing import Any, Final, Literal
 
 from isosweep import __version__
-from isosweep.analysis.bounds import Confidence, Positive, Sentence, Share
+from isosweep.analysis.bounds import (
+    Confidence,
+    Count,
+    NotNegative,
+    Positive,
+    Sentence,
+    Share,
+)
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.asymptotes import Asymptote
 from isosweep.analysis.statistics.findings import Findings
@@ -64,6 +71,10 @@ class Settings:
     """Reward difference too small to matter. Reward."""
     growth_bound: Positive
     """Growth of n* below which it has stopped. Doublings per decade."""
+    readings_per_decade: Count
+    """Smaller budgets, per factor of ten, at which runs were read as well. A count."""
+    decades: NotNegative
+    """How far below the smallest budget. Factors of ten."""
     metric: Metric
     """Score of a problem's samples: avg@k, best@k or worst@k."""
     method: Literal["isosweep", "playbook"]

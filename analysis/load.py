@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.analysis.curves import Curve, SweepData, on_axis, read_cells
+from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, comparable, make_curve, of_difficulty
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
@@ -28,14 +29,16 @@ def load_sweep(
     *,
     compute_axis: BudgetUnit | None = None,
     difficulty: tuple[float, float] | None = None,
+    ladder: tuple[int, float] = (0, 0.0),
 ) -> SweepData:
     """Plan, curves (in the plan's order of runs) and readings (in its order of cells).
 
-    `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer different
-    questions, so they are never mixed. `metric`, `compute_axis` and `difficulty`: see
-    `AnalysisConfig`. Runs without records are data: their curves are empty and their cells
-    missing. Raises RecordError when there is no plan, or it lacks what its format promises;
-    SettingError where no problem is of that difficulty.
+    `axes`: the variant of `grid.axes` to load, of a sweep that has several; they answer
+    different questions, so they are never mixed. `metric`, `compute_axis` and `difficulty`: see
+    `AnalysisConfig`, whose `readings_per_decade` and `decades` are `ladder`. Runs without
+    records are data: their curves are empty and their cells missing. Raises RecordError when
+    there is no plan, or it lacks what its format promises; SettingError where no problem is of
+    that difficulty.
     """
     plan, document = _read_plan(paths)
     if axes is not None:
@@ -60,6 +63,7 @@ def load_sweep(
         ]
         plan = on_axis(plan, curves, moved, compute_axis)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
+    plan = with_ladder(plan, curves, *ladder)
     return SweepData(
         plan=plan,
         curves=tuple(curves),
@@ -81,6 +85,7 @@ def load_view(
         config.metric,
         compute_axis=config.compute_axis,
         difficulty=config.difficulty,
+        ladder=(config.readings_per_decade, config.decades),
     )
 
 

@@ -3,13 +3,13 @@
 from dataclasses import field
 from typing import Annotated, Any, Literal, get_args
 
-from annotated_types import Gt, Lt
+from annotated_types import Ge, Gt, Lt
 from pydantic import BeforeValidator
 
 from isosweep.compute import BudgetUnit
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, Positive, Says
+from isosweep.config.values import Listed, NonNegativeInt, Positive, Says
 
 Metric = Literal["avg", "best", "worst"]
 Method = Literal["isosweep", "playbook"]
@@ -40,6 +40,11 @@ class AnalysisConfig:
     method: Method = "isosweep"
     """`isosweep`: a reward surface over compute, n and B, and competing laws; `playbook`: the
     IsoCompute Playbook's own (arXiv 2603.12151)."""
+    readings_per_decade: NonNegativeInt = 0
+    """Smaller budgets, per factor of ten of compute, at which every run is read as well: below the
+    smallest budget, and between budgets that lie farther apart. Nothing more is trained."""
+    decades: Annotated[float, Ge(0), Says("must be 0 or more", "2")] = 2.0
+    """How far below the smallest budget, in factors of ten."""
     extrapolate: bool = False
     """Let `mode=recommend` go further beyond the largest budget than forecasts were checked."""
     compute_axis: BudgetUnit | None = None
