@@ -87,7 +87,7 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
         samples_per_problem=16,
     )
     assert result.verdicts == {"saturated": 1.0}
-    assert result.plateau == pytest.approx(512)
+    assert result.plateau == pytest.approx(512, rel=0.02)
     assert result.plateau_width is not None
     assert result.plateau_width < 0.8
 
@@ -129,7 +129,7 @@ def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
     settings = ("mode=simulate", "simulation.sweeps=3", "simulation.worlds=[easy,flat]")
     printed = isosweep(*settings, cwd=tmp_path).stdout
     assert "world easy, 3 sweeps:" in printed
-    assert "(true: flat)" in printed
+    assert "(true: n does not matter)" in printed
     (file,) = tmp_path.glob("sweeps/*/simulation.json")
     document = json.loads(file.read_text())
     assert [world["world"] for world in document["worlds"]] == ["easy", "flat"]
