@@ -125,13 +125,13 @@ def train(setting: Setting, n: int, runs: int, rollouts: float, first: float) ->
     adam = _Adam(weights, setting.rate(n))
     rewards, recorded = [], set(steps.tolist())
     for step in range(1, last + 1):
-        adam.climb(_gradient(setting, problems, weights, n, rng))
+        adam.climb(gradient(setting, problems, weights, n, rng))
         if step in recorded:
             rewards.append(held_out.reward(weights))
     return Runs(compute=steps * float(batch), reward=np.stack(rewards, axis=1))
 
 
-def _gradient(
+def gradient(
     setting: Setting, problems: Problems, weights: Singles, n: int, rng: np.random.Generator
 ) -> Singles:
     """GRPO's gradient of every run: (runs, features, answers).
