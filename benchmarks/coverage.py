@@ -42,14 +42,14 @@ from isosweep.analysis.simulation.policy_worlds import (
     policy_worlds,
 )
 from isosweep.analysis.simulation.power import Power, measure_power
-from isosweep.analysis.simulation.presets import GROUPS, NEW, presets
+from isosweep.analysis.simulation.presets import GROUPS, presets
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 
 CONFIG = AnalysisConfig(name="default")
-GROUPED = {**GROUPS, "new": NEW, "policy": tuple(SETTINGS)}
+GROUPED = {**GROUPS, "policy": tuple(SETTINGS)}
 # Of 90% intervals; the limits of coverage move by what chance does.
 GOALS = {
     "low": Goal("share of intervals of n*(C) that cover it, off the edges", "at least", 0.88),

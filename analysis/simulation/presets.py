@@ -22,7 +22,8 @@ _MIDPOINT = 1.0
 Course = tuple[tuple[float, float], ...]
 
 _PLATEAU: Course = ((0, 1), (0.7, 1.8), (1.5, 4.2), (2, 6), (3, 6))
-_EARLY: Course = ((0, 1), (0.1, 1.3), (0.5, 3.6), (0.9, 5.7), (1, 6), (3, 6))
+_RESTING: Course = ((0, 4.5), (3, 4.5))
+_FORMS = ("power", "gompertz", "slow")
 COURSES: Mapping[str, Course] = {
     # For ever, as a logarithm.
     "logarithm": ((0, 0.8), (0.5, 2.6), (1, 3.9), (1.5, 5.0), (2, 5.9), (2.5, 6.6), (3, 7.2)),
@@ -35,9 +36,9 @@ COURSES: Mapping[str, Course] = {
     # Falls by as much, and comes back.
     "recovery": ((0, 2), (1, 5.5), (1.2, 5.5), (1.7, 4), (2, 4.2), (3, 6.5)),
     "falling": ((0, 6.5), (3, 2.5)),
-    "constant": ((0, 4.5), (3, 4.5)),
+    "constant": _RESTING,
     # Growth that ends by a third, and by two thirds, of the range.
-    "early": _EARLY,
+    "early": ((0, 1), (0.1, 1.3), (0.5, 3.6), (0.9, 5.7), (1, 6), (3, 6)),
     "plateau": _PLATEAU,
     # The same course, and something else that makes it hard to see.
     "two_humps": _PLATEAU,
@@ -53,18 +54,16 @@ COURSES: Mapping[str, Course] = {
         )
         for rate in (0.3, 0.4, 0.6, 0.8)
     },
-    # Rewards that rise by other forms.
-    "sigmoid": _EARLY,
-    "power": _EARLY,
-    "gompertz": _EARLY,
-    "slow": _EARLY,
+    # `constant`, and rewards that rise by other forms; where n* rests every curve has that form.
+    **dict.fromkeys(_FORMS, _RESTING),
 }
+_NEAR = tuple(name for name in COURSES if name.startswith("near_"))
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "old": ("easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet"),
-    "near": tuple(name for name in COURSES if name.startswith("near_")),
-    "curves": ("sigmoid", "power", "gompertz", "slow"),
+    "new": tuple(name for name in COURSES if name not in (*_NEAR, *_FORMS)),
+    "near": _NEAR,
+    "curves": ("constant", *_FORMS),
 }
-NEW = tuple(name for name in COURSES if name not in GROUPS["near"] and name not in GROUPS["curves"])
 
 
 def presets(
@@ -109,7 +108,7 @@ def planted_worlds(
         "uneven": {"missing": 0.3},
         # On the grid of 8 to 2048: half of the runs with n >= 128.
         "collapses": {"collapse": Collapse(share=0.5, log2_n=n(4), start=at(1), end=at(2))},
-        **{form: {"rise": form} for form in ("power", "gompertz", "slow")},
+        **{form: {"rise": form} for form in _FORMS},
     }
     made = {}
     for name, course in COURSES.items():

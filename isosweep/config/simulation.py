@@ -35,7 +35,6 @@ World = Literal[
     "near_040",
     "near_060",
     "near_080",
-    "sigmoid",
     "power",
     "gompertz",
     "slow",

@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.analysis.simulation.known import Floats
 from isosweep.analysis.simulation.planted import RISES, PlantedWorld
-from isosweep.analysis.simulation.presets import COURSES, GROUPS, NEW, planted_worlds, presets
+from isosweep.analysis.simulation.presets import COURSES, GROUPS, planted_worlds, presets
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
@@ -44,7 +44,7 @@ def truth(name: str, plan: Plan, margin: float = MARGIN) -> Truth:
 
 def test_every_preset_has_a_name_in_the_settings_and_a_group() -> None:
     assert set(presets(1e18, 1e21, smallest_n=8, largest_n=2048)) == set(WORLDS)
-    assert {*GROUPS["old"], *GROUPS["near"], *GROUPS["curves"], *NEW} == set(WORLDS)
+    assert {name for names in GROUPS.values() for name in names} == set(WORLDS)
 
 
 @pytest.mark.parametrize("name", sorted(set(COURSES) - {"collapses"}))
