@@ -9,17 +9,23 @@ import numpy as np
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.simulation.known import KnownWorld
+from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.analysis.simulation.worlds import World, simulate_records
+from isosweep.analysis.simulation.truth import batches_of, find_truth
 from isosweep.analysis.statistics.asymptotes import asymptotes
 from isosweep.analysis.statistics.fits import fit_curves
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier, fit_frontier
 from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.playbook import Playbook, fit_playbook, playbook_saturation
-from isosweep.analysis.statistics.saturation import Saturation, Verdict
+from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
+
+# Verdicts that leave open what n* does at the end.
+OPEN = ("grew", "not identified")
+_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,24 +49,69 @@ class BudgetPower:
 class Power:
     """How an analysis fares in one world. `verdicts`: share of sweeps that ended with each.
 
-    `plateau`: the true n_sat, None where there is none inside the plan's n; of the sweeps that
+    `true_verdict`, `true_rate`: of `Truth`. `correct`: share whose verdict is so, `grew` where n*
+    did grow among them; `decided`: share with a correct verdict that leaves nothing open;
+    `false_saturated`, `false_growing`: shares with that verdict where it is not so.
+
+    `plateau`: the true n* at the last budget of a world that is saturated; of the sweeps that
     were called saturated, `plateau_covered` is the share whose interval covers it, and
-    `plateau_width` the median width in doublings. `asymptote_covered`: share of the intervals of
-    A that cover it, `asymptote_width` their median width in reward, of `num_asymptotes` given.
+    `plateau_width` the median width in doublings. `rate_covered`: of the `num_rates` intervals of
+    the rate at the end, the share that covers the true one, `rate_width` their median width in
+    doublings per decade. `asymptote_covered`: share of the intervals of A that cover it,
+    `asymptote_width` their median width in reward, of `num_asymptotes` given.
+
+    `recommended_loss`: mean over sweeps of the true expected reward lost at the last budget by the
+    (n, B) that came out best there; `recommended_harmless`: share that lost no more than the
+    margin.
     """
 
     world: str
     method: str
     true_verdict: str
+    true_rate: float | None
     sweeps: int
-    verdicts: dict[Verdict, float]
+    verdicts: dict[str, float]
+    correct: float
+    decided: float
+    false_saturated: float
+    false_growing: float
     plateau: float | None
     plateau_covered: float | None
     plateau_width: float | None
+    num_rates: int
+    rate_covered: float | None
+    rate_width: float | None
     num_asymptotes: int
     asymptote_covered: float | None
     asymptote_width: float | None
+    recommended_loss: float | None
+    recommended_harmless: float | None
     budgets: tuple[BudgetPower, ...]
+
+
+def measure_power(
+    plan: Plan,
+    world: KnownWorld,
+    config: AnalysisConfig,
+    *,
+    sweeps: int,
+    seed: int,
+    num_problems: int,
+    samples_per_problem: int,
+) -> Power:
+    """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out."""
+    counts = _Counts(plan, world, config)
+    for number in range(sweeps):
+        records = simulate_records(
+            world,
+            plan,
+            np.random.default_rng([seed, number]),
+            num_problems=num_problems,
+            samples_per_problem=samples_per_problem,
+        )
+        data = simulated_sweep(plan, records, config.metric)
+        counts.add(*_analyse(data, config))
+    return counts.power()
 
 
 @dataclass
@@ -79,77 +130,91 @@ class _Tally:
         return _mean(self.hits)
 
 
-def measure_power(
-    plan: Plan,
-    world: World,
-    config: AnalysisConfig,
-    *,
-    sweeps: int,
-    seed: int,
-    num_problems: int,
-    samples_per_problem: int,
-) -> Power:
-    """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out."""
-    grid = sorted({cell.num_generations for cell in plan.cells})
-    verdicts: Counter[Verdict] = Counter()
-    plateaus, limits = _Tally(), _Tally()
-    at_budget = {
-        budget: _AtBudget(plan, world, budget, (grid[0], grid[-1])) for budget in plan.budgets
-    }
-    inside = world.verdict == "saturated" and grid[0] < world.saturation_n <= grid[-1]
-    for number in range(sweeps):
-        records = simulate_records(
-            world,
-            plan,
-            np.random.default_rng([seed, number]),
-            num_problems=num_problems,
-            samples_per_problem=samples_per_problem,
-        )
-        data = simulated_sweep(plan, records, config.metric)
-        frontier, saturation, asymptotic = _analyse(data, config)
-        verdicts[saturation.verdict] += 1
-        if saturation.plateau is not None and inside:
+class _Counts:
+    """Counts over the sweeps of one plan in one world."""
+
+    def __init__(self, plan: Plan, world: KnownWorld, config: AnalysisConfig) -> None:
+        self.world, self.config = world, config
+        self.truth = find_truth(world, plan, config.margin, config.growth_bound)
+        self.verdicts: Counter[str] = Counter()
+        self.plateaus, self.rates, self.limits = _Tally(), _Tally(), _Tally()
+        self.offered = batches_of(plan)
+        self.at_budget = {
+            budget: _AtBudget(plan, world, budget, best_n)
+            for budget, best_n in zip(plan.budgets, self.truth.best_n, strict=True)
+        }
+
+    @property
+    def plateau(self) -> float | None:
+        return self.truth.best_n[-1] if self.truth.verdict == "saturated" else None
+
+    def add(self, frontier: Frontier, saturation: Saturation, asymptotic: "_Asymptotes") -> None:
+        self.verdicts[saturation.verdict] += 1
+        if saturation.plateau is not None and self.plateau is not None:
             low, high = saturation.plateau.low, saturation.plateau.high
-            plateaus.add(low, high, world.saturation_n, math.log2(high / low))
+            self.plateaus.add(low, high, self.plateau, math.log2(high / low))
+        rate: Interval | None = getattr(saturation, "end_rate", None)
+        if rate is not None and self.truth.rate is not None:
+            # A true rate that is 0 but for rounding is one.
+            low, high = rate.low - _ROUNDING, rate.high + _ROUNDING
+            self.rates.add(low, high, self.truth.rate, rate.high - rate.low)
         for at, optimum in zip(frontier.budgets, saturation.optima, strict=True):
-            at_budget[at.budget].add(at, optimum.interval, optimum.best, set(optimum.candidates))
+            self.at_budget[at.budget].add(at, optimum.interval, set(optimum.candidates))
         for (n, B), (low, high) in asymptotic.items():
-            truth = world.asymptote(n, world.best_batch if B is None else B)
-            limits.add(low, high, truth, high - low)
-    return Power(
-        world=world.name,
-        method=config.method,
-        true_verdict=world.verdict,
-        sweeps=sweeps,
-        verdicts={verdict: count / sweeps for verdict, count in sorted(verdicts.items())},
-        plateau=world.saturation_n if inside else None,
-        plateau_covered=plateaus.covered,
-        plateau_width=_median(plateaus.width),
-        num_asymptotes=len(limits.hits),
-        asymptote_covered=limits.covered,
-        asymptote_width=_median(limits.width),
-        budgets=tuple(counted.power() for counted in at_budget.values() if counted.sizes),
-    )
+            # B is None where the method pools them.
+            of = float(self.offered(np.array([n]))[0, 0]) if B is None else B
+            limit = self.world.asymptote(n, of)
+            if limit is not None:
+                self.limits.add(low, high, limit, high - low)
+
+    def power(self) -> Power:
+        sweeps = self.verdicts.total()
+        shares = {verdict: count / sweeps for verdict, count in sorted(self.verdicts.items())}
+        so = {verdict: share for verdict, share in shares.items() if self.truth.bears(verdict)}
+        lost = next((at.lost for at in reversed(self.at_budget.values()) if at.lost), [])
+        return Power(
+            world=self.world.name,
+            method=self.config.method,
+            true_verdict=self.truth.verdict,
+            true_rate=self.truth.rate,
+            sweeps=sweeps,
+            verdicts=shares,
+            correct=math.fsum(so.values()),
+            decided=math.fsum(share for verdict, share in so.items() if verdict not in OPEN),
+            false_saturated=0.0 if "saturated" in so else shares.get("saturated", 0.0),
+            false_growing=0.0 if "growing" in so else shares.get("growing", 0.0),
+            plateau=self.plateau,
+            plateau_covered=self.plateaus.covered,
+            plateau_width=_median(self.plateaus.width),
+            num_rates=len(self.rates.hits),
+            rate_covered=self.rates.covered,
+            rate_width=_median(self.rates.width),
+            num_asymptotes=len(self.limits.hits),
+            asymptote_covered=self.limits.covered,
+            asymptote_width=_median(self.limits.width),
+            recommended_loss=_mean(lost),
+            recommended_harmless=_mean([loss <= self.config.margin for loss in lost]),
+            budgets=tuple(at.power() for at in self.at_budget.values() if at.sizes),
+        )
 
 
 class _AtBudget:
-    """Counts at one budget of the plan."""
+    """Counts at one budget of the plan; `truth` is n* there."""
 
-    def __init__(self, plan: Plan, world: World, budget: float, ends: tuple[int, int]) -> None:
-        self.world, self.budget = world, budget
+    def __init__(self, plan: Plan, world: KnownWorld, budget: float, truth: float | None) -> None:
+        self.world, self.budget, self.truth = world, budget, truth
+        self.best: int | None = None
         planned = sorted({cell.num_generations for cell in plan.cells if cell.budget == budget})
-        rewards = world.reward(np.array(budget), np.array(planned), world.best_batch)
-        self.alike = not planned or float(np.ptp(rewards)) < 1e-9
-        self.best = None if self.alike else planned[int(np.argmax(rewards))]
-        self.truth = None if self.alike else world.best_n(budget, *ends)
+        if planned and truth is not None:
+            n = np.array(planned, float)
+            rewards = world.reward(np.array(budget), n, batches_of(plan)(n)).max(axis=0)
+            self.best = planned[int(np.argmax(rewards))]
         self.intervals = _Tally()
         self.held: list[float] = []
         self.sizes: list[int] = []
         self.lost: list[float] = []
 
-    def add(
-        self, at: BudgetFrontier, interval: Interval | None, best: int, candidates: set[int]
-    ) -> None:
+    def add(self, at: BudgetFrontier, interval: Interval | None, candidates: set[int]) -> None:
         if interval is not None and self.truth is not None:
             # n* is known to 1e-4 doublings.
             low, high = interval.low * (1 - 1e-4), interval.high * (1 + 1e-4)
@@ -157,9 +222,10 @@ class _AtBudget:
         wanted = set(at.measured) if self.best is None else {self.best}
         self.held.append(len(wanted & candidates) / len(wanted))
         self.sizes.append(len(candidates))
-        compute, B = np.array(self.budget), at.best.cell.problems_per_batch
-        rewards = self.world.reward(compute, np.array(at.measured), B)
-        self.lost.append(float(rewards.max() - self.world.reward(compute, best, B)))
+        pairs = np.array([Pair.of(cell) for cell in at.cells], float).T
+        rewards = self.world.reward(np.array(self.budget), *pairs)
+        chosen = self.world.reward(np.array(self.budget), *Pair.of(at.best.cell))
+        self.lost.append(float(rewards.max() - chosen))
 
     def power(self) -> BudgetPower:
         return BudgetPower(

@@ -8,8 +8,37 @@ from annotated_types import MinLen
 from isosweep.config.settings import settings
 from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Says
 
-# Presets of `isosweep.analysis.simulation.worlds`.
-World = Literal["easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet"]
+# Names of `isosweep.analysis.simulation.presets`.
+World = Literal[
+    "easy",
+    "hard",
+    "flat",
+    "growing",
+    "overfitting",
+    "unstable",
+    "quiet",
+    "logarithm",
+    "slow_tail",
+    "pause",
+    "dip",
+    "recovery",
+    "falling",
+    "constant",
+    "early",
+    "plateau",
+    "two_humps",
+    "heavy_tails",
+    "batch",
+    "uneven",
+    "collapses",
+    "near_030",
+    "near_040",
+    "near_060",
+    "near_080",
+    "power",
+    "gompertz",
+    "slow",
+]
 WORLDS: tuple[World, ...] = get_args(World)
 
 

@@ -1,6 +1,5 @@
 """`mode=simulate`: what a plan could find, before it is paid for."""
 
-import math
 from dataclasses import asdict
 
 from rich.console import Console
@@ -18,7 +17,7 @@ def simulate_sweeps(study: Study, console: Console) -> int:
     Raises SettingError for a plan with further axes.
     """
     from isosweep.analysis.simulation.power import measure_power
-    from isosweep.analysis.simulation.worlds import worlds
+    from isosweep.analysis.simulation.presets import presets
 
     config, plan, settings = study.config, study.plan, study.config.simulation
     paths = sweep_paths(study)
@@ -26,16 +25,18 @@ def simulate_sweeps(study: Study, console: Console) -> int:
     if len(plan.axes) > 1:
         raise SettingError("grid.axes", "set", "a simulation has no further axes", "grid.axes=null")
     generations = [cell.num_generations for cell in plan.cells]
-    presets = worlds(
-        settings.midpoint or math.sqrt(plan.budgets[0] * plan.budgets[-1]),
+    known = presets(
+        plan.budgets[0],
+        plan.budgets[-1],
         smallest_n=min(generations),
         largest_n=max(generations),
+        midpoint=settings.midpoint,
     )
     powers = []
     for name in settings.worlds:
         power = measure_power(
             plan,
-            presets[name],
+            known[name],
             config.analysis,
             sweeps=settings.sweeps,
             seed=settings.seed,

@@ -1,14 +1,21 @@
 """The analysis against simulated truth, and `mode=simulate`."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
+from isosweep.analysis.simulation import power as module
 from isosweep.analysis.simulation.power import Power, measure_power
+from isosweep.analysis.simulation.presets import presets
 from isosweep.analysis.simulation.worlds import worlds
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from tests.conftest import isosweep, make_config, plan_of
@@ -87,7 +94,7 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
         samples_per_problem=16,
     )
     assert result.verdicts == {"saturated": 1.0}
-    assert result.plateau == pytest.approx(512)
+    assert result.plateau == pytest.approx(512, rel=0.02)
     assert result.plateau_width is not None
     assert result.plateau_width < 0.8
 
@@ -129,7 +136,7 @@ def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
     settings = ("mode=simulate", "simulation.sweeps=3", "simulation.worlds=[easy,flat]")
     printed = isosweep(*settings, cwd=tmp_path).stdout
     assert "world easy, 3 sweeps:" in printed
-    assert "(true: flat)" in printed
+    assert "(true: n does not matter)" in printed
     (file,) = tmp_path.glob("sweeps/*/simulation.json")
     document = json.loads(file.read_text())
     assert [world["world"] for world in document["worlds"]] == ["easy", "flat"]
@@ -139,3 +146,93 @@ def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
     wrong = isosweep("mode=simulate", "simulation.worlds=[esy]", cwd=tmp_path, check=False)
     assert wrong.returncode == 2
     assert "Nearest choice that works: simulation.worlds=easy" in wrong.stderr
+
+
+def a_cell(n: int) -> SimpleNamespace:
+    return SimpleNamespace(num_generations=n, problems_per_batch=32)
+
+
+def stubbed(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, name: str, made: Sequence[SimpleNamespace]
+) -> Power:
+    """Power of an analysis that says what `made` lists, sweep by sweep; it takes n = 16."""
+    world = presets(plan.budgets[0], plan.budgets[-1], smallest_n=8, largest_n=2048)[name]
+    cells = tuple(a_cell(n) for n in (8, 16, 512))
+    last = SimpleNamespace(
+        budget=plan.budgets[-1],
+        measured=(8, 16, 512),
+        cells=cells,
+        best=SimpleNamespace(cell=cells[1]),
+    )
+    answers = iter(made)
+
+    def analyse(data: object, config: object) -> tuple[Any, Any, dict[tuple[int, int], Any]]:
+        said = next(answers)
+        said.optima = (SimpleNamespace(interval=said.best, candidates=(16, 512)),)
+        return SimpleNamespace(budgets=(last,)), said, {(512, 32): (0.0, 1.0)}
+
+    monkeypatch.setattr(module, "_analyse", analyse)
+    return measure_power(
+        plan,
+        world,
+        AnalysisConfig(name="default"),
+        sweeps=len(made),
+        seed=0,
+        num_problems=1,
+        samples_per_problem=1,
+    )
+
+
+def said(verdict: str, **more: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{"verdict": verdict, "plateau": None, "best": None, **more})
+
+
+def test_verdicts_are_counted_as_true_open_or_false(
+    monkeypatch: pytest.MonkeyPatch, nominal: Plan
+) -> None:
+    made = [said(v) for v in ("saturated", "growing", "grew", "not identified", "growing")]
+    result = stubbed(monkeypatch, nominal, "slow_tail", made)
+    assert result.verdicts["growing"] == pytest.approx(0.4)
+    assert result.true_verdict == "growing"
+    assert result.true_rate == pytest.approx(1.1, abs=0.02)
+    assert result.correct == pytest.approx(0.6)
+    assert result.decided == pytest.approx(0.4)
+    assert result.false_saturated == pytest.approx(0.2)
+    assert result.false_growing == 0.0
+    ended = stubbed(monkeypatch, nominal, "early", [said("growing"), said("saturated")])
+    assert (ended.false_growing, ended.false_saturated) == (0.5, 0.0)
+    assert (ended.correct, ended.decided) == (0.5, 0.5)
+
+
+def test_intervals_of_the_rate_and_of_the_best_n_are_held_against_the_truth(
+    monkeypatch: pytest.MonkeyPatch, nominal: Plan
+) -> None:
+    made = [
+        said(
+            "growing",
+            end_rate=Interval(median=1.0, low=low, high=1.3),
+            best=Interval(median=900, low=800, high=high),
+        )
+        # 1.1 doublings per decade, n* = 955 at the last budget.
+        for low, high in ((0.9, 1000), (1.2, 900), (1.0, 960))
+    ]
+    result = stubbed(monkeypatch, nominal, "slow_tail", made)
+    assert result.num_rates == 3
+    assert result.rate_covered == pytest.approx(2 / 3)
+    assert result.rate_width == pytest.approx(0.3)
+    (last,) = result.budgets
+    assert last.covered == pytest.approx(2 / 3)
+    # No A where n* moves on.
+    assert result.num_asymptotes == 0
+
+
+def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
+    monkeypatch: pytest.MonkeyPatch, nominal: Plan
+) -> None:
+    result = stubbed(monkeypatch, nominal, "early", [said("not identified")])
+    world = presets(1e18, 1e21, smallest_n=8, largest_n=2048)["early"]
+    rewards = world.reward(np.array(1e21), np.array([16.0, 512.0]), 32.0)
+    assert result.recommended_loss == pytest.approx(rewards[1] - rewards[0])
+    assert float(rewards[1] - rewards[0]) > 0.05
+    assert result.recommended_harmless == 0.0
+    assert result.num_asymptotes == 1

@@ -1,0 +1,126 @@
+"""Records of simulated runs, in the format of real ones, with the noise of evaluation.
+
+Every held-out problem has a difficulty of its own; successes are binomial. Pure: numbers in,
+records out.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from isosweep.analysis.simulation.known import Floats, KnownWorld
+from isosweep.compute import Compute
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.records import Record
+
+_RECORDS_PER_DECADE = 5
+# Earliest record, as a share of a run's last budget.
+_FIRST_RECORD = 1e-3
+
+
+def simulate_records(
+    world: KnownWorld,
+    plan: Plan,
+    rng: np.random.Generator,
+    *,
+    num_problems: int,
+    samples_per_problem: int,
+) -> dict[str, tuple[Record, ...]]:
+    """Records of every run of the plan, by run id, in the format of real ones.
+
+    Taken at step 0, at every milestone and five times a decade, as the worker does.
+    """
+    difficulty = rng.normal(0.0, world.difficulty_sd, num_problems)
+    # Mean success over problems as a function of a shift common to all of them.
+    shifts = np.linspace(-30, 30, 2401)
+    means = special.expit(shifts[:, None] + difficulty).mean(axis=1)
+    base = _evaluate(
+        np.array([world.base_reward]), means, shifts, difficulty, samples_per_problem, rng
+    )
+    records: dict[str, tuple[Record, ...]] = {}
+    costs = _costs_per_step(plan)
+    steps = [_recorded_steps(run, costs[run.run_id]) for run in plan.runs]
+    compute = [taken * costs[run.run_id] for run, taken in zip(plan.runs, steps, strict=True)]
+    curves = world.curves(plan.runs, compute, rng)
+    for run, taken, rewards in zip(plan.runs, steps, curves, strict=True):
+        if rewards is None:
+            records[run.run_id] = ()
+            continue
+        successes = _evaluate(rewards, means, shifts, difficulty, samples_per_problem, rng)
+        # Every run starts from the same weights and is evaluated with the same seed.
+        rows = [base[0], *successes]
+        records[run.run_id] = tuple(
+            Record(
+                step=int(step),
+                compute=_compute_at(plan, run, int(step), costs[run.run_id]),
+                successes=tuple(row.tolist()),
+                samples_per_problem=samples_per_problem,
+                completion_tokens=1.0,
+                unix_time=0.0,
+            )
+            for step, row in zip((0, *taken.astype(int)), rows, strict=True)
+        )
+    return records
+
+
+def _costs_per_step(plan: Plan) -> dict[str, float]:
+    """Planned compute of one step of every run, in the plan's budget unit."""
+    last = {(cell.run_id, cell.budget): cell for cell in plan.cells}
+    costs = {}
+    for run in plan.runs:
+        cell = last[run.run_id, run.milestones[-1]]
+        costs[run.run_id] = cell.planned_compute / cell.num_steps
+    return costs
+
+
+def _recorded_steps(run: PlannedRun, cost: float) -> Floats:
+    last = run.milestones[-1]
+    number = math.ceil(-math.log10(_FIRST_RECORD) * _RECORDS_PER_DECADE)
+    grid = last * 10.0 ** (-np.arange(number + 1) / _RECORDS_PER_DECADE)
+    steps = np.floor(np.concatenate([grid, run.milestones]) / cost + 0.5)
+    return np.unique(np.clip(steps, 1, run.num_steps))
+
+
+def _evaluate(
+    rewards: Floats,
+    means: Floats,
+    shifts: Floats,
+    difficulty: Floats,
+    samples: int,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Successes of every problem: (records, problems), binomial with these means."""
+    shift = np.interp(rewards, means, shifts)
+    rates = special.expit(shift[:, None] + difficulty)
+    return np.asarray(rng.binomial(samples, rates))
+
+
+def _compute_at(plan: Plan, run: PlannedRun, step: int, cost_per_step: float) -> Compute:
+    """Compute that the plan says a run has spent after `step` updates."""
+    share = step / run.num_steps
+    cost = step * cost_per_step
+    rollouts = step * run.num_generations * run.problems_per_batch
+    return Compute(
+        generations=step,
+        rollouts=rollouts,
+        completion_tokens=round(cost) if plan.budget_unit == "tokens" else 0,
+        training_flops=share * run.planned_flops,
+        device_seconds=cost * 3600 if plan.budget_unit == "device_hours" else share * run.seconds,
+    )
+
+
+def wandering(compute: Floats, decades: float, rng: np.random.Generator) -> Floats:
+    """A stationary autoregression in log compute, of spread 1: (records,).
+
+    Correlated over `decades` of compute.
+    """
+    gaps = np.diff(np.log10(compute), prepend=math.log10(compute[0]))
+    noise = rng.normal(0, 1, len(compute))
+    value, values = noise[0], [noise[0]]
+    for gap, fresh in zip(gaps[1:], noise[1:], strict=True):
+        kept = math.exp(-gap / decades)
+        value = kept * value + math.sqrt(1 - kept**2) * fresh
+        values.append(value)
+    return np.asarray(values)

@@ -1,0 +1,123 @@
+"""What an analysis of unlimited data would say of a world, for the plan at hand.
+
+n*(C) is taken at the plan's budgets, between the smallest and the largest n of its grid, each n at
+the best B that the plan offers it. Verdict and rate come from it by the functions that judge draws
+of it (`statistics.growth`), so that a world is `saturated` by the rule that a sweep is.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from isosweep.analysis.simulation.known import Batches, Floats, KnownWorld
+from isosweep.analysis.statistics.growth import LEAST_CHANGE, end_rates, falls, rises
+from isosweep.plan.cells import Plan
+
+# Rewards that differ by less, and n* that lie nearer to an edge in doublings, do not.
+_ALIKE, _AT_EDGE = 1e-9, 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """A world as a plan could see it.
+
+    `verdict`: as an analysis words it, never one that leaves something open. `rate`: doublings of
+    n* per decade of compute at the largest budgets, None where no n is best or with one budget.
+    `best_n`: n*(C) at each budget, None where all n are alike. `risen` and `fallen`: doublings from
+    the first budget to the last and from the peak to the last. `cost`: reward lost by the worst n
+    of the grid at the worst budget.
+    """
+
+    verdict: str
+    rate: float | None
+    budgets: tuple[float, ...]
+    best_n: tuple[float | None, ...]
+    risen: float
+    fallen: float
+    cost: float
+
+    def bears(self, verdict: str) -> bool:
+        """Whether what a verdict claims is so; what is not identified claims nothing."""
+        if verdict == self.verdict:
+            return True
+        if verdict == "grew":
+            return self.risen >= LEAST_CHANGE
+        still = abs(self.risen) < LEAST_CHANGE and self.fallen < LEAST_CHANGE
+        matters = self.verdict != "n does not matter"
+        # `flat` is what older analyses say of either.
+        return (verdict == "flat" and (still or not matters)) or (
+            verdict == "constant" and still and not matters
+        )
+
+
+def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float) -> Truth:
+    """The truth of `world` for `plan`; margin and bound are those of `AnalysisConfig`."""
+    grid = sorted({cell.num_generations for cell in plan.cells})
+    offered = batches_of(plan)
+    cost, alike = 0.0, True
+    for budget in plan.budgets:
+        planned = sorted({c.num_generations for c in plan.cells if c.budget == budget})
+        if planned:
+            n = np.array(planned, float)
+            lost = float(np.ptp(world.reward(np.array(budget), n, offered(n)).max(axis=0)))
+            cost, alike = max(cost, lost), alike and lost < _ALIKE
+    if alike:
+        return Truth(
+            verdict="n does not matter",
+            rate=None,
+            budgets=plan.budgets,
+            best_n=(None,) * len(plan.budgets),
+            risen=0.0,
+            fallen=0.0,
+            cost=cost,
+        )
+    ends = float(grid[0]), float(grid[-1])
+    best = tuple(world.best_n(budget, *ends, offered) for budget in plan.budgets)
+    x = np.log2(np.array(best))
+    rate = float(end_rates(x, plan.budgets)) if len(best) > 1 else None
+    risen, fallen = float(rises(x)), float(falls(x))
+    at_edge = x[-1] >= math.log2(ends[1]) - _AT_EDGE
+    if cost <= margin:
+        verdict = "n does not matter"
+    elif fallen >= LEAST_CHANGE:
+        verdict = "fell"
+    elif risen < LEAST_CHANGE or rate is None:
+        verdict = "constant"
+    else:
+        verdict = "growing" if at_edge or rate >= growth_bound else "saturated"
+    return Truth(
+        verdict=verdict,
+        rate=rate,
+        budgets=plan.budgets,
+        best_n=best,
+        risen=risen,
+        fallen=fallen,
+        cost=cost,
+    )
+
+
+def batches_of(plan: Plan) -> Batches:
+    """The B that the plan offers at every n, and between its n.
+
+    Where every n has one B and they differ, B between two n is geometric between theirs, as with
+    n x B held constant. Where n differ in the B that they are offered, all are offered to all.
+    """
+    by_n: dict[int, set[int]] = {}
+    for cell in plan.cells:
+        by_n.setdefault(cell.num_generations, set()).add(cell.problems_per_batch)
+    grid = sorted(by_n)
+    everywhere = sorted(set.union(*by_n.values()))
+    if len(everywhere) == 1 or any(len(by_n[n]) > 1 for n in grid):
+
+        def all_of_them(n: Floats) -> Floats:
+            return np.broadcast_to(np.array(everywhere, float)[:, None], (len(everywhere), len(n)))
+
+        return all_of_them
+    x = np.log2(np.array(grid))
+    y = np.log2(np.array([min(by_n[n]) for n in grid]))
+
+    def along(n: Floats) -> Floats:
+        return np.asarray(2.0 ** np.interp(np.log2(n), x, y))[None]
+
+    return along

@@ -1,0 +1,174 @@
+"""Planted worlds: the best n is the target, the mean is the expectation, and what truth says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.simulation.known import Floats
+from isosweep.analysis.simulation.planted import RISES, PlantedWorld
+from isosweep.analysis.simulation.presets import COURSES, GROUPS, planted_worlds, presets
+from isosweep.analysis.simulation.records import simulate_records
+from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
+from isosweep.config.simulation import WORLDS
+from isosweep.plan.cells import Plan
+
+PLANTED = planted_worlds(1e18, 1e21, smallest_n=8, largest_n=2048)
+MARGIN, BOUND = 0.02, 0.5
+TRUTHS = {
+    "logarithm": ("growing", 1.24),
+    "slow_tail": ("growing", 1.10),
+    "pause": ("growing", 3.17),
+    "dip": ("fell", -0.62),
+    "recovery": ("growing", 2.63),
+    "falling": ("fell", -1.33),
+    "constant": ("constant", 0.0),
+    "early": ("saturated", 0.0),
+    "plateau": ("saturated", 0.0),
+    "collapses": ("saturated", 0.0),
+    "near_030": ("saturated", 0.30),
+    "near_040": ("saturated", 0.40),
+    "near_060": ("growing", 0.61),
+    "near_080": ("growing", 0.83),
+    "flat": ("n does not matter", None),
+    "easy": ("saturated", 0.14),
+    "growing": ("growing", 0.0),
+}
+
+
+def truth(name: str, plan: Plan, margin: float = MARGIN) -> Truth:
+    world = presets(1e18, 1e21, smallest_n=8, largest_n=2048)[name]
+    return find_truth(world, plan, margin, BOUND)
+
+
+def test_every_preset_has_a_name_in_the_settings_and_a_group() -> None:
+    assert set(presets(1e18, 1e21, smallest_n=8, largest_n=2048)) == set(WORLDS)
+    assert {name for names in GROUPS.values() for name in names} == set(WORLDS)
+
+
+@pytest.mark.parametrize("name", sorted(set(COURSES) - {"collapses"}))
+def test_the_best_n_is_the_planted_one(name: str) -> None:
+    world = PLANTED[name]
+    for compute in np.geomspace(1e18, 1e21, 7):
+        x = np.log2(world.best_n(float(compute), 2.0, 65536.0))
+        assert x == pytest.approx(float(world.target(compute)), abs=2e-4)
+    # The course as the table has it: doublings above n = 8 at decades after the first budget.
+    for decades, doublings in COURSES[name]:
+        assert float(world.target(np.array(10.0 ** (18 + decades)))) == pytest.approx(3 + doublings)
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_verdict_and_rate_follow_from_the_course(name: str, nominal: Plan) -> None:
+    verdict, rate = TRUTHS[name]
+    found = truth(name, nominal)
+    assert found.verdict == verdict
+    assert found.rate == (None if rate is None else pytest.approx(rate, abs=0.02))
+
+
+def test_a_bound_or_a_margin_above_the_course_changes_the_verdict(nominal: Plan) -> None:
+    tail = PLANTED["slow_tail"]
+    assert find_truth(tail, nominal, MARGIN, 1.2).verdict == "saturated"
+    assert truth("slow_tail", nominal, margin=0.2).verdict == "n does not matter"
+
+
+def test_what_a_verdict_claims_is_so_or_not(nominal: Plan) -> None:
+    tail, flat, dip = (truth(name, nominal) for name in ("slow_tail", "flat", "dip"))
+    assert [tail.bears(v) for v in ("growing", "grew", "saturated", "not identified")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert flat.bears("constant")
+    assert not flat.bears("grew")
+    # It rose by more than it fell: both sentences are true.
+    assert dip.bears("fell")
+    assert dip.bears("grew")
+    assert not dip.bears("constant")
+    assert not truth("constant", nominal).bears("n does not matter")
+
+
+def test_collapses_make_smaller_n_the_best_in_expectation(nominal: Plan) -> None:
+    kept = replace(PLANTED["collapses"], collapse=None)
+    assert kept.best_n(1e21, 8, 2048) == pytest.approx(512, rel=1e-3)
+    assert PLANTED["collapses"].best_n(1e21, 8, 2048) == pytest.approx(64, rel=1e-3)
+    # Before any run has collapsed nothing is lost.
+    assert PLANTED["collapses"].best_n(1e19, 8, 2048) == kept.best_n(1e19, 8, 2048)
+
+
+@pytest.mark.parametrize("name", ["heavy_tails", "collapses", "two_humps", "slow", "unstable"])
+def test_the_mean_of_many_runs_is_the_worlds_reward(name: str, nominal: Plan) -> None:
+    world = presets(1e18, 1e21, smallest_n=8, largest_n=2048)[name]
+    run = next(run for run in nominal.runs if run.num_generations == 256)
+    compute = np.geomspace(1e18, 1e21, 5)
+    drawn = world.curves([run] * 3000, [compute] * 3000, np.random.default_rng(0))
+    rewards = np.array([curve for curve in drawn if curve is not None])
+    error = rewards.std(axis=0) / np.sqrt(len(rewards))
+    gaps = np.abs(rewards.mean(axis=0) - world.reward(compute, 256.0, 32.0))
+    # `unstable` is exact to first order in the spread of ln C_mid.
+    assert (gaps < 4 * error + (2e-3 if name == "unstable" else 1e-9)).all()
+
+
+def test_with_one_batch_size_the_best_n_is_another(nominal: Plan, fixed_batch: Plan) -> None:
+    batch = PLANTED["batch"]
+    for plan in (nominal, fixed_batch):
+        found = find_truth(batch, plan, MARGIN, BOUND)
+        at_end = found.best_n[-1]
+        assert at_end is not None
+        n = 2.0 ** np.arange(3, 11.001, 0.01)
+        rewards = batch.reward(np.array(1e21), n, batches_of(plan)(n)).max(axis=0)
+        assert at_end == pytest.approx(n[rewards.argmax()], rel=0.01)
+        assert at_end != pytest.approx(512, rel=0.1)
+
+
+def test_the_batches_of_a_design(nominal: Plan, fixed_batch: Plan) -> None:
+    n = np.array([8.0, 100.0, 2048.0])
+    assert batches_of(nominal)(n).tolist() == [[32.0, 32.0, 32.0]]
+    assert batches_of(fixed_batch)(n)[0] == pytest.approx(16384 / n)
+
+
+def test_uneven_seeds_leave_two_runs_of_every_n(nominal: Plan) -> None:
+    rng = np.random.default_rng(2)
+    records = simulate_records(
+        PLANTED["uneven"], nominal, rng, num_problems=20, samples_per_problem=4
+    )
+    left = [run for run in nominal.runs if records[run.run_id]]
+    assert len(left) == len(nominal.runs) - round(0.3 * len(nominal.runs))
+    counts = {n: sum(run.num_generations == n for run in left) for n in (8, 64, 2048)}
+    assert min(counts.values()) >= 2
+    readings = simulated_sweep(nominal, records).readings
+    assert {reading.reading for reading in readings} == {"exact", "missing"}
+
+
+def test_heavy_tails_have_the_spread_they_are_given() -> None:
+    world = PLANTED["heavy_tails"]
+    rng = np.random.default_rng(0)
+    luck = np.array([world._luck(rng) for _ in range(20000)])
+    # Of Student's t with 3 degrees, a normal has 0.27% beyond three spreads.
+    assert 0.01 < (np.abs(luck) > 3).mean() < 0.02
+    assert abs(luck.mean()) < 0.03
+
+
+@pytest.mark.parametrize("name", sorted(RISES))
+def test_rewards_rise_from_nothing_to_the_asymptote(name: str) -> None:
+    rise: Floats = RISES[name](np.geomspace(1e-9, 1e14, 200))
+    assert rise[0] < 1e-6
+    assert rise[-1] > 1 - 1e-4
+    assert (np.diff(rise) >= 0).all()
+
+
+@pytest.mark.parametrize("name", GROUPS["curves"])
+def test_asymptotes_are_what_runs_approach(name: str) -> None:
+    world: PlantedWorld = PLANTED[name]
+    for n in (8.0, 512.0):
+        far = float(world.reward(np.array(1e36), n, 32.0))
+        assert world.asymptote(n, 32.0) == pytest.approx(far, abs=1e-4)
+    assert PLANTED["slow_tail"].asymptote(512.0, 32.0) is None
+
+
+def test_a_shorter_plan_gets_the_same_course() -> None:
+    stretched = planted_worlds(1e10, 1e12, smallest_n=2, largest_n=32)["slow_tail"]
+    # Two decades for three, four doublings for eight: half as far in two thirds of the way.
+    assert float(stretched.target(np.array(1e10 * 10 ** (0.9 * 2 / 3)))) == pytest.approx(1 + 2.15)
+    assert float(stretched.target(np.array(1e12))) == pytest.approx(1 + 3.45)
