@@ -44,20 +44,26 @@ def show_plan(
         console.print(line, soft_wrap=True)
     console.print(_totals(plan, config, places), soft_wrap=True)
     console.print(standing.described(), soft_wrap=True)
-    short = (_short_of_a_verdict(plan.of_axes(axes)) for axes in plan.axes)
+    ladder = config.analysis.readings_per_decade > 0
+    short = (_short_of_a_verdict(plan.of_axes(axes), ladder=ladder) for axes in plan.axes)
     if said := next(filter(None, short), None):
         console.print(said, soft_wrap=True)
 
 
-def _short_of_a_verdict(plan: Plan) -> str | None:
-    """What the plan lacks to come to a verdict on saturation, whatever its runs measure."""
+def _short_of_a_verdict(plan: Plan, *, ladder: bool) -> str | None:
+    """What the plan lacks to come to a verdict on saturation, whatever its runs measure.
+
+    `ladder`: its runs are read at smaller budgets as well, which one budget suffices for.
+    """
     seeds = len({cell.seed for cell in plan.cells})
     known = {b: {c.num_generations for c in plan.cells if c.budget == b} for b in plan.budgets}
     budgets = sum(len(generations) >= MIN_GENERATIONS for generations in known.values())
+    least = 1 if ladder else MIN_BUDGETS
     lacks, settings = [], []
-    if budgets < MIN_BUDGETS:
-        lacks.append(f"{MIN_BUDGETS} budgets with {MIN_GENERATIONS} or more n (here {budgets})")
-    if len(plan.budgets) < MIN_BUDGETS:
+    if budgets < least:
+        what = "budgets" if least > 1 else "budget"
+        lacks.append(f"{least} {what} with {MIN_GENERATIONS} or more n (here {budgets})")
+    if len(plan.budgets) < least:
         last = plan.budgets[-1]
         settings.append(f"budget=logspace:{last / 10:g}:{last:g}:{MIN_BUDGETS}")
     if seeds < MIN_SEEDS:

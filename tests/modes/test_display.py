@@ -13,13 +13,14 @@ from tests.conftest import make_config, plan_of
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
+        (("budget=1e11",), None),
         (
-            ("budget=1e11", "grid.seeds=[0]"),
+            ("budget=1e11", "grid.seeds=[0]", "analysis.readings_per_decade=0"),
             "takes at least 3 budgets with 3 or more n (here 1) and 2 seeds (here 1), "
             "e.g. budget=logspace:1e+10:1e+11:3 grid.seeds=[0,1]",
         ),
         (("grid.seeds=[3]",), "takes at least 2 seeds (here 1), e.g. grid.seeds=[0,1]"),
-        (("grid.num_generations=[2,4]",), "takes at least 3 budgets with 3 or more n (here 0);"),
+        (("grid.num_generations=[2,4]",), "takes at least 1 budget with 3 or more n (here 0);"),
         ((), None),
     ],
 )

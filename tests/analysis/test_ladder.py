@@ -1,0 +1,89 @@
+"""Runs are read at smaller budgets than those of the plan, and nothing more is trained."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.ladder import _rungs, with_ladder
+from isosweep.analysis.load import load_sweep, load_view
+from isosweep.analysis.simulation.presets import presets
+from isosweep.analysis.simulation.records import simulate_records
+from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.analysis.statistics.judgement import judge
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.plan.cells import Plan
+from tests.analysis.sweeps import BUDGETS, SMALL, paths_in, peaked, write_plan, write_sweep
+from tests.conftest import make_config, plan_of
+
+
+def plan_with(budget: str) -> Plan:
+    return plan_of(
+        make_config(
+            "model=qwen-0.5b",
+            f"budget={budget}",
+            "grid=fix_B",
+            "grid.num_generations=[8,16,32,64,128,256,512]",
+            "grid.seeds=[0,1,2,3]",
+            "grid.tolerance=0.05",
+            "grid.max_epochs=1e6",
+            "grid.max_steps=1000000000",
+        )
+    )
+
+
+def test_rungs_keep_their_distance_from_the_budgets() -> None:
+    assert _rungs([1e20], 2, 1.0) == pytest.approx([1e19, 10**19.5])
+    # Between budgets that lie far apart, and not beside them.
+    assert _rungs([1e18, 1e20], 2, 0.0) == pytest.approx([10**18.5, 1e19, 10**19.5])
+    assert _rungs([1e18, 2e18, 4e18], 4, 0.0) == []
+    assert _rungs([1e18], 0, 2.0) == []
+
+
+def test_one_budget_shows_what_is_only_seen_over_many() -> None:
+    plan = plan_with("1e21")
+    world = presets(1e18, 1e21, smallest_n=8, largest_n=512)["logarithm"]
+    records = simulate_records(
+        world, plan, np.random.default_rng(0), num_problems=4096, samples_per_problem=8
+    )
+    data = simulated_sweep(plan, records)
+    config = AnalysisConfig(name="default")
+    assert judge(data, config)[2].verdict == "not identified"
+    ladder = with_ladder(plan, data.curves, 4, 2.0)
+    assert len(ladder.budgets) == 9
+    assert ladder.runs == plan.runs
+    saturation = judge(simulated_sweep(ladder, records), config)[2]
+    assert saturation.verdict in ("growing", "grew")
+    assert len(saturation.optima) == 9
+
+
+def test_a_rung_is_read_by_the_runs_that_have_records_around_it(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, peaked(lambda C: 8.0), plan=SMALL)
+    config = AnalysisConfig(name="default", readings_per_decade=5, decades=0.2)
+    data = load_view(paths, config)
+    added = sorted(set(data.plan.budgets) - set(SMALL.budgets))
+    # The records begin at half of the first budget, 0.3 decades below it.
+    assert added
+    assert all(BUDGETS[0] / 2 <= rung < BUDGETS[-1] for rung in added)
+    read = [r for r in data.readings if r.cell.budget in added]
+    assert {r.reading for r in read} <= {"interpolated", "exact"}
+    assert {r.cell.run_id for r in read} == {run.run_id for run in SMALL.runs}
+    own = {(r.cell.run_id, r.cell.budget): r.reward for r in load_sweep(paths).readings}
+    assert own == {
+        (r.cell.run_id, r.cell.budget): r.reward
+        for r in data.readings
+        if r.cell.budget not in added
+    }
+
+
+def test_runs_without_records_get_no_rungs(tmp_path: Path) -> None:
+    write_plan(paths_in(tmp_path), SMALL)
+    data = load_view(paths_in(tmp_path), AnalysisConfig(name="default", readings_per_decade=4))
+    assert data.plan.budgets == SMALL.budgets
+    assert data.plan.cells == SMALL.cells
+
+
+def test_an_empty_plan_stays_empty() -> None:
+    empty = replace(SMALL, cells=(), runs=())
+    assert with_ladder(empty, [], 4, 2.0).cells == ()
