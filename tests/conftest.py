@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -86,9 +87,13 @@ def make_config(*overrides: str) -> SweepConfig:
     return from_hydra(_composed(overrides), overrides)
 
 
+# Hydra has one state for the whole process, and samplers compose in a thread beside the test.
+_COMPOSING = threading.Lock()
+
+
 @cache
 def _composed(overrides: tuple[str, ...]) -> DictConfig:
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+    with _COMPOSING, initialize_config_dir(str(config_directory()), version_base="1.3"):
         return compose("config", overrides=list(overrides))
 
 

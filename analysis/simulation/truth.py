@@ -84,8 +84,10 @@ def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float
         verdict = "fell"
     elif risen < LEAST_CHANGE or rate is None:
         verdict = "constant"
+    elif at_edge or rate >= growth_bound:
+        verdict = "growing"
     else:
-        verdict = "growing" if at_edge or rate >= growth_bound else "saturated"
+        verdict = "saturated" if rate > -growth_bound else "fell"
     return Truth(
         verdict=verdict,
         rate=rate,

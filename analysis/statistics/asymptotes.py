@@ -1,4 +1,9 @@
-"""The asymptote A of every (n, B), with an interval that covers what another seed would change."""
+"""The asymptote A of every (n, B), with an interval that covers what another seed would change.
+
+A is the limit of a form, the sigmoid. It is given where the end of the curves alone, by a power law
+that any curve with a limit comes to resemble, has its limit in that interval, and nowhere else:
+curves with a slow tail go on rising where a sigmoid has ended.
+"""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +24,7 @@ _LEAST_RISEN = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Asymptote:
-    """A of one (n, B). None where it is not identified.
+    """A of one (n, B). None where it is not identified, or where the curves' ends deny it.
 
     With fewer than two runs that have a fit and have risen far enough along it, or fewer than all,
     no mean is given: those that have are not a fair sample.
@@ -72,6 +77,9 @@ def _over_seeds(pair: Pair, fits: list[Fit], confidence: float) -> Asymptote:
             float(stats.norm.ppf(upper_share(confidence))) * shared,
         )
         low, high = max(mean - half, 0.0), min(mean + half, 1.0)
+        tails = [fit.tail_limit for fit in fits if fit.tail_limit is not None]
+        if not tails or not low <= float(np.median(tails)) <= high:
+            mean = low = high = None
     return Asymptote(
         **pair._asdict(),
         num_seeds=len(fits),

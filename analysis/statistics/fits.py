@@ -20,6 +20,8 @@ _RISE = 2.0
 # Drop in chi2 by which the free fit must beat every curve whose C_mid lies past the last record:
 # the likelihood-ratio equivalent of three standard errors.
 _CHI2_DROP = 9.0
+# Share of the rise above which the end of a curve begins, and exponents p of its power law.
+_UPPER, _TAIL_EXPONENTS = 0.5, np.geomspace(0.02, 3.0, 60)
 
 
 class FitStatus(Enum):
@@ -67,6 +69,9 @@ class Fit:
     """Change of A if R0 were one evaluation error higher. Reward."""
     share_risen: Share | None = None
     """Of the way from R0 to A, what is behind the run at its last record. A share."""
+    tail_limit: float | None = None
+    """A of R = A - a C^-p through the records of its upper half: what the end of the curve alone
+    says; null with fewer than five. Reward."""
     alternatives: Alternatives | None = None
     """Other laws against the sigmoid; null with too few records."""
 
@@ -202,8 +207,12 @@ def _described(
         return replace(fit, status=FitStatus.ON_BOUND)
     # C_mid and B were fitted as logarithms; their errors follow by the delta method.
     errors = np.sqrt(np.diag(covariance))
+    risen = curve.reward[past] - (curve.base_reward or 0.0)
+    low = np.flatnonzero(risen < _UPPER * (parameters[0] - (curve.base_reward or 0.0)))
+    tail = slice(int(low[-1]) + 1 if low.size else 0, None)
     return replace(
         fit,
+        tail_limit=_tail_limit(curve.compute[past][tail], curve.reward[past][tail], weight[tail]),
         asymptote=Estimate(value=parameters[0], standard_error=float(errors[0])),
         midpoint=_from_log(parameters[1], float(errors[1])),
         exponent=_from_log(parameters[2], float(errors[2])),
@@ -214,6 +223,19 @@ def _described(
             ]
         ),
     )
+
+
+def _tail_limit(compute: FloatArray, reward: FloatArray, weight: FloatArray) -> float | None:
+    """A of A - a C^-p, a above 0, by weighted least squares over a grid of p."""
+    if len(compute) < MIN_RECORDS:
+        return None
+    basis = np.exp(-_TAIL_EXPONENTS[:, None] * np.log(compute / compute[-1]))  # (exponents, r)
+    total = weight.sum()
+    mean_b, mean_r = basis @ weight / total, float(reward @ weight / total)
+    b, r = basis - mean_b[:, None], reward - mean_r
+    slope = np.minimum((b * weight) @ r / ((b**2) @ weight), 0.0)
+    best = int((((r - slope[:, None] * b) ** 2) @ weight).argmin())
+    return float(mean_r - slope[best] * mean_b[best])
 
 
 def _covariance(curve: Curve, parameters: tuple[float, float, float]) -> FloatArray:

@@ -91,7 +91,7 @@ class Growth:
     unchanged: Share
     """Probability that n* at the first budget and at the last differ by less than a doubling."""
     stopped: Share
-    """Probability that its rate lies below the bound, inside the grid."""
+    """Probability that its rate lies within the bound, up or down, inside the grid."""
     settled: Share
     """Probability that it grew and has stopped."""
     rising: Share
@@ -112,7 +112,7 @@ def describe_growth(
     rate, rise = end_rates(log2_n, budgets), log2_n[:, -1:] - log2_n[:, :-1]
     start = int((rise >= LEAST_CHANGE).mean(axis=0).argmax())
     inside = log2_n[:, -1] < (log2_grid[-2] + log2_grid[-1]) / 2
-    grew, stopped = rise[:, start] >= LEAST_CHANGE, (rate < bound) & inside
+    grew, stopped = rise[:, start] >= LEAST_CHANGE, (np.abs(rate) < bound) & inside
     below = (rise <= -LEAST_CHANGE).mean(axis=0)
     return Growth(
         since=budgets[start],

@@ -287,8 +287,8 @@ def _of_growth(
         return "saturated", (
             f"{grew} and has stopped: it stays near n = {growth.end.words} from "
             f"{laws.settles_at.words} on. {_rate(growth)} "
-            f"Below {growth.bound:g} inside the grid counts as stopped (probability "
-            f"{growth.stopped:.0%})."
+            f"Less than {growth.bound:g}, up or down, inside the grid counts as stopped "
+            f"(probability {growth.stopped:.0%})."
         )
     beyond = (
         f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
@@ -302,7 +302,7 @@ def _of_growth(
         )
     would = "Larger budgets, more held-out problems or more seeds would decide."
     return "grew", (
-        f"{grew}. Whether it has stopped is open: that it has, growing by less than "
+        f"{grew}. Whether it has stopped is open: that it has, changing by less than "
         f"{growth.bound:g} doublings per decade inside the grid, has probability "
         f"{growth.stopped:.0%}." + (beyond or f" {_rate(growth)} {would}")
     )

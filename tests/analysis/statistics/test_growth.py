@@ -68,3 +68,10 @@ def test_a_fall_names_its_peak() -> None:
     said = growth(np.where(T > 2.5, 6.0, np.where(T > 1.5, 8.0, 4.0)))
     assert said.fell > 0.95
     assert 3e19 < said.peak < 3e20
+
+
+def test_a_fall_at_the_end_is_no_end_of_growth() -> None:
+    said = growth(np.where(T > 2.3, 9.0 - 1.2 * (T - 2.3), np.minimum(4 + 3 * T, 9.0)))
+    assert said.grew > 0.99
+    assert said.settled < 0.02
+    assert said.rate.high < -0.5
