@@ -148,7 +148,9 @@ def test_mode_cancel_ends_ray_jobs_and_a_resume_goes_on(straight: Path, tmp_path
     asked = subprocess.run(
         ["ray", "job", "status", job], check=True, timeout=60, capture_output=True, text=True
     )
-    assert "was stopped" in asked.stdout + asked.stderr
+    # Its worker obeys the request by itself, or Ray stops it: whichever comes first.
+    said = asked.stdout + asked.stderr
+    assert "was stopped" in said or "succeeded" in said
     after = newest_submission(run)
     assert after is not None
     assert after.end is not None
