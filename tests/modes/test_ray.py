@@ -1,6 +1,7 @@
 """Sweeps as jobs of a real Ray on this machine."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -98,9 +99,9 @@ def _end(head: "subprocess.Popen[bytes]") -> None:
             head.wait(20)
 
 
-def _start(cwd: Path) -> "subprocess.Popen[bytes]":
+def _start(cwd: Path, *overrides: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [sys.executable, "-m", "isosweep", *SWEEP],
+        [sys.executable, "-m", "isosweep", *SWEEP, *overrides],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -134,8 +135,9 @@ def test_a_killed_ray_job_goes_on_to_the_same_records(straight: Path, tmp_path: 
     assert newest.submission.number == 2
 
 
-def test_mode_cancel_ends_ray_jobs_and_a_resume_goes_on(straight: Path, tmp_path: Path) -> None:
-    driver = _start(tmp_path)
+def test_mode_cancel_ends_ray_jobs(tmp_path: Path) -> None:
+    # Long enough to be at work when the cancel comes.
+    driver = _start(tmp_path, "budget=1e12")
     run = wait_until_some_run_trains(tmp_path)
     before = newest_submission(run)
     assert before is not None
@@ -144,21 +146,21 @@ def test_mode_cancel_ends_ray_jobs_and_a_resume_goes_on(straight: Path, tmp_path
     cancelled = isosweep("mode=cancel", f"sweep_dir={sweep}", cwd=tmp_path).stdout
     output = driver.communicate(timeout=120)[0].decode()
     assert driver.returncode == 1, output
-    job = before.job.job_id
     asked = subprocess.run(
-        ["ray", "job", "status", job], check=True, timeout=60, capture_output=True, text=True
+        ["ray", "job", "status", before.job.job_id],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
     )
     # Its worker obeys the request by itself, or Ray stops it: whichever comes first.
     said = asked.stdout + asked.stderr
     assert "was stopped" in said or "succeeded" in said
-    after = newest_submission(run)
-    assert after is not None
-    assert after.end is not None
-    assert after.end.outcome == "cancelled"
     assert "cancelled" in cancelled
-    assert not [each for each in runs(tmp_path) if (view := view_run(each)).occupied and view.state]
-    isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)
-    assert_same_records(tmp_path, straight)
+    views = [view_run(each) for each in runs(tmp_path)]
+    assert not any(view.occupied for view in views if view.submission)
+    shown = isosweep("mode=status", f"sweep_dir={sweep}", cwd=tmp_path, check=False).stdout
+    assert re.search(r"2 runs: (1 not begun, 1|2) cancelled", shown), shown
 
 
 def test_a_job_that_ray_stops_leaves_a_checkpoint_and_goes_on(
