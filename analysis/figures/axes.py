@@ -62,7 +62,7 @@ def budget_axis(data: SweepData) -> Axis:
     """As `compute_axis`, from the first budget to the last."""
     budgets = sorted(data.plan.budgets)
     ends = budgets[0] / 1.3, budgets[-1] * 1.3
-    room = max(1.1, (budgets[-1] / budgets[0]) ** (1 / 12))
+    room = max(1.1, (budgets[-1] / budgets[0]) ** (1 / 9))
     ticks: list[float] = []
     for value in reversed(budgets):
         if not ticks or value * room <= ticks[-1]:

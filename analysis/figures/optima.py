@@ -78,13 +78,14 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     return Figure(
         title="Growth of the best n against compute",
         caption=f"Slope of log2 n* over the budgets within a factor of five, three at least, up to "
-        f"each; bars: {findings.frontier.confidence:.0%} interval. No law is assumed. Where it is "
-        f"surely below the dashed line at the last budget, {growth.bound:g} doublings per decade, "
-        "n* has stopped growing.",
+        f"each; bars: {findings.frontier.confidence:.0%} interval. No law is assumed. Where it "
+        f"surely lies between the dashed lines at the last budget, {growth.bound:g} doublings per "
+        "decade up or down, n* has stopped.",
         x=x,
         y=Axis(title="doublings of n* per decade"),
         series=(
-            level(ends, growth.bound, f"bound, {growth.bound:g}"),
+            level(ends, growth.bound, f"stopped: within {growth.bound:g}"),
+            level(ends, -growth.bound, None),
             Series(
                 x=tuple(each.budget for each in at),
                 y=tuple(each.rate.median for each in at),

@@ -336,8 +336,9 @@ def _undecided(optima: tuple[BestGenerations, ...], growth: Growth, grid: tuple[
     last = optima[-1]
     text = (
         "The records do not show how the best n changes with compute: that it grew by a doubling "
-        f"or more has probability {growth.grew:.0%}, that it changed by less {growth.unchanged:.0%}"
-        f". At {short(last.budget)} it is {last.words}."
+        f"or more since {short(growth.since)}, where that is likeliest, has probability "
+        f"{growth.grew:.0%}; that it differs by less than a doubling from that at the smallest "
+        f"budget {growth.unchanged:.0%}. At {short(last.budget)} it is {last.words}."
     )
     if last.right_censored and last.best == grid[-1]:
         return text + f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."

@@ -16,6 +16,7 @@ else is closed-form; the posterior is drawn by pathwise conditioning (Wilson et 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg, special
@@ -77,12 +78,12 @@ class Surface:
     draws: FloatArray
     supported: BoolArray
 
-    @property
+    @cached_property
     def by_n(self) -> FloatArray:
         """Reward of every n at its best B: (draws, budgets, log2 n); -inf where none was run."""
         return np.asarray(np.where(self.supported, self.draws, -np.inf).max(axis=3))
 
-    @property
+    @cached_property
     def log2_best_n(self) -> FloatArray:
         """log2 n*(C) of every draw: (draws, budgets)."""
         return np.asarray(self.log2_n[self.by_n.argmax(axis=2)])
