@@ -6,10 +6,11 @@ runs that keep their gain; what is to be expected of a new run is
     E[R] = (1 - p) S + p F,
 
 with S the surface, p the chance that a run of this n has fallen by this budget, and F the mean
-reward of those that had. p is a Beta posterior: runs of n itself count whole, those of an n that is
-k doublings away 1/10^k, and a tenth of a run's worth of the share over all n is its prior. Where no
-run of the sweep has fallen, p is 0. A draw has one quantile of p for all budgets, so that a run
-that is lost stays lost.
+reward of those that had. What falls is as a rule one end of the grid: p has one value below some n
+and another from there on, each Beta(1/2, 1/2) before the counts, and every n of the grid is equally
+likely to be that place, as is none. So an n whose few runs all lasted, among others whose runs did
+not, is not taken for safe, and those on the other side do not suffer. Where no run of the sweep has
+fallen, p is 0. A draw has the same quantiles at all budgets, so that a run that is lost stays lost.
 """
 
 import math
@@ -20,15 +21,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.bounds import AtLeastOne, Count
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.surface import Surface
-
-# What a run counts for an n that is a doubling away, and runs that the share over all n counts for:
-# few, for what falls is as a rule one end of the grid.
-_PER_DOUBLING, _PRIOR_RUNS = 0.1, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +58,9 @@ def survivals(
     if not any(fallen for _, fallen in counts.values()):
         return ()
     sizes = sorted(counts)
-    table = np.array([counts[n] for n in sizes], dtype=np.float64)
-    quantiles = (np.arange(draws) + 0.5) / draws
-    lost = _lost(np.log2(sizes), np.log2(sizes), table, np.tile(quantiles[:, None], len(sizes)))
+    table = np.array([counts[n] for n in sizes])
+    chance = np.random.default_rng(0).random((draws, 3))
+    lost = _lost(np.log2(sizes), np.log2(sizes), table, chance)
     return tuple(
         Survival(
             num_generations=n,
@@ -83,9 +80,7 @@ def with_fallen(surface: Surface, readings: Iterable[CellReading], seed: int = 0
             by_budget[reading.cell.budget].append(reading)
     if not any(r.fallen is not None for group in by_budget.values() for r in group):
         return surface
-    knots = np.log2(sorted({r.cell.num_generations for g in by_budget.values() for r in g}))
-    quantiles = np.random.default_rng(seed).random((len(surface.draws), len(knots)))
-    between = np.array([np.interp(surface.log2_n, knots, row) for row in np.eye(len(knots))])
+    chance = np.random.default_rng(seed).random((len(surface.draws), 3))
     drawn = surface.draws.copy()
     for k, budget in enumerate(surface.budgets):
         group = by_budget[budget]
@@ -93,17 +88,10 @@ def with_fallen(surface: Surface, readings: Iterable[CellReading], seed: int = 0
         if not fallen:
             continue
         sizes = sorted({r.cell.num_generations for r in group})
-        table = np.array(
-            [
-                [
-                    sum(r.cell.num_generations == n for r in group),
-                    sum(r.cell.num_generations == n and r.fallen is not None for r in group),
-                ]
-                for n in sizes
-            ],
-            dtype=np.float64,
-        )
-        lost = (_lost(knots, np.log2(sizes), table, quantiles) @ between)[:, :, None]
+        of_n = np.array([r.cell.num_generations for r in group])
+        gone = np.array([r.fallen is not None for r in group])
+        table = np.array([[(of_n == n).sum(), gone[of_n == n].sum()] for n in sizes])
+        lost = _lost(surface.log2_n, np.log2(sizes), table, chance)[:, :, None]
         drawn[:, k] = (1 - lost) * drawn[:, k] + lost * (math.fsum(fallen) / len(fallen))
     return replace(surface, draws=drawn)
 
@@ -113,12 +101,22 @@ def _read(reading: CellReading) -> bool:
 
 
 def _lost(
-    log2_n: FloatArray, measured: FloatArray, table: FloatArray, quantiles: FloatArray
+    log2_n: FloatArray, measured: FloatArray, table: IntArray, chance: FloatArray
 ) -> FloatArray:
-    """Quantiles (draws, log2 n) of the chance to have fallen; `table`: (measured n, 2), runs and
-    those of them that have."""
-    near = _PER_DOUBLING ** np.abs(log2_n[:, None] - measured)
-    runs, fallen = (near @ table).T
-    share = _PRIOR_RUNS * float(table[:, 1].sum() / table[:, 0].sum())
-    kept = runs - fallen + _PRIOR_RUNS - share
-    return np.asarray(special.betaincinv(fallen + share + 1e-9, kept + 1e-9, quantiles))
+    """Draws (draws, log2 n) of the chance to have fallen.
+
+    `table`: (measured n, 2), runs and those of them that have; `chance`: (draws, 3), uniform:
+    quantiles of the place where the chance changes, and of both chances.
+    """
+    kept, fallen = (table[:, 0] - table[:, 1]).astype(float), table[:, 1].astype(float)
+    # Before place j lie the first j of the measured n; before place 0 none does.
+    below = np.tri(len(table) + 1, len(table), -1)[:-1]
+    low = 0.5 + below @ fallen, 0.5 + below @ kept
+    high = 0.5 + (1 - below) @ fallen, 0.5 + (1 - below) @ kept
+    evidence = special.softmax(special.betaln(*low) + special.betaln(*high))
+    place = np.minimum(np.searchsorted(np.cumsum(evidence), chance[:, 0]), len(table) - 1)
+    first = special.betaincinv(low[0][place], low[1][place], chance[:, 1])
+    second = special.betaincinv(high[0][place], high[1][place], chance[:, 2])
+    edges = np.concatenate([[-np.inf], (measured[:-1] + measured[1:]) / 2])
+    past = log2_n >= edges[place][:, None]
+    return np.asarray(np.where(past, second[:, None], first[:, None]))
