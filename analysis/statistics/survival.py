@@ -9,8 +9,9 @@ with S the surface, p the chance that a run of this n has fallen by this budget,
 reward of those that had. What falls is as a rule one end of the grid: p has one value below some n
 and another from there on, each Beta(1/2, 1/2) before the counts, and every n of the grid is equally
 likely to be that place, as is none. So an n whose few runs all lasted, among others whose runs did
-not, is not taken for safe, and those on the other side do not suffer. Where no run of the sweep has
-fallen, p is 0. A draw has the same quantiles at all budgets, so that a run that is lost stays lost.
+not, is not taken for safe, and those on the other side do not suffer; between the two n at that
+place p is interpolated in log n. Where no run of the sweep has fallen, p is 0. A draw has the same
+quantiles at all budgets, so that a run that is lost stays lost.
 """
 
 import math
@@ -117,6 +118,7 @@ def _lost(
     place = np.minimum(np.searchsorted(np.cumsum(evidence), chance[:, 0]), len(table) - 1)
     first = special.betaincinv(low[0][place], low[1][place], chance[:, 1])
     second = special.betaincinv(high[0][place], high[1][place], chance[:, 2])
-    edges = np.concatenate([[-np.inf], (measured[:-1] + measured[1:]) / 2])
-    past = log2_n >= edges[place][:, None]
-    return np.asarray(np.where(past, second[:, None], first[:, None]))
+    past = np.arange(len(table)) >= place[:, None]
+    at_measured = np.where(past, second[:, None], first[:, None])
+    between = np.array([np.interp(log2_n, measured, row) for row in np.eye(len(table))])
+    return np.asarray(at_measured @ between)
