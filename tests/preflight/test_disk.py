@@ -12,7 +12,10 @@ from isosweep.plan.study import resolve
 from isosweep.preflight.disk import require_disk
 from tests.conftest import make_config
 
-QWEN = ("model=qwen-1.5b", "recipe=isocompute_easy", "hardware=h100", "budget=1e20")
+QWEN = (
+    *("model=qwen-1.5b", "recipe=isocompute_easy", "hardware=h100", "budget=1e20"),
+    "grid.seeds=[0]",
+)
 Usage = namedtuple("Usage", ("total", "used", "free"))
 
 
