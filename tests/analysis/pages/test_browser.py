@@ -113,7 +113,7 @@ def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: A
         prefer(browser, scheme)
         assert all_on(browser, WHITE if scheme == "light" else BLACK)
         drawn = figures(browser)
-        assert len(drawn) == (9 if size == "few" else 11)
+        assert len(drawn) == (10 if size == "few" else 12)
         for figure in drawn:
             assert figure.find_elements(By.CSS_SELECTOR, DRAWN)
             assert figure.size["width"] > 400
