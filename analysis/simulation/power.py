@@ -153,7 +153,7 @@ class _Counts:
         if saturation.plateau is not None and self.plateau is not None:
             low, high = saturation.plateau.low, saturation.plateau.high
             self.plateaus.add(low, high, self.plateau, math.log2(high / low))
-        rate: Interval | None = getattr(saturation, "end_rate", None)
+        rate = saturation.end_rate
         if rate is not None and self.truth.rate is not None:
             # A true rate that is 0 but for rounding is one.
             low, high = rate.low - _ROUNDING, rate.high + _ROUNDING

@@ -24,9 +24,9 @@ class Truth:
 
     `verdict`: as an analysis words it, never one that leaves something open. `rate`: doublings of
     n* per decade of compute at the largest budgets, None where no n is best or with one budget.
-    `best_n`: n*(C) at each budget, None where all n are alike. `risen` and `fallen`: doublings from
-    the first budget to the last and from the peak to the last. `cost`: reward lost by the worst n
-    of the grid at the worst budget.
+    `best_n`: n*(C) at each budget, None where all n are alike. `risen` and `fallen`: doublings by
+    which the last n* is above the smallest, and below the largest. `cost`: reward lost by the
+    worst n of the grid at the worst budget.
     """
 
     verdict: str
@@ -44,11 +44,7 @@ class Truth:
         if verdict == "grew":
             return self.risen >= LEAST_CHANGE
         still = abs(self.risen) < LEAST_CHANGE and self.fallen < LEAST_CHANGE
-        matters = self.verdict != "n does not matter"
-        # `flat` is what older analyses say of either.
-        return (verdict == "flat" and (still or not matters)) or (
-            verdict == "constant" and still and not matters
-        )
+        return verdict == "constant" and still and self.verdict == "n does not matter"
 
 
 def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float) -> Truth:

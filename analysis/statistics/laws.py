@@ -39,8 +39,6 @@ _STEEPNESS, _BENDS = (2.0, 40.0), (1.0, 1000.0)
 _ROUNDS, _POINTS, _FROM_PRIOR = 4, 10_000, 0.2
 # Computes at which the laws are drawn, and draws of them.
 _CURVE, _CURVE_DRAWS = 60, 2000
-# With a misfit as large as the best law's less likely than this, no law explains n*(C).
-_LEAST_FIT = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +72,6 @@ class Laws:
     """n*(C) by all laws."""
     fit: Share
     """Chance of a misfit as large as the best law's."""
-
-    @property
-    def explain(self) -> bool:
-        """Whether any law agrees with n*(C)."""
-        return self.fit >= _LEAST_FIT
 
 
 def weigh_laws(

@@ -184,7 +184,8 @@ def stubbed(
 
 
 def said(verdict: str, **more: Any) -> SimpleNamespace:
-    return SimpleNamespace(**{"verdict": verdict, "plateau": None, "best": None, **more})
+    known = {"verdict": verdict, "plateau": None, "best": None, "end_rate": None}
+    return SimpleNamespace(**known | more)
 
 
 def test_verdicts_are_counted_as_true_open_or_false(
