@@ -12,7 +12,7 @@ from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.survival import Survival, survivals
 from isosweep.analysis.statistics.validation import Validation, leave_last_budget_out
-from isosweep.analysis.statistics.views import View, other_views
+from isosweep.analysis.statistics.views import View, all_views
 from isosweep.config.analysis import AnalysisConfig
 
 
@@ -46,5 +46,5 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         changes=problem_changes(data, frontier),
         survivals=survivals(data.readings, config.confidence),
         validation=leave_last_budget_out(data, config.confidence),
-        views=other_views(data, config) if views else (),
+        views=all_views(data, config, frontier, saturation) if views else (),
     )

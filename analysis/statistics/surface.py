@@ -15,7 +15,7 @@ else is closed-form; the posterior is drawn by pathwise conditioning (Wilson et 
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,13 +29,16 @@ from isosweep.analysis.pairs import Pair, Paired
 DRAWS = 2000
 # Points of log2 n in a doubling at which the surface is drawn.
 PER_DOUBLING = 8
-# Parameter sets tried, for many and for few means (their cost grows with the cube of those).
-_SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 250
+# Parameter sets tried, with few means and with many. Of many, so many at random weigh the sets: a
+# factorisation costs their cube, and no more is needed to tell which sets explain them.
+_SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 300
 # Amplitudes of n, B and their interaction over the spread of the means: equally likely in log.
 _AMPLITUDES = ((0.1, 5.0), (0.02, 3.0), (0.02, 1.0))
 # Correlation lengths: of n and of B in doublings, of compute in decades. Lengths above 4 doublings
 # would straighten what noisy rewards do over n, and push the optimum to the edge they rise to.
 _DOUBLINGS_N, _DOUBLINGS_B, _DECADES = (1.5, 4.0), (1.5, 12.0), (0.3, 6.0)
+# Share of a kernel's largest eigenvalue below which a part of it is left out of draws.
+_NEGLIGIBLE = 1e-8
 # Variance of the level of each budget: any reward from 0 to 1 is likely.
 _LEVEL = 0.1
 
@@ -60,6 +63,18 @@ class Means:
     seed_sd: FloatArray
     degrees_of_freedom: int
     common: float = 0.0
+
+    @cached_property
+    def noise_root(self) -> FloatArray:
+        """The lower triangle whose square is the noise: (means, means)."""
+        return np.asarray(np.linalg.cholesky(self.noise))
+
+    def some(self, number: int, rng: np.random.Generator) -> "Means":
+        """So many of them, at random."""
+        kept = np.sort(rng.choice(len(self.reward), number, replace=False))
+        names = ("log2_n", "log2_batch", "budget", "reward")
+        chosen = {name: getattr(self, name)[kept] for name in names}
+        return replace(self, **chosen, noise=self.noise[np.ix_(kept, kept)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,22 +241,25 @@ def fit_surface(means: Means, seed: int = 0) -> Surface:
     # A measured n replaces the point of the even grid that it nearly falls on.
     kept = np.isin(axis, means.log2_n)
     far = np.abs(axis[:, None] - means.log2_n).min(axis=1) > 0.3 / PER_DOUBLING
-    axis, batches = axis[kept | far], np.unique(means.log2_batch)
-    count = _SETS if len(means.reward) <= _MANY_MEANS else _FEW_SETS
-    sets = _parameter_sets(means, count, seed)
-    weight = np.array([_log_weight(means, chosen) for chosen in sets])
+    axis, grid = axis[kept | far], _Grid.of(means)
     rng = np.random.default_rng(seed)
+    weighed, count = means, _SETS
+    if len(means.reward) > _MANY_MEANS:
+        weighed, count = means.some(_MANY_MEANS, rng), _FEW_SETS
+    sets = _parameter_sets(means, count, seed)
+    places = _Grid.of(weighed)
+    weight = np.array([_log_weight(weighed, places, chosen) for chosen in sets])
     share = rng.multinomial(DRAWS, special.softmax(weight))
     draws = np.concatenate(
-        [_draw(means, sets[i], axis, batches, int(share[i]), rng) for i in np.flatnonzero(share)]
+        [_draw(means, grid, sets[i], axis, int(share[i]), rng) for i in np.flatnonzero(share)]
     )
     rng.shuffle(draws, axis=0)
     return Surface(
         budgets=means.budgets,
         log2_n=axis,
-        batches=tuple(round(2**b) for b in batches),
+        batches=tuple(round(2**b) for b in grid.log2_batch),
         draws=draws,
-        supported=_supported(means, axis, batches),
+        supported=_supported(means, axis, grid.log2_batch),
     )
 
 
@@ -306,30 +324,64 @@ def _time_kernel(left: FloatArray, right: FloatArray, length: float) -> FloatArr
     return np.asarray((1 + distance) * np.exp(-distance))
 
 
-def _covariance(means: Means, chosen: _Parameters) -> FloatArray:
-    """Prior covariance of the measured means, noise included: (means, means)."""
-    compute = np.log10(np.array(means.budgets))[means.budget]
-    along = _kernel(means.log2_n, means.log2_n, chosen.length_n)
-    across = _kernel(means.log2_batch, means.log2_batch, chosen.length_batch)
-    main, batch, both = (amplitude**2 for amplitude in chosen.amplitudes)
-    shape = main * along + batch * across + both * along * across
-    level = _LEVEL * (means.budget[:, None] == means.budget)
-    smooth = shape * _time_kernel(compute, compute, chosen.length_compute)
-    return np.asarray(smooth + level + chosen.noise * means.noise)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Grid:
+    """Where the means lie: values of each coordinate, ascending, and each mean's place in them.
+
+    `compute` in decades. Kernels are worked out between values, which are few, and not between
+    means.
+    """
+
+    compute: FloatArray
+    log2_n: FloatArray
+    log2_batch: FloatArray
+    at_budget: IntArray
+    at_n: IntArray
+    at_batch: IntArray
+
+    @staticmethod
+    def of(means: Means) -> "_Grid":
+        log2_n, at_n = np.unique(means.log2_n, return_inverse=True)
+        log2_batch, at_batch = np.unique(means.log2_batch, return_inverse=True)
+        return _Grid(
+            compute=np.log10(np.array(means.budgets)),
+            log2_n=log2_n,
+            log2_batch=log2_batch,
+            at_budget=means.budget,
+            at_n=at_n,
+            at_batch=at_batch,
+        )
+
+    def covariance(self, chosen: _Parameters) -> FloatArray:
+        """Prior covariance of the means, without noise: (means, means)."""
+        main, batch, both = (amplitude**2 for amplitude in chosen.amplitudes)
+        over_n = _kernel(self.log2_n, self.log2_n, chosen.length_n)
+        along = over_n[np.ix_(self.at_n, self.at_n)]
+        over_time = _time_kernel(self.compute, self.compute, chosen.length_compute)
+        shape = main * along
+        if len(self.log2_batch) > 1:
+            over_batch = _kernel(self.log2_batch, self.log2_batch, chosen.length_batch)
+            across = over_batch[np.ix_(self.at_batch, self.at_batch)]
+            shape += across * (batch + both * along)
+        together = np.ix_(self.at_budget, self.at_budget)
+        level = _LEVEL * np.eye(len(self.compute))
+        return np.asarray(shape * over_time[together] + level[together])
 
 
-def _log_weight(means: Means, chosen: _Parameters) -> float:
+def _log_weight(means: Means, grid: _Grid, chosen: _Parameters) -> float:
     """Log marginal likelihood of the means."""
-    root = np.linalg.cholesky(_covariance(means, chosen))
-    white = linalg.solve_triangular(root, means.reward - means.reward.mean(), lower=True)
+    root = np.linalg.cholesky(grid.covariance(chosen) + chosen.noise * means.noise)
+    white = linalg.solve_triangular(
+        root, means.reward - means.reward.mean(), lower=True, check_finite=False
+    )
     return float(-0.5 * white @ white - np.log(np.diag(root)).sum())
 
 
 def _draw(
     means: Means,
+    grid: _Grid,
     chosen: _Parameters,
     axis: FloatArray,
-    batches: FloatArray,
     count: int,
     rng: np.random.Generator,
 ) -> FloatArray:
@@ -337,49 +389,63 @@ def _draw(
 
     A draw of the prior, moved by what it lacks of the means, noise included.
     """
-    compute = np.log10(np.array(means.budgets))
-    kernels = (
-        _kernel(axis, axis, chosen.length_n),
-        _kernel(batches, batches, chosen.length_batch),
-        _time_kernel(compute, compute, chosen.length_compute),
-    )
-    n, batch, time = (_root(kernel) for kernel in kernels)
+    budgets, batches = len(grid.compute), len(grid.log2_batch)
+    time = _time_kernel(grid.compute, grid.compute, chosen.length_compute)
+    across = _kernel(grid.log2_batch, grid.log2_batch, chosen.length_batch)
+    roots = (
+        _root(time),
+        _root(_kernel(axis, axis, chosen.length_n)),
+        _root(across),
+    )  # each (places, independent parts)
     main, batch_size, both = chosen.amplitudes
-    normal = rng.standard_normal
-    shape = (count, len(compute), len(axis), len(batches))
-    prior = math.sqrt(_LEVEL) * normal((count, len(compute), 1, 1)) + np.zeros(shape)
-    prior += main * (time @ normal(shape[:3]) @ n.T)[..., None]
-    if len(batches) > 1:
-        flat = normal((count, len(compute), len(batches)))
-        prior += batch_size * (time @ flat @ batch.T)[:, :, None, :]
-        full = time @ normal(shape).reshape(count, len(compute), -1)
-        prior += both * (n @ full.reshape(shape) @ batch.T)
-    place = (
-        means.budget,
-        np.abs(axis[:, None] - means.log2_n).argmin(axis=0),
-        np.abs(batches[:, None] - means.log2_batch).argmin(axis=0),
-    )
-    noise = math.sqrt(chosen.noise) * np.linalg.cholesky(means.noise)
+    normal, (of_time, of_n, of_batch) = rng.standard_normal, (root.shape[1] for root in roots)
+    prior = math.sqrt(_LEVEL) * normal((count, budgets, 1, 1))
+    prior = prior + main * _spread(normal((count, of_time, of_n, 1)), roots[0], roots[1])
+    if batches > 1:
+        flat = _spread(normal((count, of_time, 1, of_batch)), roots[0], None, roots[2])
+        prior = prior + batch_size * flat
+        prior += both * _spread(normal((count, of_time, of_n, of_batch)), *roots)
+    on_axis = np.abs(axis[:, None] - grid.log2_n).argmin(axis=0)
+    seen = prior[:, grid.at_budget, on_axis[grid.at_n], grid.at_batch]
+    noise = math.sqrt(chosen.noise) * normal((count, len(means.reward))) @ means.noise_root.T
     centre = means.reward.mean()
-    lacking = means.reward - centre - prior[:, *place] - normal((count, len(place[0]))) @ noise.T
+    covariance = grid.covariance(chosen) + chosen.noise * means.noise
     solved = linalg.cho_solve(
-        linalg.cho_factor(_covariance(means, chosen), lower=True), lacking.T
-    )  # (means, count)
+        linalg.cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False),
+        (means.reward - centre - seen - noise).T,
+        overwrite_b=True,
+        check_finite=False,
+    ).T  # (count, means)
     # Each mean reaches a point through the kernels, and its own budget through the level.
-    levels = _LEVEL * (np.arange(len(compute))[:, None] == means.budget)
-    over_n, over_batch = kernels[0][:, place[1]], kernels[1][:, place[2]]
-    over_compute = kernels[2][:, means.budget]
-    moved = (levels @ solved).T[:, :, None, None] + np.zeros(shape)
-    reach = solved.T[:, None, :] * over_compute
-    moved += (main**2 * reach @ over_n.T)[..., None]
-    if len(batches) > 1:
-        moved += (batch_size**2 * reach @ over_batch.T)[:, :, None, :]
-        pairs = (over_n.T[:, :, None] * over_batch.T[:, None, :]).reshape(len(means.reward), -1)
-        moved += both**2 * (reach @ pairs).reshape(shape)
-    return np.asarray(centre + prior + moved)
+    pull = np.zeros((count, budgets, len(grid.log2_n), batches))
+    pull[:, grid.at_budget, grid.at_n, grid.at_batch] = solved
+    reach = _kernel(axis, grid.log2_n, chosen.length_n)
+    over_n = pull.sum(axis=3, keepdims=True)
+    moved = prior
+    moved += centre + _LEVEL * over_n.sum(axis=2, keepdims=True)
+    moved += main**2 * _spread(over_n, time, reach)
+    if batches > 1:
+        moved += batch_size**2 * _spread(pull.sum(axis=2, keepdims=True), time, None, across)
+        moved += both**2 * _spread(pull, time, reach, across)
+    return np.asarray(moved)
+
+
+def _spread(
+    draws: FloatArray,
+    over_time: FloatArray,
+    over_n: FloatArray | None,
+    over_batch: FloatArray | None = None,
+) -> FloatArray:
+    """Draws (count, budgets, n, batches) times a matrix (new, old) along each axis that has one."""
+    count, times, sizes, batches = draws.shape
+    draws = (over_time @ draws.reshape(count, times, -1)).reshape(count, -1, sizes, batches)
+    if over_batch is not None:
+        draws = draws @ over_batch.T
+    return draws if over_n is None else np.asarray(over_n @ draws)
 
 
 def _root(kernel: FloatArray) -> FloatArray:
-    """A matrix square root that tolerates kernels of nearly equal points."""
+    """A matrix square root (places, parts), without the parts that hardly add anything."""
     values, vectors = np.linalg.eigh(kernel)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    kept = values > _NEGLIGIBLE * values[-1]
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

@@ -10,8 +10,9 @@ import numpy as np
 
 from isosweep.analysis.bounds import AtLeastOne, Share
 from isosweep.analysis.curves import SweepData, rescored
+from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
-from isosweep.analysis.statistics.saturation import Verdict
+from isosweep.analysis.statistics.saturation import Saturation, Verdict
 from isosweep.config.analysis import AnalysisConfig, Metric
 
 # Success rates before training: never right, seldom, often.
@@ -42,27 +43,43 @@ class View:
     """The verdict by this metric on these problems."""
 
 
-def other_views(data: SweepData, config: AnalysisConfig) -> tuple[View, ...]:
-    """best@k and worst@k on all problems, avg@k on each difficulty; () unless `data` is avg@k."""
+def all_views(
+    data: SweepData, config: AnalysisConfig, frontier: Frontier, saturation: Saturation
+) -> tuple[View, ...]:
+    """avg@k, which is what was found, best@k and worst@k on all problems, and avg@k on each
+    difficulty; () unless `data` is avg@k."""
     if data.metric != "avg":
         return ()
-    wanted: list[tuple[Metric, tuple[float, float] | None]] = [("avg", None)]
+    views = [_view(data, "avg", None, frontier, saturation)]
     if any(curve.samples_per_problem > 1 for curve in data.curves):
-        wanted += [("best", None), ("worst", None)]
-        wanted += [("avg", bucket) for bucket in BUCKETS]
-    views = (_view(data, config, metric, difficulty) for metric, difficulty in wanted)
+        views += [_judged(data, config, metric, None) for metric in ("best", "worst")]
+        views += [_judged(data, config, "avg", bucket) for bucket in BUCKETS]
     return tuple(view for view in views if view is not None)
 
 
-def _view(
+def _judged(
     data: SweepData, config: AnalysisConfig, metric: Metric, difficulty: tuple[float, float] | None
 ) -> View | None:
-    """None where nothing was read, or on too few problems."""
+    """None on too few problems."""
     seen = rescored(data, metric, difficulty)
-    problems = max((curve.successes.shape[1] for curve in seen.curves), default=0)
-    if difficulty is not None and problems < _LEAST_PROBLEMS:
+    if difficulty is not None and _num_problems(seen) < _LEAST_PROBLEMS:
         return None
     _, frontier, saturation = judge(seen, config)
+    return _view(seen, metric, difficulty, frontier, saturation)
+
+
+def _num_problems(data: SweepData) -> int:
+    return max((curve.successes.shape[1] for curve in data.curves), default=0)
+
+
+def _view(
+    seen: SweepData,
+    metric: Metric,
+    difficulty: tuple[float, float] | None,
+    frontier: Frontier,
+    saturation: Saturation,
+) -> View | None:
+    """None where nothing was read."""
     bases = [curve.base_reward for curve in seen.curves if curve.base_reward is not None]
     if not frontier.budgets or not bases:
         return None
@@ -71,7 +88,7 @@ def _view(
     return View(
         metric=metric,
         difficulty=difficulty,
-        num_problems=problems,
+        num_problems=_num_problems(seen),
         base_reward=float(np.mean(bases)),
         best_reward=last.best.cell.mean if expected is None else expected,
         best=last.best.num_generations,

@@ -11,7 +11,7 @@ import pytest
 from isosweep.analysis.curves import rescored
 from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.pages.tables import missing_runs
-from isosweep.analysis.statistics.views import other_views
+from isosweep.analysis.statistics.findings import find
 from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
@@ -116,7 +116,7 @@ def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
 
 def test_metrics_can_disagree_on_the_best_n(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1, 2)))
-    views = other_views(load_sweep(paths), AnalysisConfig(name="default"))
+    views = find(load_sweep(paths), AnalysisConfig(name="default"), views=True).views
     assert [(view.metric, view.difficulty) for view in views][:3] == [
         ("avg", None),
         ("best", None),
