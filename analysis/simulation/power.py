@@ -53,7 +53,7 @@ class Power:
     did grow among them; `decided`: share with a correct verdict that leaves nothing open;
     `false_saturated`, `false_growing`: shares with that verdict where it is not so.
 
-    `plateau`: the true n* at the last budget of a world that is saturated; of the sweeps that
+    `plateau`: the true n* at the largest budgets of a world that is saturated; of the sweeps that
     were called saturated, `plateau_covered` is the share whose interval covers it, and
     `plateau_width` the median width in doublings. `rate_covered`: of the `num_rates` intervals of
     the rate at the end, the share that covers the true one, `rate_width` their median width in
@@ -146,7 +146,7 @@ class _Counts:
 
     @property
     def plateau(self) -> float | None:
-        return self.truth.best_n[-1] if self.truth.verdict == "saturated" else None
+        return self.truth.end_n if self.truth.verdict == "saturated" else None
 
     def add(self, frontier: Frontier, saturation: Saturation, asymptotic: "_Asymptotes") -> None:
         self.verdicts[saturation.verdict] += 1

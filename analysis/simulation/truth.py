@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.simulation.known import Batches, Floats, KnownWorld
-from isosweep.analysis.statistics.growth import LEAST_CHANGE, end_rates, falls, rises
+from isosweep.analysis.statistics.growth import LEAST_CHANGE, end_level, end_rates, falls, rises
 from isosweep.plan.cells import Plan
 
 # Rewards that differ by less, and n* that lie nearer to an edge in doublings, do not.
@@ -24,6 +24,7 @@ class Truth:
 
     `verdict`: as an analysis words it, never one that leaves something open. `rate`: doublings of
     n* per decade of compute at the largest budgets, None where no n is best or with one budget.
+    `end_n`: n* there, on geometric average, None likewise.
     `best_n`: n*(C) at each budget, None where all n are alike. `risen` and `fallen`: doublings by
     which the last n* is above the smallest, and below the largest. `cost`: reward lost by the
     worst n of the grid at the worst budget.
@@ -31,6 +32,7 @@ class Truth:
 
     verdict: str
     rate: float | None
+    end_n: float | None
     budgets: tuple[float, ...]
     best_n: tuple[float | None, ...]
     risen: float
@@ -62,6 +64,7 @@ def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float
         return Truth(
             verdict="n does not matter",
             rate=None,
+            end_n=None,
             budgets=plan.budgets,
             best_n=(None,) * len(plan.budgets),
             risen=0.0,
@@ -87,6 +90,7 @@ def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float
     return Truth(
         verdict=verdict,
         rate=rate,
+        end_n=float(2.0 ** end_level(x, plan.budgets)),
         budgets=plan.budgets,
         best_n=best,
         risen=risen,

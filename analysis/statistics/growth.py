@@ -14,9 +14,10 @@ from isosweep.analysis.arrays import BoolArray, FloatArray
 from isosweep.analysis.bounds import Positive, Share
 from isosweep.analysis.statistics.intervals import Interval
 
-# The end of a sweep: budgets within so many decades of the largest (a factor of five), and at least
-# so many of them. Over a longer end, growth that has just stopped would still count.
-END_DECADES, _END_BUDGETS = 0.7, 3
+# The end of a sweep begins at the budget that lies nearest to so many decades below the largest, and
+# has at least so many budgets. Over a longer end, growth that has just stopped would still count;
+# over a shorter one, few sweeps know the rate well enough.
+END_DECADES, _END_BUDGETS = 1.0, 3
 # A change of n* by less, in doublings, is none.
 LEAST_CHANGE = 1.0
 
@@ -24,10 +25,15 @@ LEAST_CHANGE = 1.0
 def end_places(budgets: tuple[float, ...]) -> BoolArray:
     """Which of the budgets, ascending, are the largest ones, that are the end: (budgets,)."""
     decades = np.log10(np.array(budgets))
-    # A budget that is so far below but for rounding belongs to them.
-    inside = decades >= decades[-1] - END_DECADES - 1e-6
+    first = int(np.argmin(np.abs(decades - (decades[-1] - END_DECADES))))
+    inside = np.arange(len(decades)) >= first
     inside[-_END_BUDGETS:] = True
     return np.asarray(inside)
+
+
+def end_level(log2_n: FloatArray, budgets: tuple[float, ...]) -> FloatArray:
+    """Mean of log2 n* over the largest budgets: (...,) of (..., budgets)."""
+    return np.asarray(log2_n[..., end_places(budgets)].mean(axis=-1))
 
 
 def end_rates(log2_n: FloatArray, budgets: tuple[float, ...]) -> FloatArray:
@@ -127,7 +133,7 @@ def describe_growth(
             )
             for last in range(1, len(budgets))
         ),
-        end=Interval.central(2.0 ** log2_n[:, end_places(budgets)].mean(axis=1), confidence),
+        end=Interval.central(2.0 ** end_level(log2_n, budgets), confidence),
         bound=bound,
         grew=float(grew.mean()),
         fell=float(below.max()),

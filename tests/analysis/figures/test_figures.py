@@ -21,6 +21,7 @@ from isosweep.store.records import AttemptStart, append_attempt, append_record
 from tests.analysis.conftest import CONFIG, Analysed
 from tests.analysis.sweeps import (
     BUDGETS,
+    LONG,
     REWARD,
     SAMPLES,
     make_plan,
@@ -202,7 +203,7 @@ def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(tmp_path: Pat
 
 
 def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> None:
-    plan = make_plan(generations=(2, 4, 8, 16, 32, 64), seeds=(0, 1, 2, 3))
+    plan = make_plan(generations=(2, 4, 8, 16, 32, 64), seeds=(0, 1, 2, 3), budgets=LONG)
     _, findings, figures = described(write_sweep(tmp_path, REWARD, plan=plan, noise=0.002))
     saturation = findings.saturation
     assert saturation.plateau is not None
@@ -219,7 +220,7 @@ def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> No
         for at in saturation.optima
         if at.interval is not None
     ]
-    assert len(bars) == len(BUDGETS)
+    assert len(bars) == len(LONG)
 
 
 def test_slices_follow_the_surface(full: Analysed) -> None:

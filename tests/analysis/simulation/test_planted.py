@@ -17,22 +17,22 @@ from isosweep.plan.cells import Plan
 PLANTED = planted_worlds(1e18, 1e21, smallest_n=8, largest_n=2048)
 MARGIN, BOUND = 0.02, 0.5
 TRUTHS = {
-    "logarithm": ("growing", 1.24),
+    "logarithm": ("growing", 1.33),
     "slow_tail": ("growing", 1.10),
-    "pause": ("growing", 3.17),
-    "dip": ("fell", -0.62),
-    "recovery": ("growing", 2.63),
+    "pause": ("growing", 2.78),
+    "dip": ("fell", -0.97),
+    "recovery": ("growing", 2.15),
     "falling": ("fell", -1.33),
     "constant": ("constant", 0.0),
     "early": ("saturated", 0.0),
-    "plateau": ("saturated", 0.0),
+    "plateau": ("saturated", 0.16),
     "collapses": ("saturated", 0.0),
     "near_030": ("saturated", 0.30),
-    "near_040": ("saturated", 0.40),
-    "near_060": ("growing", 0.61),
-    "near_080": ("growing", 0.83),
+    "near_040": ("saturated", 0.39),
+    "near_060": ("growing", 0.57),
+    "near_080": ("growing", 0.75),
     "flat": ("n does not matter", None),
-    "easy": ("saturated", 0.14),
+    "easy": ("saturated", 0.46),
     "growing": ("growing", 0.0),
 }
 

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isosweep.analysis.statistics.growth import Growth, describe_growth, end_rates, falls, rises
+from isosweep.analysis.statistics.growth import (
+    Growth,
+    describe_growth,
+    end_level,
+    end_places,
+    end_rates,
+    falls,
+    rises,
+)
 
 BUDGETS = tuple(float(c) for c in np.geomspace(1e18, 1e21, 10))
 T = np.linspace(0, 3, 10)
@@ -18,10 +26,20 @@ def growth(truth: NDArray[np.float64], spread: float = 0.1) -> Growth:
     return describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5)
 
 
-def test_the_rate_is_the_slope_over_the_last_factor_of_five() -> None:
-    truth = np.where(T > 2.3, 2.0 * (T - 2.3), 9.0)
+def test_the_rate_is_the_slope_over_the_last_decade() -> None:
+    truth = np.where(T > 1.9, 2.0 * (T - 1.9), 9.0)
     assert end_rates(truth, BUDGETS) == pytest.approx(2.0)
     assert end_rates(np.tile(truth, (4, 1)), BUDGETS).shape == (4,)
+
+
+@pytest.mark.parametrize(("step", "number"), [(0.375, 4), (0.25, 5), (0.8, 3), (0.05, 9)])
+def test_the_end_begins_nearest_to_a_tenth_of_the_largest(step: float, number: int) -> None:
+    budgets = tuple(10.0 ** (18 + step * k) for k in range(9))
+    assert end_places(budgets).tolist() == [False] * (9 - number) + [True] * number
+
+
+def test_the_level_of_the_end_is_its_mean() -> None:
+    assert end_level(np.where(T > 1.9, 7.0, 0.0), BUDGETS) == pytest.approx(7.0)
 
 
 def test_an_end_of_two_budgets_has_a_rate() -> None:

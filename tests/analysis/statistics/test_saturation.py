@@ -12,7 +12,7 @@ from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface, gather_means
 from isosweep.config.analysis import AnalysisConfig
-from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked, write_sweep
+from tests.analysis.sweeps import BUDGETS, LONG, RewardAt, make_plan, peaked, write_sweep
 
 FIRST = BUDGETS[0]
 
@@ -34,7 +34,7 @@ def judge(
 
 
 def test_planted_saturation_is_detected(tmp_path: Path) -> None:
-    saturation = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)))
+    saturation = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)), budgets=LONG)
     assert saturation.verdict == "saturated"
     assert saturation.plateau is not None
     assert saturation.settles_at is not None
@@ -69,7 +69,10 @@ def test_growth_up_to_the_edge_is_growing_and_censored_there(tmp_path: Path) -> 
 def test_growth_that_settles_at_the_edge_of_the_grid_is_no_saturation(tmp_path: Path) -> None:
     best = {2: 4.0, 4: 8.0}
     saturation = judge(
-        tmp_path, peaked(lambda C: best.get(round(C / 1e6), 16.0)), generations=(4, 8, 16)
+        tmp_path,
+        peaked(lambda C: best.get(round(C / 1e6), 16.0)),
+        generations=(4, 8, 16),
+        budgets=LONG,
     )
     assert saturation.verdict == "grew"
     assert "beyond n = 16" in saturation.reason
