@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -221,19 +221,52 @@ def read_cell(cell: Cell, curve: Curve) -> CellReading:
         fallen = whole.fallen if whole.reward is None else whole.reward
         reading: Reading = whole.reading if whole.reward is None else "collapsed"
         return replace(missing, reading=reading, fallen=fallen)
-    trained = curve.steps > 0
-    compute, reward = curve.compute[trained], curve.reward[trained]
+    place = place_of(cell, curve)
+    if place is None:
+        return missing
+    share = place.share
+    value = (1 - share) * curve.reward[place.low] + share * curve.reward[place.high]
+    return CellReading(
+        cell=cell,
+        reward=float(value),
+        measured_compute=float(curve.compute[place.nearest]),
+        reading="exact" if place.low == place.high else "interpolated",
+    )
+
+
+class Place(NamedTuple):
+    """Where a curve is read: `share` of the way from record `low` to `high`, which may be one.
+    `nearest`: of both, the record nearer to the budget."""
+
+    low: int
+    high: int
+    share: float
+    nearest: int
+
+
+def place_of(cell: Cell, curve: Curve) -> Place | None:
+    """Where a curve without a collapse has the cell; None where no record is on either side."""
+    first = int(np.argmax(curve.steps > 0)) if (curve.steps > 0).any() else curve.steps.size
+    compute = curve.compute[first:]
     if not compute.size:
-        return missing
-    nearest = int(np.argmin(np.abs(compute - cell.budget)))
-    measured = float(compute[nearest])
-    if sits_at(cell.budget, measured, int(curve.generations[trained][nearest])):
-        value = float(reward[nearest])
-        return CellReading(cell=cell, reward=value, measured_compute=measured, reading="exact")
-    above = int(np.searchsorted(compute, cell.budget))
-    if above == 0 or above == compute.size or compute[above - 1] <= 0:
-        return missing
-    low, high = math.log(compute[above - 1]), math.log(compute[above])
-    share = (math.log(cell.budget) - low) / (high - low)
-    value = float((1 - share) * reward[above - 1] + share * reward[above])
-    return CellReading(cell=cell, reward=value, measured_compute=measured, reading="interpolated")
+        return None
+    nearest = first + int(np.argmin(np.abs(compute - cell.budget)))
+    if sits_at(cell.budget, float(curve.compute[nearest]), int(curve.generations[nearest])):
+        return Place(nearest, nearest, 0.0, nearest)
+    above = first + int(np.searchsorted(compute, cell.budget))
+    if above == first or above == curve.compute.size or curve.compute[above - 1] <= 0:
+        return None
+    low, high = math.log(curve.compute[above - 1]), math.log(curve.compute[above])
+    return Place(above - 1, above, (math.log(cell.budget) - low) / (high - low), nearest)
+
+
+def problem_rates(cell: Cell, curve: Curve) -> FloatArray:
+    """Success rate of every held-out problem, read where the cell's reward is: (problems,).
+
+    Of a cell that was read with a reward.
+    """
+    kept = curve.until_collapse()
+    place = place_of(cell, kept)
+    assert place is not None
+    of = (1 - place.share) * kept.successes[place.low] + place.share * kept.successes[place.high]
+    return np.asarray(of / curve.samples_per_problem)

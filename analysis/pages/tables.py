@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from isosweep.analysis.columns import PageTable, page_table, written
 from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.views import View
 
 
@@ -17,16 +18,22 @@ def view_table(views: Sequence[View]) -> PageTable:
             f"{view.base_reward:.4f}",
             f"{view.best_reward:.4f}",
             view.best,
+            "" if view.interval is None else " to ".join(map(short, view.interval)),
             ", ".join(map(str, view.candidates)),
             view.verdict,
         )
         for view in views
     ]
-    head = ("metric", "problems", "how many", "before", "best", "best n", "may be best", "verdict")
-    return page_table(head, rows, left=(0, 1, 6, 7))
+    head = (
+        *("metric", "problems", "how many", "before", "best", "best n"),
+        *("n*(C)", "may be best", "verdict"),
+    )
+    return page_table(head, rows, left=(0, 1, 7, 8))
 
 
 def _problems(view: View) -> str:
+    if view.new_problems:
+        return "further ones of the same kind"
     if view.difficulty is None:
         return "all"
     low, high = view.difficulty

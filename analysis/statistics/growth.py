@@ -14,8 +14,8 @@ from isosweep.analysis.arrays import BoolArray, FloatArray
 from isosweep.analysis.bounds import Positive, Share
 from isosweep.analysis.statistics.intervals import Interval
 
-# The end of a sweep begins at the budget that lies nearest to so many decades below the largest, and
-# has at least so many budgets. Over a longer end, growth that has just stopped would still count;
+# The end of a sweep begins at the budget nearest to so many decades below the largest, and has at
+# least so many budgets. Over a longer end, growth that has just stopped would still count;
 # over a shorter one, few sweeps know the rate well enough.
 END_DECADES, _END_BUDGETS = 1.0, 2
 # A change of n* by less, in doublings, is none.

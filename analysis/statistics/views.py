@@ -1,4 +1,4 @@
-"""The same sweep by other metrics and on problems of other difficulty: does the answer change?
+"""The same sweep by other metrics and on other problems: does the answer change?
 
 Easy problems gain by sharpening (worst@k), hard ones by coverage (best@k), and the best n with
 them (IsoCompute Playbook, arXiv 2603.12151).
@@ -23,12 +23,14 @@ _LEAST_PROBLEMS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """The answer at the largest budget by one metric, on some of the held-out problems."""
+    """The answer at the largest budget by one metric, on some problems."""
 
     metric: Metric
     """Score of a problem's samples: avg@k, best@k or worst@k."""
     difficulty: tuple[Share, Share] | None
     """Range of success rates before training; null for all problems."""
+    new_problems: bool
+    """Whether it is of further problems of the same kind, and not of the held-out ones alone."""
     num_problems: AtLeastOne
     """Held-out problems that count."""
     base_reward: Share
@@ -39,6 +41,8 @@ class View:
     """The n that came out best."""
     candidates: tuple[AtLeastOne, ...]
     """The n that cannot be distinguished from it."""
+    interval: tuple[float, float] | None
+    """Interval of n*, planned or not; null without a spread between seeds."""
     verdict: Verdict
     """The verdict by this metric on these problems."""
 
@@ -46,11 +50,14 @@ class View:
 def all_views(
     data: SweepData, config: AnalysisConfig, frontier: Frontier, saturation: Saturation
 ) -> tuple[View, ...]:
-    """avg@k, which is what was found, best@k and worst@k on all problems, and avg@k on each
-    difficulty; () unless `data` is avg@k."""
+    """avg@k, which is what was found, avg@k on new problems, best@k and worst@k on all problems,
+    and avg@k on each difficulty; () unless `data` is avg@k."""
     if data.metric != "avg":
         return ()
     views = [_view(data, "avg", None, frontier, saturation)]
+    if _num_problems(data) > 1:
+        _, beyond, verdict = judge(data, config, new_problems=True)
+        views.append(_view(data, "avg", None, beyond, verdict, new_problems=True))
     if any(curve.samples_per_problem > 1 for curve in data.curves):
         views += [_judged(data, config, metric, None) for metric in ("best", "worst")]
         views += [_judged(data, config, "avg", bucket) for bucket in BUCKETS]
@@ -78,20 +85,23 @@ def _view(
     difficulty: tuple[float, float] | None,
     frontier: Frontier,
     saturation: Saturation,
+    new_problems: bool = False,
 ) -> View | None:
     """None where nothing was read."""
     bases = [curve.base_reward for curve in seen.curves if curve.base_reward is not None]
     if not frontier.budgets or not bases:
         return None
     last = frontier.budgets[-1]
-    expected = last.best.expected
+    expected, interval = last.best.expected, saturation.optima[-1].interval
     return View(
         metric=metric,
         difficulty=difficulty,
+        new_problems=new_problems,
         num_problems=_num_problems(seen),
         base_reward=float(np.mean(bases)),
         best_reward=last.best.cell.mean if expected is None else expected,
         best=last.best.num_generations,
         candidates=last.candidates,
+        interval=None if interval is None else (interval.low, interval.high),
         verdict=saturation.verdict,
     )
