@@ -9,22 +9,31 @@ shares with its neighbours is in the covariance that the seeds show.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from isosweep.analysis.curves import Curve, read_cell
+from isosweep.analysis.pairs import Pair
 from isosweep.plan.cells import Cell, Plan
 
 # Updates before which a run has hardly begun.
 _LEAST_STEPS = 4
+# (n, B) times budgets: the surface's time grows with the cube of it.
+_MOST_READINGS = 1000
 
 
 def with_ladder(plan: Plan, curves: Sequence[Curve], per_decade: int, decades: float) -> Plan:
     """The plan with cells at further budgets, of the runs that can be read there; runs and curves
     are in the same order.
 
-    `per_decade` of them in every factor of ten, down to `decades` below the smallest budget; those
-    that lie nearer to one of the plan's own than half of their distance are left out.
+    About `per_decade` of them in every factor of ten: evenly between two of the plan's own budgets
+    that lie further apart, and from the smallest of those down to `decades` below it. Fewer where
+    there are so many (n, B) that they show enough with fewer, and would take minutes with all.
     """
+    pairs = len({Pair.of(run) for run in plan.runs})
     rungs = _rungs(plan.budgets, per_decade, decades)
+    while per_decade > 1 and pairs * (len(plan.budgets) + len(rungs)) > _MOST_READINGS:
+        per_decade -= 1
+        rungs = _rungs(plan.budgets, per_decade, decades)
     cells: list[Cell] = []
     for run, curve in zip(plan.runs, curves, strict=True):
         own = [cell for cell in plan.cells if cell.run_id == run.run_id] if rungs else []
@@ -54,12 +63,13 @@ def with_ladder(plan: Plan, curves: Sequence[Curve], per_decade: int, decades: f
 
 
 def _rungs(budgets: Sequence[float], per_decade: int, decades: float) -> list[float]:
-    """Budgets of the ladder, ascending, counted from the largest budget downwards."""
+    """Budgets of the ladder, ascending."""
     if not per_decade or not budgets:
         return []
-    largest, smallest = max(budgets), min(budgets)
-    count = math.floor(per_decade * (math.log10(largest / smallest) + decades) + 1e-9)
-    known = [math.log10(budget) for budget in budgets]
-    rungs = [largest * 10 ** (-k / per_decade) for k in range(count, 0, -1)]
-    room = 0.5 / per_decade
-    return [rung for rung in rungs if min(abs(math.log10(rung) - b) for b in known) > room]
+    known = sorted(budgets)
+    below = math.floor(per_decade * decades + 1e-9)
+    rungs = [known[0] * 10 ** (-k / per_decade) for k in range(below, 0, -1)]
+    for low, high in pairwise(known):
+        steps = round(per_decade * math.log10(high / low))
+        rungs += [low * (high / low) ** (k / steps) for k in range(1, steps)]
+    return rungs

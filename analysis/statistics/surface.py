@@ -25,8 +25,8 @@ from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair, Paired
 
-# Draws of the posterior: a probability is then known to about 0.01.
-DRAWS = 2000
+# Draws of the posterior: a probability is then known to about 0.01, with many means to 0.015.
+DRAWS, _FEW_DRAWS = 2000, 1000
 # Points of log2 n in a doubling at which the surface is drawn.
 PER_DOUBLING = 8
 # Parameter sets tried, with few means and with many. Of many, so many at random weigh the sets: a
@@ -243,13 +243,13 @@ def fit_surface(means: Means, seed: int = 0) -> Surface:
     far = np.abs(axis[:, None] - means.log2_n).min(axis=1) > 0.3 / PER_DOUBLING
     axis, grid = axis[kept | far], _Grid.of(means)
     rng = np.random.default_rng(seed)
-    weighed, count = means, _SETS
+    weighed, count, number = means, _SETS, DRAWS
     if len(means.reward) > _MANY_MEANS:
-        weighed, count = means.some(_MANY_MEANS, rng), _FEW_SETS
+        weighed, count, number = means.some(_MANY_MEANS, rng), _FEW_SETS, _FEW_DRAWS
     sets = _parameter_sets(means, count, seed)
     places = _Grid.of(weighed)
     weight = np.array([_log_weight(weighed, places, chosen) for chosen in sets])
-    share = rng.multinomial(DRAWS, special.softmax(weight))
+    share = rng.multinomial(number, special.softmax(weight))
     draws = np.concatenate(
         [_draw(means, grid, sets[i], axis, int(share[i]), rng) for i in np.flatnonzero(share)]
     )

@@ -14,7 +14,15 @@ from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
-from tests.analysis.sweeps import BUDGETS, SMALL, paths_in, peaked, write_plan, write_sweep
+from tests.analysis.sweeps import (
+    BUDGETS,
+    SMALL,
+    make_plan,
+    paths_in,
+    peaked,
+    write_plan,
+    write_sweep,
+)
 from tests.conftest import make_config, plan_of
 
 
@@ -38,7 +46,26 @@ def test_rungs_keep_their_distance_from_the_budgets() -> None:
     # Between budgets that lie far apart, and not beside them.
     assert _rungs([1e18, 1e20], 2, 0.0) == pytest.approx([10**18.5, 1e19, 10**19.5])
     assert _rungs([1e18, 2e18, 4e18], 4, 0.0) == []
+    assert _rungs([1e20, 1e18, 4e18], 4, 0.5) == pytest.approx(
+        [10**17.5, 10**17.75, 2e18, *(4e18 * 25 ** (k / 6) for k in range(1, 6))]
+    )
     assert _rungs([1e18], 0, 2.0) == []
+
+
+def test_so_many_pairs_are_read_less_often() -> None:
+    def rungs(batches: int) -> int:
+        plan = make_plan(batches=range(1, batches + 1), budgets=(1e8,), seeds=(0,))
+        records = simulate_records(
+            presets(1e6, 1e8, smallest_n=2, largest_n=32)["easy"],
+            plan,
+            np.random.default_rng(0),
+            num_problems=16,
+            samples_per_problem=2,
+        )
+        data = simulated_sweep(plan, records)
+        return len(with_ladder(plan, data.curves, 5, 1.0).budgets)
+
+    assert [rungs(batches) for batches in (2, 40, 60)] == [6, 5, 3]
 
 
 def test_one_budget_shows_what_is_only_seen_over_many() -> None:
