@@ -20,6 +20,8 @@ from isosweep.analysis.statistics.intervals import Interval
 END_DECADES, _END_BUDGETS = 1.0, 2
 # A change of n* by less, in doublings, is none.
 LEAST_CHANGE = 1.0
+# Budgets in a factor of ten that show n* apart from each other: what nearer ones show is the same.
+_APART = 3
 
 
 def end_places(budgets: tuple[float, ...]) -> BoolArray:
@@ -45,6 +47,12 @@ def end_rates(log2_n: FloatArray, budgets: tuple[float, ...]) -> FloatArray:
     away = decades[inside] - decades[inside].mean()
     # Rounded, or an n* that stays would change by what floating point leaves over.
     return np.asarray(np.round(log2_n[..., inside] @ away / (away @ away), 9) + 0.0)
+
+
+def num_starts(budgets: tuple[float, ...]) -> int:
+    """From how many earlier budgets, apart from each other, a change may seem to begin."""
+    decades = float(np.log10(budgets[-1] / budgets[0]))
+    return max(1, min(len(budgets) - 1, round(_APART * decades)))
 
 
 def rises(log2_n: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
 from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.growth import Growth, describe_growth
+from isosweep.analysis.statistics.growth import Growth, describe_growth, num_starts
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles, short
 from isosweep.analysis.statistics.laws import Laws, weigh_laws
 from isosweep.analysis.statistics.surface import Surface
@@ -251,7 +251,7 @@ def _judge(
             f"{'larger' if edge == grid[-1] else 'smaller'} n."
         )
     # A false change from any of the earlier budgets is to be no likelier than one from one.
-    sure = 1 - (1 - confidence) / (len(optima) - 1)
+    sure = 1 - (1 - confidence) / num_starts(tuple(at.budget for at in optima))
     if growth.fell >= sure:
         high = next(at for at in optima if at.budget == growth.peak)
         return "fell", (

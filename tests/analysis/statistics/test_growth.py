@@ -11,6 +11,7 @@ from isosweep.analysis.statistics.growth import (
     end_places,
     end_rates,
     falls,
+    num_starts,
     rises,
 )
 
@@ -40,6 +41,12 @@ def test_the_end_begins_nearest_to_a_tenth_of_the_largest(step: float, number: i
 
 def test_the_level_of_the_end_is_its_mean() -> None:
     assert end_level(np.where(T > 1.9, 7.0, 0.0), BUDGETS) == pytest.approx(7.0)
+
+
+def test_budgets_that_lie_close_count_as_one_place_to_start_from() -> None:
+    assert num_starts((1e18, 1e19, 1e20, 1e21)) == 3
+    assert num_starts(tuple(np.geomspace(1e18, 1e21, 40))) == 9
+    assert num_starts((1e18, 1.1e18, 1.2e18)) == 1
 
 
 def test_an_end_of_two_budgets_has_a_rate() -> None:
