@@ -158,7 +158,11 @@ def _inside(findings: Findings, budget: float) -> _Choice:
         span = math.log(near.budget / budgets[below].budget)
         share = min(1.0, math.log(budget / budgets[below].budget) / span)
     draws = (1 - share) * surface.draws[:, below] + share * surface.draws[:, above]
-    best = surface.log2_n[draws.max(axis=2).argmax(axis=1)]
+    # Read at both budgets, or at the larger one where no (n, B) was.
+    both = surface.supported[below] & surface.supported[above]
+    read = both if both.any() else surface.supported[above]
+    by_n = np.where(read, draws, -np.inf).max(axis=2)
+    best = surface.log2_n[by_n.argmax(axis=1)]
     return _chosen(
         near,
         surface,

@@ -65,6 +65,20 @@ def test_between_two_budgets_it_lies_between_them(sweep: tuple[SweepData, Findin
     assert low < middle < high
 
 
+def test_the_best_n_lies_where_runs_are(sweep: tuple[SweepData, Findings]) -> None:
+    data, findings = sweep
+    surface = findings.surface
+    assert surface is not None
+    # Nobody has run n above 8 with B = 8, where the surface is as high as it likes.
+    supported, draws = surface.supported.copy(), surface.draws.copy()
+    supported[:, surface.log2_n > 3, 1] = False
+    draws[:, ~supported] = 9.0
+    changed = replace(findings, surface=replace(surface, supported=supported, draws=draws))
+    best = recommend(data, changed, 22e6, extrapolate=False).best_n
+    assert best is not None
+    assert best.high < 12
+
+
 def test_beyond_what_was_checked_it_is_refused_unless_asked(
     sweep: tuple[SweepData, Findings],
 ) -> None:
