@@ -69,9 +69,9 @@ def test_the_best_n_lies_where_runs_are(sweep: tuple[SweepData, Findings]) -> No
     data, findings = sweep
     surface = findings.surface
     assert surface is not None
-    # Nobody has run n above 8 with B = 8, where the surface is as high as it likes.
+    # Nobody has run n above 16 with B = 8, where the surface is as high as it likes.
     supported, draws = surface.supported.copy(), surface.draws.copy()
-    supported[:, surface.log2_n > 3, 1] = False
+    supported[:, surface.log2_n > 4, 1] = False
     draws[:, ~supported] = 9.0
     changed = replace(findings, surface=replace(surface, supported=supported, draws=draws))
     best = recommend(data, changed, 22e6, extrapolate=False).best_n
