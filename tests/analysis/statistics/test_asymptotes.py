@@ -129,13 +129,19 @@ def test_missing_records_and_other_curves_change_nothing() -> None:
             assert list(vars(a).values())[1:] == pytest.approx(list(vars(b).values())[1:], rel=1e-6)
 
 
-@pytest.mark.parametrize("rise", RISES)
-def test_intervals_hold_the_limit_whatever_the_form_of_the_curves(rise: str) -> None:
+@pytest.mark.parametrize("name", [*RISES, "moving"])
+def test_intervals_hold_the_limit_whatever_the_form_of_the_curves(name: str) -> None:
+    """`moving`: sigmoids of a gain that changes until the best n rests, a decade before the end."""
     plan = make_plan(
         generations=(2, 8, 32), seeds=(0, 1, 2, 3), budgets=tuple(np.geomspace(1e9, 1e12, 7))
     )
+    resting = ((9.0, 3.0), (12.0, 3.0))
     world = PlantedWorld(
-        name=rise, knots=((9.0, 3.0), (12.0, 3.0)), midpoint=1e10, rise=rise, best_log2_batch=2.0
+        name=name,
+        knots=((9.0, 1.0), (10.0, 2.2), (11.0, 5.0), (12.0, 5.0)) if name == "moving" else resting,
+        midpoint=1e10,
+        rise="sigmoid" if name == "moving" else name,
+        best_log2_batch=2.0,
     )
     held = []
     for seed in range(8):
@@ -147,5 +153,6 @@ def test_intervals_hold_the_limit_whatever_the_form_of_the_curves(rise: str) -> 
             assert truth is not None
             if at.low is not None and at.high is not None:
                 held.append(at.low <= truth <= at.high)
-    assert len(held) >= 12, len(held)
+                assert at.high - at.low < 0.2
+    assert len(held) >= 12
     assert np.mean(held) >= 0.8
