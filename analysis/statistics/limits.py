@@ -12,8 +12,8 @@ No form holds over a whole curve (where the best n moves, none does), and what a
 rests on where it bends. So a record counts less by e for every 0.4 decades that it lies before the
 last one: a local likelihood (Tibshirani and Hastie, Journal of the American Statistical Association
 82, 1987), after which the forms differ in how they go on rather than in how they began. Windows of
-0.3 to 1 decade were compared in simulated worlds of seven kinds: with longer ones A came out too
-low where tails are slow or n* moves, with shorter ones the interval is wider.
+0.3 to 0.7 decades, and none, were compared in ten simulated worlds: with longer ones A came out too
+low where tails are slow or n* moves, with shorter ones intervals are wider.
 """
 
 import math
