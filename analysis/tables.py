@@ -181,6 +181,7 @@ _ASYMPTOTES: tuple[Column[Asymptote], ...] = (
         heading="interval",
         text=span,
     ),
+    value("status", lambda row: row.status.value, "status", str, left=True),
 )
 
 

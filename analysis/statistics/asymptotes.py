@@ -1,33 +1,52 @@
-"""The asymptote A of every (n, B), with an interval that covers what another seed would change.
+"""The asymptote A of every (n, B), with an interval for what another seed or form would change.
 
-A is the limit of a form, the sigmoid. It is given where the end of the curves alone, by a power law
-that any curve with a limit comes to resemble, has its limit in that interval, and nowhere else:
-curves with a slow tail go on rising where a sigmoid has ended.
+A is what curves approach that no record shows: it rests on the form that they are taken to have.
+So several forms say theirs (`limits`), weighed by the end of the curves. Given a form, A is the
+mean over seeds, by Student's t, with what its exponents and R0's evaluation leave open, which all
+seeds share, in quadrature; the interval is of the mixture of forms. A is given where the forms
+that count have theirs in that interval, and where all runs are near enough to it.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
+from scipy import special
 
 from isosweep.analysis.bounds import AtLeastOne, Count
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.fits import Fit
-from isosweep.analysis.statistics.intervals import student_half_width, upper_share
+from isosweep.analysis.statistics.intervals import Interval, upper_share
 from isosweep.plan.cells import PlannedRun
 
-# Of the way from R0 to A that a run must have behind it: fits of runs that have come less far
-# bend early, and their A is too low.
+# Of the way from R0 to A that a run must have behind it: what is further off rests on the form
+# alone.
 _LEAST_RISEN = 0.8
+# Forms of less weight need not agree.
+_LEAST_WEIGHT = 0.05
+# Standard errors on each side within which a mixture's quantiles are looked for, and how often
+# that range is halved.
+_REACH, _HALVINGS = 100.0, 50
+# Of a mean over seeds, in reward, so that seeds that agree to the last digit have a spread.
+_LEAST_ERROR = 1e-6
+
+
+class AsymptoteStatus(Enum):
+    """What came of A; the value is the sentence that the report shows."""
+
+    GIVEN = "given"
+    ONE_SEED = "one seed shows no spread"
+    TOO_EARLY = "a run does not rise, falls again, or has less than 80% of the way to A behind it"
+    DISAGREE = "forms that the records do not tell apart have limits too far from each other"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asymptote:
-    """A of one (n, B). None where it is not identified, or where the curves' ends deny it.
+    """A of one (n, B). None where the status says why.
 
-    With fewer than two runs that have a fit and have risen far enough along it, or fewer than all,
-    no mean is given: those that have are not a fair sample.
+    With fewer runs than all that have come far enough no mean is given: those that have are not a
+    fair sample.
     """
 
     num_generations: AtLeastOne
@@ -37,23 +56,21 @@ class Asymptote:
     num_seeds: AtLeastOne
     """Runs planned."""
     num_identified: Count
-    """Runs whose A is identified."""
-    value: float | None
-    """Mean over seeds. Reward."""
-    low: float | None
+    """Runs that have come far enough to tell A."""
+    status: AsymptoteStatus
+    """Whether A is given, or why not, as a sentence."""
+    value: float | None = None
+    """Median over forms of the mean over seeds. Reward."""
+    low: float | None = None
     """Lower end. Reward."""
-    high: float | None
+    high: float | None = None
     """Upper end. Reward."""
 
 
 def asymptotes(
     runs: Sequence[PlannedRun], fits: Sequence[Fit], confidence: float
 ) -> tuple[Asymptote, ...]:
-    """One for each (n, B), ascending.
-
-    Student's t over the seeds' own estimates; R0's evaluation error, which all runs share and
-    their spread does not show, is added in quadrature.
-    """
+    """One for each (n, B), ascending."""
     groups = by_pair(zip(runs, fits, strict=True), lambda fitted: fitted[0])
     return tuple(
         _over_seeds(pair, [fit for _, fit in group], confidence) for pair, group in groups.items()
@@ -61,30 +78,58 @@ def asymptotes(
 
 
 def _over_seeds(pair: Pair, fits: list[Fit], confidence: float) -> Asymptote:
-    from scipy import stats
-
-    values = [
-        fit.asymptote.value
-        for fit in fits
-        if fit.asymptote is not None and (fit.share_risen or 0.0) >= _LEAST_RISEN
-    ]
-    mean = low = high = None
-    if len(values) == len(fits) >= 2:
-        mean = math.fsum(values) / len(values)
-        shared = math.fsum(fit.base_effect or 0.0 for fit in fits) / len(fits)
-        half = math.hypot(
-            student_half_width(np.array(values), confidence),
-            float(stats.norm.ppf(upper_share(confidence))) * shared,
-        )
-        low, high = max(mean - half, 0.0), min(mean + half, 1.0)
-        tails = [fit.tail_limit for fit in fits if fit.tail_limit is not None]
-        if not tails or not low <= float(np.median(tails)) <= high:
-            mean = low = high = None
+    identified = [fit for fit in fits if _risen(fit) >= _LEAST_RISEN]
+    status, interval = AsymptoteStatus.GIVEN, None
+    if len(fits) < 2:
+        status = AsymptoteStatus.ONE_SEED
+    elif len(identified) < len(fits):
+        status = AsymptoteStatus.TOO_EARLY
+    else:
+        interval = _interval(fits, confidence)
+        if interval is None:
+            status = AsymptoteStatus.DISAGREE
     return Asymptote(
         **pair._asdict(),
         num_seeds=len(fits),
-        num_identified=len(values),
-        value=mean,
-        low=low,
-        high=high,
+        num_identified=len(identified),
+        status=status,
+        value=None if interval is None else interval.median,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
     )
+
+
+def _risen(fit: Fit) -> float:
+    """Share of the way to A behind the run, by the weights of the forms; 0 without any."""
+    return sum(limit.weight * limit.risen for limit in fit.limits)
+
+
+def _interval(fits: Sequence[Fit], confidence: float) -> Interval | None:
+    """Of A by the mixture of forms; None where a form that counts has its A outside."""
+    from scipy import stats
+
+    of_form = list(zip(*(fit.limits for fit in fits), strict=True))
+    weight = np.array([seeds[0].weight for seeds in of_form])
+    values = np.array([[limit.asymptote for limit in seeds] for seeds in of_form])
+    centre, freedom = values.mean(axis=1), len(fits) - 1
+    base = sum(fit.base_effect or 0.0 for fit in fits) / len(fits)
+    # Normal, put so that the Student's interval of both has its normal width in quadrature.
+    upper = upper_share(confidence)
+    ratio = float(stats.norm.ppf(upper) / stats.t.ppf(upper, freedom))
+    shared = ratio * np.hypot([seeds[0].spread for seeds in of_form], base)
+    error = np.hypot(values.std(axis=1, ddof=1) / np.sqrt(len(fits)), shared)
+    error = np.maximum(error, _LEAST_ERROR)
+    low, high = centre - _REACH * error, centre + _REACH * error
+
+    def quantile(share: float) -> float:
+        below, above = float(low.min()), float(high.max())
+        for _ in range(_HALVINGS):
+            middle = (below + above) / 2
+            reached = weight @ special.stdtr(freedom, (middle - centre) / error)
+            below, above = (middle, above) if reached < share else (below, middle)
+        return float(np.clip(middle, 0.0, 1.0))
+
+    found = Interval(median=quantile(0.5), low=quantile(1 - upper), high=quantile(upper))
+    counts = np.clip(centre[weight >= _LEAST_WEIGHT], 0.0, 1.0)
+    agree = found.low <= counts.min() and counts.max() <= found.high
+    return found if agree else None

@@ -10,7 +10,9 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.bounds import Count, NotNegative, Sentence, Share
 from isosweep.analysis.curves import Curve
+from isosweep.analysis.pairs import by_pair
 from isosweep.analysis.statistics.alternatives import Alternatives, compare_laws
+from isosweep.analysis.statistics.limits import Limit, find_limits
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids, logistic
 
 # Three free parameters leave two residuals: the least from which a spread can be read.
@@ -20,8 +22,6 @@ _RISE = 2.0
 # Drop in chi2 by which the free fit must beat every curve whose C_mid lies past the last record:
 # the likelihood-ratio equivalent of three standard errors.
 _CHI2_DROP = 9.0
-# Share of the rise above which the end of a curve begins, and exponents p of its power law.
-_UPPER, _TAIL_EXPONENTS = 0.5, np.geomspace(0.02, 3.0, 60)
 
 
 class FitStatus(Enum):
@@ -69,9 +69,9 @@ class Fit:
     """Change of A if R0 were one evaluation error higher. Reward."""
     share_risen: Share | None = None
     """Of the way from R0 to A, what is behind the run at its last record. A share."""
-    tail_limit: float | None = None
-    """A of R = A - a C^-p through the records of its upper half: what the end of the curve alone
-    says; null with fewer than five. Reward."""
+    limits: tuple[Limit, ...] = ()
+    """A by several forms, which the end of the curve weighs; none where the reward does not rise,
+    or falls again."""
     alternatives: Alternatives | None = None
     """Other laws against the sigmoid; null with too few records."""
 
@@ -159,7 +159,7 @@ def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
     best = fit_sigmoids(compute, *sample)
     last = np.log(np.nanmax(compute, axis=1))
     unfinished = fit_sigmoids(compute, *sample, least_midpoint=last)
-    return [
+    fits = [
         _described(
             curve,
             (float(best.asymptote[i, 0]), float(best.midpoint[i, 0]), float(best.exponent[i, 0])),
@@ -170,6 +170,27 @@ def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
         )
         for i, curve in enumerate(curves)
     ]
+    for i, limits in _limits(curves, fits, compute, reward, error).items():
+        fits[i] = replace(fits[i], limits=limits)
+    return fits
+
+
+def _limits(
+    curves: Sequence[Curve],
+    fits: Sequence[Fit],
+    compute: FloatArray,
+    reward: FloatArray,
+    error: FloatArray,
+) -> dict[int, tuple[Limit, ...]]:
+    """By several forms, for each curve that does not fall again; arrays: (curves, records)."""
+    kept = [i for i, fit in enumerate(fits) if fit.status is not FitStatus.FALLS]
+    if not kept:
+        return {}
+    base = np.array([curves[i].base_reward for i in kept], dtype=np.float64)
+    groups = by_pair(enumerate(kept), lambda place: curves[place[1]].run).values()
+    seeds = [[place for place, _ in group] for group in groups]
+    found = find_limits(compute[kept], reward[kept], error[kept], base, seeds)
+    return dict(zip(kept, found, strict=True))
 
 
 def _described(
@@ -207,12 +228,8 @@ def _described(
         return replace(fit, status=FitStatus.ON_BOUND)
     # C_mid and B were fitted as logarithms; their errors follow by the delta method.
     errors = np.sqrt(np.diag(covariance))
-    risen = curve.reward[past] - (curve.base_reward or 0.0)
-    low = np.flatnonzero(risen < _UPPER * (parameters[0] - (curve.base_reward or 0.0)))
-    tail = slice(int(low[-1]) + 1 if low.size else 0, None)
     return replace(
         fit,
-        tail_limit=_tail_limit(curve.compute[past][tail], curve.reward[past][tail], weight[tail]),
         asymptote=Estimate(value=parameters[0], standard_error=float(errors[0])),
         midpoint=_from_log(parameters[1], float(errors[1])),
         exponent=_from_log(parameters[2], float(errors[2])),
@@ -223,19 +240,6 @@ def _described(
             ]
         ),
     )
-
-
-def _tail_limit(compute: FloatArray, reward: FloatArray, weight: FloatArray) -> float | None:
-    """A of A - a C^-p, a above 0, by weighted least squares over a grid of p."""
-    if len(compute) < MIN_RECORDS:
-        return None
-    basis = np.exp(-_TAIL_EXPONENTS[:, None] * np.log(compute / compute[-1]))  # (exponents, r)
-    total = weight.sum()
-    mean_b, mean_r = basis @ weight / total, float(reward @ weight / total)
-    b, r = basis - mean_b[:, None], reward - mean_r
-    slope = np.minimum((b * weight) @ r / ((b**2) @ weight), 0.0)
-    best = int((((r - slope[:, None] * b) ** 2) @ weight).argmin())
-    return float(mean_r - slope[best] * mean_b[best])
 
 
 def _covariance(curve: Curve, parameters: tuple[float, float, float]) -> FloatArray:

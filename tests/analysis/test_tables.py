@@ -13,7 +13,7 @@ HEADERS = {
     "frontier": "budget,n,B,T,seed,run_id,planned_compute,measured_compute,reward,reading",
     "choices": "budget,n,B,batches_tried,T,seeds,fallen,measured,standard_error,expected,low,high,"
     "loss,loss_upper,probability_best,may_be_best",
-    "asymptotes": "n,B,seeds,seeds_identified,asymptote,low,high",
+    "asymptotes": "n,B,seeds,seeds_identified,asymptote,low,high,status",
     "fits": "run_id,n,B,seed,records,base_reward,asymptote,asymptote_standard_error,midpoint,"
     "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,best_law,"
     "status",

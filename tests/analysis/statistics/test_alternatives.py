@@ -56,6 +56,8 @@ def test_a_curve_that_falls_again_has_no_asymptote() -> None:
     (rising,) = fit_curves([curve(LAWS["sigmoid"])])
     assert falling.status is FitStatus.FALLS
     assert falling.asymptote is None
+    assert falling.limits == ()
     assert rising.status is FitStatus.FITTED
     assert rising.asymptote is not None
+    assert rising.limits != ()
     assert rising.asymptote.value == pytest.approx(0.6, abs=0.02)
