@@ -142,6 +142,19 @@ def below_the_table(design: Design) -> tuple[str, ...]:
     return tuple(name for name in names if wanted[name] < GRID[name][0] * 0.9)
 
 
+def nearest_in_the_table(design: Design) -> dict[str, float]:
+    """Of `doublings` and `decades` those that the table has at its edge where `design` lies clearly
+    beyond: whether more of them shows more depends on the rest."""
+    wanted = asdict(design)
+    edges = {}
+    for name in ("doublings", "decades"):
+        edge = min(max(wanted[name], GRID[name][0]), GRID[name][-1])
+        beyond = wanted[name] > edge or name == "doublings"
+        if beyond and abs(wanted[name] - edge) > 0.5:
+            edges[name] = edge
+    return edges
+
+
 def sweeps_of_an_entry() -> int:
     """Sweeps that each share of the table was counted in."""
     return int(_document()["sweeps"])

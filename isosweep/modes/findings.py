@@ -13,6 +13,7 @@ from isosweep.analysis.simulation.findable import (
     below_the_table,
     design_of,
     findable,
+    nearest_in_the_table,
     read_budgets,
     sweeps_of_an_entry,
 )
@@ -29,6 +30,7 @@ _LEAST_GAIN, _OF_THE_LARGEST = 0.08, 0.5
 _NEXT_TO_NOTHING = 0.05
 # Words for what a design has less of than the table.
 _SCARCE = {"runs_of_each_n": "runs", "problems": "held-out problems", "decades": "compute read"}
+_EDGES = {"doublings": "doublings of n", "decades": "decades of compute"}
 
 
 def described_evaluation(evaluation: EvaluationPlan, num_runs: int) -> str:
@@ -60,6 +62,9 @@ def described_findings(plan: Plan, config: SweepConfig) -> str:
     found = findable(design)
     scarce = [_SCARCE[name] for name in below_the_table(design)]
     fewer = f"; at most that: the table begins at more {' and '.join(scarce)}" if scarce else ""
+    edges = nearest_in_the_table(design)
+    nearest = [f"{edge:g} {_EDGES[name]}" for name, edge in edges.items()]
+    fewer += f"; by the table's nearest, {' and '.join(nearest)}" if nearest else ""
     others = [
         f"analysis.{name}={value:g}"
         for name, value in JUDGED_BY.items()

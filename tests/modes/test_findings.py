@@ -91,6 +91,24 @@ def test_the_cheapest_change_is_the_one_that_gains_most_for_its_time(
     assert "cheapest change: evaluation=large" in said()
 
 
+def test_a_small_gain_is_not_named_for_costing_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    finds(
+        lambda design: 0.2 + 0.09 * (design.problems > 1000) + design.runs_of_each_n / 30,
+        monkeypatch,
+    )
+    assert "cheapest change: grid.seeds=" in said("model=qwen-1.5b", "budget=1e20")
+
+
+def test_twice_the_samples_count_as_twice_the_problems() -> None:
+    size = "task.num_eval_problems={}", "evaluation.samples_per_problem={}"
+    one, other = (
+        said(*(setting.format(value) for setting, value in zip(size, values, strict=True)))
+        for values in ((2000, 4), (1000, 8))
+    )
+    assert one.splitlines()[0] == other.splitlines()[0]
+    assert one.splitlines()[0] != said().splitlines()[0]
+
+
 def test_no_change_is_named_that_the_table_cannot_tell_from_chance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -104,6 +122,9 @@ def test_what_the_table_does_not_cover_is_said() -> None:
     assert "; at most that: the table begins at more held-out problems" in said(
         "task.num_eval_problems=32"
     )
+    narrow = said("grid.num_generations=[2,3,4]")
+    assert "; by the table's nearest, 4 doublings of n: docs" in narrow
+    assert "nearest" not in said()
     assert "; with analysis.growth_bound=0.5: docs" in said("analysis.growth_bound=1")
     assert said("analysis.method=playbook").startswith("can find: not known for analysis.method")
     assert said("analysis.metric=best").startswith("can find: not known for analysis.metric=best")

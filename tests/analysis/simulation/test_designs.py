@@ -94,25 +94,26 @@ def test_the_design_that_decides_most_comes_first_and_the_worse_half_leaves(
 ) -> None:
     study = study_of(*SEARCH, "simulation.sweeps=8")
     designs = designs_of(study, 6)
-    best, worst = designs[3].plan.plan_id, designs[4].plan.plan_id
+    best, worst = designs[3].plan.plan_id, (designs[0].plan.plan_id, designs[4].plan.plan_id)
 
     def says(world: str, plan: Any, problems: int) -> str:
         if plan.plan_id == best:
             return TRUE[world]
         # What is false is worse than what is open.
-        return "saturated" if plan.plan_id == worst and world == "slow_tail" else "grew"
+        return "saturated" if plan.plan_id in worst and world == "slow_tail" else "grew"
 
     asked = stubbed(says, monkeypatch)
     found = search(study, designs, lambda line: None)
     assert found.scored[0].design.plan.plan_id == best
-    assert found.scored[-1].design.plan.plan_id == worst
+    assert found.scored[-1].design.plan.plan_id == worst[1]
     assert (found.scored[0].right, found.scored[0].false, found.scored[0].sweeps) == (16, 0, 16)
     assert (found.scored[-1].right, found.scored[-1].false) == (0, 2)
     assert found.tied == (True, False, False, False, False, False)
-    # Two of eight sweeps for six designs, four for three of them, eight for two; and for the plan.
+    # Two of eight sweeps for six designs, four for three of them, eight for two; and for the plan,
+    # which stays although it is one of the worst.
     sweeps = sorted(one.sweeps for one in found.scored)
-    assert sweeps == [4, 4, 4, 8, 16, 16]
-    assert next(one for one in found.scored if one.design.is_the_plan).sweeps == 16
+    assert sweeps == [4, 4, 8, 16, 16, 16]
+    assert found.scored[2].design.is_the_plan
     # Every design meets the same worlds, and no sweep twice.
     assert len({(id(world), seed[1]) for world, _, seed in asked}) == 2
     assert len({(plan, seed) for _, plan, seed in asked}) == len(asked) == sum(sweeps)

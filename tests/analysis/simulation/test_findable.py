@@ -19,6 +19,7 @@ from isosweep.analysis.simulation.findable import (
     design_of,
     findable,
     make_table,
+    nearest_in_the_table,
     read_budgets,
 )
 from isosweep.analysis.simulation.sweep import read_plan
@@ -74,6 +75,11 @@ def test_outside_the_table_its_edge_counts(monkeypatch: pytest.MonkeyPatch) -> N
     assert findable(replace(MOST, problems=1e6)) == findable(MOST)
     assert findable(replace(LEAST, problems=1, runs_of_each_n=1)) == findable(LEAST)
     assert below_the_table(replace(LEAST, problems=1)) == ("problems",)
+    assert nearest_in_the_table(replace(MOST, decades=5, doublings=2)) == {
+        "doublings": 4,
+        "decades": 3,
+    }
+    assert nearest_in_the_table(replace(MOST, decades=3.2, problems=1e6)) == {}
     # More than the table has, or a narrower grid, is no less.
     assert below_the_table(replace(MOST, problems=1e6, doublings=2)) == ()
 
