@@ -287,6 +287,21 @@ def _overrides(own: SearchedDesign, other: SweepConfig) -> tuple[str, ...]:
     )
 
 
+def rounds(sweeps: int) -> tuple[int, ...]:
+    """Sweeps that a design has had in each world after each round, ascending, `sweeps` the last."""
+    until = {max(1, math.ceil(share * sweeps)) for share in _STAGES}
+    return tuple(sorted(until))
+
+
+def num_sweeps(designs: int, sweeps: int, worlds: int) -> int:
+    """Sweeps that a search simulates, but for those of a plan that is among the worse."""
+    total, done = 0, 0
+    for until in rounds(sweeps):
+        total += designs * (until - done) * worlds
+        designs, done = math.ceil(designs / 2), until
+    return total
+
+
 def search(
     study: Study, designs: Sequence[SearchedDesign], report: Callable[[str], object]
 ) -> Search:
@@ -313,9 +328,8 @@ def search(
     staying = [Scored(design=design, truths=truths) for design in designs]
     left: list[Scored] = []
     done = 0
-    for number, share in enumerate(_STAGES):
-        until = max(done + 1, math.ceil(share * settings.sweeps))
-        report(f"round {number + 1}: {len(staying)} designs, {until} sweeps of each in each world")
+    for number, until in enumerate(rounds(settings.sweeps), start=1):
+        report(f"round {number}: {len(staying)} designs, {until} sweeps of each in each world")
         for scored in staying:
             _simulate(scored, worlds, settings.seed, range(done, until))
         done = until

@@ -70,7 +70,7 @@ def _power(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
 
 def _search(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
     """Which design of the plan's compute decides most."""
-    from isosweep.analysis.simulation.designs import TOLERANCE, designs_of, search
+    from isosweep.analysis.simulation.designs import TOLERANCE, designs_of, num_sweeps, search
 
     settings = study.config.simulation
     if (known := len({run.num_generations for run in study.plan.runs})) < MIN_GENERATIONS:
@@ -84,7 +84,9 @@ def _search(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
 
     report(
         f"{len(designs)} designs of {designs[0].flops:.3g} FLOPs within {TOLERANCE:.0%} (training, "
-        f"generation, evaluation), in the worlds {', '.join(settings.worlds)}"
+        f"generation, evaluation), in the worlds {', '.join(settings.worlds)}: about "
+        f"{num_sweeps(len(designs), settings.sweeps, len(settings.worlds))} simulated sweeps, half "
+        "a second to two seconds each"
     )
     found = search(study, designs, report)
     show_search(found, console)

@@ -16,6 +16,7 @@ from isosweep.analysis.simulation.designs import (
     Scored,
     SearchedDesign,
     designs_of,
+    num_sweeps,
     search,
     share_interval,
 )
@@ -113,6 +114,8 @@ def test_the_design_that_decides_most_comes_first_and_the_worse_half_leaves(
     # which stays although it is one of the worst.
     sweeps = sorted(one.sweeps for one in found.scored)
     assert sweeps == [4, 4, 8, 16, 16, 16]
+    # Without those of the plan after its second.
+    assert num_sweeps(6, 8, 2) == sum(sweeps) - 12
     assert found.scored[2].design.is_the_plan
     # Every design meets the same worlds, and no sweep twice.
     assert len({(id(world), seed[1]) for world, _, seed in asked}) == 2

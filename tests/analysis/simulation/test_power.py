@@ -252,7 +252,8 @@ def test_one_budget_is_simulated_as_it_will_be_read() -> None:
     )
     budgets = [at.budget for at in result.budgets]
     assert len(budgets) == 9
-    assert (budgets[0], budgets[-1]) == (pytest.approx(3e9), 3e11)
+    assert budgets[0] == pytest.approx(3e9)
+    assert budgets[-1] == 3e11
     assert result.true_verdict == "saturated"
     # The truth is that of the budgets read: n* grows between them.
     best = [at.best_n for at in result.budgets]
