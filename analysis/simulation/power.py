@@ -11,7 +11,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
 from isosweep.analysis.simulation.truth import batches_of, find_truth
 from isosweep.analysis.statistics.asymptotes import asymptotes
 from isosweep.analysis.statistics.fits import fit_curves
@@ -99,8 +99,12 @@ def measure_power(
     num_problems: int,
     samples_per_problem: int,
 ) -> Power:
-    """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out."""
-    counts = _Counts(plan, world, config)
+    """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out.
+
+    Runs are read at the smaller budgets of `config.readings_per_decade` as well, and the truth is
+    that of all budgets read.
+    """
+    counts = _Counts(read_plan(plan, config), world, config)
     for number in range(sweeps):
         records = simulate_records(
             world,
@@ -109,8 +113,7 @@ def measure_power(
             num_problems=num_problems,
             samples_per_problem=samples_per_problem,
         )
-        data = simulated_sweep(plan, records, config.metric)
-        counts.add(*_analyse(data, config))
+        counts.add(*_analyse(analysed_sweep(plan, records, config), config))
     return counts.power()
 
 

@@ -1,9 +1,18 @@
 """A sweep whose records never were on disk."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from isosweep.analysis.curves import SweepData, read_cells
+from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, make_curve
+from isosweep.analysis.simulation.known import KnownWorld
+from isosweep.analysis.simulation.records import simulate_records
+from isosweep.analysis.simulation.worlds import worlds
+from isosweep.analysis.statistics.judgement import judge
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 
@@ -26,3 +35,41 @@ def simulated_sweep(
         problems=(),
         metric=metric,
     )
+
+
+def analysed_sweep(
+    plan: Plan, records: Mapping[str, Sequence[Record]], config: AnalysisConfig
+) -> SweepData:
+    """As `simulated_sweep`, read at the smaller budgets that `config` asks for as well."""
+    data = simulated_sweep(plan, records, config.metric)
+    if not config.readings_per_decade:
+        return data
+    ladder = with_ladder(plan, data.curves, config.readings_per_decade, config.decades)
+    return replace(data, plan=ladder, readings=read_cells(ladder, data.curves))
+
+
+def read_plan(plan: Plan, config: AnalysisConfig) -> Plan:
+    """The plan with every budget at which an analysis by `config` reads runs that all finish."""
+    middle = plan.budgets[-1]
+    flat = worlds(middle, smallest_n=2, largest_n=4)["flat"]
+    records = simulate_records(
+        flat, plan, np.random.default_rng(0), num_problems=1, samples_per_problem=1
+    )
+    return analysed_sweep(plan, records, config).plan
+
+
+def simulated_verdict(
+    world: KnownWorld,
+    plan: Plan,
+    config: AnalysisConfig,
+    *,
+    seed: tuple[int, ...],
+    num_problems: int,
+    samples_per_problem: int,
+) -> str:
+    """The verdict of one simulated sweep of the plan in `world`; half a second on one core."""
+    rng = np.random.default_rng(seed)
+    records = simulate_records(
+        world, plan, rng, num_problems=num_problems, samples_per_problem=samples_per_problem
+    )
+    return judge(analysed_sweep(plan, records, config), config)[2].verdict

@@ -5,10 +5,16 @@ import math
 from isosweep.config.settings import settings
 from isosweep.config.values import Positive, PositiveInt, Whole
 
+# Choices of `evaluation=` that are for their size: held-out problems, and k of avg@k. Ascending.
+SIZES = {"small": (128, 4), "large": (1024, 8), "thorough": (3072, 8)}
+
 
 @settings("evaluation")
 class EvaluationConfig:
-    """Held-out evaluation: avg@k over all held-out problems, at step 0, milestones and between."""
+    """Held-out evaluation: avg@k over all held-out problems, at step 0, milestones and between.
+
+    How many they are is `task.num_eval_problems`, which choices of this group may set.
+    """
 
     samples_per_problem: PositiveInt = 8
     """k of avg@k: completions sampled for each held-out problem."""

@@ -3,10 +3,10 @@
 from dataclasses import field
 from typing import Annotated, Literal, get_args
 
-from annotated_types import MinLen
+from annotated_types import Ge, MinLen, Predicate
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Says
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Says, Whole
 
 # Names of `isosweep.analysis.simulation.presets`.
 World = Literal[
@@ -42,6 +42,10 @@ World = Literal[
 WORLDS: tuple[World, ...] = get_args(World)
 
 
+def _none_or_several(designs: int) -> bool:
+    return designs != 1
+
+
 @settings("simulation")
 class SimulationConfig:
     """What `mode=simulate` simulates."""
@@ -53,7 +57,15 @@ class SimulationConfig:
     )
     """How n*(C) behaves in the simulated worlds."""
     sweeps: PositiveInt = 50
-    """Sweeps simulated in each world."""
+    """Sweeps simulated in each world; of a search, of the designs that come to its last round."""
+    designs: Annotated[
+        Whole,
+        Ge(0),
+        Predicate(_none_or_several),
+        Says("is 0, or how many designs are compared, the plan among them: 2 or more", "12"),
+    ] = 0
+    """Designs of about the plan's compute that are searched for the one that decides most; 0: none,
+    the plan itself is simulated."""
     seed: NonNegativeInt = 0
     """Seed of the simulation."""
     midpoint: Positive | None = None

@@ -5,7 +5,6 @@ from collections import Counter
 from rich.console import Console
 from rich.table import Table
 
-from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
 from isosweep.plan.cells import Plan
@@ -44,45 +43,16 @@ def show_plan(
         console.print(line, soft_wrap=True)
     console.print(_totals(plan, config, places), soft_wrap=True)
     console.print(standing.described(), soft_wrap=True)
-    ladder = config.analysis.readings_per_decade > 0
-    short = (_short_of_a_verdict(plan.of_axes(axes), ladder=ladder) for axes in plan.axes)
-    if said := next(filter(None, short), None):
-        console.print(said, soft_wrap=True)
-
-
-def _short_of_a_verdict(plan: Plan, *, ladder: bool) -> str | None:
-    """What the plan lacks to come to a verdict on saturation, whatever its runs measure.
-
-    `ladder`: its runs are read at smaller budgets as well, which one budget suffices for.
-    """
-    seeds = len({cell.seed for cell in plan.cells})
-    known = {b: {c.num_generations for c in plan.cells if c.budget == b} for b in plan.budgets}
-    budgets = sum(len(generations) >= MIN_GENERATIONS for generations in known.values())
-    least = 1 if ladder else MIN_BUDGETS
-    lacks, settings = [], []
-    if budgets < least:
-        what = "budgets" if least > 1 else "budget"
-        lacks.append(f"{least} {what} with {MIN_GENERATIONS} or more n (here {budgets})")
-    if len(plan.budgets) < least:
-        last = plan.budgets[-1]
-        settings.append(f"budget=logspace:{last / 10:g}:{last:g}:{MIN_BUDGETS}")
-    if seeds < MIN_SEEDS:
-        lacks.append(f"{MIN_SEEDS} seeds (here {seeds})")
-        settings.append(f"grid.seeds=[{','.join(map(str, range(MIN_SEEDS)))}]")
-    if not lacks:
-        return None
-    example = f", e.g. {' '.join(settings)}" if settings else ""
-    return (
-        f"a verdict on saturation takes at least {' and '.join(lacks)}{example}; "
-        "mode=simulate says how far a plan can see"
-    )
 
 
 def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
     cells = [cell for cell in plan.cells if cell.budget == budget]
     rejected = [rejection for rejection in plan.rejected if rejection.budget == budget]
     texts = {
-        (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}\n{_hours(c.device_hours)}"
+        (
+            c.num_generations,
+            c.problems_per_batch,
+        ): f"{c.num_steps:,}\n{in_hours(c.device_hours)}"
         for c in cells
     }
     texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
@@ -96,7 +66,7 @@ def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
     return table
 
 
-def _hours(hours: float) -> str:
+def in_hours(hours: float) -> str:
     """A duration in the unit that reads best."""
     if hours >= 1:
         return f"{hours:,.0f}h" if hours >= 10 else f"{hours:.1f}h"
@@ -118,10 +88,10 @@ def _totals(plan: Plan, config: SweepConfig, places: int | None) -> str:
     return (
         f"{len(plan.cells)} cells, {len(plan.rejected)} rejected, {len(plan.runs)} runs; "
         f"{flops:.3g} FLOPs, {plan.sharing:.0%} of training every cell alone\n"
-        f"about {_hours(hours)} of device time on {hardware.name} ({efficiency}), evaluation "
+        f"about {in_hours(hours)} of device time on {hardware.name} ({efficiency}), evaluation "
         "included; "
-        f"{places or f'all {at_once}'} runs at once, longest first, end after {_hours(end)} "
-        f"(no schedule before {_hours(bound)})"
+        f"{places or f'all {at_once}'} runs at once, longest first, end after {in_hours(end)} "
+        f"(no schedule before {in_hours(bound)})"
     )
 
 

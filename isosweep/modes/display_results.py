@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from isosweep.modes.display import in_hours
+
 if TYPE_CHECKING:
+    from isosweep.analysis.simulation.designs import Search
     from isosweep.analysis.simulation.power import Power
     from isosweep.analysis.statistics.compare import Comparison
     from isosweep.analysis.statistics.recommend import Recommendation
@@ -44,6 +47,40 @@ def show_power(power: "Power", console: Console) -> None:
             f"{at.lost:.4f}",
         )
     console.print(table)
+
+
+def show_search(found: "Search", console: Console) -> None:
+    """Print designs of one plan's compute, the best first, and what is typed to get each."""
+    from isosweep.analysis.simulation.designs import share_interval
+
+    table = Table("", "decided rightly", "falsely", "runs", "problems", "device time", "sweeps")
+    lines = []
+    for place, (one, tied) in enumerate(zip(found.scored, found.tied, strict=True), start=1):
+        right, false = (
+            f"{count / one.sweeps:.0%} [{low:.0%}, {high:.0%}]"
+            for count in (one.right, one.false)
+            for low, high in [share_interval(count, one.sweeps)]
+        )
+        sign = "=" if tied and place > 1 else ""
+        table.add_row(
+            f"{place}{sign}",
+            right,
+            false,
+            str(len(one.design.plan.runs)),
+            f"{one.design.config.task.num_eval_problems:,}",
+            in_hours(one.design.device_hours),
+            str(one.sweeps),
+        )
+        lines.append(f"{place}{sign}: {' '.join(one.design.overrides) or 'the plan itself'}")
+    console.print(table)
+    truths = ", ".join(f"{name} ({truth.verdict})" for name, truth in found.truths.items())
+    console.print(
+        f"decided rightly, and falsely: verdicts that leave nothing open, over {truths}; 90% "
+        "intervals. Best first, by their difference; =: not told from the first by as many sweeps",
+        soft_wrap=True,
+    )
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_recommendation(

@@ -4,30 +4,50 @@ from dataclasses import asdict
 
 from rich.console import Console
 
+from isosweep.analysis.evidence import MIN_GENERATIONS
 from isosweep.errors import SettingError
-from isosweep.files import write_json
+from isosweep.files import JsonObject, write_json
 from isosweep.modes.directory import store_plan, sweep_paths
-from isosweep.modes.display_results import show_power
+from isosweep.modes.display_results import show_power, show_search
 from isosweep.plan.study import Study
+from isosweep.store.paths import SweepPaths
 
 
 def simulate_sweeps(study: Study, console: Console) -> int:
-    """Analyse simulated sweeps, world by world, against their truth; `simulation.json` keeps it.
+    """Analyse simulated sweeps against their truth: of the plan, or of designs of its compute.
 
-    Raises SettingError for a plan with further axes.
+    `simulation.json` keeps what came out. Raises SettingError for a plan with further axes, and for
+    a search where no other design takes its compute.
     """
+    if len(study.plan.axes) > 1:
+        raise SettingError("grid.axes", "set", "a simulation has no further axes", "grid.axes=null")
+    paths = sweep_paths(study)
+    settings = study.config.simulation
+    found = _search(study, console, paths) if settings.designs else _power(study, console, paths)
+    document = {
+        "version": 1,
+        "plan_id": study.plan.plan_id,
+        "settings": asdict(settings),
+        **found,
+    }
+    write_json(paths.simulation, document)
+    console.print(f"simulation: {paths.simulation}", soft_wrap=True)
+    return 0
+
+
+def _power(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
+    """How the plan fares in each world."""
     from isosweep.analysis.simulation.power import measure_power
     from isosweep.analysis.simulation.presets import presets
+    from isosweep.analysis.simulation.sweep import read_plan
 
     config, plan, settings = study.config, study.plan, study.config.simulation
-    paths = sweep_paths(study)
     store_plan(study, paths)
-    if len(plan.axes) > 1:
-        raise SettingError("grid.axes", "set", "a simulation has no further axes", "grid.axes=null")
+    read = read_plan(plan, config.analysis)
     generations = [cell.num_generations for cell in plan.cells]
     known = presets(
-        plan.budgets[0],
-        plan.budgets[-1],
+        read.budgets[0],
+        read.budgets[-1],
         smallest_n=min(generations),
         largest_n=max(generations),
         midpoint=settings.midpoint,
@@ -45,12 +65,48 @@ def simulate_sweeps(study: Study, console: Console) -> int:
         )
         powers.append(power)
         show_power(power, console)
-    document = {
-        "version": 1,
-        "plan_id": plan.plan_id,
-        "settings": asdict(settings),
-        "worlds": [asdict(power) for power in powers],
+    return {"worlds": [asdict(power) for power in powers]}
+
+
+def _search(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
+    """Which design of the plan's compute decides most."""
+    from isosweep.analysis.simulation.designs import TOLERANCE, designs_of, num_sweeps, search
+
+    settings = study.config.simulation
+    if (known := len({run.num_generations for run in study.plan.runs})) < MIN_GENERATIONS:
+        rule = f"a search takes {MIN_GENERATIONS} n or more, and the plan has {known}"
+        raise SettingError("simulation.designs", settings.designs, rule, "simulation.designs=0")
+    designs = designs_of(study, settings.designs)
+    store_plan(study, paths)
+
+    def report(line: str) -> None:
+        console.print(line, soft_wrap=True)
+
+    report(
+        f"{len(designs)} designs of {designs[0].flops:.3g} FLOPs within {TOLERANCE:.0%} (training, "
+        f"generation, evaluation), in the worlds {', '.join(settings.worlds)}: about "
+        f"{num_sweeps(len(designs), settings.sweeps, len(settings.worlds))} simulated sweeps, half "
+        "a second to two seconds each"
+    )
+    found = search(study, designs, report)
+    show_search(found, console)
+    return {
+        "flops": found.flops,
+        "tolerance": TOLERANCE,
+        "truths": {name: truth.verdict for name, truth in found.truths.items()},
+        "designs": [
+            {
+                "overrides": list(one.design.overrides),
+                "flops": one.design.flops,
+                "device_hours": one.design.device_hours,
+                "runs": len(one.design.plan.runs),
+                "num_problems": one.design.config.task.num_eval_problems,
+                "sweeps": one.sweeps,
+                "right": one.right,
+                "false": one.false,
+                "verdicts": {world: dict(counts) for world, counts in one.verdicts.items()},
+                "tied_with_best": tied,
+            }
+            for one, tied in zip(found.scored, found.tied, strict=True)
+        ],
     }
-    write_json(paths.simulation, document)
-    console.print(f"simulation: {paths.simulation}", soft_wrap=True)
-    return 0

@@ -18,8 +18,9 @@ from isosweep.files import JsonObject, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display import described_checkpoints, show_plan
+from isosweep.modes.findings import described_evaluation, described_findings
 from isosweep.plan.standing import Standing, run_standing, standing
-from isosweep.plan.study import Study, checkpoint_plan
+from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.store.paths import SweepPaths, complete_checkpoints
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
@@ -32,6 +33,10 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     progress = standing(study.plan, paths.run, study.config.health.stop)
     show_plan(study.plan, study.config, progress, places, console)
     console.print(described_checkpoints(checkpoint_plan(study, places)), soft_wrap=True)
+    evaluation = described_evaluation(evaluation_of(study), len(study.plan.runs))
+    console.print(evaluation, soft_wrap=True)
+    findings = described_findings(study.plan, study.config)
+    console.print(findings, markup=False, soft_wrap=True)
     for loss in _losses(study, paths):
         console.print(f"warning: {loss}", style="yellow", markup=False, soft_wrap=True)
     return paths

@@ -73,9 +73,10 @@ class Candidates:
     """Candidates of one variant. `listed`: (N, M) pairs that the grid asks for.
 
     `cost`, `flops`, `hardware_flops`, `seconds`: (N, M) per optimiser update, cost in the budget's
-    unit, hardware FLOPs with what the learner pads and computes twice; `steps`
-    and `run_seconds`: (N, M, K), the latter from start to budget, evaluation included; `broken`:
-    (N, M, K), bit r set where the r-th rule is broken. `memory` has arrays (N, M).
+    unit, hardware FLOPs with what the learner pads and computes twice; `steps`, `records` (held-out
+    evaluations from start to budget) and `run_seconds` (from start to budget, evaluation included):
+    (N, M, K); `evaluation_flops` and `evaluation_seconds`: of one evaluation; `broken`: (N, M, K),
+    bit r set where the r-th rule is broken. `memory` has arrays (N, M).
     """
 
     variant: Variant
@@ -90,6 +91,9 @@ class Candidates:
     phases: StepSeconds
     memory: MemoryFit
     steps: Ints
+    records: Ints
+    evaluation_flops: float
+    evaluation_seconds: float
     run_seconds: Floats
     broken: Ints
 

@@ -126,6 +126,13 @@ class PlannedRun:
     planned_hardware_flops: Cost | None = None
     """What planned_flops come to on the devices, with the padding, recomputation and square of
     attention expected of scoring and training; null in older plans. FLOPs."""
+    records: NonNegativeInt = 0
+    """Held-out evaluations, that before training included, which runs of a model share; 0 in older
+    plans. A count."""
+    evaluation_flops: Annotated[float, Ge(0)] = 0.0
+    """FLOPs of sampling for all of them; 0 in older plans."""
+    evaluation_seconds: Annotated[float, Ge(0)] = 0.0
+    """What they take of seconds; 0 in older plans. Seconds."""
     checkpoint_bytes: Annotated[float, Ge(0)] = 0.0
     """Size of one checkpoint: weights and optimiser states that are trained. Bytes."""
     checkpoints_peak_bytes: Annotated[float, Ge(0)] = 0.0

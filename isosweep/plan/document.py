@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import Field
 
 from isosweep.config.checkpoint import Keep
@@ -75,6 +75,30 @@ class CheckpointPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvaluationPlan:
+    """What held-out evaluation takes of the whole sweep, by the lengths that the planner assumes.
+
+    That before training counts once a run, though runs of a model share it.
+    """
+
+    problems: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)]
+    """Held-out problems: each size of task.num_eval_problems among grid.axes, one without. A
+    count."""
+    samples_per_problem: Annotated[int, Ge(1)]
+    """k of avg@k: evaluation.samples_per_problem. A count."""
+    records: Annotated[int, Ge(0)]
+    """Evaluations of all runs together. A count."""
+    flops: Flops
+    """Sampling for all of them. FLOPs."""
+    share_of_flops: Annotated[float, Ge(0), Le(1)]
+    """Its part of the FLOPs of training, generation and evaluation together. A fraction."""
+    device_hours: Annotated[float, Ge(0)]
+    """Predicted time times devices. Device-hours."""
+    share_of_time: Annotated[float, Ge(0), Le(1)]
+    """Its part of the predicted device time of the sweep. A fraction."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanHeading:
     """What plan.json holds besides the fields of `Plan`."""
 
@@ -90,3 +114,5 @@ class PlanHeading:
     single one without axes."""
     checkpoints: CheckpointPlan | None = None
     """What checkpoints take on the disk; absent in plans of earlier versions."""
+    evaluation: EvaluationPlan | None = None
+    """What held-out evaluation takes; absent in plans of earlier versions."""

@@ -9,10 +9,11 @@ import numpy as np
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit
-from isosweep.costs.flops import Passes, prefill_flops, rollout_flops
+from isosweep.costs.flops import Passes, rollout_flops
 from isosweep.costs.padding import learner_flops
-from isosweep.costs.timing import STARTUP_S, StepSeconds, generation_seconds, step_seconds
+from isosweep.costs.timing import STARTUP_S, StepSeconds, step_seconds
 from isosweep.plan.candidates import Candidates, Floats, Ints
+from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
 from isosweep.plan.memory import planned_memory
 from isosweep.plan.rules import broken_bits
 from isosweep.plan.spec import passes_of
@@ -55,7 +56,9 @@ def _costed(variant: Variant) -> Candidates:
     # Whole generations: a run is read off, and ends, after all updates of one.
     bought = np.floor(budgets / (cost[..., None] * updates) + 0.5)
     steps = updates * np.clip(bought, 1, _MOST_GENERATIONS).astype(np.int64)
-    run_seconds = steps * seconds[..., None] + _evaluation_seconds(config, flops, steps)
+    records = _records(config, flops, steps)
+    evaluation = evaluation_seconds(config)
+    run_seconds = steps * seconds[..., None] + evaluation * records
     return Candidates(
         variant=variant,
         num_generations=n,
@@ -69,6 +72,9 @@ def _costed(variant: Variant) -> Candidates:
         phases=phases,
         memory=memory,
         steps=steps,
+        records=records,
+        evaluation_flops=evaluation_flops(config),
+        evaluation_seconds=evaluation,
         run_seconds=run_seconds + STARTUP_S[config.hardware.device],
         broken=np.zeros(steps.shape, dtype=np.int64),
     )
@@ -146,36 +152,14 @@ def _cost(
     return cost
 
 
-def _evaluation_seconds(config: SweepConfig, flops: Floats, steps: Ints) -> Floats:
-    """Seconds of all held-out evaluations up to `steps`: (N, M, K).
+def _records(config: SweepConfig, flops: Floats, steps: Ints) -> Ints:
+    """Held-out evaluations up to `steps`: (N, M, K).
 
     One at step 0, at each milestone, and at each point of the log-spaced grid of compute. Runs of
     a model share the one at step 0, but each may be the first, or wait for it.
     """
-    once, settings = evaluation_seconds(config), config.evaluation
     decades = np.log10(steps * flops[..., None]) - np.maximum(np.log10(flops[..., None]), 0)
     milestones = np.arange(1, steps.shape[-1] + 1)
-    seconds_until: Floats = once * (
-        1 + milestones + np.floor(settings.records_per_decade * decades)
-    )
-    return seconds_until
-
-
-def evaluation_seconds(config: SweepConfig) -> float:
-    """Seconds of one held-out evaluation."""
-    settings, task = config.evaluation, config.task
-    arch = config.model.architecture
-    rollouts = float(task.num_eval_problems * settings.samples_per_problem)
-    prompt = task.planned_prompt_tokens
-    seconds, positions = generation_seconds(
-        arch,
-        config.run_hardware,
-        prompt=prompt,
-        completion=task.planned_completion_tokens,
-        decoded=float(task.completion_limit),
-        rollouts=np.array([rollouts]),
-        concurrency=np.array([settings.batch_size]),
-        prefill_flops=float(prefill_flops(arch, prompt)),
-        tensor_parallel=config.generation.tensor_parallel,
-    )
-    return float(seconds[0] + positions[0] * config.hardware.token_overhead_s)
+    between = np.floor(config.evaluation.records_per_decade * decades)
+    records: Ints = 1 + milestones + between.astype(np.int64)
+    return records

@@ -129,7 +129,7 @@ def _run(
 ) -> PlannedRun:
     last = Place(i, j, int(table.longest[i, j]))
     steps, seconds = int(table.steps[last]), float(table.run_seconds[last])
-    config = table.config
+    config, records = table.config, int(table.records[last])
     one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)
     saves = written(one, config.checkpoint, seconds=seconds, num_steps=steps)
     disk = run_bytes(one, config.checkpoint, saves)
@@ -150,6 +150,9 @@ def _run(
         vllm_max_num_batched_tokens=spec.vllm_max_num_batched_tokens,
         vllm_max_model_len=spec.vllm_max_model_len,
         vllm_cache_bytes=spec.vllm_cache_bytes,
+        records=records,
+        evaluation_flops=records * table.evaluation_flops,
+        evaluation_seconds=records * table.evaluation_seconds,
         checkpoint_bytes=one.total,
         checkpoints_peak_bytes=disk.running,
         checkpoints_kept_bytes=disk.kept,

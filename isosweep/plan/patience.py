@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from isosweep.plan.enumerate import evaluation_seconds
+from isosweep.plan.evaluation import evaluation_seconds
 from isosweep.plan.study import Study
 
 # Loading a model from a cold network disk, or a judge that is down, takes minutes.

@@ -14,8 +14,9 @@ from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun
-from isosweep.plan.document import CheckpointPlan
+from isosweep.plan.document import CheckpointPlan, EvaluationPlan
 from isosweep.plan.enumerate import enumerate_candidates
+from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
 from isosweep.plan.spec import RunSpec, passes_of
 
@@ -74,6 +75,11 @@ def checkpoint_plan(study: Study, places: int | None) -> CheckpointPlan:
     )
 
 
+def evaluation_of(study: Study) -> EvaluationPlan:
+    """What held-out evaluation takes of the sweep."""
+    return evaluation_plan(study.plan, [variant.config for variant in study.variants])
+
+
 def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
     """What `plan.json` holds; `isosweep/plan/schema.json` describes it. `places`: runs at once."""
     return {
@@ -82,6 +88,7 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "plan_id": study.plan.plan_id,
         "cost_models": [_cost_model(variant) for variant in study.variants],
         "checkpoints": asdict(checkpoint_plan(study, places)),
+        "evaluation": asdict(evaluation_of(study)),
         **asdict(study.plan),
     }
 

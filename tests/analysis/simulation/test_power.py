@@ -237,3 +237,26 @@ def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
     assert float(rewards[1] - rewards[0]) > 0.05
     assert result.recommended_harmless == 0.0
     assert result.num_asymptotes == 1
+
+
+def test_one_budget_is_simulated_as_it_will_be_read() -> None:
+    config = make_config("budget=3e11", "grid.problems_per_batch=[4]", "grid.tolerance=0.05")
+    result = measure_power(
+        plan_of(config),
+        presets(3e9, 3e11, smallest_n=2, largest_n=32)["plateau"],
+        config.analysis,
+        sweeps=1,
+        seed=0,
+        num_problems=64,
+        samples_per_problem=8,
+    )
+    budgets = [at.budget for at in result.budgets]
+    assert len(budgets) == 9
+    assert budgets[0] == pytest.approx(3e9)
+    assert budgets[-1] == 3e11
+    assert result.true_verdict == "saturated"
+    # The truth is that of the budgets read: n* grows between them.
+    best = [at.best_n for at in result.budgets]
+    assert best[0] is not None
+    assert best[-1] is not None
+    assert best[-1] > 4 * best[0]

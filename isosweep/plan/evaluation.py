@@ -1,0 +1,67 @@
+"""What held-out evaluation takes of a plan: FLOPs and time, once and over all runs.
+
+FLOPs follow from the lengths that the planner assumes, exactly by `costs.flops`; time from
+efficiencies, which are assumed until `mode=calibrate` has measured them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.costs.flops import prefill_flops, rollout_flops
+from isosweep.costs.timing import generation_seconds
+from isosweep.plan.cells import Plan
+from isosweep.plan.document import EvaluationPlan
+from isosweep.plan.spec import passes_of
+
+
+def evaluation_flops(config: SweepConfig) -> float:
+    """FLOPs of one held-out evaluation: sampling k completions of every problem.
+
+    Counted as rollouts are (`costs.flops.rollout_flops`): padding is not.
+    """
+    task, k = config.task, config.evaluation.samples_per_problem
+    arch = config.model.architecture
+    passes = replace(passes_of(arch, config.recipe, config.generation, float(k)), draws=1.0)
+    one = rollout_flops(arch, task.planned_prompt_tokens, task.planned_completion_tokens, passes)
+    return float(task.num_eval_problems * k * (one.prefill + one.decode))
+
+
+def evaluation_seconds(config: SweepConfig) -> float:
+    """Seconds of one held-out evaluation."""
+    settings, task = config.evaluation, config.task
+    arch = config.model.architecture
+    rollouts = float(task.num_eval_problems * settings.samples_per_problem)
+    prompt = task.planned_prompt_tokens
+    seconds, positions = generation_seconds(
+        arch,
+        config.run_hardware,
+        prompt=prompt,
+        completion=task.planned_completion_tokens,
+        decoded=float(task.completion_limit),
+        rollouts=np.array([rollouts]),
+        concurrency=np.array([settings.batch_size]),
+        prefill_flops=float(prefill_flops(arch, prompt)),
+        tensor_parallel=config.generation.tensor_parallel,
+    )
+    return float(seconds[0] + positions[0] * config.hardware.token_overhead_s)
+
+
+def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPlan:
+    """What evaluation takes of the whole plan; `configs`: one a variant of `grid.axes`."""
+    devices = configs[0].devices_taken
+    flops = math.fsum(run.evaluation_flops for run in plan.runs)
+    seconds = math.fsum(run.evaluation_seconds for run in plan.runs)
+    training = math.fsum(run.planned_flops for run in plan.runs)
+    return EvaluationPlan(
+        problems=tuple(sorted({config.task.num_eval_problems for config in configs})),
+        samples_per_problem=configs[0].evaluation.samples_per_problem,
+        records=sum(run.records for run in plan.runs),
+        flops=flops,
+        share_of_flops=flops / (flops + training),
+        device_hours=seconds * devices / 3600,
+        share_of_time=seconds / math.fsum(run.seconds for run in plan.runs),
+    )

@@ -1,0 +1,80 @@
+"""What held-out evaluation takes of a plan."""
+
+import itertools
+
+import pytest
+
+from isosweep.compute import Compute
+from isosweep.costs.flops import decode_flops, prefill_flops
+from isosweep.plan.cells import plan_from_document
+from isosweep.plan.evaluation import evaluation_flops, evaluation_plan, evaluation_seconds
+from isosweep.plan.study import plan_document, resolve
+from isosweep.training.schedule import Schedule
+from tests.conftest import make_config
+
+
+def test_an_evaluation_samples_k_completions_of_every_problem() -> None:
+    config = make_config("task.num_eval_problems=50", "evaluation.samples_per_problem=4")
+    arch, task = config.model.architecture, config.task
+    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
+    one = prefill_flops(arch, prompt) + decode_flops(arch, prompt, completion)
+    assert evaluation_flops(config) == pytest.approx(200 * float(one))
+
+
+def test_a_shared_prompt_is_read_once_and_draws_of_training_do_not_count() -> None:
+    config = make_config(
+        *("model=qwen-0.5b", "recipe.zero_variance=resample", "recipe.max_draws=4"),
+        *("recipe.planned_draws=2", "task.num_eval_problems=50"),
+    )
+    assert config.generation.prefix_sharing
+    arch, task, k = config.model.architecture, config.task, config.evaluation.samples_per_problem
+    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
+    read, sampled = prefill_flops(arch, prompt), decode_flops(arch, prompt, completion)
+    assert evaluation_flops(config) == pytest.approx(50 * (float(read) + k * float(sampled)))
+
+
+def test_runs_are_evaluated_as_often_as_planned() -> None:
+    study = resolve(make_config("budget=[1e10,1e11]", "evaluation.records_per_decade=3"))
+    for run in study.plan.runs:
+        schedule = Schedule(run.milestones, "flops", 3)
+        each = run.planned_flops / run.num_steps
+        spent = [
+            Compute(generations=step, training_flops=step * each)
+            for step in range(run.num_steps + 1)
+        ]
+        pairs = itertools.pairwise(spent)
+        due = 1 + sum(schedule.record_due(before, after) for before, after in pairs)
+        # Milestones and points of the grid that one step passes together are one record.
+        assert run.records - 6 <= due <= run.records
+
+
+def test_evaluation_is_part_of_the_time_and_not_of_the_flops_of_a_run() -> None:
+    small, large = (
+        resolve(make_config(f"task.num_eval_problems={size}", "evaluation.batch_size=2048"))
+        for size in (1024, 4096)
+    )
+    for one, other in zip(small.plan.runs, large.plan.runs, strict=True):
+        assert one.planned_flops == other.planned_flops
+        assert other.evaluation_flops == pytest.approx(4 * one.evaluation_flops)
+        assert other.seconds - one.seconds == pytest.approx(
+            other.evaluation_seconds - one.evaluation_seconds
+        )
+        assert other.evaluation_seconds == pytest.approx(
+            other.records * evaluation_seconds(large.config)
+        )
+
+
+def test_plan_json_has_the_evaluation_and_an_older_one_is_read() -> None:
+    study = resolve(make_config("grid.axes={task.num_eval_problems:[64,128]}"))
+    document = plan_document(study)
+    total = document["evaluation"]
+    assert total["problems"] == (64, 128)
+    assert total["records"] == sum(run["records"] for run in document["runs"])
+    assert total["flops"] == pytest.approx(sum(r["evaluation_flops"] for r in document["runs"]))
+    assert 0 < total["share_of_time"] < 1
+    configs = [variant.config for variant in study.variants]
+    assert evaluation_plan(study.plan, configs).flops == total["flops"]
+    for run in document["runs"]:
+        for name in ("records", "evaluation_flops", "evaluation_seconds"):
+            del run[name]
+    assert {run.records for run in plan_from_document(document).runs} == {0}
