@@ -81,20 +81,38 @@ def _write_figure(
     paths: list[Path] = []
     with rc_context(_SETTINGS):
         if light:
-            drawn = _draw(figure, _LIGHT)
+            drawn = _laid_out(_draw(figure, _LIGHT))
             paths += [_save(drawn, directory / f"{name}.{kind}") for kind in light]
         if "dark_png" in formats:
-            paths.append(_save(_draw(dark(figure), _DARK), directory / f"{name}-dark.png"))
+            paths.append(
+                _save(_laid_out(_draw(dark(figure), _DARK)), directory / f"{name}-dark.png")
+            )
     return paths
 
 
+def _laid_out(drawn: "matplotlib.figure.Figure") -> "matplotlib.figure.Figure":
+    """The figure, whose layout is worked out once for all its files."""
+    layout: Any = drawn.get_layout_engine()
+    layout.execute(drawn)
+    drawn.set_layout_engine("none")
+    return drawn
+
+
 def _save(drawn: "matplotlib.figure.Figure", path: Path) -> Path:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    # By its canvas: savefig draws a figure that had a layout twice.
+    write: dict[str, Any] = {
+        "png": FigureCanvasAgg(drawn).print_png,
+        "svg": FigureCanvasSVG(drawn).print_svg,
+        "pdf": FigureCanvasPdf(drawn).print_pdf,
+    }
     kind = path.suffix[1:]
     temporary = path.with_name(f".{path.name}")
-    drawn.savefig(temporary, format=kind, metadata=_METADATA[kind])
+    write[kind](temporary, metadata=_METADATA[kind])
     temporary.replace(path)
-    # The layout is worked out once; later files of this figure keep it.
-    drawn.set_layout_engine("none")
     return path
 
 
