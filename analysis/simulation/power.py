@@ -16,10 +16,10 @@ from isosweep.analysis.simulation.truth import batches_of, find_truth
 from isosweep.analysis.statistics.asymptotes import asymptotes
 from isosweep.analysis.statistics.fits import fit_curves
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier, fit_frontier
-from isosweep.analysis.statistics.intervals import Interval, central_ends
+from isosweep.analysis.statistics.intervals import central_ends
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.playbook import Playbook, fit_playbook, playbook_saturation
-from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.saturation import BestGenerations, Saturation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 
@@ -162,7 +162,7 @@ class _Counts:
             low, high = rate.low - _ROUNDING, rate.high + _ROUNDING
             self.rates.add(low, high, self.truth.rate, rate.high - rate.low)
         for at, optimum in zip(frontier.budgets, saturation.optima, strict=True):
-            self.at_budget[at.budget].add(at, optimum.interval, set(optimum.candidates))
+            self.at_budget[at.budget].add(at, optimum)
         for (n, B), (low, high) in asymptotic.items():
             # B is None where the method pools them.
             of = float(self.offered(np.array([n]))[0, 0]) if B is None else B
@@ -217,10 +217,12 @@ class _AtBudget:
         self.sizes: list[int] = []
         self.lost: list[float] = []
 
-    def add(self, at: BudgetFrontier, interval: Interval | None, candidates: set[int]) -> None:
+    def add(self, at: BudgetFrontier, optimum: BestGenerations) -> None:
+        interval, candidates = optimum.interval, set(optimum.candidates)
         if interval is not None and self.truth is not None:
-            # n* is known to 1e-4 doublings.
-            low, high = interval.low * (1 - 1e-4), interval.high * (1 + 1e-4)
+            # n* is known to 1e-4 doublings; beyond an edge nothing is said.
+            low = 0.0 if optimum.left_censored else interval.low * (1 - 1e-4)
+            high = math.inf if optimum.right_censored else interval.high * (1 + 1e-4)
             self.intervals.add(low, high, self.truth, math.log2(interval.high / interval.low))
         wanted = set(at.measured) if self.best is None else {self.best}
         self.held.append(len(wanted & candidates) / len(wanted))

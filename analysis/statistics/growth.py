@@ -81,7 +81,8 @@ class Growth:
 
     Growth counts from whichever earlier budget shows it best, and so does a fall: at small
     budgets all n are often alike, and n* is not known. A draw in which n* ends nearer to the
-    largest n of the grid than to the next one has not stopped: what lies beyond is not known.
+    largest n of the grid than to the next one has not stopped: what lies beyond is not known. Nor
+    has n* grown from a budget at which larger n were not run and it may lie among them.
     """
 
     since: Positive
@@ -118,16 +119,27 @@ def describe_growth(
     log2_grid: FloatArray,
     confidence: float,
     bound: float,
+    open_above: BoolArray | None = None,
+    open_below: BoolArray | None = None,
 ) -> Growth:
     """What draws (draws, budgets) of log2 n*, two budgets at least, say of its growth.
 
-    `log2_grid`: log2 of every n measured, two at least, ascending.
+    `log2_grid`: log2 of every n measured, two at least, ascending. `open_above`, `open_below`:
+    (draws, budgets), whether n* may lie beyond what was run at that budget; None: nowhere.
     """
+    nowhere = np.zeros(log2_n.shape, dtype=bool)
+    above = nowhere if open_above is None else open_above
+    below = nowhere if open_below is None else open_below
     rate, rise = end_rates(log2_n, budgets), log2_n[:, -1:] - log2_n[:, :-1]
-    start = int((rise >= LEAST_CHANGE).mean(axis=0).argmax())
-    inside = log2_n[:, -1] < (log2_grid[-2] + log2_grid[-1]) / 2
-    grew, stopped = rise[:, start] >= LEAST_CHANGE, (np.abs(rate) < bound) & inside
-    below = (rise <= -LEAST_CHANGE).mean(axis=0)
+    risen = (rise >= LEAST_CHANGE) & ~above[:, :-1] & ~below[:, -1:]
+    sunk = ((rise <= -LEAST_CHANGE) & ~below[:, :-1] & ~above[:, -1:]).mean(axis=0)
+    start = int(risen.mean(axis=0).argmax())
+    end = end_places(budgets)
+    # At the last budget n* may be larger than it seems, and then has grown by more.
+    known = ~(above[:, :-1] | below[:, :-1])[:, end[:-1]].any(axis=1) & ~below[:, -1]
+    inside = (log2_n[:, -1] < (log2_grid[-2] + log2_grid[-1]) / 2) & known & ~above[:, -1]
+    grew, stopped = risen[:, start], (np.abs(rate) < bound) & inside
+    alike = (np.abs(rise[:, 0]) < LEAST_CHANGE) & ~(above | below)[:, [0, -1]].any(axis=1)
     return Growth(
         since=budgets[start],
         rise=Interval.central(rise[:, start], confidence),
@@ -144,10 +156,10 @@ def describe_growth(
         end=Interval.central(2.0 ** end_level(log2_n, budgets), confidence),
         bound=bound,
         grew=float(grew.mean()),
-        fell=float(below.max()),
-        peak=budgets[int(below.argmax())],
-        unchanged=float((np.abs(rise[:, 0]) < LEAST_CHANGE).mean()),
+        fell=float(sunk.max()),
+        peak=budgets[int(sunk.argmax())],
+        unchanged=float(alike.mean()),
         stopped=float(stopped.mean()),
         settled=float((grew & stopped).mean()),
-        rising=float((grew & (rate >= bound)).mean()),
+        rising=float((grew & (rate >= bound) & known).mean()),
     )

@@ -32,8 +32,8 @@ SMALLEST_GENERATIONS = 2
 class BestGenerations:
     """n*(C) at one budget.
 
-    `interval` lies between the smallest and the largest n of the sweep. An end of it that comes
-    nearer to an edge of the grid than to the next n is put on the edge and censored: n* may lie
+    `interval` lies between the smallest and the largest n run at this budget. An end of it that
+    comes nearer to such an edge than to the next n is put on the edge and censored: n* may lie
     beyond. n = 2 is no such edge, for GRPO allows no smaller n.
     """
 
@@ -115,7 +115,15 @@ def find_saturation(
         return Saturation(verdict="not identified", reason=reason, optima=optima)
     grid, draws = np.log2(frontier.measured), surface.log2_best_n
     laws = weigh_laws(draws, surface.budgets, grid, frontier.confidence)
-    growth = describe_growth(draws, surface.budgets, grid, frontier.confidence, bound)
+    growth = describe_growth(
+        draws,
+        surface.budgets,
+        grid,
+        frontier.confidence,
+        bound,
+        surface.open_above,
+        surface.open_below,
+    )
     worst = _losses(frontier, surface)
     harmless = _harmless(frontier, worst, margin)
     verdict, reason = _judge(frontier, optima, growth, laws, worst, margin)
@@ -147,9 +155,9 @@ def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGeneration
             )
             for at in frontier.budgets
         )
-    grid = np.array(frontier.measured)
     optima = []
     for at, draws in zip(frontier.budgets, surface.log2_best_n.T, strict=True):
+        grid = np.array(at.measured)
         median, low, high = (2.0 ** central_quantiles(draws, frontier.confidence)).tolist()
         at_low, at_high = _nearest(grid, low) == grid[0], _nearest(grid, high) == grid[-1]
         interval = Interval(
@@ -163,7 +171,7 @@ def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGeneration
                 best=at.best.num_generations,
                 candidates=at.candidates,
                 interval=interval,
-                left_censored=bool(at_low and grid[0] > SMALLEST_GENERATIONS),
+                left_censored=bool(at_low and at.measured[0] > SMALLEST_GENERATIONS),
                 right_censored=bool(at_high),
             )
         )

@@ -84,7 +84,8 @@ class Surface:
     `log2_n`: from the smallest n measured to the largest, measured n included; `batches`: every B
     measured, or one place where each n has its own. Where nothing was measured the draws spread as
     widely as the kernels allow: `supported` (budgets, log2 n, batches) says where n lies between
-    those measured at this budget with this B, and nothing is concluded elsewhere.
+    those measured at this budget with this B, and nothing is concluded elsewhere. `measured`:
+    (budgets, log2 n), the n that were.
     """
 
     budgets: tuple[float, ...]
@@ -92,6 +93,7 @@ class Surface:
     batches: tuple[int, ...]
     draws: FloatArray
     supported: BoolArray
+    measured: BoolArray
 
     @cached_property
     def by_n(self) -> FloatArray:
@@ -102,6 +104,25 @@ class Surface:
     def log2_best_n(self) -> FloatArray:
         """log2 n*(C) of every draw: (draws, budgets)."""
         return np.asarray(self.log2_n[self.by_n.argmax(axis=2)])
+
+    @cached_property
+    def open_above(self) -> BoolArray:
+        """Whether n* may lie above the n that were run at this budget, though larger ones were at
+        another: (draws, budgets). Nearer to the largest of them than to the next one, it may."""
+        return self._open(self.log2_n, self.log2_best_n)
+
+    @cached_property
+    def open_below(self) -> BoolArray:
+        """The same below them, where smaller ones were run at another budget."""
+        return self._open(-self.log2_n, -self.log2_best_n)
+
+    def _open(self, axis: FloatArray, best: FloatArray) -> BoolArray:
+        found = np.zeros(best.shape, dtype=bool)
+        for k, run in enumerate(self.measured):
+            known = np.sort(axis[run])
+            if known[-1] < axis[self.measured.any(axis=0)].max():
+                found[:, k] = best[:, k] >= known[-2:].mean()
+        return found
 
     def column(self, n: int) -> int:
         """Index of n on the axis of log2 n."""
@@ -260,7 +281,15 @@ def fit_surface(means: Means, seed: int = 0) -> Surface:
         batches=tuple(round(2**b) for b in grid.log2_batch),
         draws=draws,
         supported=_supported(means, axis, grid.log2_batch),
+        measured=_measured(means, axis),
     )
+
+
+def _measured(means: Means, axis: FloatArray) -> BoolArray:
+    """Which n were run at each budget: (budgets, log2 n)."""
+    found = np.zeros((len(means.budgets), len(axis)), dtype=bool)
+    found[means.budget, np.searchsorted(axis, means.log2_n)] = True
+    return found
 
 
 def _supported(means: Means, axis: FloatArray, batches: FloatArray) -> BoolArray:

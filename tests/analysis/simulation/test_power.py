@@ -168,7 +168,9 @@ def stubbed(
 
     def analyse(data: object, config: object) -> tuple[Any, Any, dict[tuple[int, int], Any]]:
         said = next(answers)
-        said.optima = (SimpleNamespace(interval=said.best, candidates=(16, 512)),)
+        optimum = SimpleNamespace(interval=said.best, candidates=(16, 512))
+        optimum.left_censored, optimum.right_censored = said.censored
+        said.optima = (optimum,)
         return SimpleNamespace(budgets=(last,)), said, {(512, 32): (0.0, 1.0)}
 
     monkeypatch.setattr(module, "_analyse", analyse)
@@ -184,7 +186,8 @@ def stubbed(
 
 
 def said(verdict: str, **more: Any) -> SimpleNamespace:
-    known = {"verdict": verdict, "plateau": None, "best": None, "end_rate": None}
+    known: dict[str, Any] = {"verdict": verdict, "plateau": None, "best": None, "end_rate": None}
+    known["censored"] = (False, False)
     return SimpleNamespace(**known | more)
 
 
@@ -225,6 +228,11 @@ def test_intervals_of_the_rate_and_of_the_best_n_are_held_against_the_truth(
     assert last.covered == pytest.approx(2 / 3)
     # No A where n* moves on.
     assert result.num_asymptotes == 0
+    # An end at an edge leaves open what lies beyond.
+    interval = Interval(median=800, low=700, high=900)
+    made = [said("grew", best=interval, censored=(False, cut)) for cut in (False, True)]
+    (last,) = stubbed(monkeypatch, nominal, "slow_tail", made).budgets
+    assert last.covered == 0.5
 
 
 def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
@@ -251,7 +259,7 @@ def test_one_budget_is_simulated_as_it_will_be_read() -> None:
         samples_per_problem=8,
     )
     budgets = [at.budget for at in result.budgets]
-    assert len(budgets) == 9
+    assert len(budgets) == 11
     assert budgets[0] == pytest.approx(3e9)
     assert budgets[-1] == 3e11
     assert result.true_verdict == "saturated"

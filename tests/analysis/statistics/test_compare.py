@@ -117,7 +117,7 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     assert 'id="figure-comparison_reward"' in text
     document = json.loads((page.parent / "comparison.json").read_text())
     # Five budgets, and two smaller ones that the records reach down to.
-    assert [at["best_n"] for at in document["frontiers"]] == [8] * 7 + [4] * 7
+    assert [at["best_n"] for at in document["frontiers"]] == [8] * 10 + [4] * 10
     alone = isosweep("mode=compare", "from=[a/sweep]", cwd=tmp_path, check=False)
     assert alone.returncode == 2
     assert "a comparison needs two" in alone.stderr

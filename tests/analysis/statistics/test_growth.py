@@ -100,3 +100,42 @@ def test_a_fall_at_the_end_is_no_end_of_growth() -> None:
     assert said.grew > 0.99
     assert said.settled < 0.02
     assert said.rate.high < -0.5
+
+
+def test_growth_does_not_begin_where_larger_n_were_not_run() -> None:
+    # n* is 8 throughout; at the first four budgets n = 8 to 16 were run, at others n = 8 to 2,048.
+    truth = np.where(T < 1.2, 4.0, 8.0)
+    rng = np.random.default_rng(1)
+    drawn = truth + 0.1 * rng.standard_normal((2000, 10))
+    cut = np.broadcast_to(T < 1.2, drawn.shape)
+    told = describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5)
+    assert told.settled > 0.95
+    said = describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5, open_above=cut)
+    assert said.grew < 0.02
+    assert said.settled < 0.02
+    assert said.unchanged == 0.0
+
+
+def test_a_fall_to_where_larger_n_were_not_run_is_none() -> None:
+    rng = np.random.default_rng(1)
+    drawn = np.where(T > 2.5, 6.0, 9.0) + 0.1 * rng.standard_normal((2000, 10))
+    cut = np.broadcast_to(T > 2.5, drawn.shape)
+    assert describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5).fell > 0.99
+    assert describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5, open_above=cut).fell == 0.0
+
+
+def test_growth_to_where_smaller_n_were_not_run_is_none() -> None:
+    rng = np.random.default_rng(1)
+    drawn = np.where(T > 2.5, 8.0, 4.0) + 0.1 * rng.standard_normal((2000, 10))
+    cut = np.broadcast_to(T > 2.5, drawn.shape)
+    assert describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5).rising > 0.9
+    said = describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5, open_below=cut)
+    assert said.grew == said.rising == 0.0
+
+
+def test_an_end_at_which_larger_n_were_not_run_has_not_stopped() -> None:
+    rng = np.random.default_rng(1)
+    drawn = np.where(T < 1.0, 4.0, 8.0) + 0.02 * rng.standard_normal((2000, 10))
+    cut = np.broadcast_to(T > 2.9, drawn.shape)
+    assert describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5).settled > 0.99
+    assert describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5, open_above=cut).settled == 0.0

@@ -1,5 +1,6 @@
 """Planted answers are recovered, and what the data do not show is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +158,22 @@ def test_false_claims_from_pure_noise_are_rare() -> None:
         frontier = fit_frontier(readings, means, surface, 0.9)
         verdicts.append(find_saturation(frontier, surface, 0.02, 0.5).verdict)
     assert sum(v in ("growing", "saturated", "grew", "fell") for v in verdicts) <= 1
+
+
+def test_larger_n_that_small_budgets_lack_are_no_growth(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32), budgets=LONG)
+    cells = tuple(
+        cell for cell in plan.cells if cell.budget >= LONG[2] or cell.num_generations <= 4
+    )
+    # n* is 16 throughout; at the two smallest budgets n = 2 and 4 alone were run.
+    paths = write_sweep(
+        tmp_path, peaked(lambda C: 16.0, fall=0.02), plan=replace(plan, cells=cells)
+    )
+    config = AnalysisConfig(name="default", margin=0.02)
+    saturation = judgement.judge(load_sweep(paths), config)[2]
+    assert saturation.growth is not None
+    assert saturation.growth.grew < 0.1
+    assert saturation.verdict == "not identified"
+    first = saturation.optima[0]
+    assert first.right_censored
+    assert first.words.endswith("4 or more]")
