@@ -77,7 +77,7 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     at = growth.history
     return Figure(
         title="Growth of the best n against compute",
-        caption=f"Slope of log2 n* over the last decade of budgets, two at least, up to "
+        caption=f"Slope of log2 n* over the last third of the decades up to "
         f"each; bars: {findings.frontier.confidence:.0%} interval. No law is assumed. Where it "
         f"surely lies between the dashed lines at the last budget, {growth.bound:g} doublings per "
         "decade up or down, n* has stopped.",

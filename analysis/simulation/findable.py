@@ -1,7 +1,7 @@
 """What sweeps like a plan find, from a table of simulated sweeps; nothing is simulated to read it.
 
 `python -m isosweep.analysis.simulation.findable` makes the table, `findable.json`, in about 15
-minutes on one core. Its sweeps have one budget, read at smaller ones four times a decade, one B,
+minutes on one core. Its sweeps have one budget, read at smaller ones five times a decade, one B,
 n a doubling apart, and avg@8; they are those of the worlds `plateau` and `slow_tail` (`presets`),
 stretched over the n and the compute that are read.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.evidence import MIN_GENERATIONS
+from isosweep.analysis.rungs import LEAST_STEPS, rungs_of
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
@@ -48,8 +49,6 @@ _COUNTED = {
 }
 _SWEEPS = 16
 _SMALLEST_N = 8
-# Updates before which a run is not read: of `analysis.ladder`.
-LEAST_STEPS = 4
 
 # Shares by place in `GRID`.
 _Table = dict[tuple[int, ...], float]
@@ -91,18 +90,11 @@ class Findable:
 def read_budgets(plan: Plan, config: AnalysisConfig) -> tuple[float, ...]:
     """Budgets, ascending, at which an analysis by `config` reads three n or more of finished runs.
 
-    Those of the plan, and its ladder of smaller ones (`analysis.ladder`).
+    Those of the plan, and its ladder of smaller ones (`analysis.rungs`).
     """
-    largest, smallest = plan.budgets[-1], plan.budgets[0]
-    rungs: list[float] = []
-    if (each := config.readings_per_decade) > 0:
-        count = math.floor(each * (math.log10(largest / smallest) + config.decades) + 1e-9)
-        rungs = [largest * 10 ** (-k / each) for k in range(1, count + 1)]
-        known = [math.log10(budget) for budget in plan.budgets]
-        rungs = [r for r in rungs if min(abs(math.log10(r) - b) for b in known) > 0.5 / each]
     own = {b: {c.num_generations for c in plan.cells if c.budget == b} for b in plan.budgets}
     longest = {cell.run_id: cell for cell in sorted(plan.cells, key=lambda cell: cell.budget)}
-    for rung in rungs:
+    for rung in rungs_of(plan, config.readings_per_decade, config.decades):
         own[rung] = {
             cell.num_generations
             for cell in longest.values()

@@ -14,10 +14,10 @@ from isosweep.analysis.arrays import BoolArray, FloatArray
 from isosweep.analysis.bounds import Positive, Share
 from isosweep.analysis.statistics.intervals import Interval
 
-# The end of a sweep begins at the budget nearest to so many decades below the largest, and has at
-# least so many budgets. Over a longer end, growth that has just stopped would still count;
-# over a shorter one, few sweeps know the rate well enough.
-END_DECADES, _END_BUDGETS = 1.0, 2
+# The end of a sweep: this share of its decades of compute, but no more decades than so many, and
+# three budgets where they lie as close. Over a longer end, growth that has just stopped would still
+# count; over a shorter one, few sweeps know the rate well enough.
+_END_SHARE, END_DECADES, _END_BUDGETS = 1 / 3, 1.0, 3
 # A change of n* by less, in doublings, is none.
 LEAST_CHANGE = 1.0
 # Budgets in a factor of ten that show n* apart from each other: what nearer ones show is the same.
@@ -27,9 +27,12 @@ _APART = 3
 def end_places(budgets: tuple[float, ...]) -> BoolArray:
     """Which of the budgets, ascending, are the largest ones, that are the end: (budgets,)."""
     decades = np.log10(np.array(budgets))
-    first = int(np.argmin(np.abs(decades - (decades[-1] - END_DECADES))))
-    inside = np.arange(len(decades)) >= first
-    inside[-_END_BUDGETS:] = True
+    length = min(END_DECADES, _END_SHARE * (decades[-1] - decades[0]))
+    places = np.arange(len(decades))
+    inside = places >= np.argmin(np.abs(decades - (decades[-1] - length)))
+    close = decades >= decades[-1] - END_DECADES - 1e-6
+    inside |= close & (places >= len(decades) - _END_BUDGETS)
+    inside[-2:] = True
     return np.asarray(inside)
 
 

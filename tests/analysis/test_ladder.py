@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isosweep.analysis.ladder import _rungs, with_ladder
+from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.load import load_sweep, load_view
+from isosweep.analysis.rungs import _rungs
 from isosweep.analysis.simulation.presets import presets
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from isosweep.analysis import ladder
 from isosweep.analysis.simulation import findable as module
 from isosweep.analysis.simulation import sweep
 from isosweep.analysis.simulation.findable import (
     GRID,
-    LEAST_STEPS,
     TABLE,
     Design,
     below_the_table,
@@ -109,7 +107,6 @@ def test_budgets_that_are_read_are_those_of_the_ladder(overrides: tuple[str, ...
         cells.setdefault(cell.budget, set()).add(cell.num_generations)
     expected = sorted(budget for budget, n in cells.items() if len(n) >= 3)
     assert read_budgets(plan, config.analysis) == pytest.approx(expected)
-    assert LEAST_STEPS == ladder._LEAST_STEPS
 
 
 def test_what_counts_of_a_plan() -> None:
