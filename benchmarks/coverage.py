@@ -48,7 +48,8 @@ from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 
-CONFIG = AnalysisConfig(name="default")
+# Runs are read between budgets, as users have them; not below, where nothing is planted.
+CONFIG = AnalysisConfig(name="default", readings_per_decade=5, decades=0.0)
 GROUPED = {**GROUPS, "policy": tuple(SETTINGS)}
 # Of 90% intervals; the limits of coverage move by what chance does.
 GOALS = {

@@ -96,7 +96,7 @@ def _short_of_a_verdict(plan: Plan, config: SweepConfig) -> str | None:
         lacks.append(f"{each}, to show growth and its end (here {read})")
         last = plan.budgets[-1]
         more = f"budget=logspace:{last / 10:g}:{last:g}:{MIN_BUDGETS}"
-        settings.append(more if analysis.readings_per_decade else "analysis.readings_per_decade=4")
+        settings.append(more if analysis.readings_per_decade else "analysis.readings_per_decade=5")
     if seeds < MIN_SEEDS:
         lacks.append(f"{MIN_SEEDS} seeds, to know the spread between them (here {seeds})")
         settings.append(f"grid.seeds={_seeds(config, MIN_SEEDS)}")

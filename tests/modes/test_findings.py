@@ -38,7 +38,7 @@ def finds(rule: Callable[[Design], float], monkeypatch: pytest.MonkeyPatch) -> N
         (
             ("budget=1e11", "grid.seeds=[0]", "analysis.readings_per_decade=0"),
             "3 budgets at which 3 or more n are read, to show growth and its end (here 1); and 2 "
-            "seeds, to know the spread between them (here 1), e.g. analysis.readings_per_decade=4 "
+            "seeds, to know the spread between them (here 1), e.g. analysis.readings_per_decade=5 "
             "grid.seeds=[0,1]",
         ),
         (
