@@ -39,6 +39,8 @@ _AMPLITUDES = ((0.1, 5.0), (0.02, 3.0), (0.02, 1.0))
 _DOUBLINGS_N, _DOUBLINGS_B, _DECADES = (1.5, 4.0), (1.5, 12.0), (0.3, 6.0)
 # Share of a kernel's largest eigenvalue below which a part of it is left out of draws.
 _NEGLIGIBLE = 1e-8
+# Decades over which a run's passing luck may last.
+_LUCK_DECADES = tuple(np.geomspace(0.02, 2.0, 12))
 # Variance of the level of each budget: any reward from 0 to 1 is likely.
 _LEVEL = 0.1
 
@@ -140,8 +142,8 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     """Means over seeds and their covariance; None where no two seeds can be compared.
 
     The covariance is that between budgets of one run's deviations from its cell, pooled over
-    cells; since cells are few, its correlations are drawn towards their common mean. Means of two
-    cells share the part of it that seeds have in common (`_common_share`).
+    cells; since cells are few, its correlations are drawn towards a smooth course over compute.
+    Means of two cells share the part of it that seeds have in common (`_common_share`).
     """
     runs: dict[Pair, dict[int, dict[float, float]]] = {}
     for reading in readings:
@@ -155,7 +157,7 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
         key: np.array([[seeds.get(seed, {}).get(b, np.nan) for b in budgets] for seed in known])
         for key, seeds in sorted(runs.items())
     }  # each (seeds, budgets)
-    covariance, freedom = _seed_covariance(list(tables.values()), len(budgets))
+    covariance, freedom = _seed_covariance(list(tables.values()), np.log10(budgets))
     if covariance is None:
         return None
     place, reward, weights = [], [], []
@@ -218,8 +220,14 @@ def _common_share(tables: list[FloatArray]) -> float:
     return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, 0.9))
 
 
-def _seed_covariance(tables: list[FloatArray], budgets: int) -> tuple[FloatArray | None, int]:
-    """Covariance (budgets, budgets) of one seed's rewards around its cell, degrees of freedom."""
+def _seed_covariance(
+    tables: list[FloatArray], decades: FloatArray
+) -> tuple[FloatArray | None, int]:
+    """Covariance (budgets, budgets) of one seed's rewards around its cell, degrees of freedom.
+
+    `decades`: (budgets,), log10 of each.
+    """
+    budgets = len(decades)
     products, weight = np.zeros((budgets, budgets)), np.zeros((budgets, budgets))
     freedom = 0
     for table in tables:
@@ -245,13 +253,33 @@ def _seed_covariance(tables: list[FloatArray], budgets: int) -> tuple[FloatArray
     off = (weight > 0) & ~np.eye(budgets, dtype=bool)
     sd = np.sqrt(variance)
     correlation = products / np.maximum(weight, 1) / np.outer(sd, sd)
-    common = float(np.clip(correlation[off].mean(), 0.0, 0.95)) if off.any() else 0.0
+    expected = _smooth_correlation(correlation, off, decades)
     shrunk = min(1.0, budgets / freedom)
-    mixed = np.where(off, (1 - shrunk) * correlation + shrunk * common, common)
+    mixed = np.where(off, (1 - shrunk) * correlation + shrunk * expected, expected)
     np.fill_diagonal(mixed, 1.0)
     values, vectors = np.linalg.eigh(mixed)
     mixed = (vectors * np.maximum(values, 1e-3)) @ vectors.T
     return np.outer(sd, sd) * mixed, freedom
+
+
+def _smooth_correlation(
+    correlation: FloatArray, known: BoolArray, decades: FloatArray
+) -> FloatArray:
+    """The nearest to the known ones of a + (1 - a) exp(-d / l), by distance d in decades: a is a
+    run's luck at all of its budgets, the rest what neighbours, and readings of one record, share.
+    """
+    apart = np.abs(decades[:, None] - decades)
+    if not known.any():
+        return np.zeros_like(apart)
+    fits = []
+    for length in _LUCK_DECADES:
+        near = np.exp(-apart / length)
+        rest = 1 - near[known]
+        share = rest @ (correlation[known] - near[known]) / max(float(rest @ rest), 1e-12)
+        share = float(np.clip(share, 0.0, 0.95))
+        fitted = share + (1 - share) * near
+        fits.append((float(((correlation - fitted)[known] ** 2).sum()), length, fitted))
+    return np.asarray(min(fits, key=lambda fit: fit[:2])[2])
 
 
 def fit_surface(means: Means, seed: int = 0) -> Surface:
