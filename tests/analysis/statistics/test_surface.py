@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import CellReading
-from isosweep.analysis.statistics.surface import Means, fit_surface, gather_means
+from isosweep.analysis.statistics.surface import Means, _seed_covariance, fit_surface, gather_means
 from isosweep.plan.cells import Plan
 from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked
 
@@ -187,3 +187,22 @@ def test_pairing_narrows_the_interval_of_the_best_n() -> None:
     unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
     width = [fit_surface(m).log2_best_n[:, -1].std() for m in (means, unpaired)]
     assert width[0] < 0.8 * width[1]
+
+
+def test_luck_that_passes_is_shared_by_neighbours_in_compute() -> None:
+    decades = np.linspace(0, 3, 13)
+    apart = np.abs(decades[:, None] - decades)
+    true = 0.4 + 0.6 * np.exp(-apart / 0.3)
+    rng = np.random.default_rng(0)
+    # Nine cells of four seeds, as an affordable sweep has them.
+    errors = []
+    for _ in range(20):
+        tables = list(rng.multivariate_normal(np.zeros(13), 1e-4 * true, (9, 4)))
+        covariance, freedom = _seed_covariance(tables, decades)
+        assert covariance is not None
+        assert freedom == 27
+        sd = np.sqrt(np.diag(covariance))
+        errors.append((covariance / np.outer(sd, sd) - true)[apart > 0])
+    off = apart[apart > 0]
+    for near in (off < 0.3, off > 1):
+        assert abs(np.mean([error[near].mean() for error in errors])) < 0.1
