@@ -18,7 +18,8 @@ from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative,
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.intervals import central_ends
-from isosweep.analysis.statistics.surface import Means, Surface
+from isosweep.analysis.statistics.means import Means
+from isosweep.analysis.statistics.surface import Surface
 
 
 @dataclass(frozen=True, kw_only=True)

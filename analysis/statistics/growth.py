@@ -107,7 +107,10 @@ class Growth:
     peak: Positive
     """The earlier budget at which that is likeliest, in budget_unit."""
     unchanged: Share
-    """Probability that n* at the first budget and at the last differ by less than a doubling."""
+    """Probability that n* at the last budget and at that of steady_from differ by less than a
+    doubling."""
+    steady_from: Positive
+    """The first budget at which n* surely lies among the n that were run, in budget_unit."""
     stopped: Share
     """Probability that its rate lies within the bound, up or down, inside the grid."""
     settled: Share
@@ -142,7 +145,10 @@ def describe_growth(
     known = ~(above[:, :-1] | below[:, :-1])[:, end[:-1]].any(axis=1) & ~below[:, -1]
     inside = (log2_n[:, -1] < (log2_grid[-2] + log2_grid[-1]) / 2) & known & ~above[:, -1]
     grew, stopped = risen[:, start], (np.abs(rate) < bound) & inside
-    alike = (np.abs(rise[:, 0]) < LEAST_CHANGE) & ~(above | below)[:, [0, -1]].any(axis=1)
+    # The first budget at which what was run surely has n* among it.
+    closed = (above | below)[:, :-1].mean(axis=0) <= 1 - confidence
+    first = int(closed.argmax())
+    alike = (np.abs(rise[:, first]) < LEAST_CHANGE) & ~(above | below)[:, [first, -1]].any(axis=1)
     return Growth(
         since=budgets[start],
         rise=Interval.central(rise[:, start], confidence),
@@ -162,6 +168,7 @@ def describe_growth(
         fell=float(sunk.max()),
         peak=budgets[int(sunk.argmax())],
         unchanged=float(alike.mean()),
+        steady_from=budgets[first],
         stopped=float(stopped.mean()),
         settled=float((grew & stopped).mean()),
         rising=float((grew & (rate >= bound) & known).mean()),

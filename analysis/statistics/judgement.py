@@ -4,10 +4,11 @@ from threadpoolctl import threadpool_limits
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.frontier import Frontier, fit_frontier
+from isosweep.analysis.statistics.means import gather_means
 from isosweep.analysis.statistics.playbook import fit_playbook, playbook_saturation
 from isosweep.analysis.statistics.problems import on_new_problems
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
-from isosweep.analysis.statistics.surface import Surface, fit_surface, gather_means
+from isosweep.analysis.statistics.surface import Surface, fit_surface
 from isosweep.analysis.statistics.survival import with_fallen
 from isosweep.config.analysis import AnalysisConfig
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData, problem_rates
-from isosweep.analysis.statistics.surface import Means
+from isosweep.analysis.statistics.means import Means
 
 
 def on_new_problems(means: Means, data: SweepData) -> Means:

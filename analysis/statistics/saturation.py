@@ -269,9 +269,10 @@ def _judge(
     if growth.grew >= sure:
         return _of_growth(optima, growth, laws, confidence, grid)
     if growth.unchanged >= confidence:
+        first = next(at for at in optima if at.budget == growth.steady_from)
         return "constant", (
-            f"The best n does not change with compute: it is {optima[0].words} at "
-            f"{short(optima[0].budget)} and {last.words} at {short(last.budget)}; that these "
+            f"The best n does not change with compute: it is {first.words} at "
+            f"{short(first.budget)} and {last.words} at {short(last.budget)}; that these "
             f"differ by less than a doubling has probability {growth.unchanged:.0%}. "
             f"{_rate(growth)}"
         )
@@ -345,8 +346,9 @@ def _undecided(optima: tuple[BestGenerations, ...], growth: Growth, grid: tuple[
     text = (
         "The records do not show how the best n changes with compute: that it grew by a doubling "
         f"or more since {short(growth.since)}, where that is likeliest, has probability "
-        f"{growth.grew:.0%}; that it differs by less than a doubling from that at the smallest "
-        f"budget {growth.unchanged:.0%}. At {short(last.budget)} it is {last.words}."
+        f"{growth.grew:.0%}; that it differs by less than a doubling from that at "
+        f"{short(growth.steady_from)} {growth.unchanged:.0%}. "
+        f"At {short(last.budget)} it is {last.words}."
     )
     if last.right_censored and last.best == grid[-1]:
         return text + f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."

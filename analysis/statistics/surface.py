@@ -3,27 +3,24 @@
 At every budget the mean reward of (n, B) over seeds is a level of that budget's own, plus
 deviations that vary smoothly with log2 n, with log2 B, with both together, and with log C: a
 Gaussian process for each, with squared-exponential kernels, and a rougher one in compute. No form
-of the learning curve or of n*(C) is assumed. The noise is what seeds show: their covariance
-between budgets (a run is lucky at all its budgets), pooled over all (n, B); as much of it as is
-common to all runs of a seed, which see the same problems in the same order, moves all n together
-and says nothing against any. How far and how
-strongly rewards vary is not fitted but averaged over: a low-discrepancy sample of the kernels'
+of the learning curve or of n*(C) is assumed. The noise is what seeds show (`means`). How far and
+how strongly rewards vary is not fitted but averaged over: a low-discrepancy sample of the kernels'
 parameters and of the noise's scale, each weighted by how well it explains the means. Everything
 else is closed-form; the posterior is drawn by pathwise conditioning (Wilson et al., arXiv
 2002.09309). Seeded: the same records give the same draws.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import linalg, special
 
 from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
-from isosweep.analysis.curves import CellReading
-from isosweep.analysis.pairs import Pair, Paired
+from isosweep.analysis.pairs import Paired
+from isosweep.analysis.statistics.means import Means
 
 # Draws of the posterior: a probability is then known to about 0.01, with many means to 0.015.
 DRAWS, _FEW_DRAWS = 2000, 1000
@@ -39,44 +36,8 @@ _AMPLITUDES = ((0.1, 5.0), (0.02, 3.0), (0.02, 1.0))
 _DOUBLINGS_N, _DOUBLINGS_B, _DECADES = (1.5, 4.0), (1.5, 12.0), (0.3, 6.0)
 # Share of a kernel's largest eigenvalue below which a part of it is left out of draws.
 _NEGLIGIBLE = 1e-8
-# Decades over which a run's passing luck may last.
-_LUCK_DECADES = tuple(np.geomspace(0.02, 2.0, 12))
 # Variance of the level of each budget: any reward from 0 to 1 is likely.
 _LEVEL = 0.1
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Means:
-    """Mean rewards over seeds of every (n, B) that was read at a budget.
-
-    `log2_n`, `log2_batch`: (means,); where no n has two B, B goes with n and is no axis: all of
-    `log2_batch` is 0. `budget`: (means,) index into `budgets` (ascending);
-    `reward`: (means,); `noise`: (means, means) covariance that the seeds give them, with
-    `degrees_of_freedom`; `seed_sd`: (budgets,) spread between seeds; `common`: the share of its
-    square that runs with the same seed have in common.
-    """
-
-    budgets: tuple[float, ...]
-    log2_n: FloatArray
-    log2_batch: FloatArray
-    budget: IntArray
-    reward: FloatArray
-    noise: FloatArray
-    seed_sd: FloatArray
-    degrees_of_freedom: int
-    common: float = 0.0
-
-    @cached_property
-    def noise_root(self) -> FloatArray:
-        """The lower triangle whose square is the noise: (means, means)."""
-        return np.asarray(np.linalg.cholesky(self.noise))
-
-    def some(self, number: int, rng: np.random.Generator) -> "Means":
-        """So many of them, at random."""
-        kept = np.sort(rng.choice(len(self.reward), number, replace=False))
-        names = ("log2_n", "log2_batch", "budget", "reward")
-        chosen = {name: getattr(self, name)[kept] for name in names}
-        return replace(self, **chosen, noise=self.noise[np.ix_(kept, kept)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,150 +97,6 @@ class Surface:
         several = len(self.batches) > 1
         columns = [self.batches.index(c.problems_per_batch) if several else 0 for c in cells]
         return np.asarray(draws[:, rows, columns])
-
-
-def gather_means(readings: Iterable[CellReading]) -> Means | None:
-    """Means over seeds and their covariance; None where no two seeds can be compared.
-
-    The covariance is that between budgets of one run's deviations from its cell, pooled over
-    cells; since cells are few, its correlations are drawn towards a smooth course over compute.
-    Means of two cells share the part of it that seeds have in common (`_common_share`).
-    """
-    runs: dict[Pair, dict[int, dict[float, float]]] = {}
-    for reading in readings:
-        if reading.reward is not None:
-            cell = reading.cell
-            seeds = runs.setdefault(Pair.of(cell), {})
-            seeds.setdefault(cell.seed, {})[cell.budget] = reading.reward
-    budgets = sorted({b for seeds in runs.values() for by in seeds.values() for b in by})
-    known = sorted({seed for seeds in runs.values() for seed in seeds})
-    tables = {
-        key: np.array([[seeds.get(seed, {}).get(b, np.nan) for b in budgets] for seed in known])
-        for key, seeds in sorted(runs.items())
-    }  # each (seeds, budgets)
-    covariance, freedom = _seed_covariance(list(tables.values()), np.log10(budgets))
-    if covariance is None:
-        return None
-    place, reward, weights = [], [], []
-    for (n, B), table in tables.items():
-        present = np.isfinite(table)
-        at = np.flatnonzero(present.any(axis=0))
-        weights.append((present[:, at] / present[:, at].sum(axis=0)).T)
-        place += [(math.log2(n), math.log2(B), k) for k in at]
-        reward += np.nanmean(table[:, at], axis=0).tolist()
-    log2_n, log2_batch, budget = np.array(place).T
-    of_cell = np.repeat(np.arange(len(weights)), [len(each) for each in weights])
-    of_seeds = np.concatenate(weights)  # (means, seeds): what each seed counts in a mean
-    common = _common_share(list(tables.values()))
-    between = common + (1 - common) * (of_cell[:, None] == of_cell)
-    at_budget = budget.astype(np.int64)
-    noise = covariance[np.ix_(at_budget, at_budget)] * (of_seeds @ of_seeds.T) * between
-    if len({n for n, _ in tables}) == len(tables):
-        log2_batch = np.zeros_like(log2_batch)
-    return Means(
-        budgets=tuple(budgets),
-        log2_n=log2_n,
-        log2_batch=log2_batch,
-        budget=at_budget,
-        reward=np.array(reward),
-        noise=noise,
-        seed_sd=np.sqrt(np.diag(covariance)),
-        degrees_of_freedom=freedom,
-        common=common,
-    )
-
-
-def _common_share(tables: list[FloatArray]) -> float:
-    """Share of the seeds' variance that is common to all cells: 0 unless it surely is more.
-
-    `tables`: (seeds, budgets) of every cell, nan where nothing was read. Of the products of two
-    cells' deviations with the same seed, each sum over seeds has the expectation share x variance
-    x (seeds - 1). One standard error, of no share at all, is taken off: so that a share that is
-    not there is hardly ever assumed.
-    """
-    rewards = np.stack(tables)  # (cells, seeds, budgets)
-    present = np.isfinite(rewards)
-    several = present.sum(axis=1) > 1
-    mean = np.where(present, rewards, 0.0).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
-    kept = present & several[:, None]
-    away = np.where(kept, rewards - mean[:, None], 0.0)
-    shares, errors = [], []
-    for k in np.flatnonzero(several.any(axis=0)):
-        here = kept[:, :, k].astype(np.float64)
-        pairs = np.maximum(here @ here.T - 1, 0)
-        own = float(np.trace(pairs))
-        spread = float((away[:, :, k] ** 2).sum()) / max(own, 1.0)
-        np.fill_diagonal(pairs, 0.0)
-        if pairs.sum() and spread > 0:
-            products = away[:, :, k] @ away[:, :, k].T
-            total = float(products.sum() - np.trace(products))
-            shares.append(total / spread / float(pairs.sum()))
-            errors.append(math.sqrt(2 / float(pairs.sum())))
-    if not shares:
-        return 0.0
-    return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, 0.9))
-
-
-def _seed_covariance(
-    tables: list[FloatArray], decades: FloatArray
-) -> tuple[FloatArray | None, int]:
-    """Covariance (budgets, budgets) of one seed's rewards around its cell, degrees of freedom.
-
-    `decades`: (budgets,), log10 of each.
-    """
-    budgets = len(decades)
-    products, weight = np.zeros((budgets, budgets)), np.zeros((budgets, budgets))
-    freedom = 0
-    for table in tables:
-        present = np.isfinite(table)
-        several = present.sum(axis=0) > 1
-        if not several.any():
-            continue
-        kept = np.where(present & several, table, np.nan)
-        deviation = np.zeros_like(table)
-        deviation[:, several] = kept[:, several] - np.nanmean(kept[:, several], axis=0)
-        deviation = np.nan_to_num(deviation)
-        here = (present & several).astype(np.float64)
-        products += deviation.T @ deviation
-        weight += np.maximum(here.T @ here - 1, 0)
-        freedom += int(present.sum(axis=0).max()) - 1
-    known = np.diag(weight) > 0
-    variance = np.diag(products) / np.maximum(np.diag(weight), 1)
-    if not known.any() or variance[known].mean() < 1e-18:
-        return None, 0
-    # A budget of which no cell has two seeds, or whose seeds agree, borrows from the others.
-    variance = np.where(known, variance, variance[known].mean())
-    variance = np.maximum(variance, 0.01 * variance.mean())
-    off = (weight > 0) & ~np.eye(budgets, dtype=bool)
-    sd = np.sqrt(variance)
-    correlation = products / np.maximum(weight, 1) / np.outer(sd, sd)
-    expected = _smooth_correlation(correlation, off, decades)
-    shrunk = min(1.0, budgets / freedom)
-    mixed = np.where(off, (1 - shrunk) * correlation + shrunk * expected, expected)
-    np.fill_diagonal(mixed, 1.0)
-    values, vectors = np.linalg.eigh(mixed)
-    mixed = (vectors * np.maximum(values, 1e-3)) @ vectors.T
-    return np.outer(sd, sd) * mixed, freedom
-
-
-def _smooth_correlation(
-    correlation: FloatArray, known: BoolArray, decades: FloatArray
-) -> FloatArray:
-    """The nearest to the known ones of a + (1 - a) exp(-d / l), by distance d in decades: a is a
-    run's luck at all of its budgets, the rest what neighbours, and readings of one record, share.
-    """
-    apart = np.abs(decades[:, None] - decades)
-    if not known.any():
-        return np.zeros_like(apart)
-    fits = []
-    for length in _LUCK_DECADES:
-        near = np.exp(-apart / length)
-        rest = 1 - near[known]
-        share = rest @ (correlation[known] - near[known]) / max(float(rest @ rest), 1e-12)
-        share = float(np.clip(share, 0.0, 0.95))
-        fitted = share + (1 - share) * near
-        fits.append((float(((correlation - fitted)[known] ** 2).sum()), length, fitted))
-    return np.asarray(min(fits, key=lambda fit: fit[:2])[2])
 
 
 def fit_surface(means: Means, seed: int = 0) -> Surface:

@@ -7,8 +7,8 @@ import pytest
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.analysis.statistics.problems import on_new_problems
-from isosweep.analysis.statistics.surface import Means, gather_means
 from isosweep.compute import Compute
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record

@@ -10,8 +10,9 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics import judgement
 from isosweep.analysis.statistics.frontier import fit_frontier
+from isosweep.analysis.statistics.means import gather_means
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
-from isosweep.analysis.statistics.surface import fit_surface, gather_means
+from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import BUDGETS, LONG, RewardAt, make_plan, peaked, write_sweep
 
@@ -173,7 +174,8 @@ def test_larger_n_that_small_budgets_lack_are_no_growth(tmp_path: Path) -> None:
     saturation = judgement.judge(load_sweep(paths), config)[2]
     assert saturation.growth is not None
     assert saturation.growth.grew < 0.1
-    assert saturation.verdict == "not identified"
+    assert saturation.verdict == "constant"
+    assert " at 8e6 and " in saturation.reason
     first = saturation.optima[0]
     assert first.right_censored
     assert first.words.endswith("4 or more]")

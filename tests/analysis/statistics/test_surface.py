@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import CellReading
-from isosweep.analysis.statistics.surface import Means, _seed_covariance, fit_surface, gather_means
+from isosweep.analysis.statistics.means import Means, _seed_covariance, gather_means
+from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.plan.cells import Plan
 from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked
 

@@ -7,7 +7,8 @@ import pytest
 
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.frontier import fit_frontier
-from isosweep.analysis.statistics.surface import Surface, fit_surface, gather_means
+from isosweep.analysis.statistics.means import gather_means
+from isosweep.analysis.statistics.surface import Surface, fit_surface
 from isosweep.analysis.statistics.survival import survivals, with_fallen
 from tests.analysis.statistics.test_surface import read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
