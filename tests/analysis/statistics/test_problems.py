@@ -93,3 +93,12 @@ def test_one_problem_says_nothing_of_others() -> None:
     means = gather_means(data.readings)
     assert means is not None
     assert on_new_problems(means, data) is means
+
+
+def test_resampled_answers_are_not_counted_twice() -> None:
+    def equal(count: int, rng: np.random.Generator) -> np.ndarray:
+        return np.full((count, 3), 0.5)
+
+    # Problems that are all the same: others of their kind change nothing.
+    found = np.array([both(equal, 100, seed) for seed in range(10)])
+    assert found[:, 2].mean() < 1.2 * found[:, 1].mean()

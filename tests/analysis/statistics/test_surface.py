@@ -207,3 +207,20 @@ def test_luck_that_passes_is_shared_by_neighbours_in_compute() -> None:
     off = apart[apart > 0]
     for near in (off < 0.3, off > 1):
         assert abs(np.mean([error[near].mean() for error in errors])) < 0.03
+
+
+def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2))
+    middle = BUDGETS[2]
+    cells = tuple(
+        cell
+        for cell in plan.cells
+        if (cell.budget > middle or cell.num_generations <= 8)
+        and (cell.budget < middle or cell.num_generations >= 4)
+    )
+    # Small n at small budgets, large n at large ones; n* is 32 before, and 2 after.
+    reward = peaked(lambda C: 32.0 if middle >= C else 2.0)
+    surface = fit_surface(means_of(read(replace(plan, cells=cells), reward, noise=0.001)))
+    above, below = surface.open_above.mean(axis=0), surface.open_below.mean(axis=0)
+    assert above.round(1).tolist() == [1, 1, 1, 0, 0]
+    assert below.round(1).tolist() == [0, 0, 0, 1, 1]
