@@ -42,6 +42,7 @@ test-all: test test-system test-vllm test-ray test-faults  ## Run all tests.
 
 test-long: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
+	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design affordable --processes 2 --check
 
 lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .

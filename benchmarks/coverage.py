@@ -42,7 +42,7 @@ from isosweep.analysis.simulation.policy_worlds import (
     policy_worlds,
 )
 from isosweep.analysis.simulation.power import Power, measure_power
-from isosweep.analysis.simulation.presets import GROUPS, presets
+from isosweep.analysis.simulation.presets import GROUPS, presets_of
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.plan.cells import Plan
@@ -109,7 +109,7 @@ def measure(design: str, world: str, method: str, sweeps: int) -> Measured:
     least, most = min(generations), max(generations)
     power = measure_power(
         plan,
-        find_world(world, plan, least, most),
+        find_world(world, plan),
         replace(CONFIG, method=method),
         sweeps=sweeps,
         seed=11,
@@ -124,11 +124,9 @@ def measure(design: str, world: str, method: str, sweeps: int) -> Measured:
     return Measured(power=power, covered=covered)
 
 
-def find_world(name: str, plan: Plan, least: int, most: int) -> KnownWorld:
+def find_world(name: str, plan: Plan) -> KnownWorld:
     """The world of that name, for the plan."""
-    if name in SETTINGS:
-        return policy_worlds()[name]
-    return presets(plan.budgets[0], plan.budgets[-1], smallest_n=least, largest_n=most)[name]
+    return policy_worlds()[name] if name in SETTINGS else presets_of(plan)[name]
 
 
 def make_plan(design: Design, *, policy: bool) -> Plan:

@@ -17,7 +17,7 @@ from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.analysis.simulation.findable import SAMPLES, design_of, findable, read_budgets
 from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.power import OPEN
-from isosweep.analysis.simulation.presets import presets
+from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict
 from isosweep.analysis.simulation.truth import Truth, find_truth
 from isosweep.config.sweep import SweepConfig
@@ -312,14 +312,7 @@ def search(
     """
     settings, analysis = study.config.simulation, study.config.analysis
     read = read_plan(study.plan, analysis)
-    generations = [cell.num_generations for cell in study.plan.cells]
-    known = presets(
-        read.budgets[0],
-        read.budgets[-1],
-        smallest_n=min(generations),
-        largest_n=max(generations),
-        midpoint=settings.midpoint,
-    )
+    known = presets_of(read, settings.midpoint)
     worlds: dict[str, KnownWorld] = {name: known[name] for name in settings.worlds}
     truths: dict[str, Truth] = {
         name: find_truth(world, read, analysis.margin, analysis.growth_bound)

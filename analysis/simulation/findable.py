@@ -238,20 +238,13 @@ def make_table(sweeps: int, report: Callable[[str], object]) -> dict[str, Any]:
 
 def _verdicts(design: Mapping[str, float], world: str, sweeps: int) -> list[str]:
     """Verdicts of simulated sweeps of the design."""
-    from isosweep.analysis.simulation.presets import presets
+    from isosweep.analysis.simulation.presets import presets_of
     from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict
     from isosweep.plan.study import resolve
 
     config = _config(design)
     plan = resolve(config).plan
-    read = read_plan(plan, config.analysis)
-    generations = [cell.num_generations for cell in plan.cells]
-    known = presets(
-        read.budgets[0],
-        read.budgets[-1],
-        smallest_n=min(generations),
-        largest_n=max(generations),
-    )
+    known = presets_of(read_plan(plan, config.analysis))
     return [
         simulated_verdict(
             known[world],

@@ -14,6 +14,7 @@ from typing import Any
 from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.planted import Collapse, PlantedWorld
 from isosweep.analysis.simulation.worlds import worlds
+from isosweep.plan.cells import Plan
 
 _DECADES, _DOUBLINGS = 3.0, 8.0
 # C_mid, in decades after the first budget: at the first the gain is a seventh, at the last all.
@@ -84,6 +85,18 @@ def presets(
     )
     known.update(planted_worlds(first, last, smallest_n=smallest_n, largest_n=largest_n))
     return known
+
+
+def presets_of(plan: Plan, midpoint: float | None = None) -> dict[str, KnownWorld]:
+    """Every preset by name, stretched over the budgets and the n of a plan."""
+    generations = [cell.num_generations for cell in plan.cells]
+    return presets(
+        plan.budgets[0],
+        plan.budgets[-1],
+        smallest_n=min(generations),
+        largest_n=max(generations),
+        midpoint=midpoint,
+    )
 
 
 def planted_worlds(

@@ -38,20 +38,12 @@ def simulate_sweeps(study: Study, console: Console) -> int:
 def _power(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
     """How the plan fares in each world."""
     from isosweep.analysis.simulation.power import measure_power
-    from isosweep.analysis.simulation.presets import presets
+    from isosweep.analysis.simulation.presets import presets_of
     from isosweep.analysis.simulation.sweep import read_plan
 
     config, plan, settings = study.config, study.plan, study.config.simulation
     store_plan(study, paths)
-    read = read_plan(plan, config.analysis)
-    generations = [cell.num_generations for cell in plan.cells]
-    known = presets(
-        read.budgets[0],
-        read.budgets[-1],
-        smallest_n=min(generations),
-        largest_n=max(generations),
-        midpoint=settings.midpoint,
-    )
+    known = presets_of(read_plan(plan, config.analysis), settings.midpoint)
     powers = []
     for name in settings.worlds:
         power = measure_power(
