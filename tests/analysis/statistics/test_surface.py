@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import CellReading
+from isosweep.analysis.statistics.growth import end_rates, falls, rises
 from isosweep.analysis.statistics.means import Means, _seed_covariance, gather_means
 from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.plan.cells import Plan
@@ -224,3 +225,54 @@ def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
     above, below = surface.open_above.mean(axis=0), surface.open_below.mean(axis=0)
     assert above.round(1).tolist() == [1, 1, 1, 0, 0]
     assert below.round(1).tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.slow
+def test_many_means_are_all_used_though_some_weigh_the_parameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = make_plan(seeds=(0, 1, 2, 3), generations=(2, 4, 8, 16, 32, 64, 128))
+    means = means_of(read(plan, peaked(lambda C: 8.0), noise=0.004, luck=0.004))
+    whole = fit_surface(means)
+    monkeypatch.setattr("isosweep.analysis.statistics.surface._MANY_MEANS", 15)
+    some = fit_surface(means)
+    assert (len(whole.draws), len(some.draws)) == (2000, 1000)
+    assert some.by_n.mean(axis=0) == pytest.approx(whole.by_n.mean(axis=0), abs=0.002)
+    ratio = some.by_n.std(axis=0) / whole.by_n.std(axis=0)
+    assert 0.8 < ratio.mean() < 1.3
+
+
+def test_some_of_the_means_keep_their_own_noise() -> None:
+    means = means_of(read(make_plan(), peaked(lambda C: 8.0), noise=0.004, luck=0.004))
+    some = means.some(7, np.random.default_rng(0))
+    for row, reward in enumerate(some.reward):
+        (at,) = np.flatnonzero(means.reward == reward)
+        assert (some.log2_n[row], some.budget[row]) == (means.log2_n[at], means.budget[at])
+        others = [np.flatnonzero(means.reward == other)[0] for other in some.reward]
+        assert some.noise[row].tolist() == means.noise[at, others].tolist()
+
+
+def test_before_any_data_no_verdict_is_much_likelier_than_another() -> None:
+    decades, log2_grid = np.linspace(0, 3, 17), np.arange(3.0, 12.0)
+    n, budget = np.tile(log2_grid, 17), np.repeat(np.arange(17), 9)
+    rng = np.random.default_rng(0)
+    nothing = Means(
+        budgets=tuple(10.0 ** (18 + decades)),
+        log2_n=n,
+        log2_batch=np.zeros_like(n),
+        budget=budget,
+        reward=0.5 + 1e-3 * rng.standard_normal(n.size),
+        noise=np.eye(n.size) * 100,
+        seed_sd=np.ones(17),
+        degrees_of_freedom=1000,
+    )
+    x = fit_surface(nothing).log2_best_n
+    budgets = nothing.budgets
+    rate = end_rates(x, budgets)
+    grew, fell = rises(x) >= 1, falls(x) >= 1
+    # What docs/analysis.md says of it.
+    assert grew.mean() == pytest.approx(fell.mean(), abs=0.05)
+    assert grew.mean() == pytest.approx(0.52, abs=0.05)
+    assert (~grew & ~fell).mean() == pytest.approx(0.14, abs=0.04)
+    assert (grew & ~fell & (np.abs(rate) < 0.5)).mean() == pytest.approx(0.12, abs=0.04)
+    assert (grew & ~fell & (rate >= 0.5)).mean() == pytest.approx(0.19, abs=0.04)
