@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.pairs import by_pair
 from isosweep.compute import BudgetUnit, sits_at
 from isosweep.heldout import scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
@@ -54,6 +55,11 @@ class Curve:
         names = ("steps", "generations", "compute", "flops", "reward", "successes")
         kept = {name: getattr(self, name)[: self.collapsed_at] for name in names}
         return replace(self, **kept, collapsed_at=None)
+
+    @property
+    def num_samples(self) -> int:
+        """Completions that a record scored."""
+        return int(self.successes.shape[1]) * self.samples_per_problem
 
     @property
     def base_reward(self) -> float | None:
@@ -142,10 +148,13 @@ def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: B
     )
 
 
-def collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> int | None:
+def collapse(
+    reward: FloatArray, num_samples: int, diverged_by: str | None, *, witnessed: bool = False
+) -> int | None:
     """First record of a collapse (see `Curve`), or None; each reward is of `num_samples`.
 
-    Of a run whose training reward has collapsed the fall is certain already.
+    Of a run whose training reward has collapsed the fall is certain already. `witnessed`: so is
+    one that only the last record shows.
     """
     certain = 0.0 if diverged_by == "collapse" else _CERTAIN
     if len(reward) < (3 if certain else 2) or not num_samples:
@@ -158,8 +167,28 @@ def collapse(reward: FloatArray, num_samples: int, diverged_by: str | None) -> i
     fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
     kept = np.flatnonzero(~fallen)
     first = int(kept[-1]) + 1
-    # One record may err: a second has to say so, unless training's own reward has.
-    return first if first < len(reward) - (1 if certain else 0) else None
+    # One record may err: a second has to say so, unless training's own reward has, or another run.
+    return first if first < len(reward) - (1 if certain and not witnessed else 0) else None
+
+
+def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:
+    """The curves, with falls that only a last record shows where runs of the same (n, B) fell too.
+
+    Such a fall may be one bad evaluation; of two runs it is none.
+    """
+    last: dict[str, int] = {}
+    for group in by_pair(curves, lambda curve: curve.run).values():
+        fallen = {
+            c.run.run_id: collapse(c.reward, c.num_samples, c.diverged_by, witnessed=True)
+            for c in group
+        }
+        found = {name: first for name, first in fallen.items() if first is not None}
+        if len(found) > 1:
+            last.update(found)
+    return tuple(
+        replace(c, collapsed_at=last.get(c.run.run_id, c.collapsed_at)) if c.steps.size else c
+        for c in curves
+    )
 
 
 def rescored(
@@ -190,8 +219,9 @@ def rescored(
                 collapsed_at=collapse(reward, count, curve.diverged_by),
             )
         )
-    readings = read_cells(data.plan, curves)
-    return replace(data, curves=tuple(curves), readings=readings, metric=metric)
+    judged = with_witnesses(curves)
+    readings = read_cells(data.plan, judged)
+    return replace(data, curves=judged, readings=readings, metric=metric)
 
 
 def read_cells(plan: Plan, curves: Sequence[Curve]) -> tuple[CellReading, ...]:

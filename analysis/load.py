@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from isosweep.analysis.curves import Curve, SweepData, on_axis, read_cells
+from isosweep.analysis.curves import Curve, SweepData, on_axis, read_cells, with_witnesses
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, comparable, make_curve, of_difficulty
 from isosweep.compute import BudgetUnit
@@ -63,11 +63,12 @@ def load_sweep(
         ]
         plan = on_axis(plan, curves, moved, compute_axis)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
-    plan = with_ladder(plan, curves, *ladder)
+    judged = with_witnesses(curves)
+    plan = with_ladder(plan, judged, *ladder)
     return SweepData(
         plan=plan,
-        curves=tuple(curves),
-        readings=read_cells(plan, curves),
+        curves=judged,
+        readings=read_cells(plan, judged),
         plan_document=document,
         config_document=_read_optional(paths.config, problems),
         problems=tuple(problems),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from isosweep.analysis.curves import SweepData, read_cells
+from isosweep.analysis.curves import SweepData, read_cells, with_witnesses
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, make_curve
 from isosweep.analysis.simulation.known import KnownWorld
@@ -23,8 +23,8 @@ def simulated_sweep(
     """The plan's sweep with these records, by run id; every run has finished."""
     finished = Ending(status="finished")
     unit = plan.budget_unit
-    curves = tuple(
-        make_curve(run, records[run.run_id], unit, finished, metric) for run in plan.runs
+    curves = with_witnesses(
+        [make_curve(run, records[run.run_id], unit, finished, metric) for run in plan.runs]
     )
     return SweepData(
         plan=plan,

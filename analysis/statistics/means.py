@@ -2,7 +2,8 @@
 
 The noise of means is what seeds show: their covariance between budgets (a run is lucky at all its
 budgets), pooled over all (n, B); as much of it as is common to all runs of a seed, which see the
-same problems in the same order, moves all n together and says nothing against any.
+same problems in the same order, moves all n together and says nothing against any; as much as goes
+with log2 n in a seed moves n*, however many n say so.
 """
 
 import math
@@ -16,6 +17,8 @@ from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 
+# Cells of one seed, of as many n, that a slope over log2 n takes.
+_TILTED = 3
 # Decades over which a run's passing luck may last.
 _LUCK_DECADES = tuple(np.geomspace(0.02, 2.0, 12))
 
@@ -87,7 +90,10 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     of_cell = np.repeat(np.arange(len(weights)), [len(each) for each in weights])
     of_seeds = np.concatenate(weights)  # (means, seeds): what each seed counts in a mean
     common = _common_share(list(tables.values()))
-    between = common + (1 - common) * (of_cell[:, None] == of_cell)
+    tilt, along = _tilt_share(list(tables.values()), np.log2([n for n, _ in tables]))
+    same = (of_cell[:, None] == of_cell).astype(np.float64)
+    at_n = along[of_cell]
+    between = common + (1 - common) * ((1 - tilt) * same + tilt * np.outer(at_n, at_n))
     at_budget = budget.astype(np.int64)
     noise = covariance[np.ix_(at_budget, at_budget)] * (of_seeds @ of_seeds.T) * between
     if len({n for n, _ in tables}) == len(tables):
@@ -134,6 +140,38 @@ def _common_share(tables: list[FloatArray]) -> float:
     if not shares:
         return 0.0
     return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, 0.9))
+
+
+def _tilt_share(tables: list[FloatArray], log2_n: FloatArray) -> tuple[float, FloatArray]:
+    """Share of what is not common that goes with log2 n in all runs of a seed; log2 n scaled.
+
+    Runs of neighbouring n see much the same, so that a seed may favour large n in all of them: n*
+    then moves by luck, in every n alike. `tables` as in `_common_share`; `log2_n` and the result:
+    (cells,), of mean square 1. The share is what slopes of seeds over log2 n differ by beyond what
+    independent runs would, and one standard error of that; 0 with fewer than three n or two seeds.
+    """
+    along = log2_n - log2_n.mean()
+    along = along / max(float(np.sqrt((along**2).mean())), 1e-12)
+    rewards = np.stack(tables)  # (cells, seeds, budgets)
+    tilted, own = [], []
+    for here in np.moveaxis(rewards, 2, 0):
+        seeds = np.isfinite(here).sum(axis=0) >= _TILTED
+        cells = np.isfinite(here[:, seeds]).all(axis=1)
+        away, x = here[np.ix_(cells, seeds)], along[cells]
+        if len(np.unique(x)) < _TILTED or away.shape[1] < 2:
+            continue
+        away = away - away.mean(axis=1, keepdims=True)
+        away = away - away.mean(axis=0)
+        x = x - x.mean()
+        slopes = x @ away / (x @ x)
+        left = ((away - np.outer(x, slopes)) ** 2).sum()
+        freedom = away.shape[1] - 1
+        own.append(float(left) / ((len(x) - 2) * freedom))
+        chance = own[-1] / float(x @ x) * (1 + math.sqrt(2 / freedom))
+        tilted.append(float((slopes**2).sum()) / freedom - chance)
+    if not own or sum(tilted) <= 0:
+        return 0.0, along
+    return min(0.95, sum(tilted) / (sum(tilted) + sum(own))), along
 
 
 def _seed_covariance(

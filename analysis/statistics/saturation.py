@@ -156,8 +156,9 @@ def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGeneration
             for at in frontier.budgets
         )
     optima = []
-    for at, draws in zip(frontier.budgets, surface.log2_best_n.T, strict=True):
-        grid = np.array(at.measured)
+    columns = zip(surface.log2_best_n.T, surface.measured, strict=True)
+    for at, (draws, ran) in zip(frontier.budgets, columns, strict=True):
+        grid = 2.0 ** surface.log2_n[ran]
         median, low, high = (2.0 ** central_quantiles(draws, frontier.confidence)).tolist()
         at_low, at_high = _nearest(grid, low) == grid[0], _nearest(grid, high) == grid[-1]
         interval = Interval(
@@ -171,16 +172,16 @@ def _optima(frontier: Frontier, surface: Surface | None) -> tuple[BestGeneration
                 best=at.best.num_generations,
                 candidates=at.candidates,
                 interval=interval,
-                left_censored=bool(at_low and at.measured[0] > SMALLEST_GENERATIONS),
+                left_censored=bool(at_low and grid[0] > SMALLEST_GENERATIONS),
                 right_censored=bool(at_high),
             )
         )
     return tuple(optima)
 
 
-def _nearest(grid: FloatArray, n: float) -> int:
+def _nearest(grid: FloatArray, n: float) -> float:
     """The n of the grid nearest to `n`, in doublings."""
-    return int(grid[np.argmin(np.abs(np.log2(grid) - math.log2(n)))])
+    return float(grid[np.argmin(np.abs(np.log2(grid) - math.log2(n)))])
 
 
 def _too_little(frontier: Frontier) -> str | None:
@@ -230,8 +231,22 @@ def _harmless(frontier: Frontier, worst: FloatArray, margin: float) -> tuple[int
     """The n measured at every budget that surely cost no more than the margin at any."""
     everywhere = set.intersection(*(set(at.measured) for at in frontier.budgets))
     sure = (worst <= margin).mean(axis=0) >= frontier.confidence
+    sure &= np.array([_measured_loss(frontier, n) <= margin for n in frontier.measured])
     grid = frontier.measured
     return tuple(n for n, safe in zip(grid, sure, strict=True) if safe and n in everywhere)
+
+
+def _measured_loss(frontier: Frontier, n: int) -> float:
+    """What n loses against the best measured mean, on average over the budgets that have it.
+
+    Where noise is large the surface is flat by its prior: what was measured has to agree.
+    """
+    lost = []
+    for at in frontier.budgets:
+        mean = {choice.num_generations: choice.cell.mean for choice in at.choices}
+        if n in mean:
+            lost.append(max(mean.values()) - mean[n])
+    return math.fsum(lost) / len(lost)
 
 
 def _judge(
@@ -244,7 +259,8 @@ def _judge(
 ) -> tuple[Verdict, str]:
     """`worst`: what every n costs at its worst budget, (draws, n)."""
     confidence, grid, last = frontier.confidence, frontier.measured, optima[-1]
-    if (worst.max(axis=1) <= margin).mean() >= confidence:
+    alike = all(_measured_loss(frontier, n) <= margin for n in grid)
+    if alike and (worst.max(axis=1) <= margin).mean() >= confidence:
         return "n does not matter", (
             f"At every budget, each n measured there ({grid[0]} to {grid[-1]}) costs at most "
             f"{margin:g} of reward against the best, with {confidence:.0%} confidence. Nothing is "

@@ -32,8 +32,9 @@ _SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 300
 # Amplitudes of n, B and their interaction over the spread of the means: equally likely in log.
 _AMPLITUDES = ((0.1, 5.0), (0.02, 3.0), (0.02, 1.0))
 # Correlation lengths: of n and of B in doublings, of compute in decades. Lengths above 4 doublings
-# would straighten what noisy rewards do over n, and push the optimum to the edge they rise to.
-_DOUBLINGS_N, _DOUBLINGS_B, _DECADES = (1.5, 4.0), (1.5, 12.0), (0.3, 6.0)
+# would straighten what noisy rewards do over n, and push the optimum to the edge they rise to. With
+# none below 1.5, a cliff in n would move an optimum beside it by a doubling, against its own mean.
+_DOUBLINGS_N, _DOUBLINGS_B, _DECADES = (0.5, 4.0), (1.5, 12.0), (0.3, 6.0)
 # Share of a kernel's largest eigenvalue below which a part of it is left out of draws.
 _NEGLIGIBLE = 1e-8
 # Variance of the level of each budget: any reward from 0 to 1 is likely.

@@ -74,7 +74,10 @@ def survivals(
 
 
 def with_fallen(surface: Surface, readings: Iterable[CellReading], seed: int = 0) -> Surface:
-    """The surface of expected rewards, over runs that keep their gain and those that do not."""
+    """The surface of expected rewards, over runs that keep their gain and those that do not.
+
+    An n of which no run is left at a budget was run there all the same.
+    """
     by_budget: dict[float, list[CellReading]] = defaultdict(list)
     for reading in readings:
         if _read(reading):
@@ -82,7 +85,10 @@ def with_fallen(surface: Surface, readings: Iterable[CellReading], seed: int = 0
     if not any(r.fallen is not None for group in by_budget.values() for r in group):
         return surface
     chance = np.random.default_rng(seed).random((len(surface.draws), 3))
-    drawn = surface.draws.copy()
+    kept = [r for group in by_budget.values() for r in group if r.reward is not None]
+    known = {r.cell.num_generations for r in kept}  # the others lie off the surface
+    drawn, supported = surface.draws.copy(), surface.supported.copy()
+    measured = surface.measured.copy()
     for k, budget in enumerate(surface.budgets):
         group = by_budget[budget]
         fallen = [r.fallen for r in group if r.fallen is not None]
@@ -94,7 +100,18 @@ def with_fallen(surface: Surface, readings: Iterable[CellReading], seed: int = 0
         table = np.array([[(of_n == n).sum(), gone[of_n == n].sum()] for n in sizes])
         lost = _lost(surface.log2_n, np.log2(sizes), table, chance)[:, :, None]
         drawn[:, k] = (1 - lost) * drawn[:, k] + lost * (math.fsum(fallen) / len(fallen))
-    return replace(surface, draws=drawn)
+        several = len(surface.batches) > 1
+        for j, batch in enumerate(surface.batches):
+            ran = {
+                r.cell.num_generations
+                for r in group
+                if r.cell.problems_per_batch == batch or not several
+            } & known
+            if ran:
+                columns = [surface.column(n) for n in ran]
+                measured[k, columns] = True
+                supported[k, min(columns) : max(columns) + 1, j] = True
+    return replace(surface, draws=drawn, supported=supported, measured=measured)
 
 
 def _read(reading: CellReading) -> bool:

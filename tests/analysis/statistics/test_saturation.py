@@ -48,6 +48,29 @@ def test_planted_saturation_is_detected(tmp_path: Path) -> None:
     assert [at.best for at in saturation.optima] == [2, 4, 8, 8, 8]
 
 
+def test_noise_is_no_evidence_that_n_does_not_matter() -> None:
+    # One of two seeds is bad in all its runs; of what is gained, n = 2 loses 0.08 at the end.
+    worth = {2: 0.12, 4: 0.16, 8: 0.2, 16: 0.17, 32: 0.13}
+    plan = make_plan(seeds=(0, 1))
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        own = {run.run_id: 0.01 * rng.standard_normal() for run in plan.runs}
+        readings = []
+        for cell in plan.cells:
+            gained = worth[cell.num_generations] - (0.3 if cell.seed else 0.0) + own[cell.run_id]
+            reward = 0.4 + BUDGETS.index(cell.budget) / 4 * gained
+            reward += 0.008 * rng.standard_normal()
+            readings.append(
+                CellReading(cell=cell, reward=reward, measured_compute=cell.budget, reading="exact")
+            )
+        means = gather_means(readings)
+        assert means is not None
+        surface = fit_surface(means)
+        found = find_saturation(fit_frontier(readings, means, surface, 0.9), surface, 0.02, 0.5)
+        assert found.verdict != "n does not matter"
+        assert 2 not in found.harmless
+
+
 def test_planted_growth_inside_the_grid_is_growing(tmp_path: Path) -> None:
     saturation = judge(
         tmp_path, peaked(lambda C: 2 * C / FIRST), generations=(2, 4, 8, 16, 32, 64, 128)

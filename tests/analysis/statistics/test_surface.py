@@ -51,7 +51,8 @@ def test_the_covariance_between_budgets_is_that_of_the_seeds() -> None:
 
 def test_a_cell_with_fewer_seeds_is_trusted_less() -> None:
     plan = make_plan(seeds=range(4), budgets=BUDGETS[:1])
-    readings = read(plan, peaked(lambda C: 8.0), noise=0.01)
+    # Of these seeds none favours large n, or small ones.
+    readings = read(plan, peaked(lambda C: 8.0), noise=0.01, seed=1)
     fewer = [r for r in readings if r.cell.num_generations != 8 or r.cell.seed == 0]
     noise = np.diag(means_of(fewer).noise)
     assert noise[2] == pytest.approx(4 * noise[0])
@@ -181,6 +182,52 @@ def test_what_seeds_do_not_share_is_not_assumed() -> None:
     ]
     assert np.mean(np.array(found) == 0) > 0.7
     assert np.mean(found) < 0.03
+
+
+def with_tilted_seeds(spread: float, noise: float = 0.01) -> list[CellReading]:
+    """Every n is alike; a seed favours large n, or small ones, in all of its runs."""
+    plan = make_plan(seeds=range(6))
+    slopes = spread * np.random.default_rng(3).standard_normal(6)
+    return [
+        replace(
+            r,
+            reward=(r.reward or 0.0) + slopes[r.cell.seed] * (np.log2(r.cell.num_generations) - 3),
+        )
+        for r in read(plan, lambda C, n, B: 0.4, noise=noise)
+    ]
+
+
+def test_a_seed_that_favours_large_n_says_little_of_n() -> None:
+    means = means_of(with_tilted_seeds(0.02))
+    small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
+    correlation = means.noise[small, large] / means.noise[small, small]
+    assert -1 < correlation < -0.6
+    assert np.linalg.eigvalsh(means.noise).min() > 0
+
+
+def test_tilts_that_are_not_there_are_hardly_assumed() -> None:
+    ratios = []
+    for seed in range(40):
+        means = means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed))
+        small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
+        ratios.append(means.noise[small, large] / means.noise[small, small])
+    assert np.mean(ratios) > -0.1
+
+
+def test_an_optimum_beside_a_cliff_stays_where_it_was_measured() -> None:
+    def reward(C: float, n: int, B: int) -> float:
+        return 0.4 + 0.012 * np.log2(n) - (0.1 if n > 128 else 0.0)
+
+    n = [2**k for k in range(1, 10)]
+    budgets = [2e6 * 1.6**k for k in range(9)]
+    plan = make_plan(seeds=range(4), generations=n, budgets=budgets)
+    shares = []
+    for seed in range(4):
+        readings = read(plan, reward, noise=0.001, seed=seed, luck=0.008)
+        surface = fit_surface(means_of(readings))
+        at = surface.by_n[:, -1][:, [surface.column(each) for each in n]]
+        shares.append((at.argmax(axis=1) == n.index(128)).mean())
+    assert np.mean(shares) > 0.5
 
 
 def test_pairing_narrows_the_interval_of_the_best_n() -> None:

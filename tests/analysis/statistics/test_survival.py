@@ -85,3 +85,14 @@ def test_a_diverged_run_has_fallen_at_the_budgets_that_it_never_reached() -> Non
     ]
     (mine,) = (each for each in survivals(readings, 0.9) if each.num_generations == 32)
     assert mine.num_fallen == 4
+
+
+def test_an_n_that_lost_all_its_runs_was_run_and_is_no_open_edge() -> None:
+    kept, expected = surfaces(readings_of({32: 8, 64: 8}))
+    last = expected.measured[-1]
+    assert np.exp2(kept.log2_n[kept.measured[-1]]).tolist() == [2, 4, 8, 16]
+    assert np.exp2(expected.log2_n[last]).tolist() == list(GRID)
+    assert expected.supported[-1].all()
+    assert kept.open_above[:, -1].mean() > 0.9
+    assert expected.open_above[:, -1].mean() == 0
+    assert 2 ** np.median(expected.log2_best_n[:, -1]) == pytest.approx(16, rel=0.2)
