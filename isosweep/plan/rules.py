@@ -282,7 +282,7 @@ RULES: tuple[Rule, ...] = (
         steps=StepLimits(
             most=_most_steps_of_epochs,
             allowing=lambda t, at, steps: (
-                f"grid.max_epochs={math.ceil(_epochs(t, at, steps) * 100) / 100:g}"
+                f"grid.max_epochs={math.ceil(_epochs(t, at, steps) * 100) / 100:.12g}"
             ),
         ),
     ),
