@@ -189,6 +189,7 @@ def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
 
 def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
     overrides = ["budget=1e12", "grid.tolerance=0.05", "grid.seeds=[0]", "grid.max_steps=100000"]
+    overrides += ["grid.num_generations=[2,4,8,16,32]", "task.num_train_problems=1024"]
     once = plan_of(make_config(*overrides, "grid.max_epochs=10"))
     twice = plan_of(make_config(*overrides, "grid.max_epochs=10", "recipe.num_iterations=2"))
     for plan, updates in ((once, 1), (twice, 2)):
@@ -250,13 +251,13 @@ def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
     [
         (("hardware.devices_per_run=8",), "hardware.devices_per_run", "=8: cpu has no"),
         (("hardware.sharding=zero2",), "hardware.sharding", "hardware.devices_per_run=1"),
-        (("grid.completions_per_step=[100]",), "grid.completions_per_step", "8, 16, 32, 64"),
+        (("grid.completions_per_step=[100]",), "grid.completions_per_step", "16, 32, 64, 128"),
         (("grid.min_steps=9000", "grid.max_steps=900"), "grid.min_steps", "max_steps=900"),
-        (("grid.max_steps=10",), "grid.max_steps", "T = 37 exceeds 10"),
+        (("grid.max_steps=9", "grid.min_steps=5"), "grid.max_steps", "T = 10 exceeds 9"),
         ((*QWEN_1E20, "model.architecture.num_kv_heads=5"), "num_kv_heads", "num_heads=12"),
-        (("recipe.micro_batch=7",), "recipe.micro_batch", "2 x 4 = 8 is not a multiple of 7"),
+        (("recipe.micro_batch=7",), "recipe.micro_batch", "4 x 4 = 16 is not a multiple of 7"),
         (("generation.prefix_sharing=true",), "generation.prefix_sharing", "=True: only"),
-        (("grid.max_completions_per_step=4",), "max_completions_per_step", "8 exceeds 4"),
+        (("grid.max_completions_per_step=4",), "max_completions_per_step", "16 exceeds 4"),
         (("task.num_train_problems=2",), "task.num_train_problems", "B = 4 exceeds the 2"),
         (("budget=1e6",), "grid.min_steps", "T = 1 is below 10"),
         (("grid.max_epochs=0.01",), "grid.max_epochs", "allowed 0.01"),
@@ -309,10 +310,10 @@ def test_cells_that_differ_only_in_budget_share_one_run() -> None:
 
 
 def test_a_micro_batch_that_does_not_divide_is_a_reason() -> None:
-    plan = plan_of(make_config("recipe.micro_batch=16"))
+    plan = plan_of(make_config("recipe.micro_batch=32"))
     broken = [r for r in plan.rejected if r.rule == "recipe.micro_batch"]
-    assert {r.num_generations * r.problems_per_batch for r in broken} == {8}
-    assert all("not a multiple of 16" in r.reason for r in broken)
+    assert {r.num_generations * r.problems_per_batch for r in broken} == {16}
+    assert all("not a multiple of 32" in r.reason for r in broken)
 
 
 def test_a_grid_with_no_feasible_cell_says_which_rule_and_what_works() -> None:
