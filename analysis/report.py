@@ -11,7 +11,7 @@ from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.load import load_view
 from isosweep.analysis.pages.report import render_report
-from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import Fit
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.saturation import Saturation, Verdict
@@ -27,7 +27,8 @@ class Analysis:
     """What came of a sweep. `summary`: sentences; `figures`: all files, by `analysis.formats`.
 
     `base_reward`: mean over runs before training; `best_reward`: the mean over seeds of the best
-    cell at the largest budget that was read. Both None without records.
+    cell at the largest budget that was read. Both None without records. `data` and `findings`:
+    what all of it was read off.
     """
 
     verdict: Verdict
@@ -40,6 +41,8 @@ class Analysis:
     best_reward: float | None
     figures: tuple[Path, ...]
     report: Path
+    data: SweepData
+    findings: Findings
 
 
 def analyse(
@@ -74,6 +77,8 @@ def analyse(
         best_reward=frontier.budgets[-1].best.cell.mean if frontier.budgets else None,
         figures=drawn,
         report=paths.report,
+        data=data,
+        findings=findings,
     )
 
 

@@ -54,9 +54,9 @@ def _reward_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
             )
         )
     return Figure(
-        title="Best reward of every sweep",
-        caption="Expected reward of the best (n, B) at each budget, with its interval where a "
-        "sweep has seeds to read it from; sweeps are shifted sideways a little.",
+        title=f"Best reward of every {comparison.kind}",
+        caption="Expected reward of the best (n, B) at each budget, with its interval where there "
+        f"are seeds to read it from; {comparison.kind}s are shifted sideways a little.",
         x=_budget_axis(comparison),
         y=Axis(title="held-out reward"),
         series=tuple(series),
@@ -90,9 +90,9 @@ def _best_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
             )
         )
     return Figure(
-        title="Best n of every sweep",
-        caption="n*(C), median and interval (or the best mean, without seeds), by each sweep's "
-        "own reward surface.",
+        title=f"Best n of every {comparison.kind}",
+        caption="n*(C), median and interval (or the best mean, without seeds), by each "
+        f"{comparison.kind}'s own reward surface.",
         x=_budget_axis(comparison),
         y=generations_axis(values or [2]),
         series=tuple(series),
