@@ -24,8 +24,14 @@ class DifficultyConfig:
 
 
 # IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
-# hard problems the extremely hard ones were never solved.
-DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625), "extremely_hard": (0.0, 0.0)}
+# hard problems the extremely hard ones were never solved. The bounds of its very easy ones are not
+# published: here what is easier than easy.
+DIFFICULTIES = {
+    "very_easy": (0.6, 1.0),
+    "easy": (0.3, 0.6),
+    "hard": (0.0, 0.0625),
+    "extremely_hard": (0.0, 0.0),
+}
 
 
 def parse_difficulty(setting: str, value: Any) -> tuple[float, float]:

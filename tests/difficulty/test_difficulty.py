@@ -133,11 +133,28 @@ def test_too_few_problems_name_numbers_that_work(difficulty: str, tmp_path: Path
 
 
 def test_without_a_measurement_the_command_is_named(tmp_path: Path) -> None:
-    done = isosweep("mode=plan", "task.difficulty=hard", cwd=tmp_path, check=False)
+    done = isosweep("task.difficulty=hard", cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert "task.difficulty=hard: tiny has not been measured on these problems" in done.stderr
-    assert "first run python -m isosweep mode=difficulty" in done.stderr
+    assert "first the same command with mode=difficulty" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_without_a_measurement_says_what_comes_before_training(tmp_path: Path) -> None:
+    axes = "grid.axes={task.difficulty:[hard,easy]}"
+    done = isosweep("mode=plan", "budget=1e10", "grid.seeds=[0]", axes, cwd=tmp_path)
+    for name in ("hard", "easy"):
+        assert f"task.difficulty={name}: tiny has not been measured on these" in done.stdout
+    (root,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
+    plan = json.loads((root / "plan.json").read_text())
+    ids: dict[str, set[str]] = {"hard": set(), "easy": set()}
+    for run in plan["runs"]:
+        ids[run["axes"]["task.difficulty"]].add(run["run_id"])
+    assert ids["hard"].isdisjoint(ids["easy"])
+    # Nothing is trained on what was only planned.
+    resumed = isosweep("mode=resume", f"sweep_dir={root}", cwd=tmp_path, check=False)
+    assert resumed.returncode == 2
+    assert "first the same command with mode=difficulty" in resumed.stderr
 
 
 def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
