@@ -49,6 +49,16 @@ def test_every_variant_keeps_a_report_of_its_own(analysed: tuple[Path, str]) -> 
     assert "of the group" in own.partition("</title>")[0]
 
 
+@pytest.mark.train
+def test_a_twin_of_a_published_comparison_ends_in_one_report(tmp_path: Path) -> None:
+    small = ("budget=[768,1024]", "grid.seeds=[0]", *SMALL[3:])
+    done = isosweep("+experiment=tiny/scalerl_off_policy", *small, *QUIET, cwd=tmp_path)
+    (report,) = tmp_path.glob("sweeps/*/analysis/report.html")
+    for name in ("pipeline_8", "pipeline_1", "ppo_off_policy_8"):
+        assert re.search(rf"At \S+ rollouts, {name} reaches 0\.\d+", done.stdout)
+        assert name in report.read_text()
+
+
 def test_variants_with_problems_of_their_own_are_not_called_better(tmp_path: Path) -> None:
     axes = "grid.axes={task.data_seed:[0,1]}"
     isosweep("mode=plan", "budget=6.4e9", *SMALL, *QUIET, axes, cwd=tmp_path)
