@@ -18,6 +18,7 @@ from isosweep.analysis.statistics.saturation import Saturation, Verdict
 from isosweep.analysis.summary import summarise
 from isosweep.analysis.tables import all_tables
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.variants import settings_of
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
 
@@ -83,9 +84,18 @@ def analyse(
 
 
 def _settings(data: SweepData, config: AnalysisConfig, versions: Versions) -> dict[str, object]:
-    """Dotted names and values: the sweep's config, what the analysis used, and versions."""
+    """Dotted names and values: the config of the sweep, or of its variant, what the analysis used,
+    and versions."""
     settings: dict[str, object] = {}
     _flatten(data.config_document, "", settings)
+    settings.pop("grid.composed", None)
+    axes = data.plan.runs[0].axes if data.plan.runs else {}
+    for name, value in settings_of(data.config_document.get("grid", {}), axes).items():
+        if isinstance(value, dict):
+            settings = {k: v for k, v in settings.items() if not k.startswith(f"{name}.")}
+            _flatten(value, f"{name}.", settings)
+        else:
+            settings[name] = value
     _flatten(asdict(config), "analysis.", settings)
     settings["plan_id"] = data.plan_document.get("plan_id", "")
     settings.update({f"version of {name}": number for name, number in asdict(versions).items()})

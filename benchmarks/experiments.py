@@ -17,7 +17,8 @@ from hydra import compose, initialize_config_dir
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.plan.study import Study, resolve
 
-HEAD = "| `+experiment=` | figure | n x B | also varied | runs | device-hours |\n|---|---|---|---|---|---|"
+_COLUMNS = ("`+experiment=`", "figure", "n x B", "also varied", "runs", "device-hours")
+HEAD = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
 # Where no calibration lies.
 _NOWHERE = "sweeps_dir=/nonexistent"
 _ASSUMED = ("hardware.calibrated=false", "hardware.attention=sdpa")

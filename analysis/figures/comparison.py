@@ -10,11 +10,11 @@ from isosweep.analysis.statistics.intervals import short
 
 
 def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict[str, Figure]:
-    """By name, in the page's order."""
-    return {
-        "comparison_reward": _reward_figure(comparison, entries),
-        "comparison_best_n": _best_figure(comparison, entries),
-    }
+    """By name, in the page's order. No n* where there is one n."""
+    figures = {"comparison_reward": _reward_figure(comparison, entries)}
+    if not comparison.one_pair:
+        figures["comparison_best_n"] = _best_figure(comparison, entries)
+    return figures
 
 
 def _colors(entries: Sequence[Entry]) -> dict[str, str]:

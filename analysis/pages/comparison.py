@@ -9,7 +9,7 @@ from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.statistics.compare import Comparison, Entry, LawOfCell, SizeLaw
+from isosweep.analysis.statistics.compare import AtBudget, Comparison, Entry, LawOfCell, SizeLaw
 from isosweep.analysis.statistics.intervals import Interval, short
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
@@ -67,11 +67,12 @@ def summarise(comparison: Comparison) -> list[str]:
         better = ""
         if at.better is not None:
             better = f"; better than {rows[0].entry} with a probability of {at.better:.0%}"
-        sentences.append(
-            f"{where}, {at.entry} reaches {at.reward:.3f}{interval} "
-            f"with n = {at.best_n}, B = {at.best_batch}{better}. "
-            f"Its verdict: {comparison.verdicts[at.entry]}."
-        )
+        reached_by, verdict = "", ""
+        if not comparison.one_pair:
+            reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
+            verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
+        reward = f"{where}, {at.entry} reaches {at.reward:.3f}{interval}"
+        sentences.append(f"{reward}{reached_by}{better}.{verdict}")
     return sentences
 
 
@@ -86,7 +87,7 @@ def _best_table(comparison: Comparison) -> PageTable:
             span(*(at.interval or (None, None))),
             written(".1%")(at.better),
         )
-        for at in comparison.frontiers
+        for at in _ordered(comparison)
     ]
     head = (
         comparison.kind,
@@ -97,6 +98,14 @@ def _best_table(comparison: Comparison) -> PageTable:
         "interval",
     )
     return page_table((*head, "better than the first"), rows, left=(0,))
+
+
+def _ordered(comparison: Comparison) -> Sequence[AtBudget]:
+    """Sweeps one after the other; variants, which have their budgets in common, by budget, the
+    largest first."""
+    if comparison.kind == "sweep":
+        return comparison.frontiers
+    return sorted(comparison.frontiers, key=lambda at: -at.budget)
 
 
 def _law_table(comparison: Comparison) -> PageTable:

@@ -100,10 +100,12 @@ class SizeLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What sets the entries apart. `kind`: what an entry is; `unit`: of compute; `size_law`: None
-    with fewer than three sizes, or where slopes do not grow with size."""
+    """What sets the entries apart. `kind`: what an entry is; `one_pair`: all of them have one and
+    the same (n, B), so that nothing is asked of n; `unit`: of compute; `size_law`: None with fewer
+    than three sizes, or where slopes do not grow with size."""
 
     kind: Kind
+    one_pair: bool
 
     unit: str
     verdicts: dict[str, Verdict]
@@ -116,6 +118,7 @@ def compare(entries: Sequence[Entry], confidence: float, kind: Kind = "sweep") -
     """Two entries or more, with budgets in one unit."""
     return Comparison(
         kind=kind,
+        one_pair=len({Pair.of(run) for entry in entries for run in entry.data.plan.runs}) == 1,
         unit=entries[0].data.plan.budget_unit,
         verdicts={entry.name: entry.findings.saturation.verdict for entry in entries},
         frontiers=_frontiers(entries),

@@ -68,6 +68,20 @@ def combine(axes: Mapping[str, Any]) -> tuple[Combination, ...]:
     return tuple(combinations)
 
 
+def settings_of(grid: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored sweep's variant sets: dotted settings, and whole groups by their names.
+
+    `grid`: the settings of that group, as `config.json` holds them; `axes`: the variant's values.
+    """
+    composed = grid.get("composed") or ()
+    for combination in combine(grid.get("axes") or {}):
+        if combination.axes == axes:
+            chosen = (e["settings"] for e in composed if e["choices"] == combination.choices)
+            typed = {name: value for name, value in combination.settings.items() if "." in name}
+            return {**next(chosen, {}), **typed}
+    return {}
+
+
 def _values(axis: str, values: Any) -> list[tuple[Any, dict[str, Any]]]:
     """The values of one axis as they are shown, each with what it sets."""
     group, _, name = axis.partition(".")

@@ -32,6 +32,7 @@ def test_one_report_sets_all_variants_side_by_side(analysed: tuple[Path, str]) -
     assert f"variants side by side: {report}" in printed
     page = report.read_text()
     assert "Best of every variant" in page
+    assert "Its verdict" in page
     for name in ("all", "without_clip", "of the group"):
         for text in (page, printed):
             assert re.search(rf"At \S+ device-hours, {name} reaches 0\.\d+", text)
@@ -47,6 +48,9 @@ def test_every_variant_keeps_a_report_of_its_own(analysed: tuple[Path, str]) -> 
     sweep, _ = analysed
     own = (sweep / "analysis" / "variant=of the group" / "report.html").read_text()
     assert "of the group" in own.partition("</title>")[0]
+    # Its settings are those of the variant: GRPO's own KL term, where the sweep has none.
+    cells = re.findall(r"<td[^>]*>recipe\.(name|beta)</td><td[^>]*>([^<]*)</td>", own)
+    assert dict(cells) == {"name": "grpo", "beta": "0.04"}
 
 
 @pytest.mark.train
@@ -57,6 +61,9 @@ def test_a_twin_of_a_published_comparison_ends_in_one_report(tmp_path: Path) -> 
     for name in ("pipeline_8", "pipeline_1", "ppo_off_policy_8"):
         assert re.search(rf"At \S+ rollouts, {name} reaches 0\.\d+", done.stdout)
         assert name in report.read_text()
+    # One (n, B): nothing is said of n.
+    assert "Its verdict" not in report.read_text()
+    assert "figure-comparison_best_n" not in report.read_text()
 
 
 def test_variants_with_problems_of_their_own_are_not_called_better(tmp_path: Path) -> None:
