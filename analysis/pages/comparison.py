@@ -49,20 +49,29 @@ def write_comparison(
 
 
 def summarise(comparison: Comparison) -> list[str]:
-    """What sets the entries apart at the largest budget that all have reached, a sentence each."""
+    """What sets the entries apart at the largest budget that all have reached, a sentence each.
+
+    Variants: at the largest that the first has reached; of one that came less far, by a collapse
+    say, at the largest that it has.
+    """
     reached = [
         {at.budget for at in comparison.frontiers if at.entry == name}
         for name in comparison.verdicts
     ]
     shared = set.intersection(*reached)
+    if comparison.kind == "variant" and all(reached):
+        shared = reached[0]
     if not shared:
         kind = comparison.kind
         return [f"No budget has been reached by all {kind}s, so their rewards are not compared."]
     budget = max(shared)
-    rows = [at for at in comparison.frontiers if at.budget == budget]
+    last = {at.entry: at for at in comparison.frontiers if at.budget <= budget}
+    rows = list(last.values())
     sentences = []
-    where = f"At {short(budget)} {UNITS[comparison.unit]}"
     for at in rows:
+        where = f"At {short(at.budget)} {UNITS[comparison.unit]}"
+        if at.budget < budget:
+            where += ", the largest that it was read at"
         interval = "" if at.interval is None else f" ({at.interval[0]:.3f} to {at.interval[1]:.3f})"
         better = ""
         if at.better is not None:

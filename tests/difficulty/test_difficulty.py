@@ -60,8 +60,9 @@ def write_measurement(config: SweepConfig, successes: list[int], total: int = 20
     return path
 
 
-# 200 problems: 40 never solved, 40 once, 60 in the easy range, 60 nearly always.
-SUCCESSES = [(0, 1, 6, 15, 9, 0, 1, 15, 15, 6)[i % 10] for i in range(200)]
+# 200 problems: 40 never solved, 40 once, 60 in the easy range, 40 in the very easy one, 20 nearly
+# always.
+SUCCESSES = [(0, 1, 6, 12, 9, 0, 1, 15, 12, 6)[i % 10] for i in range(200)]
 
 
 def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
@@ -74,12 +75,14 @@ def test_difficulties_are_ranges_that_may_overlap() -> None:
     assert buckets_of(0.0) == ("hard", "extremely_hard")
     assert buckets_of(0.0625) == ("hard",)
     assert buckets_of(0.1) == ()
-    assert buckets_of(0.3) == buckets_of(0.6) == ("easy",)
+    assert buckets_of(0.3) == ("easy",)
+    assert buckets_of(0.6) == ("easy", "very_easy")
+    assert buckets_of(0.95) == ()
 
 
 def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
     rewards = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
-    assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0}
+    assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0, "very_easy": 1.0}
 
 
 @pytest.mark.parametrize("name", list(DIFFICULTIES))
