@@ -11,13 +11,14 @@ from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.load import load_view
 from isosweep.analysis.pages.report import render_report
-from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import Fit
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.saturation import Saturation, Verdict
 from isosweep.analysis.summary import summarise
 from isosweep.analysis.tables import all_tables
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.variants import settings_of
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
 
@@ -27,7 +28,8 @@ class Analysis:
     """What came of a sweep. `summary`: sentences; `figures`: all files, by `analysis.formats`.
 
     `base_reward`: mean over runs before training; `best_reward`: the mean over seeds of the best
-    cell at the largest budget that was read. Both None without records.
+    cell at the largest budget that was read. Both None without records. `data` and `findings`:
+    what all of it was read off.
     """
 
     verdict: Verdict
@@ -40,6 +42,8 @@ class Analysis:
     best_reward: float | None
     figures: tuple[Path, ...]
     report: Path
+    data: SweepData
+    findings: Findings
 
 
 def analyse(
@@ -74,13 +78,24 @@ def analyse(
         best_reward=frontier.budgets[-1].best.cell.mean if frontier.budgets else None,
         figures=drawn,
         report=paths.report,
+        data=data,
+        findings=findings,
     )
 
 
 def _settings(data: SweepData, config: AnalysisConfig, versions: Versions) -> dict[str, object]:
-    """Dotted names and values: the sweep's config, what the analysis used, and versions."""
+    """Dotted names and values: the config of the sweep, or of its variant, what the analysis used,
+    and versions."""
     settings: dict[str, object] = {}
     _flatten(data.config_document, "", settings)
+    settings.pop("grid.composed", None)
+    axes = data.plan.runs[0].axes if data.plan.runs else {}
+    for name, value in settings_of(data.config_document.get("grid", {}), axes).items():
+        if isinstance(value, dict):
+            settings = {k: v for k, v in settings.items() if not k.startswith(f"{name}.")}
+            _flatten(value, f"{name}.", settings)
+        else:
+            settings[name] = value
     _flatten(asdict(config), "analysis.", settings)
     settings["plan_id"] = data.plan_document.get("plan_id", "")
     settings.update({f"version of {name}": number for name, number in asdict(versions).items()})

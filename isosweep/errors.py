@@ -16,7 +16,7 @@ class SettingError(IsosweepError):
 
     def __init__(self, setting: str, value: object, rule: str, nearest: str) -> None:
         super().__init__(f"{setting}={value}: {rule}. Nearest choice that works: {nearest}")
-        self.setting = setting
+        self.setting, self.value, self.rule, self.nearest = setting, value, rule, nearest
 
 
 class PreflightError(IsosweepError):

@@ -10,11 +10,11 @@ from isosweep.analysis.statistics.intervals import short
 
 
 def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict[str, Figure]:
-    """By name, in the page's order."""
-    return {
-        "comparison_reward": _reward_figure(comparison, entries),
-        "comparison_best_n": _best_figure(comparison, entries),
-    }
+    """By name, in the page's order. No n* where there is one n."""
+    figures = {"comparison_reward": _reward_figure(comparison, entries)}
+    if not comparison.one_pair:
+        figures["comparison_best_n"] = _best_figure(comparison, entries)
+    return figures
 
 
 def _colors(entries: Sequence[Entry]) -> dict[str, str]:
@@ -54,9 +54,9 @@ def _reward_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
             )
         )
     return Figure(
-        title="Best reward of every sweep",
-        caption="Expected reward of the best (n, B) at each budget, with its interval where a "
-        "sweep has seeds to read it from; sweeps are shifted sideways a little.",
+        title=f"Best reward of every {comparison.kind}",
+        caption="Expected reward of the best (n, B) at each budget, with its interval where there "
+        f"are seeds to read it from; {comparison.kind}s are shifted sideways a little.",
         x=_budget_axis(comparison),
         y=Axis(title="held-out reward"),
         series=tuple(series),
@@ -90,9 +90,9 @@ def _best_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
             )
         )
     return Figure(
-        title="Best n of every sweep",
-        caption="n*(C), median and interval (or the best mean, without seeds), by each sweep's "
-        "own reward surface.",
+        title=f"Best n of every {comparison.kind}",
+        caption="n*(C), median and interval (or the best mean, without seeds), by each "
+        f"{comparison.kind}'s own reward surface.",
         x=_budget_axis(comparison),
         y=generations_axis(values or [2]),
         series=tuple(series),

@@ -1,14 +1,15 @@
 """Sweeps set side by side: `comparison.json`, figures, and a page."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
 from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.statistics.compare import Comparison, Entry, LawOfCell, SizeLaw
+from isosweep.analysis.statistics.compare import AtBudget, Comparison, Entry, LawOfCell, SizeLaw
 from isosweep.analysis.statistics.intervals import Interval, short
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
@@ -19,8 +20,15 @@ def write_comparison(
     entries: Sequence[Entry],
     paths: SweepPaths,
     formats: Collection[str],
+    *,
+    reports: Mapping[str, str] = MappingProxyType({}),
+    doubt: str = "",
 ) -> None:
-    """Write the comparison into `paths.analysis`, replacing what was there."""
+    """Write the comparison into `paths.analysis`, replacing what was there.
+
+    `reports`: where each entry's own page lies from there; `doubt`: why the entries may not be
+    comparable, shown first.
+    """
     figures = comparison_figures(comparison, entries)
     write_figures(figures, paths.figures, formats)
     write_json(paths.comparison, {"version": 1, **asdict(comparison)})
@@ -28,39 +36,52 @@ def write_comparison(
     page = render(
         "comparison.html",
         "isosweep: comparison of " + ", ".join(entry.name for entry in entries),
-        summary=summarise(comparison),
+        kind=comparison.kind,
+        reports=reports,
+        summary=[*filter(None, [doubt]), *summarise(comparison)],
         drawn=figures,
         best=_best_table(comparison),
         laws=_law_table(comparison),
         size_law=law,
-        slopes=None if law is None else _slope_table(law),
+        slopes=None if law is None else _slope_table(law, comparison.kind),
     )
     write_text(paths.report, page)
 
 
 def summarise(comparison: Comparison) -> list[str]:
-    """What sets the sweeps apart at the largest budget that all have reached, a sentence each."""
+    """What sets the entries apart at the largest budget that all have reached, a sentence each.
+
+    Variants: at the largest that the first has reached; of one that came less far, by a collapse
+    say, at the largest that it has.
+    """
     reached = [
         {at.budget for at in comparison.frontiers if at.entry == name}
         for name in comparison.verdicts
     ]
     shared = set.intersection(*reached)
+    if comparison.kind == "variant" and all(reached):
+        shared = reached[0]
     if not shared:
-        return ["No budget has been reached by all sweeps, so their rewards are not compared."]
+        kind = comparison.kind
+        return [f"No budget has been reached by all {kind}s, so their rewards are not compared."]
     budget = max(shared)
-    rows = [at for at in comparison.frontiers if at.budget == budget]
+    last = {at.entry: at for at in comparison.frontiers if at.budget <= budget}
+    rows = list(last.values())
     sentences = []
-    where = f"At {short(budget)} {UNITS[comparison.unit]}"
     for at in rows:
+        where = f"At {short(at.budget)} {UNITS[comparison.unit]}"
+        if at.budget < budget:
+            where += ", the largest that it was read at"
         interval = "" if at.interval is None else f" ({at.interval[0]:.3f} to {at.interval[1]:.3f})"
         better = ""
         if at.better is not None:
             better = f"; better than {rows[0].entry} with a probability of {at.better:.0%}"
-        sentences.append(
-            f"{where}, {at.entry} reaches {at.reward:.3f}{interval} "
-            f"with n = {at.best_n}, B = {at.best_batch}{better}. "
-            f"Its verdict: {comparison.verdicts[at.entry]}."
-        )
+        reached_by, verdict = "", ""
+        if not comparison.one_pair:
+            reached_by = f" with n = {at.best_n}, B = {at.best_batch}"
+            verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
+        reward = f"{where}, {at.entry} reaches {at.reward:.3f}{interval}"
+        sentences.append(f"{reward}{reached_by}{better}.{verdict}")
     return sentences
 
 
@@ -75,14 +96,29 @@ def _best_table(comparison: Comparison) -> PageTable:
             span(*(at.interval or (None, None))),
             written(".1%")(at.better),
         )
-        for at in comparison.frontiers
+        for at in _ordered(comparison)
     ]
-    head = ("sweep", f"budget ({UNITS[comparison.unit]})", "best n", "B", "reward", "interval")
+    head = (
+        comparison.kind,
+        f"budget ({UNITS[comparison.unit]})",
+        "best n",
+        "B",
+        "reward",
+        "interval",
+    )
     return page_table((*head, "better than the first"), rows, left=(0,))
 
 
+def _ordered(comparison: Comparison) -> Sequence[AtBudget]:
+    """Sweeps one after the other; variants, which have their budgets in common, by budget, the
+    largest first."""
+    if comparison.kind == "sweep":
+        return comparison.frontiers
+    return sorted(comparison.frontiers, key=lambda at: -at.budget)
+
+
 def _law_table(comparison: Comparison) -> PageTable:
-    head = ("sweep", "n", "B", "seeds", "A", "exponent B", "C_mid")
+    head = (comparison.kind, "n", "B", "seeds", "A", "exponent B", "C_mid")
     refitted = ("exponent, common A", "C_mid, common A")
     return page_table((*head, *refitted), map(_law_row, comparison.cells), left=(0,))
 
@@ -102,9 +138,9 @@ def _law_row(law: LawOfCell) -> tuple[object, ...]:
     )
 
 
-def _slope_table(law: SizeLaw) -> PageTable:
+def _slope_table(law: SizeLaw, kind: str) -> PageTable:
     rows = [(name, _with_interval(slope, ".4f")) for name, slope in law.slopes.items()]
-    return page_table(("sweep", "k"), rows, left=(0,))
+    return page_table((kind, "k"), rows, left=(0,))
 
 
 def _with_interval(value: Interval | None, form: str) -> str:

@@ -14,6 +14,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.summary import summarise
 from isosweep.analysis.tables import cell_page
 from isosweep.heldout import CHANGED
+from isosweep.plan.cells import variant_label
 
 
 def render_report(
@@ -48,7 +49,7 @@ def render_report(
 
 
 def _title(data: SweepData) -> str:
-    axes = [f"{name}={value}" for run in data.plan.runs[:1] for name, value in run.axes.items()]
+    axes = [variant_label(run.axes) for run in data.plan.runs[:1] if run.axes]
     metric = [] if data.metric == "avg" else [f"{data.metric}@k"]
     return "isosweep: " + ", ".join([_name(data, "model"), _name(data, "task"), *axes, *metric])
 

@@ -9,6 +9,7 @@ arXiv 2509.25300, ln(1 - R) = -k(N) ln C + E(N) with k = K_max / (1 + N0 / N).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +21,10 @@ from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval, student_half_width
 from isosweep.analysis.statistics.saturation import Verdict
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
+from isosweep.config.architecture import Architecture
+from isosweep.plan.cells import variant_label
 
+Kind = Literal["sweep", "variant"]
 # ScaleRL's error of A between seeds, taken where one seed shows none.
 SEED_ERROR = 0.02
 
@@ -33,6 +37,23 @@ class Entry:
     data: SweepData
     findings: Findings
     parameters: float | None
+
+    @classmethod
+    def of_variant(
+        cls, axes: dict[str, Any], data: SweepData, findings: Findings, *, sweep: str = ""
+    ) -> "Entry":
+        """The entry of one variant of a sweep, or of all there is of it (`axes` empty).
+
+        `sweep`: its name, where others are beside it.
+        """
+        documents = data.plan_document["cost_models"]
+        (architecture,) = (each["architecture"] for each in documents if each["axes"] == axes)
+        return cls(
+            name=" ".join(filter(None, (sweep, variant_label(axes)))),
+            data=data,
+            findings=findings,
+            parameters=float(Architecture(**architecture).parameters),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +100,12 @@ class SizeLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What sets the entries apart. `unit`: of compute; `size_law`: None with fewer than three
-    sizes, or where slopes do not grow with size."""
+    """What sets the entries apart. `kind`: what an entry is; `one_pair`: all of them have one and
+    the same (n, B), so that nothing is asked of n; `unit`: of compute; `size_law`: None with fewer
+    than three sizes, or where slopes do not grow with size."""
+
+    kind: Kind
+    one_pair: bool
 
     unit: str
     verdicts: dict[str, Verdict]
@@ -89,9 +114,11 @@ class Comparison:
     size_law: SizeLaw | None
 
 
-def compare(entries: Sequence[Entry], confidence: float) -> Comparison:
+def compare(entries: Sequence[Entry], confidence: float, kind: Kind = "sweep") -> Comparison:
     """Two entries or more, with budgets in one unit."""
     return Comparison(
+        kind=kind,
+        one_pair=len({Pair.of(run) for entry in entries for run in entry.data.plan.runs}) == 1,
         unit=entries[0].data.plan.budget_unit,
         verdicts={entry.name: entry.findings.saturation.verdict for entry in entries},
         frontiers=_frontiers(entries),

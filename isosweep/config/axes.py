@@ -1,6 +1,6 @@
 """`grid.axes`: every combination of further settings, each with a config of its own."""
 
-import itertools
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ from isosweep.config.choices import closest, one_of
 from isosweep.config.data_files import find_data
 from isosweep.config.hydra import config_directory, read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.config.variants import Combination, combine
 from isosweep.errors import SettingError
 
-# Groups whose settings may join the grid.
-_AXIS_GROUPS = ("model", "task", "recipe")
+# Of `generation`: what the devices and jobs of all runs are laid out by.
+_LAID_OUT = ("name", "mode", "server_url", "sleep", "tensor_parallel", "server_devices")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,51 +28,86 @@ class Variant:
 def combinations(config: SweepConfig) -> tuple[Variant, ...]:
     """What `variants` gives, before problems are chosen by difficulty.
 
-    Raises SettingError for an axis that is no setting, or a value that breaks its rule.
+    Raises SettingError for an axis that is none, a value that breaks a rule of its setting, and
+    two variants that are the same.
     """
-    axes = config.grid.axes
-    if not axes:
+    if not config.grid.axes:
         return (Variant(axes={}, config=config),)
-    variants = []
-    choices = [value if isinstance(value, list) else [value] for value in axes.values()]
-    for setting, values in zip(axes, choices, strict=True):
-        if not values:
-            rule, nearest = "lists no value", "grid.axes={recipe.num_iterations:[1,2]}"
-            raise SettingError(f"grid.axes.{setting}", "[]", rule, nearest)
-        once = [value for place, value in enumerate(values) if value not in values[:place]]
-        if len(once) < len(values):
-            nearest = f"grid.axes.{setting}={once}"
-            raise SettingError(f"grid.axes.{setting}", values, "lists a value twice", nearest)
-    for combination in itertools.product(*choices):
-        chosen = dict(zip(axes, combination, strict=True))
-        plain = asdict(config)
-        # The whole model first: a setting of the model then changes the chosen one.
-        for setting in sorted(chosen):
-            _set(plain, setting, chosen[setting])
-        if "model.path" in chosen:
-            read_model(plain["model"])
-        if "task.math.path" in chosen:
-            find_data(plain["task"])
-        variants.append(Variant(axes=chosen, config=sweep_config(plain)))
+    variants: list[Variant] = []
+    for combination in combine(config.grid.axes):
+        variant = Variant(axes=combination.axes, config=_varied(config, combination))
+        _require_shared(variant, config)
+        _require_new(variant, variants, combination.label)
+        variants.append(variant)
     return tuple(variants)
 
 
-def _set(plain: dict[str, Any], setting: str, value: Any) -> None:
+def _varied(config: SweepConfig, combination: Combination) -> SweepConfig:
+    """`config` as one combination has it: choices of groups first, then settings in them."""
+    plain = asdict(config)
+    for setting, value in _composed(config, combination.choices).items():
+        _set(plain, setting, value, composed=True)
+    settings = {name: v for name, v in combination.settings.items() if "." in name}
+    for setting, value in settings.items():
+        _set(plain, setting, value)
+    if "model.path" in settings:
+        read_model(plain["model"])
+    if "task.math.path" in settings:
+        find_data(plain["task"])
+    try:
+        return sweep_config(plain)
+    except SettingError as error:
+        rule = f"{error.rule} (where {combination.label})"
+        raise SettingError(error.setting, error.value, rule, error.nearest) from None
+
+
+def _composed(config: SweepConfig, choices: dict[str, str]) -> dict[str, Any]:
+    """What these choices of groups come to, as it was composed with the sweep: dotted settings, and
+    whole groups by their names."""
+    if not choices:
+        return {}
+    for entry in config.grid.composed or ():
+        if entry["choices"] == choices:
+            settings: dict[str, Any] = entry["settings"]
+            return settings
+    # A sweep that an earlier version stored: it kept the names of models, its only choices.
+    return {"model": _packaged_model(choices["model"])}
+
+
+def _set(plain: dict[str, Any], setting: str, value: Any, *, composed: bool = False) -> None:
+    """Give one setting its value; where it was `composed`, a group may be new with it."""
     group, _, name = setting.partition(".")
-    if setting == "model":
-        plain["model"] = _packaged_model(str(value))
+    if not name:
+        plain[group] = value
         return
-    if group not in _AXIS_GROUPS or not name:
-        rule = f"an axis is `model` or a setting of {', '.join(_AXIS_GROUPS)}"
-        raise SettingError("grid.axes", setting, rule, "grid.axes={recipe.num_iterations:[1,2]}")
     place = plain[group]
     *parents, last = name.split(".")
     for parent in parents:
         place = place.get(parent) or {}
-    if last not in place:
-        nearest = f"{group}.{closest(last, tuple(place) or tuple(plain[group]))}"
+    if last not in place and not composed:
+        within = (group, *parents) if place else (group,)
+        nearest = ".".join((*within, closest(last, tuple(place or plain[group]))))
         raise SettingError("grid.axes", setting, "no such setting", nearest)
     place[last] = value
+
+
+def _require_shared(variant: Variant, config: SweepConfig) -> None:
+    """Raise SettingError where a variant would need devices or jobs of another kind."""
+    mine, shared = variant.config.generation, config.generation
+    for name in _LAID_OUT:
+        if (value := getattr(mine, name)) != (every := getattr(shared, name)):
+            setting = f"generation.{name}"
+            rule = f"lays out devices and jobs, for all runs of a sweep alike: here {every}"
+            raise SettingError(setting, value, rule, "-m generation=FIRST,SECOND, and mode=compare")
+
+
+def _require_new(variant: Variant, others: Sequence[Variant], label: str) -> None:
+    """Raise SettingError where a variant changes nothing that another one has not."""
+    for other in others:
+        if variant.config == other.config:
+            known = ", ".join(f"{axis}={value}" for axis, value in other.axes.items())
+            rule = f"comes to the same settings as {known}"
+            raise SettingError("grid.axes", label, rule, "one of the two, or another value")
 
 
 def _packaged_model(name: str) -> dict[str, Any]:

@@ -25,7 +25,12 @@ class DifficultyConfig:
 
 # IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
 # hard problems the extremely hard ones were never solved.
-DIFFICULTIES = {"easy": (0.3, 0.6), "hard": (0.0, 0.0625), "extremely_hard": (0.0, 0.0)}
+DIFFICULTIES = {
+    "easy": (0.3, 0.6),
+    "hard": (0.0, 0.0625),
+    "extremely_hard": (0.0, 0.0),
+    "very_easy": (0.6, 0.9),
+}
 
 
 def parse_difficulty(setting: str, value: Any) -> tuple[float, float]:

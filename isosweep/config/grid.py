@@ -64,8 +64,13 @@ class GridConfig:
     completions_per_step: Listed[Whole] | None = None
     """Only pairs whose n x B is listed here; null: all pairs."""
     axes: dict[str, Any] | None = None
-    """Further settings of the recipe, task or model (`recipe.num_iterations`), or `model` itself,
-    each with its values."""
+    """Further axes, each with its values: a setting of the model, task, recipe, evaluation or
+    generation (`recipe.num_iterations: [1, 2]`), one of these groups with its choices
+    (`recipe: [dapo, scalerl]`), or a name of the user's with named sets of settings
+    (`variant: {plain: {}, with_kl: {recipe.beta: 0.01}}`)."""
+    composed: list[dict[str, Any]] | None = None
+    """What choices of groups among the axes come to, filled in when the sweep is composed: for each
+    combination of them its `choices` and `settings`."""
 
     def __post_init__(self) -> None:
         if self.completions_per_step is not None:

@@ -14,6 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
+from isosweep.config.composition import composed_choices
 from isosweep.config.data_files import find_data
 from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig, sweep_config
@@ -38,6 +39,7 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     plain["launcher_given"] = [name for name in typed if name.split(".")[0] == "launcher"]
     read_model(plain["model"])
     find_data(plain["task"])
+    plain["grid"]["composed"] = composed_choices(plain, overrides, config_directory())
     return sweep_config(plain)
 
 

@@ -117,6 +117,13 @@ def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:
     return rates if numbers else None
 
 
+def is_measured(
+    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
+) -> bool:
+    """Whether all the task's problems are measured."""
+    return read_measurement(measurement_path(model, task, config, sweeps_dir)).complete
+
+
 def complete_measurement(
     model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
 ) -> Measurement:
@@ -129,6 +136,6 @@ def complete_measurement(
             else f"{model.name} has not been measured on these problems"
         )
         rule = f"{state} ({measured.path})"
-        command = "python -m isosweep mode=difficulty, with the same model, task and difficulty"
-        raise SettingError("task.difficulty", task.difficulty, rule, f"first run {command}")
+        first = "first the same command with mode=difficulty, which measures them"
+        raise SettingError("task.difficulty", task.difficulty, rule, first)
     return measured

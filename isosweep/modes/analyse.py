@@ -1,28 +1,77 @@
 """`mode=analyse`: what a sweep's records say, on the terminal and as a report."""
 
 from dataclasses import replace
+from os.path import relpath
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.variants import combine
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.analysis.report import Analysis
+    from isosweep.analysis.statistics.compare import Entry
+
+OTHER_PROBLEMS = (
+    "The variants may be scored on held-out problems of their own, or in ways of their own: the "
+    "rewards of one are then no measure of another's."
+)
 
 
 def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
-    """Analyse every variant of the plan as `config.analysis` says; returns 0."""
+    """Analyse every variant of the plan as `config.analysis` says, and set them side by side;
+    returns 0."""
     from isosweep.analysis.report import analyse
+    from isosweep.analysis.statistics.compare import Entry
 
+    entries: list[Entry] = []
+    reports: dict[str, str] = {}
     for axes in plan.axes:
         view = config.analysis.view(axes)
         if view:
             console.print(f"{view}:", markup=False)
-        _show(analyse(replace(paths, view=view), config.analysis, axes), console)
+        analysis = analyse(replace(paths, view=view), config.analysis, axes)
+        _show(analysis, console)
+        entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
+        reports[entries[-1].name] = str(analysis.report)
+    if len(entries) > 1:
+        _side_by_side(config, entries, reports, paths, console)
     return 0
+
+
+def _side_by_side(
+    config: SweepConfig,
+    entries: "list[Entry]",
+    reports: dict[str, str],
+    paths: SweepPaths,
+    console: Console,
+) -> None:
+    """One report over all variants, in the place of the one that a sweep without axes has."""
+    from isosweep.analysis.pages.comparison import summarise, write_comparison
+    from isosweep.analysis.statistics.compare import compare
+
+    target = replace(paths, view=config.analysis.view({}))
+    comparison = compare(entries, config.analysis.confidence, "variant")
+    own = {name: relpath(report, target.analysis) for name, report in reports.items()}
+    doubt = "" if _same_problems(config) else OTHER_PROBLEMS
+    formats = config.analysis.formats
+    write_comparison(comparison, entries, target, formats, reports=own, doubt=doubt)
+    for sentence in summarise(comparison):
+        console.print(sentence, markup=False, soft_wrap=True)
+    console.print(f"variants side by side: {target.report}", soft_wrap=True)
+
+
+def _same_problems(config: SweepConfig) -> bool:
+    """Whether all variants are scored on the same held-out problems in the same way."""
+    varied = {name for each in combine(config.grid.axes or {}) for name in each.settings}
+    kept = {name for name in varied if name.startswith(("model", "recipe", "generation"))}
+    # Held-out problems are drawn first (docs/tasks.md), but those of `sort` follow the others.
+    if config.task.kind != "sort":
+        kept |= {"task.num_train_problems"}
+    return varied <= kept
 
 
 def _show(analysis: "Analysis", console: Console) -> None:

@@ -2,14 +2,12 @@
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep.config.architecture import Architecture
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject
 from isosweep.modes.display_results import show_comparison
 from isosweep.modes.sources import named_sweeps
 from isosweep.store.paths import SweepPaths
@@ -45,24 +43,9 @@ def _entries(config: SweepConfig) -> "list[Entry]":
     for name, sweep in named_sweeps(config):
         for axes in sweep.plan.axes:
             data = load_view(sweep.paths, config.analysis, axes)
-            label = " ".join([name, *(f"{setting}={value}" for setting, value in axes.items())])
-            entries.append(
-                Entry(
-                    name=label,
-                    data=data,
-                    findings=find(data, config.analysis),
-                    parameters=_parameters(data.plan_document, axes),
-                )
-            )
+            findings = find(data, config.analysis)
+            entries.append(Entry.of_variant(axes, data, findings, sweep=name))
     return entries
-
-
-def _parameters(plan: JsonObject, axes: dict[str, Any]) -> float:
-    """Parameters of the model that a variant of the plan trains."""
-    (architecture,) = (
-        model["architecture"] for model in plan["cost_models"] if model["axes"] == axes
-    )
-    return float(Architecture(**architecture).parameters)
 
 
 def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:

@@ -25,6 +25,16 @@ def plan_sweep(study: Study, console: Console) -> int:
     """Store and show the plan; returns 0."""
     paths = stored_plan(study, console)
     show_price(study, console)
+    for variant in study.variants:
+        if variant.unmeasured:
+            model, task = variant.config.model.name, variant.config.task
+            console.print(
+                f"task.difficulty={task.difficulty}: {model} has not been measured on these "
+                "problems; planned as if enough of them were that hard. Before mode=run: the same "
+                "command with mode=difficulty",
+                markup=False,
+                soft_wrap=True,
+            )
     console.print(f"plan: {paths.plan}; as a map: {paths.plan_page}", soft_wrap=True)
     return 0
 

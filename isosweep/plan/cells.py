@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -27,10 +28,20 @@ Seed = Annotated[int, Ge(0)]
 RunId = Annotated[str, MinLen(1)]
 _UNIQUE = Field(json_schema_extra={"uniqueItems": True})
 Budgets = Annotated[tuple[Budget, ...], MinLen(1), _UNIQUE]
-_AXIS = {"pattern": r"^(model|(model|task|recipe)\..+)$"}
+# A setting, a config group, or a name of the user's own.
+_AXIS = {"pattern": r"^((model|task|recipe|evaluation|generation)\..+|[^.]+)$"}
 Axes = Annotated[dict[str, Any], Field(json_schema_extra={"propertyNames": _AXIS})]
 # A setting that can reject a candidate: the `setting` of one of `rules.RULES`.
 RuleName = TypeAliasType("RuleName", str)
+
+
+def variant_label(axes: Mapping[str, Any]) -> str:
+    """What tables and figures call a variant of `grid.axes`: by its name, or its choice of a config
+    group, as they are; by a setting with the value it has."""
+    return " ".join(
+        f"{axis.rpartition('.')[2]}={value}" if "." in axis else str(value)
+        for axis, value in axes.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

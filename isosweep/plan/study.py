@@ -47,13 +47,15 @@ def resolve(config: SweepConfig) -> Study:
 
     Raises SettingError for an axis that is no setting, problems that are not measured or too few,
     and a grid of which nothing is feasible; RecordError for a calibration that cannot be read.
+    Where nothing is to be trained, problems need not be measured.
     """
-    return resolve_stored(with_attention(calibrated(config)))
+    measured = config.mode not in ("plan", "simulate")
+    return resolve_stored(with_attention(calibrated(config)), measured=measured)
 
 
-def resolve_stored(config: SweepConfig) -> Study:
+def resolve_stored(config: SweepConfig, *, measured: bool = True) -> Study:
     """`resolve` for the config of a stored sweep, which has its efficiencies already."""
-    variants = choose_variants(config)
+    variants = choose_variants(config, measured=measured)
     candidates = enumerate_candidates(variants)
     plan, specs = make_plan(config, candidates)
     return Study(config=config, variants=variants, candidates=candidates, plan=plan, specs=specs)

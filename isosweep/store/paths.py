@@ -191,7 +191,7 @@ class SweepPaths:
 
     @property
     def comparison(self) -> Path:
-        """What `mode=compare` finds between sweeps."""
+        """What sets sweeps apart (`mode=compare`), or the variants of one."""
         return self.analysis / "comparison.json"
 
     @property

@@ -60,8 +60,9 @@ def write_measurement(config: SweepConfig, successes: list[int], total: int = 20
     return path
 
 
-# 200 problems: 40 never solved, 40 once, 60 in the easy range, 60 nearly always.
-SUCCESSES = [(0, 1, 6, 15, 9, 0, 1, 15, 15, 6)[i % 10] for i in range(200)]
+# 200 problems: 40 never solved, 40 once, 60 in the easy range, 40 in the very easy one, 20 nearly
+# always.
+SUCCESSES = [(0, 1, 6, 12, 9, 0, 1, 15, 12, 6)[i % 10] for i in range(200)]
 
 
 def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
@@ -74,12 +75,14 @@ def test_difficulties_are_ranges_that_may_overlap() -> None:
     assert buckets_of(0.0) == ("hard", "extremely_hard")
     assert buckets_of(0.0625) == ("hard",)
     assert buckets_of(0.1) == ()
-    assert buckets_of(0.3) == buckets_of(0.6) == ("easy",)
+    assert buckets_of(0.3) == ("easy",)
+    assert buckets_of(0.6) == ("easy", "very_easy")
+    assert buckets_of(0.95) == ()
 
 
 def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
     rewards = bucket_rewards([0.0, 0.05, 0.5, None, 0.9], [1, 2, 4, 4, 4], 4)
-    assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0}
+    assert rewards == {"extremely_hard": 1 / 4, "hard": 3 / 8, "easy": 1.0, "very_easy": 1.0}
 
 
 @pytest.mark.parametrize("name", list(DIFFICULTIES))
@@ -133,11 +136,28 @@ def test_too_few_problems_name_numbers_that_work(difficulty: str, tmp_path: Path
 
 
 def test_without_a_measurement_the_command_is_named(tmp_path: Path) -> None:
-    done = isosweep("mode=plan", "task.difficulty=hard", cwd=tmp_path, check=False)
+    done = isosweep("task.difficulty=hard", cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert "task.difficulty=hard: tiny has not been measured on these problems" in done.stderr
-    assert "first run python -m isosweep mode=difficulty" in done.stderr
+    assert "first the same command with mode=difficulty" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_without_a_measurement_says_what_comes_before_training(tmp_path: Path) -> None:
+    axes = "grid.axes={task.difficulty:[hard,easy]}"
+    done = isosweep("mode=plan", "budget=1e10", "grid.seeds=[0]", axes, cwd=tmp_path)
+    for name in ("hard", "easy"):
+        assert f"task.difficulty={name}: tiny has not been measured on these" in done.stdout
+    (root,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
+    plan = json.loads((root / "plan.json").read_text())
+    ids: dict[str, set[str]] = {"hard": set(), "easy": set()}
+    for run in plan["runs"]:
+        ids[run["axes"]["task.difficulty"]].add(run["run_id"])
+    assert ids["hard"].isdisjoint(ids["easy"])
+    # Nothing is trained on what was only planned.
+    resumed = isosweep("mode=resume", f"sweep_dir={root}", cwd=tmp_path, check=False)
+    assert resumed.returncode == 2
+    assert "first the same command with mode=difficulty" in resumed.stderr
 
 
 def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from isosweep.compute import Compute
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.variants import choose_variants
@@ -25,9 +24,8 @@ from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.make import make_plan
 from isosweep.plan.study import resolve
-from isosweep.store.paths import SweepPaths
-from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import SMALL, make_config
+from tests.modes.sweeps import write_records
 
 ONCE = (calibrated, combinations, choose_variants, enumerate_candidates, make_plan)
 # A sweep in device-hours, so that a measured efficiency changes what is planned.
@@ -78,36 +76,6 @@ def calibrate_by_hand(sweeps: Path) -> None:
     key = f"{config.hardware.name}, {config.model.name}, {config.generation.name}"
     sweeps.mkdir()
     write_json(sweeps / "calibration.json", {"version": 1, "entries": {key: EFFICIENCY}})
-
-
-def write_records(tmp_path: Path) -> None:
-    """Two records for every run of the sweep in `tmp_path`: enough to analyse and calibrate."""
-    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
-    plan: dict[str, Any] = json.loads(plan_file.read_text())
-    paths = SweepPaths(plan_file.parent, tmp_path / "sweeps" / "runs")
-    for run in plan["runs"]:
-        records = paths.run(run["run_id"]).records
-        records.parent.mkdir(parents=True, exist_ok=True)
-        append_attempt(records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-        for step in (0, run["num_steps"]):
-            spent = Compute(
-                rollouts=step * 8,
-                prompt_tokens=step * 50,
-                completion_tokens=step * 50,
-                training_flops=step * 1e7,
-                device_seconds=3600 * run["milestones"][-1] * step / run["num_steps"],
-                generations=step,
-            )
-            record = Record(
-                step=step,
-                compute=spent,
-                successes=(1, 2) * 16,
-                samples_per_problem=2,
-                completion_tokens=200,
-                unix_time=1.0,
-                seconds=0.1,
-            )
-            append_record(records, 1, record)
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
     ("axes", "message"),
     [
         ("{recipe.num_iteration:[1,2]}", "recipe.num_iterations"),
-        ("{hardware.name:[a]}", "an axis is `model` or a setting of"),
+        ("{hardware.name:[a]}", "an axis is one of model, task"),
         ("{recipe.num_iterations:[0]}", "must be a finite number above 0"),
         ("{model:[qwen-1b]}", "qwen-"),
     ],

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.analysis.statistics.compare import Entry, compare
 from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.intervals import short
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
@@ -76,6 +78,19 @@ def test_a_higher_asymptote_is_no_common_one(plan: Plan) -> None:
     assert last.better is not None
     assert last.better > 0.99
     assert all(at.better is None for at in comparison.frontiers if at.entry == "low")
+
+
+def test_a_variant_that_came_less_far_keeps_no_other_from_its_last_budget(plan: Plan) -> None:
+    made = [entry(plan, name, world(plan)) for name in ("whole", "fallen")]
+    comparison = compare(made, 0.9, "variant")
+    *_, before, last = sorted({at.budget for at in comparison.frontiers})
+    came = tuple(at for at in comparison.frontiers if at.entry == "whole" or at.budget <= before)
+    whole, fallen = summarise(replace(comparison, frontiers=came))
+    assert whole.startswith(f"At {short(last)} FLOPs, whole reaches 0.")
+    where = f"At {short(before)} FLOPs, the largest that it was read at, fallen reaches 0."
+    assert fallen.startswith(where)
+    of_sweeps = summarise(replace(comparison, frontiers=came, kind="sweep"))
+    assert all(sentence.startswith(f"At {short(before)} FLOPs, ") for sentence in of_sweeps)
 
 
 def test_models_of_three_sizes_give_the_law_of_sizes(plan: Plan) -> None:

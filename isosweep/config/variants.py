@@ -1,0 +1,158 @@
+"""What `grid.axes` lists: the values of every axis, each with the settings it stands for."""
+
+import difflib
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from isosweep.config.choices import closest
+from isosweep.errors import SettingError
+
+# Groups whose settings, and whose choices, may differ between the runs of a sweep.
+AXIS_GROUPS = ("model", "task", "recipe", "evaluation", "generation")
+# What a run is asked for by, and columns of plan.csv: no axis can be called so.
+RESERVED = (
+    *("n", "B", "T", "seed", "status", "budget", "num_generations", "problems_per_batch"),
+    *("num_steps", "planned_compute", "planned_flops", "device_hours", "run_id", "rule", "reason"),
+)
+# Groups of conf/ that all runs of a sweep share, and whole experiments.
+_SHARED = (
+    *("experiment", "grid", "hardware", "launcher", "analysis", "checkpoint", "difficulty"),
+    *("health", "simulation", "tracking"),
+)
+_EXAMPLE = "grid.axes={recipe.num_iterations:[1,2]}"
+_NAMED = "grid.axes={variant:{plain:{},with_kl:{recipe.beta:0.01}}}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combination:
+    """One value of every axis.
+
+    `axes`: the values as they are shown, by axis: a setting's own value, a choice of a config
+    group, or a variant's name. `settings`: what they set, by dotted name; a group's name alone
+    (`recipe`) has the choice made of it.
+    """
+
+    axes: dict[str, Any]
+    settings: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The values by their axes, on one line."""
+        return ", ".join(f"{axis}={value}" for axis, value in self.axes.items())
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Choices of whole config groups, by group."""
+        return {name: value for name, value in self.settings.items() if "." not in name}
+
+
+def combine(axes: Mapping[str, Any]) -> tuple[Combination, ...]:
+    """Every combination of the axes' values, the last axis varying fastest.
+
+    Raises SettingError for an axis that is none, that lists nothing or a value twice, and for two
+    that set the same. Whether a setting exists is not looked at.
+    """
+    listed = [_values(axis, values) for axis, values in axes.items()]
+    combinations = []
+    for chosen in itertools.product(*listed):
+        settings: dict[str, Any] = {}
+        for axis, (_, sets) in zip(axes, chosen, strict=True):
+            if twice := sorted(settings.keys() & sets.keys()):
+                rule = f"sets {twice[0]}, which another axis sets"
+                raise SettingError("grid.axes", axis, rule, _EXAMPLE)
+            settings |= sets
+        shown = {axis: value for axis, (value, _) in zip(axes, chosen, strict=True)}
+        combinations.append(Combination(axes=shown, settings=settings))
+    return tuple(combinations)
+
+
+def settings_of(grid: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored sweep's variant sets: dotted settings, and whole groups by their names.
+
+    `grid`: the settings of that group, as `config.json` holds them; `axes`: the variant's values.
+    """
+    composed = grid.get("composed") or ()
+    for combination in combine(grid.get("axes") or {}):
+        if combination.axes == axes:
+            chosen = (e["settings"] for e in composed if e["choices"] == combination.choices)
+            typed = {name: value for name, value in combination.settings.items() if "." in name}
+            return {**next(chosen, {}), **typed}
+    return {}
+
+
+def _values(axis: str, values: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """The values of one axis as they are shown, each with what it sets."""
+    group, _, name = axis.partition(".")
+    if group in AXIS_GROUPS and (name or not isinstance(values, dict)):
+        return [(value, {axis: value}) for value in _distinct(axis, values)]
+    if "." in axis or not isinstance(values, dict) or group in AXIS_GROUPS:
+        raise _no_axis(axis, values)
+    if axis in RESERVED:
+        rule = "a name that runs are told apart by already"
+        raise SettingError("grid.axes", axis, rule, _NAMED)
+    if not values:
+        raise SettingError(f"grid.axes.{axis}", "{}", "names no variant", _NAMED)
+    return [(variant, _settings(axis, variant, sets)) for variant, sets in values.items()]
+
+
+def _distinct(axis: str, values: Any) -> list[Any]:
+    listed = values if isinstance(values, list) else [values]
+    if not listed:
+        raise SettingError(f"grid.axes.{axis}", "[]", "lists no value", _EXAMPLE)
+    once = [value for place, value in enumerate(listed) if value not in listed[:place]]
+    if len(once) < len(listed):
+        raise SettingError(
+            f"grid.axes.{axis}", values, "lists a value twice", f"grid.axes.{axis}={once}"
+        )
+    return listed
+
+
+def _no_axis(axis: str, values: Any) -> SettingError:
+    groups = ", ".join(AXIS_GROUPS)
+    if axis in AXIS_GROUPS:
+        rule = "an axis that is a config group lists choices of it, by name"
+        return SettingError(f"grid.axes.{axis}", values, rule, f"grid.axes={{variant:{values}}}")
+    group, dot, name = axis.partition(".")
+    if group in _SHARED:
+        rule = (
+            f"all runs of a sweep share it; an axis is one of {groups}, or a setting of one. "
+            "Sweeps that differ in more are a multirun, which mode=compare sets side by side"
+        )
+        plus = "+" if group == "experiment" else ""
+        return SettingError("grid.axes", axis, rule, f"-m {plus}{axis}=FIRST,SECOND")
+    rule = (
+        f"an axis is `model` or a setting of {groups}; one of these groups, with its choices; or a "
+        "name of your own, with named sets of settings"
+    )
+    likely = difflib.get_close_matches(group, AXIS_GROUPS, n=1)
+    nearest = f"grid.axes={{{likely[0]}{dot}{name}:{_typed(values)}}}" if likely else _NAMED
+    return SettingError("grid.axes", axis, rule, nearest)
+
+
+def _typed(values: Any) -> str:
+    """A list as the command line takes it, without quotes around its words."""
+    return f"[{','.join(map(str, values))}]" if isinstance(values, list) else str(values)
+
+
+def _settings(axis: str, variant: Any, sets: Any) -> dict[str, Any]:
+    """What a named variant sets. `null` and {} set nothing: the sweep as it is otherwise."""
+    where = f"grid.axes.{axis}.{variant}"
+    if not isinstance(variant, str) or not variant:
+        rule = "a variant has a name that is text"
+        raise SettingError(f"grid.axes.{axis}", variant, rule, f"{axis}: {{'{variant}': ...}}")
+    if sets is None:
+        return {}
+    if not isinstance(sets, dict):
+        raise SettingError(where, sets, "must be a set of settings", f"{where}={{recipe.beta:0}}")
+    for name, value in sets.items():
+        group, _, rest = str(name).partition(".")
+        if group not in AXIS_GROUPS:
+            rule = f"a variant sets choices and settings of {', '.join(AXIS_GROUPS)}"
+            likely = ".".join(filter(None, (closest(group, AXIS_GROUPS), rest)))
+            raise SettingError(where, name, rule, f"{where}={{{likely}:VALUE}}")
+        if not rest and not isinstance(value, str):
+            rule = f"a choice of the config group {group} is its name; its settings have a dot"
+            raise SettingError(where, f"{name}: {value}", rule, f"{where}={{{group}.NAME:VALUE}}")
+    return dict(sets)

@@ -1,0 +1,131 @@
+"""`grid.axes`: settings, choices of config groups and named variants, each with its own config."""
+
+from dataclasses import asdict
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from isosweep.config.axes import Variant, combinations
+from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.config.variants import RESERVED
+from isosweep.errors import SettingError
+from isosweep.files import JsonObject
+from isosweep.plan.cells import variant_label
+from isosweep.plan.output import _COLUMNS
+from tests.conftest import make_config
+
+
+def plain_of(config: SweepConfig) -> JsonObject:
+    """The config as a sweep's `config.json` holds it."""
+    return asdict(config) | {"budget": list(config.budgets)}
+
+
+def variants(axes: str, *overrides: str) -> tuple[Variant, ...]:
+    return combinations(make_config(f"grid.axes={axes}", *overrides))
+
+
+def test_a_choice_of_a_recipe_is_what_the_command_with_it_composes() -> None:
+    typed = ("model=qwen-1.5b", "recipe.temperature=0.7")
+    made = variants("{recipe:[dapo,isocompute_easy]}", *typed)
+    for variant, name in zip(made, ("dapo", "isocompute_easy"), strict=True):
+        alone = make_config(f"recipe={name}", *typed)
+        assert variant.axes == {"recipe": name}
+        assert variant.config.recipe == alone.recipe
+        assert variant.config.recipe.temperature == 0.7
+        # What follows from the recipe elsewhere is its own too.
+        assert variant.config.grid.max_completions_per_step == 65536
+    assert make_config(*typed).grid.max_completions_per_step == 16384
+    assert not GlobalHydra.instance().is_initialized()
+
+
+def test_choices_of_two_groups_are_composed_together() -> None:
+    made = variants("{recipe:[tiny,grpo],evaluation:[default,small]}", "recipe.temperature=0.8")
+    small = [variant.config for variant in made if variant.axes["evaluation"] == "small"]
+    assert [config.evaluation.temperature for config in small] == [0.8, 0.8]
+    assert [config.task.num_eval_problems for config in small] == [128, 128]
+    assert {variant.config.recipe.name for variant in made} == {"tiny", "grpo"}
+
+
+def test_a_task_brings_its_own_settings_and_no_other_ones() -> None:
+    sort, asked = variants("{task:[sort,math]}")
+    assert asked.config.task == make_config("task=math").task
+    assert asked.config.recipe == sort.config.recipe
+
+
+def test_a_model_keeps_what_was_typed_of_models_and_brings_no_recipe() -> None:
+    axes = "{model:[qwen3-0.6b,qwen3-1.7b]}"
+    made = variants(axes, "model=qwen3-4b", "model.system_prompt=Think.", "recipe=dapo")
+    assert {variant.config.model.system_prompt for variant in made} == {"Think."}
+    assert {variant.config.recipe.name for variant in made} == {"dapo"}
+    assert [variant.config.model.name for variant in made] == ["qwen3-0.6b", "qwen3-1.7b"]
+
+
+def test_a_named_variant_is_the_sweep_but_for_what_it_sets() -> None:
+    axes = (
+        "{variant:{plain:{},sharp:{recipe.beta:0.01,recipe.temperature:0.5},other:{recipe:grpo}}}"
+    )
+    plain, sharp, other = variants(axes)
+    base = make_config()
+    assert plain.config.recipe == base.recipe
+    assert (sharp.config.recipe.beta, sharp.config.recipe.temperature) == (0.01, 0.5)
+    assert other.config.recipe == make_config("recipe=grpo").recipe
+    assert [variant_label(each.axes) for each in (plain, sharp)] == ["plain", "sharp"]
+
+
+def test_axes_of_all_kinds_multiply() -> None:
+    named = "variant:{short:{},long:{task.sort.levels:[7]}}"
+    made = variants(f"{{recipe:[tiny,grpo],recipe.beta:[0.01,0.02],{named}}}")
+    assert len(made) == 8
+    assert {v.config.recipe.beta for v in made} == {0.01, 0.02}
+    assert variant_label(made[-1].axes) == "grpo beta=0.02 long"
+
+
+def test_a_stored_sweep_needs_no_config_files_for_its_variants() -> None:
+    config = make_config("grid.axes={recipe:[tiny,grpo],model:[tiny,smollm2-135m]}")
+    again = combinations(sweep_config(plain_of(config)))
+    assert again == combinations(config)
+    # An earlier version kept the names of models alone.
+    plain = plain_of(make_config("grid.axes={model:[smollm2-135m,smollm2-360m]}"))
+    del plain["grid"]["composed"]
+    kept = combinations(sweep_config(plain))
+    assert [variant.config.model.name for variant in kept] == ["smollm2-135m", "smollm2-360m"]
+
+
+def test_no_axis_has_the_name_of_a_column() -> None:
+    assert set(_COLUMNS) <= set(RESERVED)
+
+
+@pytest.mark.parametrize(
+    ("axes", "refused"),
+    [
+        ("{recipe:[dapoo]}", "grid.axes.recipe=dapoo: must be one of"),
+        ("{recipe:[_base]}", "grid.axes.recipe=_base: must be one of"),
+        ("{model:[local]}", "grid.axes.model=local: must be one of"),
+        ("{recip:[dapo]}", r"choice that works: grid.axes={recipe:\[dapo\]}"),
+        ("{hardware:[h100,h200]}", "choice that works: -m hardware=FIRST,SECOND"),
+        ("{experiment:[a,b]}", r"choice that works: -m \+experiment=FIRST,SECOND"),
+        ("{variant:[a,b]}", "a name of your own, with named sets of settings"),
+        ("{variant:{}}", "grid.axes.variant={}: names no variant"),
+        ("{variant:{a:3}}", "grid.axes.variant.a=3: must be a set of settings"),
+        ("{variant:{true:{}}}", "grid.axes.variant=True: a variant has a name that is text"),
+        ("{variant:{a:{hardware:h100}}}", "grid.axes.variant.a=hardware: a variant sets"),
+        ("{variant:{a:{recipe:{beta:1}}}}", "grid.axes.variant.a={recipe.NAME:VALUE}"),
+        ("{variant:{a:{recipe.betta:1}}}", "recipe.betta: no such setting.*recipe.beta$"),
+        ("{variant:{a:{},b:{recipe.beta:-1}}}", r"recipe.beta=-1: .* \(where variant=b\)"),
+        ("{variant:{a:{},b:{recipe.beta:0.0}}}", "variant=b: comes to the same .* variant=a"),
+        ("{seed:{a:{}}}", "grid.axes=seed: a name that runs are told apart by"),
+        ("{recipe:{a:{recipe.beta:1}}}", "choice that works: grid.axes={variant:"),
+        ("{v:{a:{recipe.beta:1}},recipe.beta:[0,1]}", "sets recipe.beta, which another axis"),
+        ("{generation.sleep:[false,true]}", "generation.sleep=True: "),
+        ("{generation:[transformers,vllm]}", "generation.name=vllm: lays out devices"),
+        ("{task.sort.level:[1,2]}", "choice that works: task.sort.levels"),
+    ],
+)
+def test_what_is_no_axis_is_refused_with_what_would_be(axes: str, refused: str) -> None:
+    with pytest.raises(SettingError, match=refused):
+        variants(axes)
+
+
+def test_a_choice_that_what_was_typed_rules_out_says_so() -> None:
+    with pytest.raises(SettingError, match=r"grid.axes.task=math: .*task.sort.levels"):
+        variants("{task:[sort,math]}", "task.sort.levels=[6]")

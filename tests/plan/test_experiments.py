@@ -1,0 +1,143 @@
+"""Files of conf/experiment/: each plans what its paper did, and what docs/experiments.md says."""
+
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.experiments import Experiment, experiments
+from isosweep.config.hydra import config_directory
+from isosweep.plan.study import Study
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs" / "experiments.md"
+PUBLISHED, TWINS = experiments(), experiments("tiny")
+PLAYBOOK = [e.name for e in PUBLISHED if e.name.startswith("playbook")]
+SCALERL = [e.name for e in PUBLISHED if e.name.startswith("scalerl")]
+named = {each.name: each for each in (*PUBLISHED, *TWINS)}
+
+
+@cache
+def study(name: str) -> Study:
+    return named[name].study()
+
+
+@pytest.mark.parametrize("experiment", PUBLISHED, ids=lambda e: e.name)
+def test_all_that_the_paper_ran_is_planned(experiment: Experiment) -> None:
+    plan = study(experiment.name).plan
+    budgets = {cell.budget for cell in plan.cells}
+    assert budgets == set(plan.budgets)
+    # The largest n x B that the paper ran is all that leaves anything out.
+    assert all("grid.max_completions_per_step" in r.rules for r in plan.rejected)
+    assert all(len(run.milestones) == len(plan.budgets) for run in plan.runs)
+    assert study(experiment.name).config.devices == 8
+
+
+@pytest.mark.parametrize("experiment", PUBLISHED, ids=lambda e: e.name)
+def test_a_file_names_its_figure_first(experiment: Experiment) -> None:
+    assert any(word in experiment.figure for word in ("figure", "appendix", "arXiv", "ablation"))
+
+
+@pytest.mark.parametrize("experiment", [*PUBLISHED, *TWINS], ids=lambda e: e.name)
+def test_the_docs_say_what_is_planned(experiment: Experiment) -> None:
+    assert experiment.row() in DOCS.read_text().splitlines(), "make experiments prints the table"
+
+
+@pytest.mark.parametrize("experiment", TWINS, ids=lambda e: e.name)
+def test_a_twin_takes_minutes_of_two_cores(experiment: Experiment) -> None:
+    twin = study(experiment.name)
+    assert twin.plan.rejected == ()
+    assert twin.config.model.name == "tiny"
+    assert sum(run.seconds for run in twin.plan.runs) / 2 < 5 * 60
+
+
+@pytest.mark.parametrize("name", PLAYBOOK)
+def test_the_playbooks_settings_are_its_own(name: str) -> None:
+    made = study(name)
+    for variant in made.variants:
+        config = variant.config
+        assert (config.recipe.temperature, config.recipe.top_p) == (0.6, 1.0)
+        assert (config.evaluation.temperature, config.evaluation.samples_per_problem) == (0.6, 4)
+        assert (config.task.num_eval_problems, config.task.max_completion_tokens) == (300, 8192)
+        assert config.task.difficulty is not None
+        assert variant.unmeasured
+        assert config.recipe.warmup_steps == 10
+    assert made.plan.budget_unit == "rollouts"
+    if not name.startswith("playbook_learning_rate"):
+        for run in made.plan.runs:
+            completions = run.num_generations * run.problems_per_batch
+            assert run.learning_rate == pytest.approx(1e-6 * (completions / 1024) ** 0.5)
+        assert all(budget % 65536 == 0 for budget in made.plan.budgets)
+
+
+def test_easy_and_hard_problems_have_the_playbooks_terms_and_caps() -> None:
+    for variant in study("playbook_joint").variants:
+        easy = variant.axes["problems"] == "easy"
+        config = variant.config
+        assert (config.recipe.beta > 0, config.recipe.entropy_coef > 0) == (easy, easy)
+        assert config.task.difficulty == ("easy" if easy else "hard")
+        assert config.task.num_train_problems == (6000 if easy else 5000)
+        runs = study("playbook_joint").plan.of_axes(variant.axes).runs
+        largest = max(run.num_generations * run.problems_per_batch for run in runs)
+        assert largest == (65536 if easy else 16384)
+        assert {run.problems_per_batch for run in runs} == {32, 64, 128, 256, 512, 1024}
+
+
+def test_the_playbooks_figures_share_their_runs() -> None:
+    """Figure 7 is read off the runs of figures 10 and 11, and those at B = 32 off both."""
+    joint = {run.run_id for run in study("playbook_joint").plan.runs}
+    for part in ("playbook_metrics", "playbook_fix_B_easy", "playbook_fix_B_hard"):
+        assert {run.run_id for run in study(part).plan.runs} <= joint
+
+
+@pytest.mark.parametrize("name", SCALERL)
+def test_scalerls_settings_are_its_own(name: str) -> None:
+    made = study(name)
+    task, evaluation = made.config.task, made.config.evaluation
+    assert made.plan.budget_unit == "device_hours"
+    assert (task.num_eval_problems, evaluation.samples_per_problem) == (1000, 16)
+    assert task.max_completion_tokens == 14336
+    recipe = made.config.recipe
+    assert (recipe.loss_type, recipe.learning_rate, recipe.warmup_steps) == ("cispo", 5e-7, 100)
+    if name not in ("scalerl_batch", "scalerl_generations"):
+        pairs = {(run.num_generations, run.problems_per_batch) for run in made.plan.runs}
+        assert pairs == {(16, 48)}
+
+
+def test_each_variant_leaves_one_part_out() -> None:
+    first, *others = study("scalerl_leave_one_out").variants
+    assert first.axes == {"variant": "scalerl"}
+    assert first.config.recipe == study("scalerl_recipe").config.recipe
+    whole = asdict(first.config.recipe)
+    changed = {
+        variant.axes["variant"]: {
+            name for name, value in asdict(variant.config.recipe).items() if value != whole[name]
+        }
+        for variant in others
+    }
+    assert changed == {
+        "with_dapo_loss": {"loss_type", "epsilon_high"},
+        "without_fp32_head": {"cast_lm_head_to_fp32"},
+        "with_token_average": {"aggregation"},
+        "with_group_advantages": {"scale_advantages", "scale_rewards"},
+        "with_zero_variance": {"zero_variance"},
+        "with_all_problems": {"retire_at"},
+        "with_length_penalty": {"overlong_share"},
+        "with_ppo_off_policy_8": {"rollout_lag", "mini_batches"},
+    }
+
+
+def test_data_is_reused_as_often_as_in_the_paper() -> None:
+    made = study("data_reuse")
+    sizes = [variant.config.task.num_train_problems for variant in made.variants]
+    assert [51200 / size for size in sizes] == [1, 2, 5, 20, 25, 50, 100]
+    for run in made.plan.runs:
+        assert (run.num_generations, run.problems_per_batch) == (8, 512)
+        assert run.num_steps == 400  # 100 batches in four mini-batches
+
+
+def test_every_file_is_in_the_table() -> None:
+    directory = config_directory() / "experiment"
+    files = {str(p.relative_to(directory).with_suffix("")) for p in directory.rglob("[!_]*.yaml")}
+    assert files == set(named)
