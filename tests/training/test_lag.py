@@ -15,7 +15,12 @@ LAG = 2
 
 
 def spec(lag: int, *more: str) -> RunSpec:
-    config = make_config(f"recipe.rollout_lag={lag}", "recipe.learning_rate=1e-3", *more)
+    config = make_config(
+        f"recipe.rollout_lag={lag}",
+        "recipe.learning_rate=1e-3",
+        "task.num_train_problems=1024",
+        *more,
+    )
     return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=8)
 
 

@@ -65,7 +65,7 @@ def test_where_problems_cost_next_to_nothing_there_are_most() -> None:
 
 def test_a_plan_without_another_of_its_compute_is_refused() -> None:
     # For another seed there is nothing that could be taken away, and nothing to add without one.
-    grid = ("grid.num_generations=[2,4,8]", "grid.problems_per_batch=[4]")
+    grid = ("grid.num_generations=[2,4,8]", "grid.problems_per_batch=[4]", "grid.seeds=[0,1]")
     study = study_of("budget=3e11", *grid, "task.num_eval_problems=32")
     with pytest.raises(
         SettingError, match=r"^simulation.designs=7: no other n, B, seeds and held-"

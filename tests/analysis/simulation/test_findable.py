@@ -110,7 +110,12 @@ def test_budgets_that_are_read_are_those_of_the_ladder(overrides: tuple[str, ...
 
 
 def test_what_counts_of_a_plan() -> None:
-    config = make_config("budget=3e11", "grid.seeds=[0,1,2]")
+    grid = (
+        "grid.seeds=[0,1,2]",
+        "grid.problems_per_batch=[4,8]",
+        "grid.num_generations=[2,4,8,32]",
+    )
+    config = make_config("budget=3e11", *grid)
     design = design_of(plan_of(config), config.analysis, 100)
     assert (design.runs_of_each_n, design.problems, design.doublings) == (6, 100, 4)
     assert design.decades == pytest.approx(2.0)
