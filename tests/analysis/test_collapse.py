@@ -29,12 +29,13 @@ def curve_of(rewards: list[float], seed: int, n: int) -> Curve:
     plan = make_plan(seeds=range(4))
     (run,) = (r for r in plan.runs if (r.seed, r.num_generations) == (seed, n))
     steps = np.arange(len(rewards))
+    compute = (steps * 1e6).astype(np.float64)
     return Curve(
         run=run,
         steps=steps,
         generations=steps,
-        compute=steps * 1e6,
-        flops=steps * 1e6,
+        compute=compute,
+        flops=compute,
         reward=np.array(rewards),
         successes=np.zeros((len(rewards), 512), dtype=np.int64),
         samples_per_problem=8,

@@ -216,7 +216,7 @@ def test_tilts_that_are_not_there_are_hardly_assumed() -> None:
 
 def test_an_optimum_beside_a_cliff_stays_where_it_was_measured() -> None:
     def reward(C: float, n: int, B: int) -> float:
-        return 0.4 + 0.012 * np.log2(n) - (0.1 if n > 128 else 0.0)
+        return 0.4 + 0.012 * float(np.log2(n)) - (0.1 if n > 128 else 0.0)
 
     n = [2**k for k in range(1, 10)]
     budgets = [2e6 * 1.6**k for k in range(9)]
