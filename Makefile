@@ -74,7 +74,7 @@ bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark
 	$(BIN)/python benchmarks/chaos.py --quick --check
 
 experiments: setup  ## Print the table of docs/experiments.md: what each experiment plans.
-	$(BIN)/python benchmarks/experiments.py
+	$(BIN)/python -m isosweep.plan.experiments
 
 bench-gpu: setup  ## Compare memory and time of real GRPO steps with what is predicted.
 	$(BIN)/python benchmarks/gpu.py $(ARGS)

@@ -192,10 +192,10 @@ def test_a_dry_run_prints_every_script_and_does_nothing(tmp_path: Path) -> None:
         "launcher.slurm.additional={exclusive: null}",
         cwd=tmp_path,
     )
-    assert "20 of 20 runs would be submitted" in done.stdout
-    assert "#SBATCH --array=0-19%3" in done.stdout
+    assert "18 of 18 runs would be submitted" in done.stdout
+    assert "#SBATCH --array=0-17%3" in done.stdout
     assert "#SBATCH --exclusive\n" in done.stdout
-    assert done.stdout.count("tiny-sort-n2-B4-s0-") == 1
+    assert done.stdout.count("tiny-sort-n4-B4-s0-") == 1
     assert list(tmp_path.iterdir()) == []
 
 

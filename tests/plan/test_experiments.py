@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments import Experiment, experiments
 from isosweep.config.hydra import config_directory
+from isosweep.plan.experiments import Experiment, experiments
 from isosweep.plan.study import Study
 
 ROOT = Path(__file__).parent.parent.parent

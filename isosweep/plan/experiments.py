@@ -100,11 +100,9 @@ def _rounded(hours: float) -> str:
 def main() -> None:
     """Print both tables: the published experiments, and their tiny twins."""
     for folder in ("", "tiny"):
-        print(HEAD)
-        for experiment in experiments(folder):
-            print(experiment.row(), flush=True)
-        print()
+        rows = [experiment.row() for experiment in experiments(folder)]
+        sys.stdout.write("\n".join([HEAD, *rows, "", ""]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
