@@ -92,12 +92,16 @@ def test_a_second_ctrl_c_ends_the_runs_at_once(tmp_path: Path) -> None:
 
 def test_one_driver_at_a_time_follows_a_sweep(straight: Path, tmp_path: Path) -> None:
     first = _start(tmp_path)
-    wait_until_some_run_trains(tmp_path)
+    state = read_state(wait_until_some_run_trains(tmp_path))
+    assert state is not None
+    # A run of a few seconds may be over before another driver has started.
+    os.kill(state.pid, signal.SIGSTOP)
     second = _start(tmp_path, "takeover=true", name="second")
     assert first.wait(timeout=300) == 130, _output(tmp_path)
     assert f"taken over by {getpass.getuser()} (process {second.pid} of " in _output(tmp_path)
     third = _start(tmp_path, name="third")
     wait_for(lambda: f"process {second.pid} of" in _output(tmp_path, "third"), seconds=300)
+    os.kill(state.pid, signal.SIGCONT)
     second.kill()
     second.wait()
     assert third.wait(timeout=300) == 0, _output(tmp_path, "third")
