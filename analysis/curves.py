@@ -185,10 +185,7 @@ def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:
         found = {name: first for name, first in fallen.items() if first is not None}
         if len(found) > 1:
             last.update(found)
-    return tuple(
-        replace(c, collapsed_at=last.get(c.run.run_id, c.collapsed_at)) if c.steps.size else c
-        for c in curves
-    )
+    return tuple(replace(c, collapsed_at=last.get(c.run.run_id, c.collapsed_at)) for c in curves)
 
 
 def rescored(
