@@ -134,7 +134,10 @@ def fit_frontier(
     for i, budget in enumerate(sorted(groups)):
         seed_sd = None if means is None else float(means.seed_sd[i])
         cells = [
-            replace(_cell_mean(group, seed_sd), num_fallen=fallen[budget, pair])
+            replace(
+                _cell_mean(group, None if means is None else means.spread_of(i, pair)),
+                num_fallen=fallen[budget, pair],
+            )
             for pair, group in sorted(groups[budget].items())
         ]
         if surface is None:

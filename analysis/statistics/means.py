@@ -1,9 +1,10 @@
 """Mean rewards over seeds, and how surely they are known: what the reward surface is fitted to.
 
 The noise of means is what seeds show: their covariance between budgets (a run is lucky at all its
-budgets), pooled over all (n, B); as much of it as is common to all runs of a seed, which see the
-same problems in the same order, moves all n together and says nothing against any; as much as goes
-with log2 n in a seed moves n*, however many n say so.
+budgets), pooled over all (n, B) once each is scaled by its own spread (`relative_spread`); as much
+of it as is common to all runs of a seed, which see the same problems in the same order, moves all n
+together and says nothing against any; as much as goes with log2 n in a seed moves n*, however many
+n say so.
 """
 
 import math
@@ -16,6 +17,7 @@ import numpy as np
 from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.spread import relative_spread
 
 # Cells of one seed, of as many n, that a slope over log2 n takes.
 _TILTED = 3
@@ -30,8 +32,9 @@ class Means:
     `log2_n`, `log2_batch`: (means,); where no n has two B, B goes with n and is no axis: all of
     `log2_batch` is 0. `budget`: (means,) index into `budgets` (ascending);
     `reward`: (means,); `noise`: (means, means) covariance that the seeds give them, with
-    `degrees_of_freedom`; `seed_sd`: (budgets,) spread between seeds; `common`: the share of its
-    square that runs with the same seed have in common.
+    `degrees_of_freedom`; `seed_sd`: (budgets,) spread between seeds over all n and B; `spread`:
+    (means,) that of each one's own; `common`: the share of its square that runs with the same seed
+    have in common.
     """
 
     budgets: tuple[float, ...]
@@ -41,6 +44,7 @@ class Means:
     reward: FloatArray
     noise: FloatArray
     seed_sd: FloatArray
+    spread: FloatArray
     degrees_of_freedom: int
     common: float = 0.0
 
@@ -49,10 +53,17 @@ class Means:
         """The lower triangle whose square is the noise: (means, means)."""
         return np.asarray(np.linalg.cholesky(self.noise))
 
+    def spread_of(self, budget: int, pair: Pair) -> float:
+        """Spread between seeds of one (n, B) at a budget, by its index."""
+        here = (self.budget == budget) & (self.log2_n == math.log2(pair.num_generations))
+        if self.log2_batch.any():
+            here &= self.log2_batch == math.log2(pair.problems_per_batch)
+        return float(self.spread[here][0])
+
     def some(self, number: int, rng: np.random.Generator) -> "Means":
         """So many of them, at random."""
         kept = np.sort(rng.choice(len(self.reward), number, replace=False))
-        names = ("log2_n", "log2_batch", "budget", "reward")
+        names = ("log2_n", "log2_batch", "budget", "reward", "spread")
         chosen = {name: getattr(self, name)[kept] for name in names}
         return replace(self, **chosen, noise=self.noise[np.ix_(kept, kept)])
 
@@ -76,7 +87,14 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
         key: np.array([[seeds.get(seed, {}).get(b, np.nan) for b in budgets] for seed in known])
         for key, seeds in sorted(runs.items())
     }  # each (seeds, budgets)
-    covariance, freedom = _seed_covariance(list(tables.values()), np.log10(budgets))
+    if not tables:
+        return None
+    log2_n_of, log2_batch_of = np.log2(list(tables)).T
+    decades = np.log10(budgets)
+    relative = relative_spread(list(tables.values()), log2_n_of, log2_batch_of, decades)
+    # Of one spread at each budget: (seeds, budgets) of every cell.
+    alike = [table / of for table, of in zip(tables.values(), relative, strict=True)]
+    covariance, freedom = _seed_covariance(alike, decades)
     if covariance is None:
         return None
     place, reward, weights = [], [], []
@@ -89,13 +107,15 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     log2_n, log2_batch, budget = np.array(place).T
     of_cell = np.repeat(np.arange(len(weights)), [len(each) for each in weights])
     of_seeds = np.concatenate(weights)  # (means, seeds): what each seed counts in a mean
-    common = _common_share(list(tables.values()))
-    tilt, along = _tilt_share(list(tables.values()), np.log2([n for n, _ in tables]))
+    common = _common_share(alike)
+    tilt, along = _tilt_share(alike, log2_n_of)
     same = (of_cell[:, None] == of_cell).astype(np.float64)
     at_n = along[of_cell]
     between = common + (1 - common) * ((1 - tilt) * same + tilt * np.outer(at_n, at_n))
     at_budget = budget.astype(np.int64)
+    own = relative[of_cell, at_budget]
     noise = covariance[np.ix_(at_budget, at_budget)] * (of_seeds @ of_seeds.T) * between
+    seed_sd = np.sqrt(np.diag(covariance))
     if len({n for n, _ in tables}) == len(tables):
         log2_batch = np.zeros_like(log2_batch)
     return Means(
@@ -104,8 +124,9 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
         log2_batch=log2_batch,
         budget=at_budget,
         reward=np.array(reward),
-        noise=noise,
-        seed_sd=np.sqrt(np.diag(covariance)),
+        noise=noise * np.outer(own, own),
+        seed_sd=seed_sd,
+        spread=seed_sd[at_budget] * own,
         degrees_of_freedom=freedom,
         common=common,
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.growth import end_rates, falls, rises
 from isosweep.analysis.statistics.means import Means, _seed_covariance, gather_means
@@ -38,6 +39,12 @@ def means_of(readings: list[CellReading]) -> Means:
     return means
 
 
+def of_one_spread(means: Means) -> FloatArray:
+    """The noise as it would be with the same spread between seeds at every n and B."""
+    own = means.spread / means.seed_sd[means.budget]
+    return np.asarray(means.noise / np.outer(own, own))
+
+
 def test_the_covariance_between_budgets_is_that_of_the_seeds() -> None:
     plan = make_plan(seeds=range(200), budgets=BUDGETS[:3])
     means = means_of(read(plan, peaked(lambda C: 8.0), noise=0.01, luck=0.02))
@@ -54,7 +61,7 @@ def test_a_cell_with_fewer_seeds_is_trusted_less() -> None:
     # Of these seeds none favours large n, or small ones.
     readings = read(plan, peaked(lambda C: 8.0), noise=0.01, seed=1)
     fewer = [r for r in readings if r.cell.num_generations != 8 or r.cell.seed == 0]
-    noise = np.diag(means_of(fewer).noise)
+    noise = np.diag(of_one_spread(means_of(fewer)))
     assert noise[2] == pytest.approx(4 * noise[0])
 
 
@@ -63,7 +70,7 @@ def test_budgets_share_the_luck_of_the_seeds_that_reached_both() -> None:
     readings = read(plan, peaked(lambda C: 8.0), noise=0.001, luck=0.02)
     kept = [r for r in readings if r.cell.budget == BUDGETS[0] or r.cell.seed == 0]
     kept += [r for r in readings if r.cell.num_generations == 2 and r not in kept]
-    noise = means_of(kept).noise
+    noise = of_one_spread(means_of(kept))
     # n = 2 has four seeds at both budgets, n = 4 one of its four at the second: for both a quarter
     # of one seed's covariance, 4 / (4 x 4) and 1 / (4 x 1).
     assert noise[0, 1] > 0
@@ -76,7 +83,8 @@ def test_means_far_apart_are_as_sure_as_their_seeds_make_them() -> None:
     means = means_of(read(plan, lambda C, n, B: 0.3 if n == 2 else 0.6, noise=0.1))
     surface = fit_surface(means)
     spread = surface.by_n[:, 0, surface.column(2)].std()
-    assert spread == pytest.approx(0.1 / np.sqrt(100), rel=0.15)
+    assert spread == pytest.approx(means.spread[0] / np.sqrt(100), rel=0.1)
+    assert means.spread[0] == pytest.approx(0.1, rel=0.15)
 
 
 def test_no_two_seeds_give_no_means() -> None:
@@ -171,7 +179,8 @@ def test_luck_that_seeds_share_moves_all_n_together() -> None:
     # 25 parts of 26 are shared; a few seeds do not show all of that.
     assert 0.6 < means.common <= 0.9
     one, other = 0, len(BUDGETS)
-    assert means.noise[one, other] == pytest.approx(means.common * means.noise[one, one], rel=0.01)
+    noise = of_one_spread(means)
+    assert noise[one, other] == pytest.approx(means.common * noise[one, one], rel=0.01)
     assert np.linalg.eigvalsh(means.noise).min() > 0
 
 
@@ -311,6 +320,7 @@ def test_before_any_data_no_verdict_is_much_likelier_than_another() -> None:
         reward=0.5 + 1e-3 * rng.standard_normal(n.size),
         noise=np.eye(n.size) * 100,
         seed_sd=np.ones(17),
+        spread=np.ones(n.size),
         degrees_of_freedom=1000,
     )
     x = fit_surface(nothing).log2_best_n
