@@ -18,7 +18,7 @@ from isosweep.analysis.simulation.findable import (
     sweeps_of_an_entry,
 )
 from isosweep.config.evaluation import SIZES
-from isosweep.config.evaluation_sets import on_sets
+from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import EvaluationPlan
@@ -63,7 +63,7 @@ def described_findings(plan: Plan, config: SweepConfig) -> str:
         return said
     analysis = config.analysis
     if analysis.evaluation_set is not None:
-        config = on_sets(config)[analysis.evaluation_set]
+        config = on_all(config)[analysis.evaluation_set]
     if analysis.method != "isosweep" or analysis.metric != "avg":
         what = "method" if analysis.method != "isosweep" else "metric"
         value = getattr(analysis, what)
