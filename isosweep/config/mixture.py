@@ -12,9 +12,8 @@ from isosweep.errors import SettingError
 
 # Names of parts are names of evaluation sets too: parts of paths, and of the names of metrics.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-# Shares of one moment of a schedule have this beside them, so no part can be called so.
+# A point of a schedule has this beside the shares, so no part can be called so.
 _AT = "at"
-_SETTING = "task.mixture.shares"
 
 
 @settings("task.mixture")
@@ -24,15 +23,17 @@ class MixtureConfig:
     parts: dict[str, Any]
     """The parts by name, each with the settings of a whole task, as the group `task` has them."""
     shares: Any = None
-    """Share of each part in the problems drawn, by its name; null: equal shares. A list of such
-    shares, each with the number `at` of problems drawn before it, is a schedule: shares change
-    evenly from one to the next, and the last ones stay."""
+    """Share of each part in the problems drawn, by its name; null: equal shares."""
+    schedule: Any = None
+    """In the place of `shares`, shares that change: a list of them, each with the number `at` of
+    problems drawn before. Between two they change evenly, and the last ones stay."""
 
     def __post_init__(self) -> None:
         self._check_names()
-        for point in self._given():
-            self._check_point(point)
-        self._check_order()
+        if self.shares is not None:
+            self._check_shares(self.shares, self.names)
+        if self.schedule is not None:
+            self._check_schedule(self.schedule)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,18 +41,19 @@ class MixtureConfig:
         return tuple(sorted(self.parts))
 
     @cached_property
-    def schedule(self) -> tuple[tuple[int, dict[str, float]], ...]:
+    def points(self) -> tuple[tuple[int, dict[str, float]], ...]:
         """Problems drawn, and the shares then: ascending, the first at 0. Shares add up to 1."""
+        equal = dict.fromkeys(self.parts, 1 / len(self.parts))
         found = []
-        for point in self._given():
+        for point in self.schedule or [self.shares or equal]:
             total = math.fsum(point[name] for name in self.names)
             found.append((int(point.get(_AT, 0)), {n: point[n] / total for n in self.names}))
         return tuple(found)
 
     def shares_at(self, drawn: int) -> dict[str, float]:
         """Shares of the parts once `drawn` problems have been drawn."""
-        earlier = [point for point in self.schedule if point[0] <= drawn]
-        later = [point for point in self.schedule if point[0] > drawn]
+        earlier = [point for point in self.points if point[0] <= drawn]
+        later = [point for point in self.points if point[0] > drawn]
         (start, before), (end, after) = earlier[-1], (later or earlier[-1:])[0]
         way = (drawn - start) / (end - start) if later else 0.0
         return {name: before[name] + way * (after[name] - before[name]) for name in self.names}
@@ -59,17 +61,12 @@ class MixtureConfig:
     @property
     def last_shares(self) -> dict[str, float]:
         """Shares from the end of the schedule on."""
-        return self.schedule[-1][1]
+        return self.points[-1][1]
 
     @property
     def largest_shares(self) -> dict[str, float]:
         """The largest share that each part ever has."""
-        return {name: max(shares[name] for _, shares in self.schedule) for name in self.names}
-
-    def _given(self) -> list[dict[str, Any]]:
-        if self.shares is None:
-            return [dict.fromkeys(self.parts, 1 / len(self.parts))]
-        return self.shares if isinstance(self.shares, list) else [self.shares]
+        return {name: max(shares[name] for _, shares in self.points) for name in self.names}
 
     def _check_names(self) -> None:
         name = "task.mixture.parts"
@@ -86,50 +83,54 @@ class MixtureConfig:
                 rule = "must be the settings of a task"
                 raise SettingError(f"{name}.{part}", task, rule, f"+task@{name}.{part}=sort")
 
-    def _check_point(self, point: Any) -> None:
-        """Raise SettingError unless `point` gives each part a share, and these add up to 1."""
-        scheduled = isinstance(self.shares, list)
+    def _check_shares(self, point: Any, known: Sequence[str]) -> None:
+        """Raise SettingError unless `point` has all of `known`, with shares that add up to 1."""
+        scheduled = _AT in known
         if not isinstance(point, dict):
-            rule = "gives every part its share, by name"
-            raise self._refused(rule)
-        known = (*self.names, _AT) if scheduled else self.names
+            raise self._refused(scheduled, "gives each part its share, by its name")
         for name, share in point.items():
             if name not in known:
                 rule = f"has a share of {name!r}, and the parts are {', '.join(self.names)}"
-                raise self._refused(rule)
+                raise self._refused(scheduled, rule)
             if not _is_number(share) or share < 0:
                 rule = f"has {name}: {share}, which is no finite number, 0 or more"
-                raise self._refused(rule)
-        if lacking := [name for name in known if name not in point]:
-            what = "`at`" if lacking == [_AT] else f"a share of {', '.join(lacking)}"
-            raise self._refused(f"lacks {what}; a part that is only evaluated has a share of 0")
+                raise self._refused(scheduled, rule)
+        if lacking := ", ".join(name for name in known if name not in point):
+            rule = f"lacks {lacking}; a part that is only evaluated has a share of 0"
+            raise self._refused(scheduled, rule)
         total = math.fsum(point[name] for name in self.names)
         if not abs(total - 1) < 1e-5:
-            raise self._refused(f"has shares that add up to {total:g}, not 1")
+            raise self._refused(scheduled, f"has shares that add up to {total:g}, not 1")
 
-    def _check_order(self) -> None:
-        if not isinstance(self.shares, list):
-            return
-        places = [point[_AT] for point in self.shares]
+    def _check_schedule(self, points: Any) -> None:
+        if not isinstance(points, list) or not points:
+            raise self._refused(True, "is a list of shares, each with `at`, or null")
+        for point in points:
+            self._check_shares(point, (*self.names, _AT))
+        places = [point[_AT] for point in points]
         whole = all(float(place).is_integer() for place in places)
-        if not whole or places[:1] != [0] or sorted(set(places)) != places:
+        if not whole or places[0] != 0 or sorted(set(places)) != places:
             shown = ", ".join(f"{place:g}" for place in places)
-            rule = f"has points at {shown}: whole numbers of problems that ascend from 0"
-            raise self._refused(rule)
+            rule = f"has points at {shown}: whole numbers of problems drawn, which ascend from 0"
+            raise self._refused(True, rule)
 
-    def _refused(self, rule: str) -> SettingError:
-        """The error of shares, with the nearest that can be."""
-        if not isinstance(self.shares, list):
-            nearest = _typed(self._mended(self.shares))
-        else:
-            points = self._mended_points().items()
-            shown = [f"{{{_AT}:{at},{_typed(shares)[1:]}" for at, shares in points]
-            nearest = f"[{','.join(shown)}]" if shown else _typed(self._mended(None))
-        return SettingError(_SETTING, self.shares, rule, f"'{_SETTING}={nearest}'")
+    def _refused(self, scheduled: bool, rule: str) -> SettingError:
+        """The error of shares, or of the schedule, with the nearest that can be."""
+        if not scheduled:
+            name = "task.mixture.shares"
+            # With ++ names may be new to the shares that a file gives.
+            mended = _typed(self._mended(self.shares))
+            return SettingError(name, self.shares, rule, f"'++{name}={mended}'")
+        name = "task.mixture.schedule"
+        given = self.schedule if isinstance(self.schedule, list) else [self.schedule]
+        points = self._mended_points(given).items()
+        shown = [f"{{{_AT}:{at},{_typed(shares)[1:]}" for at, shares in points]
+        nearest = f"'{name}=[{','.join(shown)}]'" if shown else f"{name}=null"
+        return SettingError(name, self.schedule, rule, nearest)
 
-    def _mended_points(self) -> dict[int, dict[str, float]]:
+    def _mended_points(self, given: list[Any]) -> dict[int, dict[str, float]]:
         """Points in order, the first at 0, and one at each place."""
-        points = [point if isinstance(point, dict) else {} for point in self.shares]
+        points = [point if isinstance(point, dict) else {} for point in given]
         places: list[Any] = [point.get(_AT) for point in points]
         whole = [round(at) if _is_number(at) and at >= 0 else 0 for at in places]
         ordered = sorted(zip(whole, points, strict=True), key=lambda pair: pair[0])

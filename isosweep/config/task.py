@@ -331,7 +331,7 @@ class TaskConfig:
         if self.mixture is None:
             return None
         parts = {name: identity(part) for name, part in self.parts.items()}
-        return {"parts": parts, "shares": self.mixture.schedule}
+        return {"parts": parts, "shares": self.mixture.points}
 
     def _mean(self, of_part: str) -> float:
         """The parts' mean of a property, by their shares at the end of the schedule."""
@@ -410,7 +410,7 @@ def _own_part(name: str, settings: dict[str, Any]) -> TaskConfig:
     """A part as it is given."""
     if settings.get("kind") == "mixture":
         place, rule = f"task.mixture.parts.{name}", "a part of a mixture is no mixture itself"
-        raise SettingError(f"{place}.kind", "mixture", rule, f"task@{place}=sort")
+        raise SettingError(f"{place}.kind", "mixture", rule, f"+task@{place}=sort")
     try:
         return read(TaskConfig, settings)
     except SettingError as error:

@@ -13,6 +13,7 @@ from rich.progress import Progress
 from isosweep.config.axes import combinations
 from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation import EvaluationConfig
+from isosweep.config.evaluation_sets import on_parts
 from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.buckets import buckets_of
 from isosweep.difficulty.measurement import (
@@ -49,12 +50,15 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
 
 
 def measured_configs(config: SweepConfig) -> list[SweepConfig]:
-    """What `config` needs measured: every variant of `grid.axes` that has a pool of its own."""
+    """What `config` needs measured: every variant of `grid.axes`, and of a mixture
+    every part, that has a pool of its own."""
     configs: dict[Path, SweepConfig] = {}
     for variant in combinations(config):
-        task = replace(variant.config.task, difficulty=None)
-        single = replace(variant.config, task=task, grid=replace(variant.config.grid, axes=None))
-        configs.setdefault(_path(single), single)
+        parts = on_parts(variant.config)
+        for config in parts.values() if parts else (variant.config,):
+            task = replace(config.task, difficulty=None)
+            single = replace(config, task=task, grid=replace(config.grid, axes=None))
+            configs.setdefault(_path(single), single)
     return list(configs.values())
 
 

@@ -34,21 +34,36 @@ def problems_of_sets(asked: Evaluated, training: Sequence[Problem]) -> dict[str,
             found[name] = heldout_problems(on.task)
         else:
             try:
-                found[name] = _of_parts(on.task, trained) or _apart(on.task, trained)
+                found[name] = _of_parts(on.task, asked.task, trained) or _apart(on.task, trained)
             except SettingError as error:
                 raise of_set(name, error) from None
     return found
 
 
-def _of_parts(task: TaskConfig, trained: _Trained) -> list[Problem]:
-    """The problems of a set that is a mixture; none of another."""
+def _of_parts(task: TaskConfig, asked: TaskConfig, trained: _Trained) -> list[Problem]:
+    """The problems of a set that is a mixture, in a sweep on `asked`; none of another set."""
     found: list[Problem] = []
     for name, part in task.parts.items():
         try:
-            found += [in_part(name, problem) for problem in _apart(part, trained)]
+            chosen = part.difficulty is not None
+            problems = _chosen(part, asked.parts.get(name)) if chosen else _apart(part, trained)
+            found += [in_part(name, problem) for problem in problems]
         except SettingError as error:
             raise of_part(name, error) from None
     return found
+
+
+def _chosen(part: TaskConfig, asked: TaskConfig | None) -> list[Problem]:
+    """Held-out problems of a set's part that is chosen by difficulty, as the sweep's `asked` is."""
+    if asked is None or part.difficulty != asked.difficulty:
+        rule = "is another choice than that of the sweep's own part"
+        raise SettingError("task.difficulty", part.difficulty, rule, "task.difficulty=null")
+    problems, wanted = heldout_problems(asked), part.num_eval_problems
+    if wanted > len(problems):
+        rule = f"asks for more than the {len(problems)} that this part holds out"
+        nearest = f"task.num_eval_problems={len(problems)}"
+        raise SettingError("task.num_eval_problems", wanted, rule, nearest)
+    return problems[:wanted]
 
 
 def _apart(task: TaskConfig, trained: _Trained) -> list[Problem]:
