@@ -186,7 +186,7 @@ def problem_pool(task: TaskConfig, wanted: int) -> Pool:
 
 def _draw(task: TaskConfig) -> ProblemSets:
     if task.parts:
-        return mixed(task, {name: _of_part(name, part) for name, part in task.parts.items()})
+        return mixed(task, {name: _of_part(task, name) for name in task.parts})
     pool = problem_pool(task, task.num_train_problems + task.num_eval_problems)
     if task.sort is None:
         return split(task, pool)
@@ -196,8 +196,16 @@ def _draw(task: TaskConfig) -> ProblemSets:
     )
 
 
-def _of_part(name: str, part: TaskConfig) -> ProblemSets:
+def _of_part(task: TaskConfig, name: str) -> ProblemSets:
+    part = task.parts[name]
     try:
         return problem_sets(part)
     except SettingError as error:
-        raise of_part(name, error) from None
+        own = of_part(name, error)
+        setting = f"task.mixture.parts.{name}.num_eval_problems"
+        if task.shares_out and f"task.mixture.parts.{name}.num_" in own.nearest:
+            nearest = f"task.num_train_problems=null task.num_eval_problems=null {own.nearest}"
+            if setting not in nearest:
+                nearest += f" {setting}={part.num_eval_problems}"
+            own = SettingError(own.setting, own.value, own.rule, nearest)
+        raise own from None

@@ -1,7 +1,6 @@
 """Problems of a mixture: each part's own, judged as its own, and none in two parts."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,11 +58,15 @@ def math(part: str, path: str) -> tuple[str, ...]:
     )
 
 
-def with_files(tmp_path: Path, first: int) -> SweepConfig:
+def typed_files(tmp_path: Path, first: int) -> tuple[str, ...]:
     """Two files that number their rows alike; the second begins with row `first` of the other."""
     one = math("a", rows(tmp_path / "a.jsonl", 0, 30))
     other = math("b", rows(tmp_path / "b.jsonl", first, 30))
-    return make_config("task=mixture", f"{PART}a=math", f"{PART}b=math", *one, *other)
+    return ("task=mixture", f"{PART}a=math", f"{PART}b=math", *one, *other)
+
+
+def with_files(tmp_path: Path, first: int) -> SweepConfig:
+    return make_config(*typed_files(tmp_path, first))
 
 
 def test_rows_that_two_files_number_alike_are_two_problems(tmp_path: Path) -> None:
@@ -86,11 +89,13 @@ def test_the_same_problem_in_two_templates_is_the_same_problem() -> None:
 
 
 def test_too_few_problems_are_refused_under_the_part_s_name(tmp_path: Path) -> None:
-    task = replace(with_files(tmp_path, 30).task, num_train_problems=60)
-    with pytest.raises(SettingError) as caught:
-        problem_sets(task)
-    assert caught.value.setting == "task.mixture.parts.a.num_train_problems"
-    assert caught.value.nearest == "task.mixture.parts.a.num_train_problems=22"
+    typed = typed_files(tmp_path, 30)
+    for more in ("task.mixture.parts.a.num_train_problems=24", "task.num_train_problems=60"):
+        with pytest.raises(SettingError) as caught:
+            problem_sets(make_config(*typed, more).task)
+        assert caught.value.setting == "task.mixture.parts.a.num_train_problems"
+        mended = make_config(*typed, *caught.value.nearest.split()).task
+        assert len(problem_sets(mended).training) == 22 + 16
 
 
 def test_every_part_judges_its_own_problems_and_says_what_success_is(tmp_path: Path) -> None:
