@@ -46,9 +46,13 @@ def described_evaluation(evaluation: EvaluationPlan, num_runs: int) -> str:
 
 
 def _described_sets(evaluation: EvaluationPlan) -> str:
-    """The further sets that the shares count, where there are any."""
-    sets = [f"{s.name} ({s.problems:,} x {s.samples_per_problem})" for s in evaluation.sets]
-    return f", with the sets {', '.join(sets)}" if sets else ""
+    """The parts of the main problems, and the further sets that the shares count."""
+    shown = [
+        (s.part, f"{s.name} ({s.problems:,} x {s.samples_per_problem})") for s in evaluation.sets
+    ]
+    parts, sets = ([text for part, text in shown if part is asked] for asked in (True, False))
+    of_parts = f", of the parts {', '.join(parts)}" if parts else ""
+    return of_parts + (f", with the sets {', '.join(sets)}" if sets else "")
 
 
 def described_findings(plan: Plan, config: SweepConfig) -> str:

@@ -86,6 +86,8 @@ class SetPlan:
     """k of its avg@k. A count."""
     flops_of_one: Flops
     """Sampling for one evaluation on it. FLOPs."""
+    part: bool = False
+    """Whether it is a part of a mixture, whose problems are among the main ones."""
 
 
 @dataclass(frozen=True, kw_only=True)

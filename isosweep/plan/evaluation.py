@@ -78,7 +78,10 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
     return EvaluationPlan(
         problems=tuple(sorted({config.task.num_eval_problems for config in configs})),
         samples_per_problem=configs[0].evaluation.samples_per_problem,
-        sets=tuple(_set_plan(name, on) for name, on in on_all(configs[0]).items()),
+        sets=tuple(
+            _set_plan(name, on, name in configs[0].task.parts)
+            for name, on in on_all(configs[0]).items()
+        ),
         records=sum(run.records for run in plan.runs),
         flops=flops,
         share_of_flops=flops / (flops + training),
@@ -87,10 +90,11 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
     )
 
 
-def _set_plan(name: str, on: SweepConfig) -> SetPlan:
+def _set_plan(name: str, on: SweepConfig, part: bool) -> SetPlan:
     return SetPlan(
         name=name,
         problems=on.task.num_eval_problems,
         samples_per_problem=on.evaluation.samples_per_problem,
         flops_of_one=_flops(on),
+        part=part,
     )

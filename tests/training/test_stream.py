@@ -44,7 +44,7 @@ def test_retiring_leaves_a_batch() -> None:
     assert set(stream.draw(8)) == {2, 3, 4, 5}
 
 
-def mixture(seed: int = 0, **shares: float) -> MixtureStream:
+def mixture(shares: dict[str, float], seed: int = 0) -> MixtureStream:
     """Three problems of each part, in the order of their names."""
     streams = {name: ProblemStream(3, seed) for name in sorted(shares)}
     return MixtureStream(streams, lambda drawn: shares)
@@ -53,18 +53,18 @@ def mixture(seed: int = 0, **shares: float) -> MixtureStream:
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(1, 60))
 def test_any_stretch_of_a_mixture_holds_its_shares(weights: list[int], drawn: int) -> None:
     shares = {f"p{i}": weight / sum(weights) for i, weight in enumerate(weights)}
-    parts = [number // 3 for number in mixture(**shares).draw(200)]
+    parts = [number // 3 for number in mixture(shares).draw(200)]
     for start in (0, drawn):
         for i, share in enumerate(shares.values()):
             assert abs(parts[start : start + 60].count(i) - 60 * share) < len(shares)
 
 
 def test_a_share_of_none_is_never_drawn() -> None:
-    assert max(mixture(a=1.0, b=0.0).draw(100)) == 2
+    assert max(mixture({"a": 1.0, "b": 0.0}).draw(100)) == 2
 
 
 def test_each_part_of_a_mixture_is_gone_through_as_if_alone() -> None:
-    drawn = mixture(seed=5, a=0.7, b=0.3).draw(40)
+    drawn = mixture({"a": 0.7, "b": 0.3}, seed=5).draw(40)
     own = [number for number in drawn if number < 3]
     other = [number - 3 for number in drawn if number >= 3]
     assert own == ProblemStream(3, 5).draw(len(own))
@@ -76,13 +76,13 @@ def test_each_part_of_a_mixture_is_gone_through_as_if_alone() -> None:
 def test_a_mixture_does_not_depend_on_how_many_are_drawn_at_once(
     counts: list[int], seed: int
 ) -> None:
-    stream, whole = mixture(seed, a=0.7, b=0.3), mixture(seed, a=0.7, b=0.3)
+    stream, whole = mixture({"a": 0.7, "b": 0.3}, seed), mixture({"a": 0.7, "b": 0.3}, seed)
     assert [p for count in counts for p in stream.draw(count)] == whole.draw(sum(counts))
 
 
 @given(st.integers(0, 30))
 def test_a_restored_mixture_goes_on_where_it_was(before: int) -> None:
-    stream, other = mixture(a=0.6, b=0.3, c=0.1), mixture(a=0.6, b=0.3, c=0.1)
+    stream, other = mixture({"a": 0.6, "b": 0.3, "c": 0.1}), mixture({"a": 0.6, "b": 0.3, "c": 0.1})
     stream.draw(before)
     other.restore(json.loads(json.dumps(stream.to_json())))
     assert other.draw(40) == stream.draw(40)
