@@ -106,6 +106,9 @@ def _set_task(task: TaskConfig, own: EvaluationSet) -> TaskConfig:
     changes = own.task or {}
     if own.problems == "train":
         return _training_task(task, changes)
+    if "mixture" in changes:
+        rule = "a set is of the sweep's own mixture or of one task"
+        raise SettingError("task.mixture", "{...}", rule, "a set for each part")
     kind: Kind = changes.get("kind", task.kind)
     group, plain = changes.get(kind), asdict(task)
     if kind != task.kind:

@@ -42,6 +42,8 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
         preflight(single, [ChosenVariant(axes={}, config=single)])
     try:
         for single in configs:
+            if len(configs) > 1:
+                console.print(f"{single.model.name}, {single.task.name}:", markup=False)
             measure(single, console)
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from here")
@@ -55,8 +57,9 @@ def measured_configs(config: SweepConfig) -> list[SweepConfig]:
     configs: dict[Path, SweepConfig] = {}
     for variant in combinations(config):
         parts = on_parts(variant.config)
-        for config in parts.values() if parts else (variant.config,):
-            task = replace(config.task, difficulty=None)
+        alone = {variant.config.task.name: variant.config}
+        for name, config in (parts or alone).items():
+            task = replace(config.task, name=name, difficulty=None)
             single = replace(config, task=task, grid=replace(config.grid, axes=None))
             configs.setdefault(_path(single), single)
     return list(configs.values())

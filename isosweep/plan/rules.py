@@ -161,7 +161,7 @@ def _passed_over(task: TaskConfig, problems: str = "problems") -> str:
     if not name:
         return f"{part.num_train_problems} {problems}"
     share = part.num_train_problems / task.epoch_draws
-    return f"the {part.num_train_problems} {problems} of part {name}, a share of {share:.3g}"
+    return f"{part.num_train_problems} {problems} of part {name}, at a share of {share:.3g}"
 
 
 def _enough_problems(table: Candidates, place: Place) -> str:

@@ -41,28 +41,28 @@ def problems_of_sets(asked: Evaluated, training: Sequence[Problem]) -> dict[str,
 
 
 def _of_parts(task: TaskConfig, asked: TaskConfig, trained: _Trained) -> list[Problem]:
-    """The problems of a set that is a mixture, in a sweep on `asked`; none of another set."""
+    """The problems of a set of the sweep's mixture, `asked`; none of another set."""
     found: list[Problem] = []
     for name, part in task.parts.items():
         try:
             chosen = part.difficulty is not None
-            problems = _chosen(part, asked.parts.get(name)) if chosen else _apart(part, trained)
+            problems = _chosen(part, asked.parts[name]) if chosen else _apart(part, trained)
             found += [in_part(name, problem) for problem in problems]
         except SettingError as error:
-            raise of_part(name, error) from None
+            rule = f"{of_part(name, error).rule} (part {name})"
+            setting, own = "task.num_eval_problems", asked.num_eval_problems
+            raise SettingError(setting, task.num_eval_problems, rule, f"{setting}={own}") from None
     return found
 
 
-def _chosen(part: TaskConfig, asked: TaskConfig | None) -> list[Problem]:
-    """Held-out problems of a set's part that is chosen by difficulty, as the sweep's `asked` is."""
-    if asked is None or part.difficulty != asked.difficulty:
-        rule = "is another choice than that of the sweep's own part"
-        raise SettingError("task.difficulty", part.difficulty, rule, "task.difficulty=null")
+def _chosen(part: TaskConfig, asked: TaskConfig) -> list[Problem]:
+    """Held-out problems of a part that is chosen by difficulty, among those of the sweep's."""
     problems, wanted = heldout_problems(asked), part.num_eval_problems
     if wanted > len(problems):
-        rule = f"asks for more than the {len(problems)} that this part holds out"
-        nearest = f"task.num_eval_problems={len(problems)}"
-        raise SettingError("task.num_eval_problems", wanted, rule, nearest)
+        rule = (
+            f"asks for more than the {len(problems)} problems of its difficulty that it holds out"
+        )
+        raise SettingError("task.num_eval_problems", wanted, rule, "")
     return problems[:wanted]
 
 
