@@ -20,6 +20,7 @@ from isosweep.analysis.simulation.findable import (
 from isosweep.config.evaluation import SIZES
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import EvaluationPlan
 from isosweep.plan.evaluation import evaluation_seconds
@@ -169,7 +170,11 @@ def _changes(plan: Plan, config: SweepConfig, design: Design) -> Iterator[_Chang
         if larger <= design.problems or config.analysis.evaluation_set is not None:
             # Sizes are of the main evaluation.
             continue
-        task = replace(config.task, num_eval_problems=problems)
+        try:
+            task = replace(config.task, num_eval_problems=problems)
+        except SettingError:
+            # It has not as many.
+            continue
         evaluation = replace(config.evaluation, samples_per_problem=samples)
         added = evaluating * (
             evaluation_seconds(replace(config, task=task, evaluation=evaluation)) / once - 1
