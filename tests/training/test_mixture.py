@@ -12,7 +12,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_metrics, read_records
 from isosweep.tasks import training_problems
 from isosweep.tasks.mixing import PartProblem
-from isosweep.training.worker import TrainRun
+from isosweep.training.worker import TrainRun, judged_health
 from tests.conftest import SMALL, make_config
 from tests.runs import log_lines, reproducible
 
@@ -118,6 +118,13 @@ def test_a_part_is_recorded_as_a_set_of_its_problems_would_be(tmp_path: Path) ->
     both = reproducible(sets)[0], reproducible(run)[0]
     # Before training: afterwards the policies are others.
     assert both[0]["sets"]["four"] == both[1]["sets"]["short"]
+
+
+def test_a_reward_that_falls_because_harder_problems_come_is_no_collapse() -> None:
+    health = make_config().health
+    assert judged_health(spec_of(*MIXED), health).collapse_share is None
+    assert judged_health(spec_of("task=sort_mix"), health) == health
+    assert judged_health(spec_of(), health) == health
 
 
 def drawn(spec: RunSpec, count: int) -> list[str]:
