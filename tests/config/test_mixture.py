@@ -244,6 +244,13 @@ def test_a_set_cannot_have_the_name_of_a_part() -> None:
     assert make_config(*TWO, "evaluation.sets={a_2:{}}").evaluation.sets
 
 
+@pytest.mark.parametrize("more", ["{shares:{a:1,b:0}}", "{parts:{a:{data_seed:1}}}"])
+def test_a_set_is_of_the_sweep_s_own_mixture_or_of_one_task(more: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_config(*TWO, f"evaluation.sets={{t:{{task:{{mixture:{more}}}}}}}")
+    assert caught.value.setting == "evaluation.sets.t.task.mixture"
+
+
 def test_a_part_s_data_file_is_found_and_hashed(tmp_path: Any) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"problem": "1 + 1?", "answer": "2"}\n')
