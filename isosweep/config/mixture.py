@@ -11,9 +11,11 @@ from isosweep.config.settings import settings
 from isosweep.errors import SettingError
 
 # Names of parts are names of evaluation sets too: parts of paths, and of the names of metrics.
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 # A point of a schedule has this beside the shares, so no part can be called so.
 _AT = "at"
+# Names of parts are keys of shares on the command line, where these are no text.
+_NO_TEXT = ("true", "false", "null", "nan", "inf")
 
 
 @settings("task.mixture")
@@ -25,8 +27,9 @@ class MixtureConfig:
     shares: Any = None
     """Share of each part in the problems drawn, by its name; null: equal shares."""
     schedule: Any = None
-    """In the place of `shares`, shares that change: a list of them, each with the number `at` of
-    problems drawn before. Between two they change evenly, and the last ones stay."""
+    """In the place of `shares`, which is null then, shares that change: a list of them, each with
+    the number `at` of problems drawn before. Between two they change evenly, and the last ones
+    stay."""
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -34,6 +37,10 @@ class MixtureConfig:
             self._check_shares(self.shares, self.names)
         if self.schedule is not None:
             self._check_schedule(self.schedule)
+        if self.shares is not None and self.schedule is not None:
+            rule = "stands in the place of task.mixture.shares, which would have no effect"
+            nearest = "task.mixture.shares=null"
+            raise SettingError("task.mixture.schedule", self.schedule, rule, nearest)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,10 +81,12 @@ class MixtureConfig:
             rule = "has no part"
             raise SettingError(name, "{}", rule, f"+task@{name}.digits=sort")
         for part, task in self.parts.items():
-            fixed = re.sub(r"[^A-Za-z0-9_-]+", "_", part) or "part"
-            if not _NAME.fullmatch(part) or part == _AT:
-                rule = "is no name of a part: letters, digits, - and _ make one, and `at` is none"
-                nearest = f"{name}.{'at_' if part == _AT else fixed}"
+            if not _is_name(part):
+                rule = (
+                    "is no name of a part: letters, digits, - and _ make one, a letter first, and "
+                    f"{', '.join((_AT, *_NO_TEXT))} are none"
+                )
+                nearest = f"{name}.part_{re.sub(r'[^A-Za-z0-9_-]+', '_', part)}"
                 raise SettingError(f"{name}.{part}", "{...}", rule, nearest)
             if not isinstance(task, dict):
                 rule = "must be the settings of a task"
@@ -173,6 +182,10 @@ def apportioned(number: int, shares: Sequence[float]) -> list[int]:
     for i in by_remainder[: number - sum(counts)]:
         counts[i] += 1
     return counts
+
+
+def _is_name(part: str) -> bool:
+    return bool(_NAME.fullmatch(part)) and part.lower() not in (_AT, *_NO_TEXT)
 
 
 def _is_number(value: Any) -> bool:

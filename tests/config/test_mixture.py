@@ -66,7 +66,7 @@ def test_planned_lengths_are_means_by_the_shares_at_the_end_of_the_schedule() ->
     assert task.planned_completion_tokens == 0.75 * 7 + 0.25 * 5
     assert task.planned_prompt_tokens == 0.75 * 8 + 0.25 * 6
     later = "task.mixture.schedule=[{at:0,a:0,b:1},{at:100,a:1,b:0}]"
-    assert make_config(*TWO, shares, later).task.planned_completion_tokens == 7
+    assert make_config(*TWO, later).task.planned_completion_tokens == 7
 
 
 def test_shares_change_evenly_between_the_points_of_a_schedule() -> None:
@@ -129,6 +129,28 @@ def test_shares_numbers_and_whole_mixtures_are_axes() -> None:
         "sort",
         "mixture",
     ]
+
+
+def test_shares_beside_a_schedule_would_have_no_effect() -> None:
+    shares = "task.mixture.shares={a:1,b:0}"
+    schedule = "task.mixture.schedule=[{at:0,a:0,b:1},{at:100,a:1,b:0}]"
+    with pytest.raises(SettingError) as caught:
+        make_config(*TWO, shares, schedule)
+    assert caught.value.setting == "task.mixture.schedule"
+    assert make_config(*TWO, shares, schedule, caught.value.nearest).task.mixture
+
+
+@pytest.mark.parametrize("name", ["1", "true", "Null", "at"])
+def test_a_part_has_a_name_that_shares_can_name(name: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        make_config(*TWO, f"{PART}{name}=sort")
+    fixed = caught.value.nearest.rpartition(".")[2]
+    assert fixed == f"part_{name}"
+    shares = f"++task.mixture.shares={{a:0.5,b:0.25,{fixed}:0.25}}"
+    level = f"task.mixture.parts.{fixed}.sort.levels=[9]"
+    mixture = make_config(*TWO, f"{PART}{fixed}=sort", level, shares).task.mixture
+    assert mixture
+    assert fixed in mixture.names
 
 
 REFUSED = [

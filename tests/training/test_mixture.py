@@ -22,6 +22,7 @@ BUDGETS = (3.2e9, 6.4e9)
 # The shares change until after the first budget's end.
 MIXED = (
     *("task=sort_mix", "task.mixture.parts.short.success_at=0.5"),
+    "task.mixture.shares=null",
     "task.mixture.schedule=[{at:0,long:0,short:1},{at:80,long:1,short:0}]",
 )
 
