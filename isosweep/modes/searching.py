@@ -32,7 +32,7 @@ def open_searches(sweeps: "Iterable[Sweep]") -> None:
     """Open the searches of sweeps that were claimed; raises as `SearchStudy`."""
     for sweep in sweeps:
         if sweep.search is not None:
-            sweep.search.open()
+            sweep.search.open(sweep.left)
 
 
 def close_searches(sweeps: "Iterable[Sweep]") -> None:

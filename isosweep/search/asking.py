@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,11 +54,14 @@ class Search:
         self._seen: dict[str, float] | None = None
         self._next_look = 0.0
 
-    def open(self) -> None:
-        """Go on with what was asked for before, if anything was; raises as `SearchStudy`."""
+    def open(self, left: Collection[str] = ()) -> None:
+        """Go on with what was asked for before, if anything was; raises as `SearchStudy`.
+
+        Runs that were given up are asked for again, but for those that are `left` as they are.
+        """
         self._open = SearchStudy(self._plan, self._paths, self._config.search)
         self._asked = self._study.asked
-        self._adopt()
+        self._take_up(left)
 
     @property
     def _study(self) -> SearchStudy:
@@ -107,21 +110,24 @@ class Search:
                 self._study.tell(asked, "PRUNED", f"the search stopped: {self.stop}")
         self._asked = self._study.asked
 
-    def _adopt(self) -> None:
-        """Ask for what somebody trains already, as far as that was told to."""
-        under_way = []
+    def _take_up(self, left: Collection[str]) -> None:
+        """Ask for what somebody trains already, as far as that, and for what was given up."""
+        steps = []
         for run in self._plan.runs:
             known, view = self._asked.get(run.run_id), view_run(self._paths.run(run.run_id))
-            if known is None or known.told is not None:
-                milestone = _under_way(run, view, self._plan)
-                if milestone is not None:
-                    why = "it was being trained already"
-                    step = Step(
-                        run_id=run.run_id, milestone=milestone, compute=0.0, value=0.0, why=why
-                    )
-                    under_way.append(step)
-        if under_way:
-            self._study.ask(self._by_id, under_way, {})
+            if known is not None and known.told is None:
+                continue
+            milestone, why = _under_way(run, view, self._plan), "it was being trained already"
+            if milestone is None and known is not None and known.told == "FAIL":
+                if run.run_id not in left:
+                    milestone, why = known.milestone, "it is tried again"
+            if milestone is not None:
+                asked = Step(
+                    run_id=run.run_id, milestone=milestone, compute=0.0, value=0.0, why=why
+                )
+                steps.append(asked)
+        if steps:
+            self._study.ask(self._by_id, steps, {})
             self._asked = self._study.asked
 
     def _pending(self, failed: Mapping[str, str]) -> dict[str, float]:
