@@ -99,6 +99,7 @@ class _Followed:
         with Signals() as signals:
             self._look_who()
             while self.watching.sweeps:
+                self._ask()
                 with self._progress() as progress:
                     done = self._until_something_is_done(progress, signals)
                 if signals.asked:
@@ -155,7 +156,6 @@ class _Followed:
             self._trackers[sweep.name] = track(study.config, study.plan, sweep.paths, self._console)
         open_searches(claimed)
         self._queues.add(claimed)
-        self._ask()
         for sweep, driver in completed:
             self._worst = max(self._worst, complete(sweep, driver.failed, self._console))
 

@@ -178,8 +178,9 @@ class Search:
             considered += found.considered
             if found.stop is not None:
                 stops.append(f"{label}: {found.stop}" if label else found.stop)
-        steps.sort(key=_worth, reverse=True)
-        considered.sort(key=_worth, reverse=True)
+        if len(views) > 1:
+            steps.sort(key=_worth, reverse=True)
+            considered.sort(key=_worth, reverse=True)
         stop = None if steps else "; ".join(stops) or None
         return Decision(steps=tuple(steps[:free]), considered=tuple(considered), stop=stop)
 
