@@ -118,14 +118,11 @@ class Search:
             if known is not None and known.told is None:
                 continue
             milestone, why = _under_way(run, view, self._plan), "it was being trained already"
-            if milestone is None and known is not None and known.told == "FAIL":
-                if run.run_id not in left:
-                    milestone, why = known.milestone, "it is tried again"
+            gave_up = known is not None and known.told == "FAIL" and run.run_id not in left
+            if milestone is None and known is not None and gave_up:
+                milestone, why = known.milestone, "it is tried again"
             if milestone is not None:
-                asked = Step(
-                    run_id=run.run_id, milestone=milestone, compute=0.0, value=0.0, why=why
-                )
-                steps.append(asked)
+                steps.append(_free(run, milestone, why))
         if steps:
             self._study.ask(self._by_id, steps, {})
             self._asked = self._study.asked
@@ -240,6 +237,11 @@ def _frontier() -> Decide:
     from isosweep.search.frontier import decide
 
     return decide
+
+
+def _free(run: PlannedRun, milestone: float, why: str) -> Step:
+    """A step that was decided before, or elsewhere."""
+    return Step(run_id=run.run_id, milestone=milestone, compute=0.0, value=0.0, why=why)
 
 
 def _worth(step: Step) -> float:

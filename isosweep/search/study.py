@@ -181,12 +181,12 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     `asked`: runs by their furthest milestone; `open`: those of them that the search may still ask
     more of; `decision`: the newest, as `SearchStudy.note` has it.
     """
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     if config.storage is None and not paths.search.exists():
         return None
     try:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
         storage = _storage(paths, config)
         study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
         asked = [_asked(trial) for trial in study.get_trials(deepcopy=False)]

@@ -17,7 +17,7 @@ from isosweep.store.claims import highest
 from isosweep.store.records import read_metrics, read_records
 from tests.conftest import SMALL, isosweep
 from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
-from tests.runs import log_lines, wait_for
+from tests.runs import log_lines
 
 pytestmark = pytest.mark.train
 
