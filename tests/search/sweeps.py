@@ -12,7 +12,6 @@ from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
-from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 from tests.analysis.sweeps import make_plan
 
@@ -30,13 +29,13 @@ def recorded(world: str) -> dict[str, tuple[Record, ...]]:
     return simulate_records(known, PLAN, rng, num_problems=2000, samples_per_problem=8)
 
 
-def trained(reached: Mapping[str, float], world: str = "plateau", plan: Plan = PLAN) -> SweepData:
+def trained(reached: Mapping[str, float], world: str = "plateau") -> SweepData:
     """The sweep with every run trained up to the compute given, by run id."""
     kept = {
         name: tuple(r for r in records if r.compute.flops <= reached.get(name, -1.0) * 1.05)
         for name, records in recorded(world).items()
     }
-    return simulated_sweep(plan, kept)
+    return simulated_sweep(PLAN, kept)
 
 
 def run_id(n: int, seed: int) -> str:

@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import CellReading
+from isosweep.analysis.curves import CellReading, SweepData, read_cells
+from isosweep.plan.cells import Plan
 from isosweep.search.belief import form_belief
 from isosweep.search.candidates import START, carried, open_runs, standings, start
 from isosweep.search.frontier import decide
@@ -173,9 +174,8 @@ def test_with_one_seed_runs_are_trained_in_order() -> None:
     assert "no spread" in decision.steps[0].why
 
 
-def _of(plan, reached):  # type: ignore[no-untyped-def]
-    from isosweep.analysis.curves import read_cells
-
+def _of(plan: Plan, reached: dict[str, float]) -> SweepData:
+    """The part of a plan with fewer runs."""
     data = trained(reached)
     ids = {run.run_id for run in plan.runs}
     curves = tuple(curve for curve in data.curves if curve.run.run_id in ids)
