@@ -44,8 +44,7 @@ class Belief:
     A place is budget x pair, in that order: places = budgets * pairs. `offered`: (budgets, pairs),
     where a run can be read. `mean`: (places,); `covariance`: (places + verdicts, places +
     verdicts); `chances`: (verdicts,) of each of `VERDICTS`. `noise`: (pairs, budgets, budgets)
-    covariance of one run's rewards, without what all runs of a seed share. `harmless`: the n that
-    surely cost no more than the margin at any budget.
+    covariance of one run's rewards, without what all runs of a seed share.
     """
 
     budgets: tuple[float, ...]
@@ -55,9 +54,7 @@ class Belief:
     covariance: FloatArray
     chances: FloatArray
     noise: FloatArray
-    harmless: tuple[int, ...]
     losses: FloatArray
-    """(budgets,) expected loss of the (n, B) that seems best."""
 
     def place(self, budgets: IntArray, pair: Pair) -> IntArray:
         """Places of a pair at budgets, by index: (budgets,)."""
@@ -142,7 +139,6 @@ def _gaussian(
         covariance=away.T @ away / (len(state) - 1),
         chances=mean[places:],
         noise=_noise(means, seen, pairs),
-        harmless=_harmless(pairs, offered, rewards, config),
         losses=losses,
     )
 
@@ -193,20 +189,6 @@ def _costs(pairs: tuple[Pair, ...], offered: BoolArray, rewards: FloatArray) -> 
     by_n = np.stack([reward[:, :, of_n == n].max(axis=2) for n in generations], axis=2)
     best = np.maximum(by_n.max(axis=2, keepdims=True), -1e9)
     return np.where(np.isfinite(by_n), best - by_n, 0.0)
-
-
-def _harmless(
-    pairs: tuple[Pair, ...], offered: BoolArray, rewards: FloatArray, config: AnalysisConfig
-) -> tuple[int, ...]:
-    worst = _costs(pairs, offered, rewards).max(axis=1)  # (draws, n)
-    sure = (worst <= config.margin).mean(axis=0) >= config.confidence
-    found = []
-    used = offered.any(axis=1)
-    for safe, n in zip(sure, sorted({pair.num_generations for pair in pairs}), strict=True):
-        mine = offered[:, [pair.num_generations == n for pair in pairs]].any(axis=1)
-        if safe and (mine | ~used).all():
-            found.append(n)
-    return tuple(found)
 
 
 def _noise(means: Means, seen: BoolArray, pairs: tuple[Pair, ...]) -> FloatArray:

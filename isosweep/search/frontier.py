@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.curves import CellReading, SweepData
 from isosweep.analysis.evidence import MIN_GENERATIONS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.judgement import judge
@@ -25,11 +25,17 @@ from isosweep.search.steps import Decision, Step
 from isosweep.search.value import after, outcomes, worth, worth_of_all
 
 # Reward, in margins, that it is worth to name what n*(C) does rightly and not wrongly.
-_VERDICT = 1.0
+_VERDICT = 5.0
 # Compute that starting, loading and evaluating cost a step, as a share of a whole run.
-_STEP_COST = 0.002
+_STEP_COST = 0.01
 # A search ends where all that is left together is worth less than this share of the margin.
-_WORTH = 0.1
+_WORTH = 0.05
+# Chance of its likeliest verdict below which the analysis is not asked for its own: of many looks
+# at growing data one would claim by chance what the belief does not share.
+_SHARED = 0.6
+# Budgets of a plan from which on decisions rest on these alone: the smaller ones that its runs are
+# read at as well say little more, and take most of the time.
+_ENOUGH_BUDGETS = 5
 # Steps listed for mode=status.
 _LISTED = 5
 
@@ -84,13 +90,20 @@ def decide(
         if asked.at.pending:
             return Decision(steps=(), considered=(), stop=None)
         return _stop("every run of the plan has been trained as far as it goes")
-    belief = form_belief(plan, asked.data.readings, asked.analysis, seed)
+    belief = form_belief(plan, _telling(asked), asked.analysis, seed)
     if belief is None:
         return _affordable(asked, _in_order(asked))
     reason = _settled(asked, belief)
     if reason is not None:
         return _stop(reason)
     return _chosen(asked, belief)
+
+
+def _telling(asked: _Question) -> list[CellReading]:
+    """The readings that decisions rest on."""
+    own = asked.plan.budgets
+    kept = asked.data.readings
+    return [r for r in kept if len(own) < _ENOUGH_BUDGETS or r.cell.budget in own]
 
 
 def _stop(reason: str, considered: tuple[Step, ...] = ()) -> Decision:
@@ -143,18 +156,14 @@ def _spent(asked: _Question) -> str:
 
 def _settled(asked: _Question, belief: Belief) -> str | None:
     """Why nothing more has to be known, or None; from what was read alone."""
-    margin, sure = asked.analysis.margin, asked.analysis.confidence
-    if belief.harmless:
-        listed = ", ".join(str(n) for n in belief.harmless)
-        return (
-            f"n = {listed} costs no more than {margin:g} of reward at any budget ({sure:.0%} sure)"
-        )
+    margin = asked.analysis.margin
     last = {
         reading.cell.num_generations
         for reading in asked.data.readings
         if reading.cell.budget == asked.plan.budgets[-1] and reading.reward is not None
     }
-    if belief.losses.max() > margin or len(last) < MIN_GENERATIONS:
+    unsure = belief.chances.max() < _SHARED or belief.losses.max() > margin
+    if unsure or len(last) < MIN_GENERATIONS:
         return None
     verdict = judge(asked.data, asked.analysis)[2].verdict
     if verdict in ("grew", "not identified"):
