@@ -21,6 +21,7 @@ from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict
 from isosweep.analysis.simulation.truth import Truth, find_truth
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import Study, resolve_stored
@@ -206,7 +207,7 @@ def _of_n(config: SweepConfig, own: SearchedDesign, generations: list[int]) -> I
             continue
         for seeds in _SEEDS:
             problems = _problems_at_equal_compute(plan, few, own, seeds)
-            if problems is not None:
+            if problems is not None and _has(config.task, problems):
                 chosen = replace(grid, seeds=_seeds(grid.seeds, seeds))
                 task = replace(config.task, num_eval_problems=problems)
                 samples = config.evaluation.samples_per_problem
@@ -216,6 +217,15 @@ def _of_n(config: SweepConfig, own: SearchedDesign, generations: list[int]) -> I
                     config=replace(config, grid=chosen, task=task),
                     expected=findable(replace(tabled, runs_of_each_n=runs)).decided,
                 )
+
+
+def _has(task: TaskConfig, problems: int) -> bool:
+    """Whether the task can have that many held-out problems."""
+    try:
+        replace(task, num_eval_problems=problems)
+    except SettingError:
+        return False
+    return True
 
 
 def _problems_at_equal_compute(

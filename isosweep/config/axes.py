@@ -1,13 +1,13 @@
 """`grid.axes`: every combination of further settings, each with a config of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from isosweep.config.choices import closest, one_of
-from isosweep.config.data_files import PATHS, find_data
+from isosweep.config.data_files import NUMBERS, PATHS, find_data
 from isosweep.config.hydra import config_directory
 from isosweep.config.model_files import read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
@@ -53,13 +53,22 @@ def _varied(config: SweepConfig, combination: Combination) -> SweepConfig:
         _set(plain, setting, value)
     if "model.path" in settings:
         read_model(plain["model"])
-    if any(path in settings for path in PATHS):
-        find_data(plain["task"])
+    _find_changed_data(plain["task"], settings)
     try:
         return sweep_config(plain)
     except SettingError as error:
         rule = f"{error.rule} (where {combination.label})"
         raise SettingError(error.setting, error.value, rule, error.nearest) from None
+
+
+def _find_changed_data(task: dict[str, Any], settings: Collection[str]) -> None:
+    """`find_data`, where `settings` that an axis has changed name a file, or a mixture's parts."""
+    parts = [name for name in settings if name.startswith("task.mixture.parts")]
+    for number in NUMBERS:
+        if any(name.endswith(number) for name in parts) and f"task.{number}" not in settings:
+            task[number] = None
+    if parts or any(path in settings for path in PATHS):
+        find_data(task)
 
 
 def _composed(config: SweepConfig, choices: dict[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What each of a run's further evaluation sets is: the run, with that set as its evaluation."""
+"""What each set of problems that a run is evaluated on is: the run, with it as its evaluation."""
 
 import re
 from dataclasses import asdict, replace
@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from isosweep.config.evaluation import EvaluationConfig, EvaluationSet
 from isosweep.config.identity import identity
+from isosweep.config.mixture import of_part
 from isosweep.config.settings import read
 from isosweep.config.task import Kind, TaskConfig
 from isosweep.errors import SettingError
@@ -17,6 +18,7 @@ _SOURCES: dict[Kind, tuple[str, ...]] = {
     "math": ("dataset", "path"),
     "code": ("dataset", "path"),
     "custom": ("function",),
+    "mixture": (),
 }
 # Of another kind of task nothing else is taken over.
 _OF_ANY_KIND = ("name", "num_train_problems", "num_eval_problems", "data_seed", "success_at")
@@ -39,8 +41,32 @@ class Evaluated(Protocol):
 T = TypeVar("T", bound=Evaluated)
 
 
+def on_parts(asked: T) -> dict[str, T]:
+    """What `asked` would be with each part of its mixture as its task, by the part's name: together
+    they are its main evaluation. Raises SettingError where it could not be."""
+    found: dict[str, T] = {}
+    for name, task in asked.task.parts.items():
+        try:
+            changed: Any = asked
+            evaluation = replace(asked.evaluation, sets=None)
+            found[name] = replace(changed, task=task, evaluation=evaluation)
+        except SettingError as error:
+            raise of_part(name, error) from None
+    return found
+
+
+def on_all(asked: T) -> dict[str, T]:
+    """`on_parts` and `on_sets`: all that a record has besides its main evaluation, by name."""
+    parts, sets = on_parts(asked), on_sets(asked)
+    if both := [name for name in sets if name in parts]:
+        rule = "is the name of a part of task.mixture, whose held-out problems are a set already"
+        nearest = f"evaluation.sets.{both[0]}_2={{...}}"
+        raise SettingError(f"evaluation.sets.{both[0]}", "{...}", rule, nearest)
+    return {**parts, **sets}
+
+
 def on_sets(asked: T) -> dict[str, T]:
-    """What `asked` would be with each of its sets as the main evaluation, by the set's name.
+    """What `asked` would be with each of its further sets as the main evaluation, by name.
 
     Raises SettingError, of the set's own settings, where it could not be.
     """
@@ -80,6 +106,9 @@ def _set_task(task: TaskConfig, own: EvaluationSet) -> TaskConfig:
     changes = own.task or {}
     if own.problems == "train":
         return _training_task(task, changes)
+    if "mixture" in changes:
+        rule = "a set is of the sweep's own mixture or of one task"
+        raise SettingError("task.mixture", "{...}", rule, "a set for each part")
     kind: Kind = changes.get("kind", task.kind)
     group, plain = changes.get(kind), asdict(task)
     if kind != task.kind:

@@ -12,7 +12,7 @@ from isosweep.config.budgets import parse_budgets
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.difficulty import DifficultyConfig
 from isosweep.config.evaluation import EvaluationConfig
-from isosweep.config.evaluation_sets import on_sets
+from isosweep.config.evaluation_sets import on_all
 from isosweep.config.generation import GenerationConfig, splits
 from isosweep.config.grid import GridConfig
 from isosweep.config.hardware import HardwareConfig
@@ -127,7 +127,7 @@ class SweepConfig:
         self._check_interruption()
         self._check_sharing()
         # Each set is held to the rules of a main evaluation.
-        on_sets(self)
+        on_all(self)
         name, cast = "recipe.cast_lm_head_to_fp32", self.recipe.cast_lm_head_to_fp32
         tied = self.model.architecture.tie_word_embeddings
         if self.recipe.lora_rank is not None and cast and tied:

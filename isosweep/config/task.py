@@ -1,21 +1,24 @@
 """The settings of a task: what every kind has, and one nested group for each kind."""
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, Literal, get_args
 
-from annotated_types import Ge, Le
+from annotated_types import Ge
 from pydantic import AfterValidator
 
 from isosweep.config.difficulty import parse_difficulty
-from isosweep.config.identity import ADDED, OUTSIDE, Identity
-from isosweep.config.settings import settings
+from isosweep.config.identity import ADDED, OUTSIDE, Identity, identity
+from isosweep.config.mixture import MixtureConfig, apportioned, of_part
+from isosweep.config.rows import CodeConfig, MathConfig, RowsConfig
+from isosweep.config.settings import read, settings
 from isosweep.config.values import Distinct, Positive, PositiveInt, RefusedError, Says, Whole
 from isosweep.config.values import Share as ScoreShare
 from isosweep.errors import SettingError
 
 # Each is also the name of its nested group of settings.
-Kind = Literal["sort", "reasoning_gym", "math", "code", "custom"]
+Kind = Literal["sort", "reasoning_gym", "math", "code", "custom", "mixture"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -71,86 +74,6 @@ class ReasoningGymConfig:
                 setting = f"task.reasoning_gym.parameters.{name}"
                 value = (self.parameters or {})[name]
                 raise SettingError(setting, value, "is set by isosweep", f"task.{nearest}")
-
-
-def _data_file(path: str) -> str:
-    if not path.endswith((".jsonl", ".parquet")):
-        raise RefusedError("must be a .jsonl or .parquet file", "FILE.jsonl")
-    return path
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowsConfig:
-    """Rows of a Hugging Face dataset or of a file; the `*_column` settings name what a row has."""
-
-    group: ClassVar[str]
-    """The group's own name on the command line."""
-
-    dataset: str | None = None
-    """Name of a Hugging Face dataset; null with a `path`."""
-    subset: str | None = None
-    """Configuration of the dataset."""
-    split: str = "train"
-    """Split of the dataset."""
-    revision: str | None = None
-    """Revision of the dataset; null: the newest."""
-    # A file's content counts (`data_sha256`), not where it lies.
-    path: Annotated[Annotated[str, AfterValidator(_data_file)] | None, OUTSIDE] = None
-    """JSON lines or Parquet file; null with a `dataset`."""
-    data_sha256: str | None = None
-    """Hash of the file, filled in when the settings are read."""
-    problem_column: str = "problem"
-    """Column of the problem's text."""
-    id_column: str | None = None
-    """Column of its id; null: a hash of its text."""
-    level_column: str | None = None
-    """Column of its level; null: no levels."""
-
-    def __post_init__(self) -> None:
-        if (self.dataset is None) == (self.path is None):
-            rule = (
-                f"problems come from either a path or a dataset "
-                f"({self.group}.dataset={self.dataset})"
-            )
-            nearest = f"{self.group}.path=FILE.jsonl {self.group}.dataset=null"
-            raise SettingError(f"{self.group}.path", self.path, rule, nearest)
-
-
-@settings("task.math")
-class MathConfig(RowsConfig):
-    """Rows with answers that math-verify reads."""
-
-    group: ClassVar[str] = "task.math"
-    """Its own name on the command line."""
-
-    answer_column: str = "answer"
-    """Column of the answer."""
-    answer_after: str | None = None
-    """The answer is what follows the last of these marks (GSM8K: `####`); null: all of it."""
-    skip_unparseable: bool = False
-    """Leave out rows whose answer math-verify cannot read, which else are an error."""
-
-
-@settings("task.code")
-class CodeConfig(RowsConfig):
-    """Rows with tests of Python programs, which are run in a sandbox."""
-
-    group: ClassVar[str] = "task.code"
-    """Its own name on the command line."""
-
-    tests_column: str = "tests"
-    """Column of the tests: inputs and outputs, or assert statements."""
-    entry_point_column: str | None = None
-    """Column of the name of the function that `check(candidate)` of the tests is given; null: the
-    tests call functions by their names."""
-    skip_unusable: bool = False
-    """Leave out rows whose tests cannot be used, which else are an error."""
-    time_limit_s: Positive = 10.0
-    """Seconds that a program may take for all of its tests."""
-    memory_mb: Annotated[
-        PositiveInt, Ge(128), Le(8000), Says("must be from 128 (Python itself) to 8000", "1024")
-    ] = 1024
-    """Memory of a program."""
 
 
 def _function(name: str) -> str:
@@ -264,6 +187,10 @@ class TaskConfig:
     """Of `kind=code`."""
     custom: CustomConfig | None = None
     """Of `kind=custom`."""
+    mixture: Annotated[
+        MixtureConfig | None, Identity(by="mixture_identity", unless_default=True)
+    ] = None
+    """Of `kind=mixture`."""
 
     def __post_init__(self) -> None:
         for kind in KINDS:
@@ -272,7 +199,9 @@ class TaskConfig:
                 rule = f"task.kind={self.kind} {'has no' if present else 'needs this'} group"
                 value = "set" if present else "null"
                 raise SettingError(f"task.{kind}", value, rule, f"task={self.kind}")
-        if self.sort is not None:
+        if self.mixture is not None:
+            _check_mixture(self)
+        elif self.sort is not None:
             _check_sort(self, self.sort)
         else:
             self._check_tokens()
@@ -290,6 +219,77 @@ class TaskConfig:
                 rule = f"must be given for task.kind={kind}: only `sort` knows its token counts"
                 raise SettingError(f"task.{name}", "null", rule, f"task.{name}={example}")
 
+    @cached_property
+    def parts(self) -> dict[str, "TaskConfig"]:
+        """The parts of a mixture, in order, each as the task that it is in this mixture; else none.
+
+        The mixture's numbers of problems are shared out by the parts' own, its `data_seed` is added
+        to theirs, and its longest completion holds for all: TRL samples a batch with one limit.
+        """
+        if self.mixture is None:
+            return {}
+        own = {name: _own_part(name, self.mixture.parts[name]) for name in self.mixture.names}
+        longest = max(part.completion_limit for part in own.values())
+        training = _divided("num_train_problems", self.num_train_problems, own)
+        heldout = _divided("num_eval_problems", self.num_eval_problems, own)
+        found = {}
+        for name, part in own.items():
+            try:
+                found[name] = replace(
+                    part,
+                    num_train_problems=training[name],
+                    num_eval_problems=heldout[name],
+                    data_seed=part.data_seed + self.data_seed,
+                    max_completion_tokens=self.max_completion_tokens or longest,
+                )
+            except SettingError as error:
+                raise of_part(name, error) from None
+        return found
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether a mixture has other numbers of problems than its parts themselves ask for."""
+        own = self.mixture.parts if self.mixture else {}
+        names = ("num_train_problems", "num_eval_problems")
+        return any(
+            p[name] != getattr(self.parts[n], name) for n, p in own.items() for name in names
+        )
+
+    @property
+    def mixture_identity(self) -> dict[str, Any] | None:
+        """What of a mixture changes the numbers of a run."""
+        if self.mixture is None:
+            return None
+        parts = {name: identity(part) for name, part in self.parts.items()}
+        return {"parts": parts, "shares": self.mixture.points}
+
+    def _mean(self, of_part: str) -> float:
+        """The parts' mean of a property, by their shares at the end of the schedule."""
+        assert self.mixture is not None
+        shares = self.mixture.last_shares
+        return math.fsum(shares[n] * getattr(part, of_part) for n, part in self.parts.items())
+
+    @property
+    def scarcest(self) -> tuple[str, "TaskConfig"]:
+        """The part of a mixture that is gone through first, by the largest share that it ever has,
+        and its name; else the task, without one."""
+        draws = {name: self._draws(name) for name in self.parts}
+        name = min(draws, key=lambda part: draws[part], default="")
+        return name, self.parts.get(name, self)
+
+    @property
+    def epoch_draws(self) -> float:
+        """Problems that are drawn, at least, until one would be drawn again."""
+        name, part = self.scarcest
+        return self._draws(name) if name else part.num_train_problems
+
+    def _draws(self, name: str) -> float:
+        """Problems that are drawn, of all parts, until those of one are gone through."""
+        assert self.mixture is not None
+        share = self.mixture.largest_shares[name]
+        # A share is rounded: 3 problems at 0.1 are 30 draws.
+        return round(self.parts[name].num_train_problems / share, 6) if share else math.inf
+
     @property
     def rows(self) -> RowsConfig | None:
         """Where its rows come from, of a task that has rows."""
@@ -300,6 +300,8 @@ class TaskConfig:
         """Mean tokens of a prompt that the planner assumes."""
         if self.prompt_tokens is not None:
             return self.prompt_tokens
+        if self.mixture is not None:
+            return self._mean("planned_prompt_tokens")
         sort, template = self._sorting
         return len(template.replace("{digits}", "")) + _mean(sort.levels)
 
@@ -308,6 +310,8 @@ class TaskConfig:
         """Most tokens that a completion may have, end-of-sequence included."""
         if self.max_completion_tokens is not None:
             return self.max_completion_tokens
+        if self.mixture is not None:
+            return max(part.completion_limit for part in self.parts.values())
         sort, _ = self._sorting
         return max(sort.levels) + 1
 
@@ -316,6 +320,8 @@ class TaskConfig:
         """Mean tokens of a completion that the planner assumes, end-of-sequence included."""
         if self.completion_tokens is not None:
             return min(self.completion_tokens, float(self.completion_limit))
+        if self.mixture is not None:
+            return self._mean("planned_completion_tokens")
         sort, _ = self._sorting
         return _mean(sort.levels) + 1
 
@@ -328,6 +334,43 @@ class TaskConfig:
 
 def _mean(values: list[int]) -> float:
     return sum(values) / len(values)
+
+
+def _own_part(name: str, settings: dict[str, Any]) -> TaskConfig:
+    """A part as it is given."""
+    if settings.get("kind") == "mixture":
+        place, rule = f"task.mixture.parts.{name}", "a part of a mixture is no mixture itself"
+        raise SettingError(f"{place}.kind", "mixture", rule, f"+task@{place}=sort")
+    try:
+        return read(TaskConfig, settings)
+    except SettingError as error:
+        raise of_part(name, error) from None
+
+
+def _divided(setting: str, total: int, parts: dict[str, TaskConfig]) -> dict[str, int]:
+    """`total` problems, in proportion to the parts' own numbers. Raises SettingError where a part
+    gets none."""
+    own = [getattr(part, setting) for part in parts.values()]
+    counts = apportioned(total, [number / sum(own) for number in own])
+    if not all(counts):
+        name = f"task.{setting}"
+        shown = ", ".join(f"{part}: {number:,}" for part, number in zip(parts, own, strict=True))
+        rule = f"is shared out by the parts' own numbers ({shown}), and leaves one of them none"
+        raise SettingError(name, total, rule, f"{name}=null")
+    return dict(zip(parts, counts, strict=True))
+
+
+# What a mixture leaves to its parts, and what it has itself.
+_OF_PARTS = {"template": None, "success_at": 1.0, "difficulty": None}
+
+
+def _check_mixture(task: TaskConfig) -> None:
+    part = next(iter(task.parts))
+    for name, none in _OF_PARTS.items():
+        if (value := getattr(task, name)) != none:
+            rule = "is each part's own"
+            nearest = f"task.mixture.parts.{part}.{name}={value}"
+            raise SettingError(f"task.{name}", value, rule, nearest)
 
 
 def _check_template(template: str | None, place: str, example: str) -> None:

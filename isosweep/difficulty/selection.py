@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from isosweep.config.mixture import apportioned
 from isosweep.config.task import Share, TaskConfig, difficulty_shares
 from isosweep.difficulty.measurement import FORMAT_VERSION, Measurement
 from isosweep.errors import RecordError, SettingError
@@ -88,13 +88,7 @@ def load_selection(run: RunPaths, task: TaskConfig) -> None:
 
 
 def _counts(number: int, shares: Sequence[Share]) -> list[int]:
-    """`number` problems in these shares: whole numbers, the largest remainders rounded up."""
-    exact = [number * share.share for share in shares]
-    counts = [math.floor(value + 1e-9) for value in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])
-    for i in by_remainder[: number - sum(counts)]:
-        counts[i] += 1
-    return counts
+    return apportioned(number, [share.share for share in shares])
 
 
 def _enough(sizes: Sequence[int], heldout: Sequence[int], training: Sequence[int]) -> bool:

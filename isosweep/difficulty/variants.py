@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isosweep.config.axes import Variant, combinations
-from isosweep.config.evaluation_sets import is_chosen, of_set, on_sets
+from isosweep.config.evaluation_sets import is_chosen, of_set, on_parts, on_sets
+from isosweep.config.mixture import MixtureConfig, of_part
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.difficulty.measurement import complete_measurement, is_measured
@@ -18,7 +19,7 @@ from isosweep.tasks import ProblemSets, problem_sets, use_problems
 @dataclass(frozen=True, kw_only=True)
 class ChosenVariant(Variant):
     """A variant whose config names its problems; `selection`: those chosen by difficulty, and
-    `of_sets`: those of its further evaluation sets that are.
+    `of_sets`: those of the parts of a mixture and of further evaluation sets that are.
 
     `unmeasured`: they are still to be chosen, and there may be too few.
     """
@@ -100,6 +101,8 @@ def _unknown(task: TaskConfig) -> str:
 
 def _with_problems(variant: Variant, sweeps: Path, needed: bool) -> ChosenVariant:
     config = variant.config
+    if config.task.mixture is not None:
+        return _with_parts(variant, config.task.mixture, sweeps, needed)
     if config.task.difficulty is None:
         return ChosenVariant(axes=variant.axes, config=config)
     if not needed and not is_measured(config.model, config.task, config.difficulty, sweeps):
@@ -110,3 +113,29 @@ def _with_problems(variant: Variant, sweeps: Path, needed: bool) -> ChosenVarian
     selection = select(config.task, measured)
     task = replace(config.task, selection_sha256=selection.sha256)
     return ChosenVariant(axes=variant.axes, config=replace(config, task=task), selection=selection)
+
+
+def _with_parts(
+    variant: Variant, mixture: MixtureConfig, sweeps: Path, needed: bool
+) -> ChosenVariant:
+    """The variant with the problems of its mixture's parts chosen, each as a task alone."""
+    config, parts = variant.config, dict(mixture.parts)
+    chosen: dict[str, ChosenVariant] = {}
+    for name, on in on_parts(config).items():
+        try:
+            own = _with_problems(Variant(axes={}, config=on), sweeps, needed)
+        except SettingError as error:
+            raise of_part(name, error) from None
+        if sha256 := own.config.task.selection_sha256:
+            chosen[name] = own
+            parts[name] = {**parts[name], "selection_sha256": sha256}
+    task = replace(config.task, mixture=replace(mixture, parts=parts))
+    selections = {name: own.selection for name, own in chosen.items() if own.selection}
+    for name, selection in selections.items():
+        use_problems(task.parts[name], selection.sets)
+    return ChosenVariant(
+        axes=variant.axes,
+        config=replace(config, task=task),
+        of_sets=tuple(selections.values()),
+        unmeasured=any(own.unmeasured for own in chosen.values()),
+    )

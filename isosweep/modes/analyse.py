@@ -67,9 +67,10 @@ def _side_by_side(
 def _same_problems(config: SweepConfig) -> bool:
     """Whether all variants are scored on the same held-out problems in the same way."""
     varied = {name for each in combine(config.grid.axes or {}) for name in each.settings}
-    kept = {name for name in varied if name.startswith(("model", "recipe", "generation"))}
+    unseen = ("model", "recipe", "generation", "task.mixture.shares", "task.mixture.schedule")
+    kept = {name for name in varied if name.startswith(unseen)}
     # Held-out problems are drawn first (docs/tasks.md), but those of `sort` follow the others.
-    if config.task.kind != "sort":
+    if all(task.kind != "sort" for task in (config.task, *config.task.parts.values())):
         kept |= {"task.num_train_problems"}
     return varied <= kept
 

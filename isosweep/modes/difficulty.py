@@ -13,6 +13,7 @@ from rich.progress import Progress
 from isosweep.config.axes import combinations
 from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.evaluation import EvaluationConfig
+from isosweep.config.evaluation_sets import on_parts
 from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.buckets import buckets_of
 from isosweep.difficulty.measurement import (
@@ -41,6 +42,8 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
         preflight(single, [ChosenVariant(axes={}, config=single)])
     try:
         for single in configs:
+            if len(configs) > 1:
+                console.print(f"{single.model.name}, {single.task.name}:", markup=False)
             measure(single, console)
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from here")
@@ -49,12 +52,16 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
 
 
 def measured_configs(config: SweepConfig) -> list[SweepConfig]:
-    """What `config` needs measured: every variant of `grid.axes` that has a pool of its own."""
+    """What `config` needs measured: every variant of `grid.axes`, and of a mixture
+    every part, that has a pool of its own."""
     configs: dict[Path, SweepConfig] = {}
     for variant in combinations(config):
-        task = replace(variant.config.task, difficulty=None)
-        single = replace(variant.config, task=task, grid=replace(variant.config.grid, axes=None))
-        configs.setdefault(_path(single), single)
+        parts = on_parts(variant.config)
+        alone = {variant.config.task.name: variant.config}
+        for name, config in (parts or alone).items():
+            task = replace(config.task, name=name, difficulty=None)
+            single = replace(config, task=task, grid=replace(config.grid, axes=None))
+            configs.setdefault(_path(single), single)
     return list(configs.values())
 
 

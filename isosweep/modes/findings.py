@@ -18,8 +18,9 @@ from isosweep.analysis.simulation.findable import (
     sweeps_of_an_entry,
 )
 from isosweep.config.evaluation import SIZES
-from isosweep.config.evaluation_sets import on_sets
+from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import EvaluationPlan
 from isosweep.plan.evaluation import evaluation_seconds
@@ -46,9 +47,13 @@ def described_evaluation(evaluation: EvaluationPlan, num_runs: int) -> str:
 
 
 def _described_sets(evaluation: EvaluationPlan) -> str:
-    """The further sets that the shares count, where there are any."""
-    sets = [f"{s.name} ({s.problems:,} x {s.samples_per_problem})" for s in evaluation.sets]
-    return f", with the sets {', '.join(sets)}" if sets else ""
+    """The parts of the main problems, and the further sets that the shares count."""
+    shown = [
+        (s.part, f"{s.name} ({s.problems:,} x {s.samples_per_problem})") for s in evaluation.sets
+    ]
+    parts, sets = ([text for part, text in shown if part is asked] for asked in (True, False))
+    of_parts = f", of the parts {', '.join(parts)}" if parts else ""
+    return of_parts + (f", with the sets {', '.join(sets)}" if sets else "")
 
 
 def described_findings(plan: Plan, config: SweepConfig) -> str:
@@ -63,7 +68,7 @@ def described_findings(plan: Plan, config: SweepConfig) -> str:
         return said
     analysis = config.analysis
     if analysis.evaluation_set is not None:
-        config = on_sets(config)[analysis.evaluation_set]
+        config = on_all(config)[analysis.evaluation_set]
     if analysis.method != "isosweep" or analysis.metric != "avg":
         what = "method" if analysis.method != "isosweep" else "metric"
         value = getattr(analysis, what)
@@ -165,7 +170,11 @@ def _changes(plan: Plan, config: SweepConfig, design: Design) -> Iterator[_Chang
         if larger <= design.problems or config.analysis.evaluation_set is not None:
             # Sizes are of the main evaluation.
             continue
-        task = replace(config.task, num_eval_problems=problems)
+        try:
+            task = replace(config.task, num_eval_problems=problems)
+        except SettingError:
+            # It has not as many.
+            continue
         evaluation = replace(config.evaluation, samples_per_problem=samples)
         added = evaluating * (
             evaluation_seconds(replace(config, task=task, evaluation=evaluation)) / once - 1

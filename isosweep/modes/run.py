@@ -30,8 +30,10 @@ def plan_sweep(study: Study, console: Console) -> int:
     for variant in study.variants:
         if variant.unmeasured:
             model, task = variant.config.model.name, variant.config.task
+            parts = {name: part.difficulty for name, part in task.parts.items() if part.difficulty}
+            asked = parts or task.difficulty
             console.print(
-                f"task.difficulty={task.difficulty}: {model} has not been measured on these "
+                f"task.difficulty={asked}: {model} has not been measured on these "
                 "problems; planned as if enough of them were that hard. Before mode=run: the same "
                 "command with mode=difficulty",
                 markup=False,

@@ -86,6 +86,8 @@ class SetPlan:
     """k of its avg@k. A count."""
     flops_of_one: Flops
     """Sampling for one evaluation on it. FLOPs."""
+    part: bool = False
+    """Whether it is a part of a mixture, whose problems are among the main ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +114,8 @@ class EvaluationPlan:
     share_of_time: Annotated[float, Ge(0), Le(1)]
     """Its part of the predicted device time of the sweep. A fraction."""
     sets: tuple[SetPlan, ...] = ()
-    """The sets besides the main held-out problems, in their order; none in plans of earlier
-    versions."""
+    """The sets besides the main held-out problems, in their order, after the parts of a mixture,
+    which are these; none in plans of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from isosweep.config.evaluation_sets import on_sets
+from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import prefill_flops, rollout_flops
 from isosweep.costs.timing import generation_seconds
@@ -20,8 +20,12 @@ from isosweep.plan.spec import passes_of
 
 
 def evaluations(config: SweepConfig) -> tuple[SweepConfig, ...]:
-    """The sweep with each evaluation of a record as its only one: the main one, then its sets'."""
-    return (config, *on_sets(config).values())
+    """The sweep with each evaluation of a record as its only one: the main one, then its sets'.
+
+    A mixture's main one is its parts'.
+    """
+    main = () if config.task.parts else (config,)
+    return (*main, *on_all(config).values())
 
 
 def evaluation_flops(config: SweepConfig) -> float:
@@ -74,7 +78,10 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
     return EvaluationPlan(
         problems=tuple(sorted({config.task.num_eval_problems for config in configs})),
         samples_per_problem=configs[0].evaluation.samples_per_problem,
-        sets=tuple(_set_plan(name, on) for name, on in on_sets(configs[0]).items()),
+        sets=tuple(
+            _set_plan(name, on, name in configs[0].task.parts)
+            for name, on in on_all(configs[0]).items()
+        ),
         records=sum(run.records for run in plan.runs),
         flops=flops,
         share_of_flops=flops / (flops + training),
@@ -83,10 +90,11 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
     )
 
 
-def _set_plan(name: str, on: SweepConfig) -> SetPlan:
+def _set_plan(name: str, on: SweepConfig, part: bool) -> SetPlan:
     return SetPlan(
         name=name,
         problems=on.task.num_eval_problems,
         samples_per_problem=on.evaluation.samples_per_problem,
         flops_of_one=_flops(on),
+        part=part,
     )

@@ -6,11 +6,12 @@ rules are reported.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from isosweep.config.task import TaskConfig
 from isosweep.costs.memory import state_bytes
 from isosweep.plan.candidates import Candidate, Candidates, Ints, Place
 from isosweep.plan.remedies import budget_for, fewer_devices, memory_that_suffices
@@ -60,7 +61,7 @@ def _jobs_seconds(table: Candidates) -> float:
 
 def _passes_too_often(table: Candidates) -> Any:
     """Whether the steps draw more problems than `grid.max_epochs` passes hold: (N, M, K)."""
-    recipe, problems = table.config.recipe, table.config.task.num_train_problems
+    recipe, problems = table.config.recipe, table.config.task.epoch_draws
     drawn = table.steps * table.problems_per_batch[None, :, None] * recipe.planned_draws
     return drawn > table.config.grid.max_epochs * problems * recipe.updates_per_generation
 
@@ -69,7 +70,7 @@ def _epochs(table: Candidates, place: Place, steps: int) -> float:
     """Passes over the training problems that `steps` make, with all that their batches draw."""
     recipe = table.config.recipe
     drawn = steps / recipe.updates_per_generation * int(table.problems_per_batch[place.j])
-    return drawn * recipe.planned_draws / table.config.task.num_train_problems
+    return drawn * recipe.planned_draws / table.config.task.epoch_draws
 
 
 def _most_steps_of_epochs(table: Candidates, place: Place) -> float:
@@ -141,7 +142,7 @@ def _tolerance_that_suffices(c: Candidate) -> str:
 
 
 def _too_many_epochs(c: Candidate) -> str:
-    problems, draws = c.config.task.num_train_problems, c.config.recipe.planned_draws
+    problems, draws = c.config.task.epoch_draws, c.config.recipe.planned_draws
     again = f", {draws:g} draws each," if draws > 1 else ""
     epochs = c.num_batches * c.problems_per_batch * draws / problems
     allowed = c.config.grid.max_epochs
@@ -150,8 +151,26 @@ def _too_many_epochs(c: Candidate) -> str:
     text = next((text for text in texts if float(text) > allowed), f"{epochs}")
     return (
         f"{c.num_batches} batches of B = {c.problems_per_batch}{again} pass {text} times "
-        f"over {problems} problems; allowed {allowed:g}"
+        f"over {_passed_over(c.config.task)}; allowed {allowed:g}"
     )
+
+
+def _passed_over(task: TaskConfig, problems: str = "problems") -> str:
+    """The problems of which a pass is counted."""
+    name, part = task.scarcest
+    if not name:
+        return f"{part.num_train_problems} {problems}"
+    share = part.num_train_problems / task.epoch_draws
+    return f"{part.num_train_problems} {problems} of part {name}, at a share of {share:.3g}"
+
+
+def _enough_problems(table: Candidates, place: Place) -> str:
+    batch, task = table.at(place).problems_per_batch, table.config.task
+    problems = math.ceil(task.num_train_problems * batch / task.epoch_draws)
+    # Those of a mixture's parts are rounded.
+    while replace(task, num_train_problems=problems).epoch_draws < batch:
+        problems += 1
+    return f"task.num_train_problems={problems}"
 
 
 def _too_long(c: Candidate) -> str:
@@ -202,12 +221,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         setting="task.num_train_problems",
         rejects="B is above it (problems).",
-        broken=lambda t: t.config.task.num_train_problems < t.problems_per_batch[None, :, None],
+        broken=lambda t: t.config.task.epoch_draws < t.problems_per_batch[None, :, None],
         reason=lambda c: (
             f"B = {c.problems_per_batch} exceeds the "
-            f"{c.config.task.num_train_problems} training problems"
+            f"{_passed_over(c.config.task, 'training problems')}"
         ),
-        remedy=lambda t, at: f"task.num_train_problems={t.at(at).problems_per_batch}",
+        remedy=_enough_problems,
     ),
     Rule(
         setting="recipe.mini_batches",

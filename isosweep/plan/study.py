@@ -58,7 +58,8 @@ def resolve(config: SweepConfig) -> Study:
 
 def _require_known_set(config: SweepConfig) -> None:
     """Raise SettingError where the set that is to be analysed is none of the sweep's."""
-    asked, known = config.analysis.evaluation_set, config.evaluation.sets or {}
+    asked = config.analysis.evaluation_set
+    known = (*config.task.parts, *(config.evaluation.sets or {}))
     # Other modes ask it of the records of a sweep that exists.
     if asked is None or config.mode not in ("run", "plan", "launch", "simulate"):
         return
@@ -68,7 +69,7 @@ def _require_known_set(config: SweepConfig) -> None:
         raise SettingError(name, asked, rule, f"{name}=null")
     if asked not in known:
         rule = f"names none of evaluation.sets: {', '.join(known) or 'there are none'}"
-        nearest = closest(asked, tuple(known)) if known else "null"
+        nearest = closest(asked, known) if known else "null"
         raise SettingError(name, asked, rule, f"{name}={nearest}")
 
 

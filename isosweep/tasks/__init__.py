@@ -1,4 +1,4 @@
-"""Tasks: problems with checkable answers, of one of five kinds.
+"""Tasks: problems with checkable answers, of one of five kinds, or of several.
 
 `training_problems` and `heldout_problems` draw them, `scores` judges completions. Training is
 rewarded with the score; evaluation counts successes.
@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 
+from isosweep.config.mixture import of_part
 from isosweep.config.task import TaskConfig
+from isosweep.errors import SettingError
+from isosweep.tasks.mixing import mixed, own_task
 from isosweep.tasks.problem import Pool, Problem, ProblemSets, require_disjoint, split
 
 __all__ = [
@@ -70,6 +73,8 @@ def scores(
 
     Completions are decoded text without special tokens.
     """
+    if task.mixture is not None:
+        return scores_later(task, problems, completions)()
     if task.sort is not None:
         from isosweep.tasks import sorting
 
@@ -101,6 +106,8 @@ def scores_later(
     wait until they are asked for: sorting's are cheap, and a user's function runs in the main
     thread, one call at a time, in the order of the batches.
     """
+    if task.mixture is not None:
+        return _scores_of_parts(task, problems, completions)
     judge = partial(scores, task, problems, completions)
     if task.sort is not None or task.custom is not None:
         return judge
@@ -109,9 +116,31 @@ def scores_later(
     return in_background(judge).result
 
 
-def is_success(task: TaskConfig, score: float) -> bool:
-    """Whether a completion of this score counts as a success in evaluation."""
-    return score >= task.success_at
+def _scores_of_parts(
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
+) -> Callable[[], list[float]]:
+    """`scores_later` of a mixture: every part judges the completions of its problems."""
+    owners = [own_task(task, problem) for problem in problems]
+    begun: list[tuple[list[int], Callable[[], list[float]]]] = []
+    for part in task.parts.values():
+        places = [place for place, owner in enumerate(owners) if owner is part]
+        if places:
+            own = [problems[place] for place in places], [completions[place] for place in places]
+            begun.append((places, scores_later(part, *own)))
+
+    def gathered() -> list[float]:
+        found: dict[int, float] = {}
+        for places, judged in begun:
+            found |= dict(zip(places, judged(), strict=True))
+        return [found[place] for place in range(len(problems))]
+
+    return gathered
+
+
+def is_success(task: TaskConfig, score: float, problem: Problem | None = None) -> bool:
+    """Whether a completion of this score counts as a success in evaluation; `problem`: which it
+    answers, which the parts of a mixture are told by."""
+    return score >= (task if problem is None else own_task(task, problem)).success_at
 
 
 def problems_digest(
@@ -156,6 +185,8 @@ def problem_pool(task: TaskConfig, wanted: int) -> Pool:
 
 
 def _draw(task: TaskConfig) -> ProblemSets:
+    if task.parts:
+        return mixed(task, {name: _of_part(task, name) for name in task.parts})
     pool = problem_pool(task, task.num_train_problems + task.num_eval_problems)
     if task.sort is None:
         return split(task, pool)
@@ -163,3 +194,18 @@ def _draw(task: TaskConfig) -> ProblemSets:
         training=pool.problems[: task.num_train_problems],
         heldout=pool.problems[task.num_train_problems :],
     )
+
+
+def _of_part(task: TaskConfig, name: str) -> ProblemSets:
+    part = task.parts[name]
+    try:
+        return problem_sets(part)
+    except SettingError as error:
+        own = of_part(name, error)
+        setting = f"task.mixture.parts.{name}.num_eval_problems"
+        if task.shares_out and f"task.mixture.parts.{name}.num_" in own.nearest:
+            nearest = f"task.num_train_problems=null task.num_eval_problems=null {own.nearest}"
+            if setting not in nearest:
+                nearest += f" {setting}={part.num_eval_problems}"
+            own = SettingError(own.setting, own.value, own.rule, nearest)
+        raise own from None

@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from isosweep.config.task import CodeConfig, TaskConfig
+from isosweep.config.rows import CodeConfig
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.sandbox.calls import names_of_program
 from isosweep.tasks.checking import ask_all

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
-from isosweep.config.task import MathConfig, TaskConfig
+from isosweep.config.rows import MathConfig
+from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import ask_all
 from isosweep.tasks.problem import Distinct, Pool, Problem, in_template, shuffled

@@ -8,7 +8,7 @@ from typing import Any
 
 from isosweep.config.choices import closest
 from isosweep.config.data_files import file_sha256, readable
-from isosweep.config.task import RowsConfig
+from isosweep.config.rows import RowsConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.problem import Problem, content_id, normalised
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from isosweep.config.evaluation_sets import on_sets
+from isosweep.config.evaluation_sets import on_all
 from isosweep.difficulty.selection import load_selection
 from isosweep.tasks import training_problems
 from isosweep.tasks.sets import problems_of_sets
@@ -31,7 +31,7 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     spec, run, rank = session.spec, session.attempt.run, session.rank
     if spec.device == "cpu":
         torch.set_num_threads(1)
-    for task in (spec.task, *(on.task for on in on_sets(spec).values())):
+    for task in (spec.task, *(on.task for on in on_all(spec).values())):
         load_selection(run, task)
     further = problems_of_sets(spec, training_problems(spec.task))
     if rank.leads:
@@ -59,6 +59,7 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     def patient() -> bool:
         return session.stop.reason is None
 
-    base = base_evaluation(spec, run, patient)
+    # A mixture's is its parts'.
+    base = None if spec.task.parts else base_evaluation(spec, run, patient)
     sets = evaluated_sets(spec, run, further, make_evaluator, patient)
     return TrainingLoop(session, progress, trainer, make_evaluator(spec), recorded, base, sets)

@@ -89,7 +89,9 @@ class Evaluator:
     def _together(self, scores: Sequence[float], lengths: Sequence[int]) -> Evaluation:
         """Both: (this rank's problems x k,), of which some may not count."""
         k = self._spec.evaluation.samples_per_problem
-        right = [is_success(self._spec.task, score) for score in scores]
+        asked = [problem for problem in self._problems for _ in range(k)]
+        pairs = zip(scores, asked, strict=True)
+        right = [is_success(self._spec.task, score, problem) for score, problem in pairs]
         successes = [sum(right[at : at + k]) for at in range(0, self._own * k, k)]
         tokens = sum(lengths[: self._own * k])
         if self._ranks > 1:

@@ -15,12 +15,13 @@ from isosweep.config.evaluation_sets import on_sets
 from isosweep.config.model import ModelConfig
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Problem, heldout_problems, training_problems
+from isosweep.tasks.mixing import PartProblem
 from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.lag import LaggedGRPOTrainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.retirement import Retirement
-from isosweep.training.stream import ProblemStream
+from isosweep.training.stream import MixtureStream, ProblemStream, Stream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
 from isosweep.training.verification import Verification
 from isosweep.training.vllm import vllm_engine
@@ -91,10 +92,17 @@ def _rewards(spec: RunSpec, verification: Verification) -> list[Callable[..., li
     return rewards
 
 
-def make_stream(spec: RunSpec) -> ProblemStream:
+def make_stream(spec: RunSpec) -> Stream:
     """The run's training problems, in the order of its seed."""
-    recipe, problems = spec.recipe, spec.task.num_train_problems
-    retirement = None
+    mixture, parts = spec.task.mixture, spec.task.parts
+    if mixture is None:
+        return _stream(spec, spec.task.num_train_problems)
+    streams = {name: _stream(spec, part.num_train_problems) for name, part in parts.items()}
+    return MixtureStream(streams, mixture.shares_at)
+
+
+def _stream(spec: RunSpec, problems: int) -> ProblemStream:
+    recipe, retirement = spec.recipe, None
     if recipe.retire_at is not None:
         retirement = Retirement(recipe.retire_at, recipe.retire_window)
     return ProblemStream(problems, spec.seed, spec.problems_per_batch, retirement)
@@ -105,7 +113,7 @@ def make_trainer(
     model: Any,
     tokenizer: Any,
     ledger: Ledger,
-    stream: ProblemStream,
+    stream: Stream,
     checkpoints: Path,
     further: Mapping[str, Sequence[Problem]] | None = None,
 ) -> CountedGRPOTrainer:
@@ -131,7 +139,10 @@ def make_trainer(
             spec,
             ledger,
             stream,
-            [Question(p.problem_id, tuple(ids)) for p, ids in zip(problems, tokens, strict=True)],
+            [
+                Question(p.problem_id, tuple(ids), p.part if isinstance(p, PartProblem) else None)
+                for p, ids in zip(problems, tokens, strict=True)
+            ],
             model=model,
             verify=verification.begin,
             reward_funcs=_rewards(spec, verification),

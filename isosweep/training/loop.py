@@ -20,7 +20,7 @@ from isosweep.training.progress import Progress
 from isosweep.training.protocols import Learner, Policy
 from isosweep.training.saving import Saver
 from isosweep.training.session import Session
-from isosweep.training.sets import EvaluatedSet
+from isosweep.training.sets import EvaluatedSet, pooled
 
 
 class StoppedError(Exception):
@@ -200,11 +200,14 @@ class TrainingLoop:
         with self.learner.whole_policy() as policy:
             if not self.session.rank.agree(self.evaluator.can_answer(policy)):
                 return
-            result = self._evaluated(step, policy, self.evaluator, self.base)
             sets = {
                 name: own.record(self._evaluated(step, policy, own.evaluator, own.base))
                 for name, own in self.sets.items()
             }
+            if parts := self.session.spec.task.parts:
+                result = pooled([sets[name] for name in parts])
+            else:
+                result = self._evaluated(step, policy, self.evaluator, self.base)
         self.session.reporter.record(
             Record(
                 step=step,

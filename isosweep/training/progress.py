@@ -19,7 +19,7 @@ from isosweep.store.records import read_records
 from isosweep.store.state import read_state
 from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
-from isosweep.training.stream import ProblemStream
+from isosweep.training.stream import Stream
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Progress:
     """What has been spent, which problem comes next, and how healthy the run is."""
 
     ledger: Ledger
-    stream: ProblemStream
+    stream: Stream
     monitor: HealthMonitor
 
     def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:

@@ -1,13 +1,14 @@
-"""The further sets that a run is evaluated on at every record, each as a main evaluation would."""
+"""The sets that a run is evaluated on at every record, each as a main evaluation would be."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from isosweep.config.evaluation_sets import on_sets
+from isosweep.config.evaluation_sets import on_all
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import SetRecord
-from isosweep.tasks import Problem
+from isosweep.tasks import Problem, heldout_problems
 from isosweep.training.base_evaluation import BaseEvaluation, base_evaluation
 from isosweep.training.evaluate import Evaluation, Evaluator
 
@@ -36,12 +37,21 @@ def evaluated_sets(
     make_evaluator: Callable[..., Evaluator],
     patient: Callable[[], bool],
 ) -> dict[str, EvaluatedSet]:
-    """The sets of `spec` by name, in their order; `problems`: those of each."""
+    """The parts of a mixture, and the sets of `spec`, by name, in their order; `problems`: those
+    of each set."""
+    problems = {**{name: heldout_problems(p) for name, p in spec.task.parts.items()}, **problems}
     return {
         name: EvaluatedSet(
             evaluator=make_evaluator(on, problems=problems[name]),
             samples_per_problem=on.evaluation.samples_per_problem,
             base=base_evaluation(on, run, patient, problems[name]),
         )
-        for name, on in on_sets(spec).items()
+        for name, on in on_all(spec).items()
     }
+
+
+def pooled(parts: Sequence[SetRecord]) -> Evaluation:
+    """The evaluation of a mixture: that of its parts together, problem after problem."""
+    tokens = math.fsum(len(part.successes) * part.completion_tokens for part in parts)
+    successes = tuple(count for part in parts for count in part.successes)
+    return Evaluation(successes=successes, completion_tokens=tokens / len(successes))

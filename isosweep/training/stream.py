@@ -1,7 +1,8 @@
 """The order in which training meets its problems: a function of the seed and of what was drawn."""
 
+import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from isosweep.training.retirement import Retirement
@@ -20,7 +21,7 @@ class ProblemStream:
         self, problems: int, seed: int, least: int = 1, retirement: Retirement | None = None
     ) -> None:
         self._retirement = retirement
-        self._problems, self._seed = problems, seed
+        self.problems, self._seed = problems, seed
         self._least = min(least, problems)
         self._epoch, self._position = 0, 0
         self._retired: set[int] = set()
@@ -30,7 +31,7 @@ class ProblemStream:
         """Indices of the next `count` problems that are not retired."""
         drawn: list[int] = []
         while len(drawn) < count:
-            if self._position == self._problems:
+            if self._position == self.problems:
                 self._epoch, self._position = self._epoch + 1, 0
                 self._order = self._shuffled()
             index = self._order[self._position]
@@ -48,7 +49,7 @@ class ProblemStream:
     def retire(self, problems: Iterable[int]) -> None:
         """Draw these no more, as long as a batch's worth of problems is left."""
         for index in problems:
-            if self._problems - len(self._retired) > self._least:
+            if self.problems - len(self._retired) > self._least:
                 self._retired.add(index)
 
     @property
@@ -71,6 +72,68 @@ class ProblemStream:
         self._order = self._shuffled()
 
     def _shuffled(self) -> list[int]:
-        order = list(range(self._problems))
+        order = list(range(self.problems))
         random.Random(f"{self._seed}:{self._epoch}").shuffle(order)
         return order
+
+
+class MixtureStream:
+    """Problems of several streams in turn, numbered one stream after the other.
+
+    Each draw is of the stream that lags furthest behind its share of the draws so far, so that any
+    stretch of them holds the shares to within a problem or so. Which that is follows from the
+    shares and from how many were drawn, whatever the seed, n and B; each stream is drawn from as if
+    it were alone. `shares_at` gives the shares, of 1, after a number of draws.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, ProblemStream],
+        shares_at: Callable[[int], Mapping[str, float]],
+    ) -> None:
+        self._streams, self._shares_at = streams, shares_at
+        sizes = [stream.problems for stream in streams.values()]
+        self._starts = dict(zip(streams, itertools.accumulate([0, *sizes]), strict=False))
+        self._drawn = 0
+        # Draws that each stream's shares so far came to, less those that it has had.
+        self._owed = dict.fromkeys(streams, 0.0)
+
+    def draw(self, count: int) -> list[int]:
+        """Numbers of the next `count` problems that are not retired."""
+        return [self._next() for _ in range(count)]
+
+    def _next(self) -> int:
+        for name, share in self._shares_at(self._drawn).items():
+            self._owed[name] += share
+        name = max(self._streams, key=lambda each: self._owed[each])
+        self._owed[name] -= 1
+        self._drawn += 1
+        return self._starts[name] + self._streams[name].draw(1)[0]
+
+    def scored(self, scores: Iterable[tuple[int, Sequence[float]]]) -> None:
+        """Take note of problems' newest `scores`, and retire those that are solved."""
+        pairs = list(scores)
+        for name, stream in self._streams.items():
+            start = self._starts[name]
+            own = range(start, start + stream.problems)
+            stream.scored((number - start, given) for number, given in pairs if number in own)
+
+    @property
+    def retired(self) -> Sequence[int]:
+        """The problems that are drawn no more, ascending."""
+        pairs = self._streams.items()
+        return [self._starts[name] + number for name, stream in pairs for number in stream.retired]
+
+    def to_json(self) -> dict[str, Any]:
+        """Where the streams are, for a checkpoint."""
+        streams = {name: stream.to_json() for name, stream in self._streams.items()}
+        return {"drawn": self._drawn, "owed": dict(self._owed), "streams": streams}
+
+    def restore(self, document: dict[str, Any]) -> None:
+        """Go on where `to_json` was called."""
+        self._drawn, self._owed = document["drawn"], dict(document["owed"])
+        for name, stream in self._streams.items():
+            stream.restore(document["streams"][name])
+
+
+Stream = ProblemStream | MixtureStream

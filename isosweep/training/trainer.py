@@ -15,17 +15,19 @@ from isosweep.plan.spec import RunSpec
 from isosweep.training.interruption import Interruption
 from isosweep.training.ledger import Ledger
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
-from isosweep.training.stream import ProblemStream
-from isosweep.training.trl_adapter import TRLTrainer
+from isosweep.training.stream import Stream
+from isosweep.training.trl_adapter import PART_METRICS, TRLTrainer
 from isosweep.training.weights import advantage_weights, by_their_spread, varied
 
 
 @dataclass(frozen=True)
 class Question:
-    """A training problem as the trainer sees it: what the model reads, as text and as tokens."""
+    """A training problem as the trainer sees it: what the model reads, as text and as tokens, and
+    the part of a mixture that it is of."""
 
     text: str
     tokens: tuple[int, ...]
+    part: str | None = None
 
 
 class _Group(NamedTuple):
@@ -55,7 +57,7 @@ class CountedGRPOTrainer(TRLTrainer):
         self,
         spec: RunSpec,
         ledger: Ledger,
-        stream: ProblemStream,
+        stream: Stream,
         questions: Sequence[Question],
         *,
         verify: Callable[[list[int], list[str]], None],
@@ -239,4 +241,15 @@ class CountedGRPOTrainer(TRLTrainer):
         self._scores = rewards[:, 0]
         share = 1 - varied(self._by_group()).float().mean()
         self.log_mean("zero_variance_share", share.item())
+        if self._spec.task.parts:
+            self._log_parts(rows)
         return rewards
+
+    def _log_parts(self, rows: list[Row]) -> None:
+        """Log each part's share of the rollouts just scored, and the mean score of those."""
+        asked = gather_object([self._questions[row["problem"]].part for row in rows])
+        for name in self._spec.task.parts:
+            own = torch.tensor([part == name for part in asked], device=self._scores.device)
+            self.log_mean(f"{PART_METRICS[0]}{name}", own.float().mean().item())
+            if own.any():
+                self.log_mean(f"{PART_METRICS[1]}{name}", self._scores[own].mean().item())

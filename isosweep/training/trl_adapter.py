@@ -45,6 +45,10 @@ METRICS = {
     "sampling/sampling_logp_difference/max": "logp_difference_max",
 }
 
+# Beginnings of metrics of a part of a mixture, whose name follows, ours from the start: its share
+# of the rollouts, and their mean score.
+PART_METRICS = ("share_of_", "reward_of_")
+
 
 class _Placeholders:
     """In place of TRL's data loader, which only says how many rollouts each process makes.
@@ -335,6 +339,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         # Kept for nobody, and written into every checkpoint: metrics.jsonl has them.
         state.log_history.clear()
         values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
+        values |= {name: logs[name] for name in logs if name.startswith(PART_METRICS)}
         decision = self._observer.metrics_logged(state.global_step, values) if values else None
         if decision is not None:
             control.should_save, control.should_training_stop = decision.save, decision.stop

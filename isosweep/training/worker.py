@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.health import HealthConfig
+from isosweep.config.health import HealthConfig, Rule
 from isosweep.config.settings import read
 from isosweep.devices import keep_first
 from isosweep.errors import RecordError
@@ -244,9 +244,20 @@ def _attempt(work: _Work) -> Ended:
     return status
 
 
+def judged_health(spec: RunSpec, health: HealthConfig) -> HealthConfig:
+    """The rules that the run can be judged by."""
+    mixture = spec.task.mixture
+    if mixture is None or len(mixture.points) == 1:
+        return health
+    # Where shares change, reward may fall because harder problems come.
+    stop: list[Rule] = [rule for rule in health.stop if rule != "collapse"]
+    return replace(health, collapse_share=None, stop=stop)
+
+
 def _session(work: _Work) -> Session:
     job, spec, attempt = work.job, work.spec, work.attempt
-    monitor = HealthMonitor(job.health, spec.problems_per_batch, work.start.health)
+    health = judged_health(spec, job.health)
+    monitor = HealthMonitor(health, spec.problems_per_batch, work.start.health)
     reporter = Reporter(
         attempt,
         work.rank,

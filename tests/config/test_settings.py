@@ -85,7 +85,11 @@ def test_a_missing_setting_is_named() -> None:
 def _options(group: str) -> list[str]:
     """Files that can be chosen: `_llm` is only included, the others need a value of the user's."""
     names = sorted(path.stem for path in (config_directory() / group).glob("*.yaml"))
-    return [name for name in names if not name.startswith("_") and name not in ("local", "custom")]
+    return [
+        name
+        for name in names
+        if not name.startswith("_") and name not in ("local", "custom", "mixture")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,13 @@ def test_twice_the_samples_count_as_twice_the_problems() -> None:
     assert one.splitlines()[0] != said().splitlines()[0]
 
 
+def test_a_change_that_the_task_has_no_problems_for_is_not_named() -> None:
+    # Room for 1,250 strings of four digits: `evaluation=thorough` would take 3,072 of them.
+    few = said("task.sort.levels=[4]")
+    assert "can find" in few
+    assert "thorough" not in few
+
+
 def test_no_change_is_named_that_the_table_cannot_tell_from_chance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from isosweep.config.identity import ADDED, OUTSIDE, identity
+from isosweep.config.identity import ADDED, OUTSIDE, Identity, identity
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
@@ -110,7 +110,8 @@ def test_every_other_field_takes_part() -> None:
     def check(group: Any, part: Any, prefix: str) -> None:
         for item in fields(group):
             name = prefix + item.name
-            added = ADDED in getattr(item.type, "__metadata__", ())
+            marks = getattr(item.type, "__metadata__", ())
+            added = any(isinstance(mark, Identity) and mark.unless_default for mark in marks)
             changed = getattr(group, item.name) != item.default
             takes_part = name not in outside and (changed or not added)
             assert (item.name in part) == takes_part, name

@@ -71,6 +71,20 @@ def test_where_between_two_numbers_of_passes_it_begins_is_not_taken_for_known() 
     assert 80 < law.harmful <= 100
 
 
+def test_a_cliff_is_held_wherever_it_lies_between_two_numbers_of_passes() -> None:
+    lost = np.array([0, 0, 0, 0, 5 * MARGIN, 5 * MARGIN, 5 * MARGIN])
+    noise = 1e-5 * np.random.default_rng(0).standard_normal((7, 3))
+    law = find_onset(PASSES, 0.5 - lost[:, None] + noise, MARGIN, 0.9)
+    assert isinstance(law, Onset)
+    assert law.harmful is not None
+    way = np.log2(np.array([law.harmless, law.harmful]) / PASSES[3]) / np.log2(
+        PASSES[4] / PASSES[3]
+    )
+    # With powers alone the upper end lies at 0.74.
+    assert way[0] < 0.02
+    assert way[1] > 0.78
+
+
 def test_isotonic_regression_is_that_of_scipy() -> None:
     values = np.random.default_rng(0).standard_normal((50, 7))
     theirs = np.array([isotonic_regression(row).x for row in values])

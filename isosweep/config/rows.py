@@ -1,0 +1,92 @@
+"""Settings of tasks that have rows of a dataset or of a file."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
+from pydantic import AfterValidator
+
+from isosweep.config.identity import OUTSIDE
+from isosweep.config.settings import settings
+from isosweep.config.values import Positive, PositiveInt, RefusedError, Says
+from isosweep.errors import SettingError
+
+
+def _data_file(path: str) -> str:
+    if not path.endswith((".jsonl", ".parquet")):
+        raise RefusedError("must be a .jsonl or .parquet file", "FILE.jsonl")
+    return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsConfig:
+    """Rows of a Hugging Face dataset or of a file; the `*_column` settings name what a row has."""
+
+    group: ClassVar[str]
+    """The group's own name on the command line."""
+
+    dataset: str | None = None
+    """Name of a Hugging Face dataset; null with a `path`."""
+    subset: str | None = None
+    """Configuration of the dataset."""
+    split: str = "train"
+    """Split of the dataset."""
+    revision: str | None = None
+    """Revision of the dataset; null: the newest."""
+    # A file's content counts (`data_sha256`), not where it lies.
+    path: Annotated[Annotated[str, AfterValidator(_data_file)] | None, OUTSIDE] = None
+    """JSON lines or Parquet file; null with a `dataset`."""
+    data_sha256: str | None = None
+    """Hash of the file, filled in when the settings are read."""
+    problem_column: str = "problem"
+    """Column of the problem's text."""
+    id_column: str | None = None
+    """Column of its id; null: a hash of its text."""
+    level_column: str | None = None
+    """Column of its level; null: no levels."""
+
+    def __post_init__(self) -> None:
+        if (self.dataset is None) == (self.path is None):
+            rule = (
+                f"problems come from either a path or a dataset "
+                f"({self.group}.dataset={self.dataset})"
+            )
+            nearest = f"{self.group}.path=FILE.jsonl {self.group}.dataset=null"
+            raise SettingError(f"{self.group}.path", self.path, rule, nearest)
+
+
+@settings("task.math")
+class MathConfig(RowsConfig):
+    """Rows with answers that math-verify reads."""
+
+    group: ClassVar[str] = "task.math"
+    """Its own name on the command line."""
+
+    answer_column: str = "answer"
+    """Column of the answer."""
+    answer_after: str | None = None
+    """The answer is what follows the last of these marks (GSM8K: `####`); null: all of it."""
+    skip_unparseable: bool = False
+    """Leave out rows whose answer math-verify cannot read, which else are an error."""
+
+
+@settings("task.code")
+class CodeConfig(RowsConfig):
+    """Rows with tests of Python programs, which are run in a sandbox."""
+
+    group: ClassVar[str] = "task.code"
+    """Its own name on the command line."""
+
+    tests_column: str = "tests"
+    """Column of the tests: inputs and outputs, or assert statements."""
+    entry_point_column: str | None = None
+    """Column of the name of the function that `check(candidate)` of the tests is given; null: the
+    tests call functions by their names."""
+    skip_unusable: bool = False
+    """Leave out rows whose tests cannot be used, which else are an error."""
+    time_limit_s: Positive = 10.0
+    """Seconds that a program may take for all of its tests."""
+    memory_mb: Annotated[
+        PositiveInt, Ge(128), Le(8000), Says("must be from 128 (Python itself) to 8000", "1024")
+    ] = 1024
+    """Memory of a program."""
