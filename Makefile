@@ -72,7 +72,6 @@ bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark
 	$(BIN)/python benchmarks/launch.py --quick --check --goal local=1.2 --goal slurm=1.4
 	$(BIN)/python benchmarks/coverage.py --quick --check
 	$(BIN)/python benchmarks/laws.py --quick --check
-	$(BIN)/python benchmarks/search.py --quick --check
 	$(BIN)/python benchmarks/gpu.py --quick --check
 	$(BIN)/python benchmarks/chaos.py --quick --check
 
