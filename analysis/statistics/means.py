@@ -114,8 +114,7 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     of_seeds = np.concatenate(weights)  # (means, seeds): what each seed counts in a mean
     common = _common_share(alike)
     tilt, along = _tilt_share(alike, log2_n_of)
-    same = (of_cell[:, None] == of_cell).astype(np.float64)
-    at_n = along[of_cell]
+    same, at_n = (of_cell[:, None] == of_cell).astype(np.float64), along[of_cell]
     between = common + (1 - common) * ((1 - tilt) * same + tilt * np.outer(at_n, at_n))
     at_budget = budget.astype(np.int64)
     own = relative[of_cell, at_budget]

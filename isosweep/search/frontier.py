@@ -7,6 +7,7 @@ counts as well. From then on each step is the one of the greatest expected value
 (`value`), with those before it and those pending taken into account.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,7 @@ from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.search.belief import Belief, form_belief
+from isosweep.search.belief import VERDICTS, Belief, form_belief
 from isosweep.search.candidates import Standings, carried, open_runs, standings, start
 from isosweep.search.steps import Decision, Step
 from isosweep.search.value import after, outcomes, worth, worth_of_all
@@ -30,9 +31,10 @@ _VERDICT = 5.0
 _STEP_COST = 0.01
 # A search ends where all that is left together is worth less than this share of the margin.
 _WORTH = 0.05
-# Chance of its likeliest verdict below which the analysis is not asked for its own: of many looks
-# at growing data one would claim by chance what the belief does not share.
-_SHARED = 0.6
+# Chance of its likeliest verdict below which the analysis is not asked for its own, which has to be
+# the same: of many looks at growing data one would claim by chance what the belief does not share.
+# For the same reason the largest budget has to be read at so many seeds of three n.
+_SHARED, _SEEDS = 0.85, 2
 # Budgets of a plan from which on decisions rest on these alone: the smaller ones that its runs are
 # read at as well say little more, and take most of the time.
 _ENOUGH_BUDGETS = 5
@@ -157,20 +159,23 @@ def _spent(asked: _Question) -> str:
 def _settled(asked: _Question, belief: Belief) -> str | None:
     """Why nothing more has to be known, or None; from what was read alone."""
     margin = asked.analysis.margin
-    last = {
+    last = Counter(
         reading.cell.num_generations
         for reading in asked.data.readings
         if reading.cell.budget == asked.plan.budgets[-1] and reading.reward is not None
-    }
+    )
+    known = sum(seeds >= _SEEDS for seeds in last.values())
     unsure = belief.chances.max() < _SHARED or belief.losses.max() > margin
-    if unsure or len(last) < MIN_GENERATIONS:
+    if unsure or known < MIN_GENERATIONS:
         return None
     verdict = judge(asked.data, asked.analysis)[2].verdict
-    if verdict in ("grew", "not identified"):
+    shared = VERDICTS[int(belief.chances.argmax())]
+    if verdict != shared and (verdict, shared) != ("steady", "constant"):
         return None
     return (
-        f"the verdict is decided ({verdict}), and at no budget is more than {margin:g} of reward "
-        f"lost by the n that seems best (at most {belief.losses.max():.2g} is expected)"
+        f"the verdict is decided ({verdict}, chance {belief.chances.max():.0%}), and at no budget "
+        f"is more than {margin:g} of reward lost by the n that seems best (at most "
+        f"{belief.losses.max():.2g} is expected)"
     )
 
 

@@ -1,4 +1,5 @@
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from isosweep.analysis.pairs import Pair
 from isosweep.search.belief import VERDICTS, Belief
 from isosweep.search.value import after, outcomes, worth, worth_of_all
 
+# Those of `believe`.
 PAIRS = (Pair(8, 4), Pair(16, 4), Pair(32, 4))
 VERDICT_PLACES = len(VERDICTS)
 
@@ -22,7 +24,7 @@ def believe(mean: FloatArray, sd: float = 0.02, noise: float = 0.01, luck: float
     of_run = noise**2 * np.eye(budgets) + luck**2
     return Belief(
         budgets=tuple(10.0**k for k in range(budgets)),
-        pairs=PAIRS[:pairs],
+        pairs=tuple(Pair(8 * 2**q, 4) for q in range(pairs)),
         offered=np.ones(mean.shape, dtype=bool),
         mean=mean.ravel(),
         covariance=covariance,
@@ -98,6 +100,8 @@ def test_milestones_on_the_way_are_worth_what_they_are_alone() -> None:
     drawn = outcomes(belief, np.random.default_rng(0))
     whole = worth(belief, PAIRS[1], 0.0, 100.0, drawn)
     assert whole.reached.tolist() == [0, 1, 2]
+    # Each budget is as uncertain as the others, and independent of them.
+    assert whole.loss == pytest.approx(whole.loss[0] * np.array([1, 2, 3]), rel=0.3)
     for place, end in enumerate(belief.budgets):
         assert worth(belief, PAIRS[1], 0.0, end, drawn).loss[-1] == pytest.approx(whole.loss[place])
 
@@ -107,3 +111,14 @@ def test_all_that_is_left_is_worth_more_than_any_part_of_it() -> None:
     drawn = outcomes(belief, np.random.default_rng(0))
     together = worth_of_all(belief, [(pair, 0.0, 1.0) for pair in PAIRS], drawn)
     assert together.loss[-1] > 1.2 * max(gain(belief, pair) for pair in PAIRS)
+
+
+def test_a_thousand_candidates_take_less_than_two_seconds() -> None:
+    belief = believe(np.full((9, 40), 0.5))
+    drawn = outcomes(belief, np.random.default_rng(0))
+    before = time.process_time()
+    steps = sum(
+        len(worth(belief, pair, 0.0, 1e9, drawn).reached) for pair in belief.pairs for _ in range(3)
+    )
+    assert steps > 1000
+    assert time.process_time() - before < 2
