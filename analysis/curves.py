@@ -120,6 +120,12 @@ class SweepData:
     sets: tuple[SetReading, ...] = ()
 
     @property
+    def searched(self) -> bool:
+        """Whether a search chose which runs were trained."""
+        search = self.config_document.get("search")
+        return isinstance(search, dict) and search.get("kind", "grid") != "grid"
+
+    @property
     def generations(self) -> tuple[int, ...]:
         """Every n of the plan, ascending."""
         return tuple(sorted({cell.num_generations for cell in self.plan.cells}))

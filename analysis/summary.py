@@ -1,7 +1,10 @@
 """The answer in three sentences: what to use, how sure that is, and whether n* still grows.
 
-Where n x B is fixed, one more for each: how the best B goes with compute.
+Where n x B is fixed, one more for each: how the best B goes with compute. Where a search chose what
+was trained, one that says how much that was.
 """
+
+import math
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import amount
@@ -14,7 +17,8 @@ from isosweep.analysis.statistics.survival import Survival
 
 
 def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
-    """Three sentences, and one for each fixed n x B; one where no run has reached a budget."""
+    """Three sentences, one for each fixed n x B, and one of a search; one where no run has reached
+    a budget."""
     frontier = findings.frontier
     if not frontier.budgets:
         return ("No run has reached a budget yet, so there is nothing to recommend.",)
@@ -24,7 +28,19 @@ def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
         _how_sure(at, frontier.confidence),
         _whether_it_grows(data, findings.saturation),
         *(_best_batch(data, law) for law in findings.batch_laws if law.optima),
+        *_searched(data),
     )
+
+
+def _searched(data: SweepData) -> tuple[str, ...]:
+    """That runs were chosen, where a search did that: none of the others is missing by accident."""
+    if not data.searched:
+        return ()
+    begun = [curve for curve in data.curves if curve.compute.size]
+    spent = math.fsum(float(curve.compute[-1]) for curve in begun)
+    whole = math.fsum(run.milestones[-1] for run in data.plan.runs)
+    text = f"A search chose what was trained: {len(begun)} of {len(data.plan.runs)} runs, with "
+    return (f"{text}{spent / whole:.0%} of the grid's compute.",)
 
 
 def _what_to_use(data: SweepData, findings: Findings, at: BudgetFrontier) -> str:

@@ -20,6 +20,7 @@ SMALLEST = {
     "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
+    "search": (("--sweeps", "1", "--worlds", "flat"), "compute=-1"),
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
         "rest=0",

@@ -42,6 +42,7 @@ def render_report(
         changed=CHANGED,
         validation=findings.validation,
         missing=missing_runs(data),
+        searched=data.searched,
         survived=findings.survivals,
         num_rejected=len(data.plan.rejected),
         problems=data.problems,

@@ -72,13 +72,13 @@ def missing_runs(data: SweepData) -> PageTable:
     for curve in data.curves:
         lacking = [cell.budget for cell in missing if cell.run_id == curve.run.run_id]
         if lacking or curve.warnings or curve.status in ("failed", "diverged"):
-            rows.append(_missing_run(curve, lacking))
+            rows.append(_missing_run(curve, lacking, searched=data.searched))
     head = ("run", "status", "reason", "warnings", "compute reached", "budgets not reached")
     return page_table(head, rows, left=(0, 1, 2, 3))
 
 
-def _missing_run(curve: Curve, lacking: Sequence[float]) -> tuple[str, ...]:
-    status = curve.status or "never started"
+def _missing_run(curve: Curve, lacking: Sequence[float], *, searched: bool) -> tuple[str, ...]:
+    status = curve.status or ("not asked for" if searched else "never started")
     if curve.collapsed_at is not None:
         status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
     return (

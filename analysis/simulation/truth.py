@@ -11,7 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.simulation.known import Batches, Floats, KnownWorld
-from isosweep.analysis.statistics.growth import LEAST_CHANGE, end_level, end_rates, falls, rises
+from isosweep.analysis.statistics.growth import (
+    COURSES,
+    LEAST_CHANGE,
+    courses,
+    end_level,
+    end_rates,
+    falls,
+    rises,
+)
 from isosweep.plan.cells import Plan
 
 # Rewards that differ by less, and n* that lie nearer to an edge in doublings, do not.
@@ -84,17 +92,10 @@ def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float
     x = np.log2(np.array(best))
     rate = float(end_rates(x, plan.budgets)) if len(best) > 1 else None
     risen, fallen = float(rises(x)), float(falls(x))
-    at_edge = x[-1] >= math.log2(ends[1]) - _AT_EDGE
-    if cost <= margin:
-        verdict = "n does not matter"
-    elif fallen >= LEAST_CHANGE:
-        verdict = "fell"
-    elif risen < LEAST_CHANGE or rate is None:
-        verdict = "constant"
-    elif at_edge or rate >= growth_bound:
-        verdict = "growing"
-    else:
-        verdict = "saturated" if rate > -growth_bound else "fell"
+    verdict = "n does not matter"
+    if cost > margin:
+        edge = math.log2(ends[1]) - _AT_EDGE
+        verdict = COURSES[int(courses(x, plan.budgets, edge, growth_bound))]
     return Truth(
         verdict=verdict,
         rate=rate,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isosweep.analysis.arrays import BoolArray, FloatArray
+from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.bounds import Positive, Share
 from isosweep.analysis.statistics.intervals import Interval
 
@@ -20,6 +20,8 @@ from isosweep.analysis.statistics.intervals import Interval
 _END_SHARE, END_DECADES, _END_BUDGETS = 1 / 3, 1.0, 3
 # A change of n* by less, in doublings, is none.
 LEAST_CHANGE = 1.0
+# What a known n*(C) may do, as a verdict words it.
+COURSES = ("fell", "constant", "growing", "saturated")
 # Budgets in a factor of ten that show n* apart from each other: what nearer ones show is the same.
 _APART = 3
 
@@ -66,6 +68,26 @@ def rises(log2_n: FloatArray) -> FloatArray:
 def falls(log2_n: FloatArray) -> FloatArray:
     """Doublings by which n* is smaller at the last budget than at its peak: (...,)."""
     return np.asarray(log2_n.max(axis=-1) - log2_n[..., -1])
+
+
+def courses(log2_n: FloatArray, budgets: tuple[float, ...], edge: float, bound: float) -> IntArray:
+    """What n*(C) does, as places in `COURSES`: (...,) of (..., budgets).
+
+    `edge`: log2 of the n from which on an n* at the last budget has not stopped; `bound`: the rate
+    below which it has. One budget shows no change.
+    """
+    if len(budgets) == 1:
+        return np.full(log2_n.shape[:-1], COURSES.index("constant"))
+    rate = end_rates(log2_n, budgets)
+    goes_on = (log2_n[..., -1] >= edge) | (rate >= bound)
+    fell = falls(log2_n) >= LEAST_CHANGE
+    still = rises(log2_n) < LEAST_CHANGE
+    found = np.select(
+        [fell, still, goes_on, rate > -bound],
+        [COURSES.index(name) for name in ("fell", "constant", "growing", "saturated")],
+        COURSES.index("fell"),
+    )
+    return np.asarray(found)
 
 
 @dataclass(frozen=True, kw_only=True)

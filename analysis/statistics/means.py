@@ -32,9 +32,9 @@ class Means:
     `log2_n`, `log2_batch`: (means,); where no n has two B, B goes with n and is no axis: all of
     `log2_batch` is 0. `budget`: (means,) index into `budgets` (ascending);
     `reward`: (means,); `noise`: (means, means) covariance that the seeds give them, with
-    `degrees_of_freedom`; `seed_sd`: (budgets,) spread between seeds over all n and B; `spread`:
-    (means,) that of each one's own; `common`: the share of its square that runs with the same seed
-    have in common.
+    `degrees_of_freedom`; `covariance`: (budgets, budgets) of one seed's rewards, over all n and B;
+    `spread`: (means,) standard deviation between seeds of each one's own; `common`: the share of
+    its square that runs with the same seed have in common.
     """
 
     budgets: tuple[float, ...]
@@ -43,7 +43,7 @@ class Means:
     budget: IntArray
     reward: FloatArray
     noise: FloatArray
-    seed_sd: FloatArray
+    covariance: FloatArray
     spread: FloatArray
     degrees_of_freedom: int
     common: float = 0.0
@@ -52,6 +52,11 @@ class Means:
     def noise_root(self) -> FloatArray:
         """The lower triangle whose square is the noise: (means, means)."""
         return np.asarray(np.linalg.cholesky(self.noise))
+
+    @property
+    def seed_sd(self) -> FloatArray:
+        """Spread between seeds over all n and B: (budgets,)."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     def spread_of(self, budget: int, pair: Pair) -> float:
         """Spread between seeds of one (n, B) at a budget, by its index."""
@@ -109,13 +114,11 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     of_seeds = np.concatenate(weights)  # (means, seeds): what each seed counts in a mean
     common = _common_share(alike)
     tilt, along = _tilt_share(alike, log2_n_of)
-    same = (of_cell[:, None] == of_cell).astype(np.float64)
-    at_n = along[of_cell]
+    same, at_n = (of_cell[:, None] == of_cell).astype(np.float64), along[of_cell]
     between = common + (1 - common) * ((1 - tilt) * same + tilt * np.outer(at_n, at_n))
     at_budget = budget.astype(np.int64)
     own = relative[of_cell, at_budget]
     noise = covariance[np.ix_(at_budget, at_budget)] * (of_seeds @ of_seeds.T) * between
-    seed_sd = np.sqrt(np.diag(covariance))
     if len({n for n, _ in tables}) == len(tables):
         log2_batch = np.zeros_like(log2_batch)
     return Means(
@@ -125,8 +128,8 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
         budget=at_budget,
         reward=np.array(reward),
         noise=noise * np.outer(own, own),
-        seed_sd=seed_sd,
-        spread=seed_sd[at_budget] * own,
+        covariance=covariance,
+        spread=np.sqrt(np.diag(covariance))[at_budget] * own,
         degrees_of_freedom=freedom,
         common=common,
     )

@@ -163,7 +163,9 @@ def _parameter_sets(means: Means, count: int, seed: int) -> list[_Parameters]:
     """A low-discrepancy sample of the prior."""
     from scipy.stats import qmc
 
-    level = np.array([means.reward[means.budget == k].mean() for k in range(len(means.budgets))])
+    level = np.zeros(len(means.budgets))
+    for k in np.unique(means.budget):
+        level[k] = means.reward[means.budget == k].mean()
     spread = max(float((means.reward - level[means.budget]).std()), 1e-4)
     several = len(np.unique(means.log2_batch)) > 1
     points = qmc.Sobol(7 if several else 4, rng=np.random.default_rng(seed)).random(count)

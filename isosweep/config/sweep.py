@@ -20,6 +20,7 @@ from isosweep.config.health import HealthConfig
 from isosweep.config.launcher import LauncherConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.config.search import SearchConfig
 from isosweep.config.settings import read, settings
 from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
@@ -94,6 +95,8 @@ class SweepConfig:
     """Rules by which a run is judged to go wrong."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     """When a run is checkpointed, and what is kept."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """Which runs of the plan are trained."""
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
     """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
@@ -119,6 +122,7 @@ class SweepConfig:
         if self.dry_run and self.mode != "launch":
             rule = f"shows what mode=launch would submit, and mode={self.mode}"
             raise SettingError("dry_run", True, rule, "mode=launch dry_run=true")
+        self._check_search()
         self._check_vllm()
         self._check_interruption()
         self._check_sharing()
@@ -132,6 +136,19 @@ class SweepConfig:
                 "adapters"
             )
             raise SettingError(name, cast, rule, f"{name}=false")
+
+    def _check_search(self) -> None:
+        """Whether a search can follow its runs, and go on with those that have ended."""
+        name, keep = f"search={self.search.name}", self.checkpoint.keep
+        if not self.search.searches:
+            return
+        if self.mode == "launch":
+            rule = f"leaves its runs, and {name} asks for the next ones as they end"
+            raise SettingError("mode", "launch", rule, "mode=run, or search=grid")
+        if keep in ("weights", "none"):
+            rule = f"leaves no checkpoint to go on from, and {name} trains runs a part at a time"
+            nearest = "checkpoint.keep=resumable, or search=grid"
+            raise SettingError("checkpoint.keep", keep, rule, nearest)
 
     def _check_interruption(self) -> None:
         """Whether an interrupted answer has room before and after the interruption."""

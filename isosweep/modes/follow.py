@@ -9,6 +9,7 @@ from rich.console import Console
 from isosweep.modes.display_progress import Progress
 from isosweep.modes.finish import complete, finish, over_all_budgets, tell
 from isosweep.modes.queues import Queues, Sweep
+from isosweep.modes.searching import ask, close_searches, open_searches
 from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.stored import places_of
 from isosweep.modes.track import track
@@ -98,6 +99,7 @@ class _Followed:
         with Signals() as signals:
             self._look_who()
             while self.watching.sweeps:
+                self._ask()
                 with self._progress() as progress:
                     done = self._until_something_is_done(progress, signals)
                 if signals.asked:
@@ -114,17 +116,18 @@ class _Followed:
         for sweep in sweeps:
             # Compute of another unit, or runs that lie elsewhere, cannot be added up.
             alike = sweep.study.plan.budget_unit == first.study.plan.budget_unit
-            for run in sweep.study.plan.runs if alike and _same_runs(sweep, first) else ():
+            for run in sweep.runs if alike and _same_runs(sweep, first) else ():
                 known = runs.get(run.run_id)
                 if known is None or known.milestones[-1] < run.milestones[-1]:
                     runs[run.run_id] = run
-        plan: Plan = replace(first.study.plan, runs=tuple(runs.values()))
+        wanted = tuple(runs.values()) or first.study.plan.runs
+        plan: Plan = replace(first.study.plan, runs=wanted)
         places, stop = places_of(first.study), first.study.config.health.stop
         return Progress(plan, first.paths, stop, self._console, places)
 
     def _until_something_is_done(self, progress: Progress, signals: Signals) -> bool:
-        """Follow until own sweeps are through, sweeps are lost or completed, or a signal came.
-        Whether own sweeps are through."""
+        """Follow until own sweeps are through, sweeps are lost or completed, more runs are wanted,
+        or a signal came. Whether own sweeps are through."""
         before = len(self.watching.sweeps)
         while not signals.asked:
             self._queues.step()
@@ -134,7 +137,9 @@ class _Followed:
                 return False
             # The last runs to end are told too.
             progress.update(self._active(), self._queues.failed)
-            if self.watching.own and not self._queues.busy:
+            if self._ask():
+                return False
+            if self.watching.own and not self._queues.busy and self._settled:
                 return True
             signals.sleep(self._queues.pause_s)
         return False
@@ -149,9 +154,22 @@ class _Followed:
         for sweep in claimed:
             study = sweep.study
             self._trackers[sweep.name] = track(study.config, study.plan, sweep.paths, self._console)
+        open_searches(claimed)
         self._queues.add(claimed)
         for sweep, driver in completed:
             self._worst = max(self._worst, complete(sweep, driver.failed, self._console))
+
+    def _ask(self) -> bool:
+        """Queue what searches ask for now; whether they do."""
+        own = [sweep for sweep, _ in self.watching.own.values()]
+        asked = ask(own, self._queues.failed, self._console)
+        for sweep, run_ids in asked:
+            self._queues.ask(sweep, run_ids)
+        return bool(asked)
+
+    @property
+    def _settled(self) -> bool:
+        return all(sweep.settled for sweep, _ in self.watching.own.values())
 
     def _active(self) -> list[tuple[PlannedRun, RunView]]:
         """The runs that are shown, with what was last read of each."""
@@ -170,6 +188,7 @@ class _Followed:
         failed = self._queues.failed
         # What is on the disk stays there: an analysis is interrupted at once.
         signals.interrupt_from_now_on()
+        close_searches(sweep for sweep, _ in self.watching.own.values())
         for name, (sweep, claim) in list(self.watching.own.items()):
             ids = sweep.run_ids
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}

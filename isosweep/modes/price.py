@@ -32,13 +32,32 @@ def device_hours_left(studies: Sequence[Study]) -> float:
     """Predicted device-hours of all that the runs of `studies` have not trained yet."""
     left: dict[str, float] = {}
     for study in studies:
-        config, plan, paths = study.config, study.plan, sweep_paths(study)
-        for run in plan.runs:
-            view = view_run(paths.run(run.run_id))
-            behind = compute_behind(run, view, plan.budget_unit, config.health.stop)
-            hours = run.seconds * config.devices_taken / 3600 * (1 - behind / run.milestones[-1])
-            left[run.run_id] = max(hours, left.get(run.run_id, 0.0))
+        for run_id, hours in _hours_left(study).items():
+            left[run_id] = max(hours, left.get(run_id, 0.0))
     return math.fsum(left.values())
+
+
+def _hours_left(study: Study) -> dict[str, float]:
+    """Predicted device-hours of what each run has not trained yet.
+
+    Where a search may spend less than that on all of them, the dearest of it that it may choose.
+    """
+    config, plan, paths = study.config, study.plan, sweep_paths(study)
+    behind = {
+        run.run_id: compute_behind(
+            run, view_run(paths.run(run.run_id)), plan.budget_unit, config.health.stop
+        )
+        for run in plan.runs
+    }
+    most = config.search.max_compute
+    allowed = math.inf if most is None else max(0.0, most - math.fsum(behind.values()))
+    hours = {}
+    for run in sorted(plan.runs, key=lambda run: run.milestones[-1] / run.seconds):
+        compute = min(run.milestones[-1] - behind[run.run_id], allowed)
+        allowed -= compute
+        share = compute / run.milestones[-1]
+        hours[run.run_id] = run.seconds * config.devices_taken / 3600 * share
+    return hours
 
 
 def require_affordable(studies: Sequence[Study]) -> None:

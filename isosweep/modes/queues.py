@@ -1,7 +1,8 @@
 """The queues of one command: one for all sweeps that share a launcher and its settings."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.launchers.items import QueueItem
@@ -14,15 +15,19 @@ from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView
 
+if TYPE_CHECKING:
+    from isosweep.search.asking import Search
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
     """A sweep to be launched: what it comes to, where it lies, and which of its runs are left as
-    they are, with why."""
+    they are, with why. `search`: what asks for its runs; None: all of the plan are wanted."""
 
     study: Study
     paths: SweepPaths
     left: Mapping[str, str] = field(default_factory=dict)
+    search: "Search | None" = None
 
     @property
     def name(self) -> str:
@@ -33,6 +38,16 @@ class Sweep:
     def run_ids(self) -> set[str]:
         """Its runs' ids."""
         return {run.run_id for run in self.study.plan.runs}
+
+    @property
+    def runs(self) -> Sequence[PlannedRun]:
+        """What is wanted of it at present."""
+        return self.study.plan.runs if self.search is None else self.search.runs
+
+    @property
+    def settled(self) -> bool:
+        """Whether no further run will be wanted."""
+        return self.search is None or self.search.stop is not None
 
     def items(self, only: Callable[[PlannedRun], bool]) -> list[QueueItem]:
         """What a queue is to do for it, of the runs of which `only` holds."""
@@ -48,7 +63,7 @@ class Sweep:
                 stuck_after_s=patience[run.run_id],
                 requeue=config.launcher.name == "slurm" and config.launcher.slurm.requeue,
             )
-            for run in self.study.plan.runs
+            for run in self.runs
             if only(run) and run.run_id not in self.left
         ]
 
@@ -93,11 +108,17 @@ class Queues:
         queue = RunQueue(
             items,
             make_launcher(study.config),
-            max_parallel=places_of(study) or len(items),
+            max_parallel=places_of(study) or sum(len(sweep.run_ids) for sweep in sweeps),
             max_retries=study.config.launcher.max_retries,
             notice=self._notice,
         )
         self._queues.append((key, queue))
+
+    def ask(self, sweep: Sweep, run_ids: Collection[str]) -> None:
+        """Follow further runs of a sweep that is followed already."""
+        key = _key(sweep.study.config)
+        queue = next(queue for known, queue in self._queues if known == key)
+        queue.add(sweep.items(lambda run: run.run_id in run_ids))
 
     @property
     def all(self) -> list[RunQueue]:

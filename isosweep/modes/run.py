@@ -1,6 +1,6 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from isosweep.store.state import view_run
 
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
+    from isosweep.modes.queues import Sweep
 
 
 def plan_sweep(study: Study, console: Console) -> int:
@@ -55,9 +56,8 @@ class Launch:
         All of them are shown before it is asked, once.
         """
         from isosweep.modes.follow import follow_sweeps, launch_sweeps
-        from isosweep.modes.queues import Sweep
 
-        sweeps = [Sweep(study=study, paths=stored_plan(study, console)) for study in self.studies]
+        sweeps = [_sweep(study, stored_plan(study, console)) for study in self.studies]
         if confirm(self.studies, console) == INTERRUPTED:
             return INTERRUPTED
         return (follow_sweeps if self.follow else launch_sweeps)(sweeps, console)
@@ -79,7 +79,6 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     Whether it is asked, and settings of the launcher that are given, are this command's to say.
     """
     from isosweep.modes.follow import follow_sweeps
-    from isosweep.modes.queues import Sweep
     from isosweep.preflight.machine import preflight
 
     sweep = stored_sweep(config)
@@ -103,7 +102,14 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     if left:
         line = f"{len(left)} runs failed for good; retry_failed=true tries them again"
         console.print(line, soft_wrap=True)
-    return follow_sweeps([Sweep(study=study, paths=sweep.paths, left=left)], console)
+    return follow_sweeps([_sweep(study, sweep.paths, left)], console)
+
+
+def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":
+    from isosweep.modes.queues import Sweep
+    from isosweep.modes.searching import search_of
+
+    return Sweep(study=study, paths=paths, left=left or {}, search=search_of(study, paths))
 
 
 def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:

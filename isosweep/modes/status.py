@@ -10,6 +10,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
+from isosweep.modes.display_search import described_search, stored_search
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, look
@@ -45,6 +46,9 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
         return 1 if failed else 0
     _summary(sweep, sights, console)
+    if (search := stored_search(sweep)) is not None:
+        for line in described_search(sweep.plan, search):
+            console.print(line, markup=False, soft_wrap=True)
     shown = sights
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]

@@ -8,6 +8,7 @@ from typing import Final
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
+from isosweep.modes.display_search import stored_search
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight
 from isosweep.plan.standing import Standing
@@ -32,6 +33,7 @@ def status_document(sweep: StoredSweep, sights: Sequence[Sight]) -> JsonObject:
         "driver": _driver(sweep.paths.drivers),
         "unanswered": unanswered[0].reason or "no answer" if unanswered else None,
         "checkpoint_bytes": disk_bytes(sights),
+        "search": stored_search(sweep),
         "runs": [_run(sight, sweep) for sight in sights],
     }
 

@@ -26,6 +26,8 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     missing = _missing_packages("torch", "trl", "transformers", "datasets", *ANALYSIS_PACKAGES)
     if config.tracking.name == "mlflow":
         missing += _missing_packages("mlflow")
+    if config.search.searches:
+        missing += _missing_packages("optuna")
     missing += missing_devices(config)
     if importlib.util.find_spec("huggingface_hub") is not None:
         for variant in variants:

@@ -165,6 +165,11 @@ class SweepPaths:
         return self.root / "drivers"
 
     @property
+    def search(self) -> Path:
+        """The journal of Optuna that holds the search, unless `search.storage` says another."""
+        return self.root / "search.journal"
+
+    @property
     def batches(self) -> Path:
         """The directory of batches: submissions that went to a scheduler together."""
         return self.root / "batches"

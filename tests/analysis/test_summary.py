@@ -1,5 +1,6 @@
 """The answer in three sentences says what the findings say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,26 @@ def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
     what, sure, _ = summarise(data, find(data, CONFIG))
     assert what.startswith("At 1.6e7 FLOPs, the largest budget that a run has reached, use n = 4")
     assert "No other n was measured" in sure
+
+
+def test_a_search_says_how_much_was_trained_and_a_grid_does_not(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4, 8, 16), seeds=(0, 1))
+    data = load_sweep(write_sweep(tmp_path, peaked(lambda C: 8.0), plan=plan, noise=0.002))
+    half = len(data.curves) // 2
+    left_out = [
+        replace(
+            curve,
+            **{name: getattr(curve, name)[:0] for name in ("steps", "compute", "reward")},
+        )
+        for curve in data.curves[half:]
+    ]
+    searched = replace(
+        data,
+        curves=(*data.curves[:half], *left_out),
+        config_document={"search": {"kind": "frontier"}},
+    )
+    findings = find(data, CONFIG)
+    assert len(summarise(data, findings)) == 3
+    sentence = summarise(searched, findings)[3]
+    assert sentence.startswith(f"A search chose what was trained: {half} of {2 * half} runs, with ")
+    assert sentence.endswith("50% of the grid's compute.")

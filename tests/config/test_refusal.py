@@ -143,12 +143,14 @@ POSITIVE = {
     "tracking": "interval_s max_points",
     "analysis": "margin",
     "simulation": "sweeps midpoint",
+    "search": "max_compute",
 }
 NOT_NEGATIVE = {
     "recipe": "beta entropy_coef warmup_steps weight_decay rollout_lag",
     "hardware": "step_overhead_s token_overhead_s memory_reserve",
     "launcher": "max_retries",
     "simulation": "seed",
+    "search": "seed",
 }
 
 

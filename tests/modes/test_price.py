@@ -221,3 +221,18 @@ def test_a_multirun_asks_once(tmp_path: Path) -> None:
     terminal.type("n\r")
     assert terminal.status() == 2
     assert not list(tmp_path.glob("sweeps/runs/*"))
+
+
+def test_a_search_is_priced_by_the_dearest_that_it_may_choose(tmp_path: Path) -> None:
+    budget, place = "budget=[6.4e9,1.28e10]", f"sweeps_dir={tmp_path}"
+    whole = resolve(make_config(*SMALL, budget, place))
+    runs = whole.plan.runs
+    hours = sorted(run.seconds * whole.config.devices_taken / 3600 for run in runs)
+
+    def priced(*search: str) -> float:
+        return device_hours_left([resolve(make_config(*SMALL, budget, place, *search))])
+
+    assert priced() == priced("search=frontier") == pytest.approx(sum(hours))
+    assert priced("search=frontier", "search.max_compute=1.28e10") == pytest.approx(hours[-1])
+    assert priced("search=frontier", "search.max_compute=6.4e9") == pytest.approx(hours[-1] / 2)
+    assert priced("search=frontier", "search.max_compute=1e12") == pytest.approx(sum(hours))

@@ -5,7 +5,9 @@ import pytest
 from numpy.typing import NDArray
 
 from isosweep.analysis.statistics.growth import (
+    COURSES,
     Growth,
+    courses,
     describe_growth,
     end_level,
     end_places,
@@ -31,6 +33,25 @@ def test_the_rate_is_the_slope_over_the_last_decade() -> None:
     truth = np.where(T > 1.9, 2.0 * (T - 1.9), 9.0)
     assert end_rates(truth, BUDGETS) == pytest.approx(2.0)
     assert end_rates(np.tile(truth, (4, 1)), BUDGETS).shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("path", "course"),
+    [
+        (np.minimum(4 + 4 * T, 8.0), "saturated"),
+        (4 + T, "growing"),
+        (np.minimum(6 + 5 * T, 11.0), "growing"),
+        (np.full(10, 6.0), "constant"),
+        (np.where(T < 1, 8.0, 6.0), "fell"),
+        (np.where(T < 0.3, 4.0, 8.0 - 0.3 * T), "saturated"),
+    ],
+)
+def test_what_a_known_path_of_the_best_n_does_has_one_name(
+    path: NDArray[np.float64], course: str
+) -> None:
+    found = courses(np.stack([path, path]), BUDGETS, 10.5, 0.5)
+    assert [COURSES[place] for place in found] == [course, course]
+    assert COURSES[int(courses(path[:1], BUDGETS[:1], 10.5, 0.5))] == "constant"
 
 
 @pytest.mark.parametrize(("step", "number"), [(0.375, 4), (0.25, 4), (0.8, 2), (3.0, 2), (0.05, 4)])

@@ -319,7 +319,7 @@ def test_before_any_data_no_verdict_is_much_likelier_than_another() -> None:
         budget=budget,
         reward=0.5 + 1e-3 * rng.standard_normal(n.size),
         noise=np.eye(n.size) * 100,
-        seed_sd=np.ones(17),
+        covariance=np.eye(17),
         spread=np.ones(n.size),
         degrees_of_freedom=1000,
     )

@@ -1,0 +1,70 @@
+"""What the terminal shows of a search: what it may cost, what it has asked for, and why."""
+
+import time
+from typing import TYPE_CHECKING
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.files import JsonObject
+from isosweep.modes.directory import StoredSweep
+from isosweep.plan.cells import Plan
+
+if TYPE_CHECKING:
+    from isosweep.search.steps import Step
+
+# Steps that were not chosen, of those that the newest decision considered.
+_SHOWN = 3
+
+
+def stored_search(sweep: StoredSweep) -> JsonObject | None:
+    """What the sweep's search has written down, as `read_search` has it; None without one."""
+    if not sweep.config.search.searches:
+        return None
+    from isosweep.search.study import read_search
+
+    return read_search(sweep.plan, sweep.paths, sweep.config.search)
+
+
+def described_limit(plan: Plan, config: SweepConfig) -> str:
+    """One line: that the grid is the most that a search trains, and what else limits it."""
+    limit, whole = config.search.max_compute, sum(run.milestones[-1] for run in plan.runs)
+    line = (
+        f"search={config.search.name}: this grid is the most that may be trained; runs, and how "
+        "far each goes, are chosen one after another"
+    )
+    if limit is None or limit >= whole:
+        return f"{line} (search.max_compute=NUMBER sets a lower limit)"
+    unit = plan.budget_unit
+    return f"{line}, up to {limit:g} {unit} ({limit / whole:.0%} of it: search.max_compute)"
+
+
+def described_search(plan: Plan, document: JsonObject) -> list[str]:
+    """What `read_search` has, in lines: how much was asked for, the newest decision, and why."""
+    asked, decision = document["asked"], document["decision"]
+    lines = [f"search: {len(asked)} of {len(plan.runs)} runs asked for"]
+    if decision is None:
+        return lines
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(decision["unix_time"]))
+    if decision["stop"] is not None:
+        lines[0] += f"; at {when} it had nothing to ask for: {decision['stop']}"
+    elif decision["steps"]:
+        lines[0] += f"; asked at {when}, expected value in brackets:"
+        lines += [f"  {_of_document(step, plan)}" for step in decision["steps"]]
+    chosen = [(step["run_id"], step["milestone"]) for step in decision["steps"]]
+    others = [s for s in decision["considered"] if (s["run_id"], s["milestone"]) not in chosen]
+    if others:
+        lines.append("considered as well:")
+        lines += [f"  {_of_document(step, plan)}" for step in others[:_SHOWN]]
+    return lines
+
+
+def _of_document(step: JsonObject, plan: Plan) -> str:
+    from isosweep.search.steps import Step
+
+    return described_step(Step(**step), plan)
+
+
+def described_step(step: "Step", plan: Plan) -> str:
+    """One line: how far which run goes, the value expected of that, and why."""
+    labels = {run.run_id: run.label for run in plan.runs}
+    what = f"{labels.get(step.run_id, step.run_id)} to {step.milestone:.3g} {plan.budget_unit}"
+    return f"{what} ({step.value:.2g}): {step.why}"

@@ -1,0 +1,130 @@
+"""What could be trained next: how far every run of a plan has come, and the steps that are left."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from isosweep.analysis.curves import CellReading, SweepData
+from isosweep.analysis.pairs import Pair, by_pair
+from isosweep.plan.cells import Plan, PlannedRun
+
+# Share of the whole grid's compute that the start of a search takes, at most.
+START = 0.1
+# Seeds of every (n, B) that a search starts with: without two no noise is known.
+_START_SEEDS = 2
+# Statuses of runs that nothing more is asked of.
+_CLOSED = ("diverged", "failed", "cancelled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standings:
+    """How far runs have come, by run id; 0.0: not begun.
+
+    `reached`: last milestone that was read; `asked`: the same, or the milestone asked for; `spent`:
+    compute of all records, in budget_unit; `closed`: runs that collapsed, diverged or failed.
+    """
+
+    reached: dict[str, float]
+    asked: dict[str, float]
+    spent: float
+    closed: frozenset[str]
+
+    @property
+    def pending(self) -> dict[str, float]:
+        """Milestones asked for and not reached yet."""
+        return {run: to for run, to in self.asked.items() if to > self.reached[run]}
+
+    @property
+    def committed(self) -> float:
+        """Compute spent and asked for."""
+        return self.spent + sum(to - self.reached[run] for run, to in self.pending.items())
+
+
+def standings(plan: Plan, data: SweepData, pending: Mapping[str, float]) -> Standings:
+    """How far the runs of `plan` have come, by `data`, and what was asked of them besides."""
+    reached = {run.run_id: 0.0 for run in plan.runs}
+    fallen = set()
+    planned = {(cell.run_id, cell.budget) for cell in plan.cells}
+    for reading in data.readings:
+        cell = reading.cell
+        if reading.fallen is not None:
+            fallen.add(cell.run_id)
+        read = reading.reward is not None or reading.fallen is not None
+        if read and (cell.run_id, cell.budget) in planned:
+            reached[cell.run_id] = max(reached[cell.run_id], cell.budget)
+    ended = {curve.run.run_id for curve in data.curves if curve.status in _CLOSED}
+    asked = {name: max(at, pending.get(name, 0.0)) for name, at in reached.items()}
+    spent = sum(float(curve.compute[-1]) for curve in data.curves if curve.compute.size)
+    return Standings(
+        reached=reached,
+        asked=asked,
+        spent=spent,
+        closed=frozenset((fallen | ended) - {name for name in pending if name not in fallen}),
+    )
+
+
+def carried(readings: tuple[CellReading, ...]) -> tuple[CellReading, ...]:
+    """The readings, with runs that fell counted as fallen at later budgets too.
+
+    They are not trained any further; without them the runs that lasted would stand for all.
+    """
+    last: dict[str, CellReading] = {}
+    for reading in sorted(readings, key=lambda reading: reading.cell.budget):
+        if reading.fallen is not None:
+            last[reading.cell.run_id] = reading
+    found = []
+    for reading in readings:
+        fell = last.get(reading.cell.run_id)
+        missing = reading.reward is None and reading.fallen is None
+        if fell is not None and missing and reading.cell.budget > fell.cell.budget:
+            reading = replace(reading, fallen=fell.fallen, reading="collapsed")
+        found.append(reading)
+    return tuple(found)
+
+
+def open_runs(plan: Plan, at: Standings) -> list[PlannedRun]:
+    """Runs of which more may be asked: those begun and not at their end, and of every (n, B) the
+    first seed that is not begun."""
+    found = []
+    for runs in by_pair(plan.runs, lambda run: run).values():
+        fresh = None
+        for run in sorted(runs, key=lambda run: run.seed):
+            name = run.run_id
+            if name in at.closed or at.asked[name] > at.reached[name]:
+                continue
+            if at.reached[name] == 0.0:
+                fresh = fresh or run
+            elif at.reached[name] < run.milestones[-1]:
+                found.append(run)
+        if fresh is not None:
+            found.append(fresh)
+    return found
+
+
+def start(plan: Plan) -> dict[str, float]:
+    """Milestones that a search starts with, by run id: of every (n, B) two seeds.
+
+    To the milestone, the same for all, up to which they take a tenth of the grid's compute; those
+    that begin later, one seed to their first.
+    """
+    whole = sum(run.milestones[-1] for run in plan.runs)
+    chosen = {plan.budgets[0]: _start_to(plan, plan.budgets[0])}
+    for budget in plan.budgets[1:]:
+        wanted = _start_to(plan, budget)
+        if sum(wanted.values()) > START * whole:
+            break
+        chosen = {budget: wanted}
+    return next(iter(chosen.values()))
+
+
+def _start_to(plan: Plan, budget: float) -> dict[str, float]:
+    wanted: dict[str, float] = {}
+    groups: dict[Pair, list[PlannedRun]] = defaultdict(list)
+    for run in sorted(plan.runs, key=lambda run: run.seed):
+        groups[Pair.of(run)].append(run)
+    for runs in groups.values():
+        for number, run in enumerate(runs[:_START_SEEDS]):
+            passed = [milestone for milestone in run.milestones if milestone <= budget]
+            if passed or number == 0:
+                wanted[run.run_id] = passed[-1] if passed else run.milestones[0]
+    return wanted

@@ -1,0 +1,252 @@
+"""Decides which runs to train next, and how far: `search=frontier`.
+
+A pure function of what has been read: the same readings, pending steps and seed give the same
+decision, so that a search can be stopped and gone on with anywhere. It starts with two seeds of
+every (n, B) to a milestone that a tenth of the grid's compute pays for; whatever else was trained
+counts as well. From then on each step is the one of the greatest expected value per added compute
+(`value`), with those before it and those pending taken into account.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isosweep.analysis.curves import CellReading, SweepData
+from isosweep.analysis.evidence import MIN_GENERATIONS
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.judgement import judge
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.search import SearchConfig
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.search.belief import VERDICTS, Belief, form_belief
+from isosweep.search.candidates import Standings, carried, open_runs, standings, start
+from isosweep.search.steps import Decision, Step
+from isosweep.search.value import after, outcomes, worth, worth_of_all
+
+# Reward, in margins, that it is worth to name what n*(C) does rightly and not wrongly.
+_VERDICT = 5.0
+# Compute that starting, loading and evaluating cost a step, as a share of a whole run.
+_STEP_COST = 0.01
+# A search ends where all that is left together is worth less than this share of the margin.
+_WORTH = 0.05
+# Chance of its likeliest verdict below which the analysis is not asked for its own, which has to be
+# the same: of many looks at growing data one would claim by chance what the belief does not share.
+# For the same reason the largest budget has to be read at so many seeds of three n.
+_SHARED, _SEEDS = 0.85, 2
+# Budgets of a plan from which on decisions rest on these alone: the smaller ones that its runs are
+# read at as well say little more, and take most of the time.
+_ENOUGH_BUDGETS = 5
+# Steps listed for mode=status.
+_LISTED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """What is decided about; `data` with runs that fell carried on."""
+
+    plan: Plan
+    data: SweepData
+    at: Standings
+    config: SearchConfig
+    analysis: AnalysisConfig
+    count: int
+    seed: int
+
+    @property
+    def affordable(self) -> float:
+        """Compute that may still be asked for."""
+        most = self.config.max_compute
+        return np.inf if most is None else most - self.at.committed
+
+
+def decide(
+    plan: Plan,
+    data: SweepData,
+    pending: Mapping[str, float],
+    config: SearchConfig,
+    analysis_config: AnalysisConfig,
+    count: int,
+    seed: int,
+) -> Decision:
+    """The next `count` steps, or why there is none.
+
+    `plan`: the whole grid, of one variant; `data`: what has been read of it; `pending`: milestones
+    asked for and not reached yet, by run id; `seed`: of the surface's draws. A second or two, more
+    with many (n, B).
+    """
+    asked = _Question(
+        plan=plan,
+        data=replace(data, readings=carried(data.readings)),
+        at=standings(plan, data, pending),
+        config=config,
+        analysis=replace(analysis_config, method="isosweep"),
+        count=count,
+        seed=seed,
+    )
+    first = _start_steps(asked)
+    if first:
+        return _affordable(asked, first)
+    if not open_runs(plan, asked.at):
+        if asked.at.pending:
+            return Decision(steps=(), considered=(), stop=None)
+        return _stop("every run of the plan has been trained as far as it goes")
+    belief = form_belief(plan, _telling(asked), asked.analysis, seed)
+    if belief is None:
+        return _affordable(asked, _in_order(asked))
+    reason = _settled(asked, belief)
+    if reason is not None:
+        return _stop(reason)
+    return _chosen(asked, belief)
+
+
+def _telling(asked: _Question) -> list[CellReading]:
+    """The readings that decisions rest on."""
+    own = asked.plan.budgets
+    kept = asked.data.readings
+    return [r for r in kept if len(own) < _ENOUGH_BUDGETS or r.cell.budget in own]
+
+
+def _stop(reason: str, considered: tuple[Step, ...] = ()) -> Decision:
+    return Decision(steps=(), considered=considered, stop=reason)
+
+
+def _start_steps(asked: _Question) -> list[Step]:
+    runs = {run.run_id: run for run in asked.plan.runs}
+    wanted = start(asked.plan)
+    return [
+        _step(asked, runs[name], to, 0.0, "where every search starts: two seeds of each n and B")
+        for name, to in wanted.items()
+        if asked.at.asked[name] < to and name not in asked.at.closed
+    ]
+
+
+def _in_order(asked: _Question) -> list[Step]:
+    """Without a spread between seeds no value is known: the runs that are left, cheapest first."""
+    why = "no spread between seeds is known yet, so that runs are trained in order"
+    steps = []
+    for run in open_runs(asked.plan, asked.at):
+        at = asked.at.reached[run.run_id]
+        to = next(milestone for milestone in run.milestones if milestone > at)
+        steps.append(_step(asked, run, to, 0.0, why))
+    return sorted(steps, key=lambda step: step.compute)
+
+
+def _step(asked: _Question, run: PlannedRun, to: float, value: float, why: str) -> Step:
+    added = to - asked.at.asked[run.run_id]
+    return Step(run_id=run.run_id, milestone=to, compute=added, value=value, why=why)
+
+
+def _affordable(asked: _Question, steps: list[Step]) -> Decision:
+    """The first of them that search.max_compute pays for."""
+    kept, left = [], asked.affordable
+    for step in steps[: asked.count]:
+        if step.compute <= left:
+            kept.append(step)
+            left -= step.compute
+    stop = None if kept or not steps else _spent(asked)
+    return Decision(steps=tuple(kept), considered=tuple(steps[:_LISTED]), stop=stop)
+
+
+def _spent(asked: _Question) -> str:
+    return (
+        f"search.max_compute={asked.config.max_compute:g} {asked.plan.budget_unit} is spent, but "
+        f"for {max(asked.affordable, 0):.3g}, which no step that is left keeps to"
+    )
+
+
+def _settled(asked: _Question, belief: Belief) -> str | None:
+    """Why nothing more has to be known, or None; from what was read alone."""
+    margin = asked.analysis.margin
+    last = Counter(
+        reading.cell.num_generations
+        for reading in asked.data.readings
+        if reading.cell.budget == asked.plan.budgets[-1] and reading.reward is not None
+    )
+    known = sum(seeds >= _SEEDS for seeds in last.values())
+    unsure = belief.chances.max() < _SHARED or belief.losses.max() > margin
+    if unsure or known < MIN_GENERATIONS:
+        return None
+    verdict = judge(asked.data, asked.analysis)[2].verdict
+    shared = VERDICTS[int(belief.chances.argmax())]
+    if verdict != shared and (verdict, shared) != ("steady", "constant"):
+        return None
+    return (
+        f"the verdict is decided ({verdict}, chance {belief.chances.max():.0%}), and at no budget "
+        f"is more than {margin:g} of reward lost by the n that seems best (at most "
+        f"{belief.losses.max():.2g} is expected)"
+    )
+
+
+def _chosen(asked: _Question, belief: Belief) -> Decision:
+    """The steps of the greatest value per compute, one after another."""
+    runs = {run.run_id: run for run in asked.plan.runs}
+    for name, to in asked.at.pending.items():
+        belief = after(belief, Pair.of(runs[name]), asked.at.reached[name], to)
+    rng = np.random.default_rng(asked.seed)
+    drawn = outcomes(belief, rng)
+    considered: tuple[Step, ...] = ()
+    chosen: list[Step] = []
+    at = asked.at
+    left = asked.affordable
+    while len(chosen) < asked.count:
+        now = replace(asked, at=at)
+        steps = [
+            step for run in open_runs(asked.plan, at) for step in _of_run(now, belief, run, drawn)
+        ]
+        fitting = [step for step in steps if step.compute <= left]
+        if not fitting:
+            break
+        whole = max(run.milestones[-1] for run in asked.plan.runs)
+        ranked = sorted(fitting, key=lambda step: -step.value / (step.compute + _STEP_COST * whole))
+        if not chosen:
+            considered = tuple(ranked[:_LISTED])
+            reason = _too_little(now, belief, drawn)
+            if reason is not None and not at.pending:
+                return _stop(reason, considered)
+        best = ranked[0]
+        chosen.append(best)
+        left -= best.compute
+        run = runs[best.run_id]
+        belief = after(belief, Pair.of(run), at.reached[best.run_id], best.milestone)
+        at = replace(at, asked={**at.asked, best.run_id: best.milestone})
+    stop = None if chosen or asked.at.pending else _spent(asked)
+    return Decision(steps=tuple(chosen), considered=considered, stop=stop)
+
+
+def _of_run(asked: _Question, belief: Belief, run: PlannedRun, drawn: np.ndarray) -> list[Step]:
+    """A step to each of the run's further milestones."""
+    at, pair = asked.at.reached[run.run_id], Pair.of(run)
+    found = worth(belief, pair, at, run.milestones[-1], drawn)
+    steps = []
+    for place, loss, verdict in zip(found.reached, found.loss, found.verdict, strict=True):
+        to = belief.budgets[place]
+        if to in run.milestones:
+            named = _VERDICT * asked.analysis.margin * float(verdict)
+            value = float(loss) + named
+            why = (
+                f"may change which n is best, n = {run.num_generations} among them"
+                if loss > named
+                else "tells most about whether n* grows"
+            )
+            steps.append(_step(asked, run, to, value, why))
+    return steps
+
+
+def _too_little(asked: _Question, belief: Belief, drawn: np.ndarray) -> str | None:
+    """Why all that is left is not worth training, or None."""
+    left = [
+        (Pair.of(run), asked.at.reached[run.run_id], run.milestones[-1])
+        for run in asked.plan.runs
+        if run.run_id not in asked.at.closed and asked.at.reached[run.run_id] < run.milestones[-1]
+    ]
+    found = worth_of_all(belief, left, drawn)
+    total = float(found.loss[-1]) + _VERDICT * asked.analysis.margin * float(found.verdict[-1])
+    least = _WORTH * asked.analysis.margin
+    if total >= least:
+        return None
+    return (
+        f"all that is left together is expected to be worth {total:.2g} of reward, less than "
+        f"{least:g} ({_WORTH:.0%} of analysis.margin)"
+    )

@@ -1,0 +1,269 @@
+"""A search as an Optuna study, by ask and tell: what was asked for, why, and what came of it.
+
+A trial is a run: its parameters are n, B, the seed and the values of `grid.axes`; its intermediate
+values, by the place of the milestone among the run's, are held-out rewards. User attributes hold
+the run's id, the compute that it has spent, and every step that was asked of it, with the value
+expected and what was known then. A trial stays open (RUNNING) as long as the search may ask for
+more of its run. It is told COMPLETE, with the reward there, at the run's last milestone; PRUNED,
+with the last reward, where the search stopped before that or the run diverged; FAIL where the run
+was given up.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from isosweep.config.search import SearchConfig
+from isosweep.errors import SettingError
+from isosweep.files import JsonObject
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.search.steps import Decision, Step
+from isosweep.store.paths import SweepPaths
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.distributions import BaseDistribution
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial
+
+# How a trial is told.
+Told = Literal["COMPLETE", "PRUNED", "FAIL"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What has been asked of a run: the trial's number, how it was told (None: it is open), and
+    the furthest milestone, in the plan's budget unit; None of a run that was trained before."""
+
+    number: int
+    run_id: str
+    told: str | None
+    milestone: float | None
+
+
+def study_name(plan: Plan, paths: SweepPaths) -> str:
+    """What the study is called in its storage: by the sweep's directory and its plan."""
+    name = paths.root.name
+    return name if plan.plan_id in name else f"{name}-{plan.plan_id}"
+
+
+class SearchStudy:
+    """The study of one sweep. Whoever drives the sweep alone writes to it."""
+
+    def __init__(self, plan: Plan, paths: SweepPaths, config: SearchConfig) -> None:
+        """Open the study, or begin it. Raises SettingError where its storage cannot be opened, or
+        holds another sweep's study of this name."""
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._name = study_name(plan, paths)
+        self._distributions = _distributions(plan)
+        if config.storage is None:
+            _mend(paths.search)
+        try:
+            self._storage = _storage(paths, config)
+            self._study: Study = optuna.create_study(
+                study_name=self._name,
+                storage=self._storage,
+                direction="maximize",
+                load_if_exists=True,
+                # Nothing is left to a sampler: all parameters of a trial are given.
+                sampler=optuna.samplers.RandomSampler(seed=config.seed),
+            )
+        except Exception as error:
+            # What a database's driver raises is its own.
+            raise _not_opened(paths, config, error) from error
+        self._own(plan, paths)
+        # What an earlier driver enqueued, and was ended before it asked for.
+        self._ask_for_waiting()
+
+    def _own(self, plan: Plan, paths: SweepPaths) -> None:
+        known = self._study.user_attrs.get("sweep_dir")
+        if known == str(paths.root):
+            return
+        if known is not None and Path(known).is_dir():
+            rule = f"has the study {self._name} of another sweep, {known}"
+            nearest = "another name by sweep_dir=DIRECTORY"
+            raise SettingError("search.storage", "that storage", rule, nearest)
+        heading = {"sweep_dir": str(paths.root), "plan_id": plan.plan_id, "unit": plan.budget_unit}
+        for name, value in heading.items():
+            self._study.set_user_attr(name, value)
+
+    @property
+    def asked(self) -> dict[str, Asked]:
+        """What has been asked of each run that has a trial: by its newest one."""
+        trials = self._study.get_trials(deepcopy=False)
+        return {asked.run_id: asked for asked in map(_asked, trials)}
+
+    def ask(self, runs: Mapping[str, PlannedRun], steps: Sequence[Step], known: JsonObject) -> None:
+        """Write down that `steps` are asked for: further ones of open trials, or new trials.
+
+        `known`: what was known when that was decided.
+        """
+        asked = self.asked
+        for step in steps:
+            entry = asdict(step) | {"unix_time": time.time(), "known": known}
+            del entry["run_id"]
+            before = asked.get(step.run_id)
+            if before is not None and before.told is None:
+                trial = self._trial(before.number)
+                trial.set_user_attr("steps", [*trial.user_attrs["steps"], entry])
+            else:
+                self._enqueue(runs[step.run_id], [entry], before)
+        self._ask_for_waiting()
+
+    def ask_known(self, run: PlannedRun) -> None:
+        """A trial for a run that was trained before the search began."""
+        self._enqueue(run, [], None)
+        self._ask_for_waiting()
+
+    def saw(self, asked: Asked, rewards: Mapping[int, float], compute: float) -> None:
+        """Write down the rewards of an open trial, by the milestone's place, and the compute that
+        its run has spent, in the plan's budget unit."""
+        trial, known = self._trial(asked.number), self._values(asked.number)
+        for place, reward in rewards.items():
+            if place not in known:
+                trial.report(reward, place)
+        if trial.user_attrs.get("compute") != compute:
+            trial.set_user_attr("compute", compute)
+
+    def tell(self, asked: Asked, how: Told, why: str) -> None:
+        """Close an open trial. Without any reward none is COMPLETE: it is told PRUNED."""
+        from optuna.trial import TrialState
+
+        self._trial(asked.number).set_user_attr("ended", why)
+        values = self._values(asked.number)
+        if how == "COMPLETE" and values:
+            self._study.tell(asked.number, values[max(values)])
+        else:
+            state = TrialState.FAIL if how == "FAIL" else TrialState.PRUNED
+            self._study.tell(asked.number, state=state)
+
+    def note(self, decision: Decision, known: JsonObject) -> None:
+        """Write the newest decision down, whatever came of it."""
+        document = asdict(decision) | {"unix_time": time.time(), "known": known}
+        self._study.set_user_attr("decision", document)
+
+    def _trial(self, number: int) -> "Trial":
+        from optuna import Trial
+
+        return Trial(self._study, self._id(number))
+
+    def _values(self, number: int) -> dict[int, float]:
+        return self._storage.get_trial(self._id(number)).intermediate_values
+
+    def _id(self, number: int) -> int:
+        """What the storage calls a trial."""
+        study = self._storage.get_study_id_from_name(self._name)
+        return self._storage.get_trial_id_from_study_id_trial_number(study, number)
+
+    def _enqueue(self, run: PlannedRun, steps: list[JsonObject], before: Asked | None) -> None:
+        attributes: JsonObject = {"run_id": run.run_id, "steps": steps}
+        if before is not None:
+            attributes["continues"] = before.number
+        self._study.enqueue_trial(_parameters(run, self._distributions), attributes)
+
+    def _ask_for_waiting(self) -> None:
+        from optuna.trial import TrialState
+
+        for _ in self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            self._study.ask(self._distributions)
+
+
+def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:
+    """What the search's storage holds of this sweep, for people who look at it; None where nothing
+    was begun, or where it cannot be read.
+
+    `asked`: runs by their furthest milestone; `open`: those of them that the search may still ask
+    more of; `decision`: the newest, as `SearchStudy.note` has it.
+    """
+    if config.storage is None and not paths.search.exists():
+        return None
+    try:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        storage = _storage(paths, config)
+        study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
+        asked = [_asked(trial) for trial in study.get_trials(deepcopy=False)]
+    except Exception:
+        return None
+    return {
+        "asked": {a.run_id: a.milestone for a in asked if a.milestone is not None},
+        "open": [a.run_id for a in asked if a.told is None],
+        "decision": study.user_attrs.get("decision"),
+    }
+
+
+def _asked(trial: "FrozenTrial") -> Asked:
+    steps = trial.user_attrs["steps"]
+    return Asked(
+        number=trial.number,
+        run_id=trial.user_attrs["run_id"],
+        told=trial.state.name if trial.state.is_finished() else None,
+        milestone=max((step["milestone"] for step in steps), default=None),
+    )
+
+
+def _storage(paths: SweepPaths, config: SearchConfig) -> "BaseStorage":
+    from optuna import storages
+    from optuna.storages.journal import JournalFileBackend
+
+    if config.storage is not None:
+        return storages.RDBStorage(config.storage)
+    # Its lock is a symbolic link, which is made with exclusion on network file systems too.
+    return storages.JournalStorage(JournalFileBackend(str(paths.search)))
+
+
+def _mend(journal: Path) -> None:
+    """Take away a line whose writer was ended in the middle of it: the journal could not be read
+    any more after the next one."""
+    if not journal.exists():
+        return
+    with journal.open("rb+") as file:
+        text = file.read()
+        whole = text.rfind(b"\n") + 1
+        if whole < len(text):
+            file.truncate(whole)
+            os.fsync(file.fileno())
+
+
+def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> SettingError:
+    said = " ".join(str(error).split())[:300] or repr(error)
+    if config.storage is None:
+        rule = f"{paths.search} cannot be opened ({said})"
+        return SettingError("search.storage", "null", rule, "another sweep_dir, or search=grid")
+    rule = f"cannot be opened ({said})"
+    return SettingError("search.storage", config.storage, rule, "search.storage=null")
+
+
+def _distributions(plan: Plan) -> "dict[str, BaseDistribution]":
+    """What a trial's parameters may be: all that the plan has."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    generations = {run.num_generations for run in plan.runs}
+    batches = {run.problems_per_batch for run in plan.runs}
+    known: dict[str, BaseDistribution] = {
+        "n": IntDistribution(min(generations), max(generations), log=True),
+        "B": IntDistribution(min(batches), max(batches), log=True),
+        "seed": CategoricalDistribution(sorted({run.seed for run in plan.runs})),
+    }
+    for name in sorted({name for run in plan.runs for name in run.axes}):
+        values = dict.fromkeys(_plain(run.axes.get(name)) for run in plan.runs)
+        known[name] = CategoricalDistribution(list(values))
+    return known
+
+
+def _parameters(run: PlannedRun, names: Iterable[str]) -> dict[str, Any]:
+    own = {"n": run.num_generations, "B": run.problems_per_batch, "seed": run.seed}
+    return {name: own[name] if name in own else _plain(run.axes.get(name)) for name in names}
+
+
+def _plain(value: Any) -> str | float | bool | None:
+    """A value of an axis as Optuna stores it: text of what is neither text nor a number."""
+    plain = value is None or isinstance(value, str | int | float)
+    return value if plain else json.dumps(value, sort_keys=True)

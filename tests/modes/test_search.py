@@ -1,0 +1,130 @@
+"""Sweeps whose runs a search asks for: killed, resumed, begun as a grid, and ended as one."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from isosweep.store.claims import highest
+from isosweep.store.records import read_metrics, read_records
+from tests.conftest import SMALL, isosweep
+from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
+from tests.runs import log_lines
+
+pytestmark = pytest.mark.train
+
+# The sweep `straight`, searched.
+GRID = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
+SEARCH = (*GRID, "search=frontier")
+
+
+def trials(cwd: Path) -> list[FrozenTrial]:
+    """As anybody reads them who has Optuna."""
+    (journal,) = cwd.glob("sweeps/*/search.journal")
+    storage = JournalStorage(JournalFileBackend(str(journal)))
+    (name,) = optuna.get_all_study_names(storage)
+    return optuna.load_study(study_name=name, storage=storage).trials
+
+
+def test_a_search_stops_by_itself_and_a_grid_goes_on_from_there(
+    straight: Path, tmp_path: Path
+) -> None:
+    searched = isosweep(*SEARCH, "search.max_compute=2e10", cwd=tmp_path)
+    assert "this grid is the most that may be trained" in searched.stdout
+    assert "search: stopped: search.max_compute=2e+10 flops is spent" in searched.stdout
+    assert "A search chose what was trained: 2 of 2 runs, with 7" in searched.stdout
+    assert "no failure, and is listed as well" in next(
+        tmp_path.glob("sweeps/*/analysis/report.html")
+    ).read_text().replace("\n", " ")
+    states = [trial.state for trial in trials(tmp_path)]
+    assert sorted(states) == [TrialState.COMPLETE, TrialState.PRUNED]
+    for trial in trials(tmp_path):
+        assert trial.value == trial.intermediate_values[max(trial.intermediate_values)]
+        assert trial.user_attrs["compute"] == pytest.approx(
+            max(step["milestone"] for step in trial.user_attrs["steps"]), rel=0.05
+        )
+    status = isosweep(*SEARCH, "mode=status", cwd=tmp_path)
+    assert "search: 2 of 2 runs asked for; at " in status.stdout
+    assert "nothing to ask for: search.max_compute=2e+10" in status.stdout
+    document = json.loads(isosweep(*GRID, "mode=status", "format=json", cwd=tmp_path).stdout)
+    assert document["search"]["decision"]["stop"].startswith("search.max_compute=2e+10")
+    whole = isosweep(*GRID, cwd=tmp_path)
+    assert "search:" not in whole.stdout
+    assert "search chose" not in whole.stdout
+    assert_same_records(tmp_path, straight)
+    _assert_trained_once(tmp_path)
+
+
+def test_a_grid_goes_on_as_a_search_without_training_anything(
+    straight: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
+    done = isosweep(*SEARCH, cwd=tmp_path)
+    assert "search: stopped: every run of the plan has been trained" in done.stdout
+    assert all(highest(run.attempts) == 1 for run in runs(tmp_path))
+    assert [trial.state for trial in trials(tmp_path)] == [TrialState.COMPLETE] * 2
+    for run, trial in zip(runs(tmp_path), trials(tmp_path), strict=True):
+        assert trial.value == read_records(run.records).records[-1].reward
+        assert trial.user_attrs["steps"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_search_that_is_ended_in_mid_run_goes_on_with_the_same_trials(
+    how: signal.Signals, straight: Path, tmp_path: Path
+) -> None:
+    with (tmp_path / "log").open("w") as log:
+        command = [sys.executable, "-m", "isosweep", *SEARCH, "launcher.max_parallel=2"]
+        driver = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
+    wait_until_some_run_trains(tmp_path)
+    driver.send_signal(how)
+    driver.wait(timeout=120)
+    before = trials(tmp_path)
+    assert {trial.state for trial in before} == {TrialState.RUNNING}
+    steps = {trial.number: trial.user_attrs["steps"] for trial in before}
+    (sweep,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
+    done = isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)
+    assert "search: stopped: every run of the plan" in done.stdout
+    after = trials(tmp_path)
+    assert [trial.state for trial in after] == [TrialState.COMPLETE] * 2
+    for trial in after[: len(before)]:
+        assert trial.user_attrs["steps"][: len(steps[trial.number])] == steps[trial.number]
+    assert_same_records(tmp_path, straight)
+    _assert_trained_once(tmp_path)
+
+
+def test_what_was_given_up_fails_the_search_and_is_not_asked_for_again(tmp_path: Path) -> None:
+    isosweep("mode=plan", *SEARCH, cwd=tmp_path)
+    plan = json.loads(next(tmp_path.glob("sweeps/*/plan.json")).read_text())
+    broken = plan["runs"][0]["run_id"]
+    # A file where its checkpoints should go.
+    (tmp_path / "sweeps" / "runs" / broken).mkdir()
+    (tmp_path / "sweeps" / "runs" / broken / "checkpoints").write_text("in the way")
+    done = isosweep(*SEARCH, "launcher.max_retries=0", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert f"failed: {broken}" in done.stdout
+    states = {trial.user_attrs["run_id"]: trial.state for trial in trials(tmp_path)}
+    assert states.pop(broken) == TrialState.FAIL
+    assert list(states.values()) == [TrialState.COMPLETE]
+    (tmp_path / "sweeps" / "runs" / broken / "checkpoints").unlink()
+    again = isosweep(*SEARCH, cwd=tmp_path)
+    assert "it is tried again" not in again.stdout
+    (first, *_, last) = [t for t in trials(tmp_path) if t.user_attrs["run_id"] == broken]
+    assert last.user_attrs["continues"] == first.number
+    assert last.state == TrialState.COMPLETE
+
+
+def _assert_trained_once(cwd: Path) -> None:
+    """No step of any run was taken twice by anybody."""
+    for run in runs(cwd):
+        taken = [line["step"] for line in log_lines(run.metrics) if "step" in line]
+        kept = [line["step"] for line in read_metrics(run.metrics, run.records)]
+        assert sorted(taken) == kept == list(range(1, len(kept) + 1))

@@ -1,0 +1,107 @@
+"""A search beside its driver: fills the places there are, and takes up what is there."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from isosweep.analysis.curves import SweepData
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.search import SearchConfig
+from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.plan.cells import Plan
+from isosweep.plan.study import resolve
+from isosweep.search.asking import Search
+from isosweep.search.steps import Decision, Step
+from isosweep.store.submissions import submit
+from tests.conftest import SMALL, make_config
+
+SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
+
+
+def in_order(
+    plan: Plan,
+    data: SweepData,
+    pending: Mapping[str, float],
+    config: SearchConfig,
+    analysis: AnalysisConfig,
+    count: int,
+    seed: int,
+) -> Decision:
+    """Every run that is not asked for yet to its first milestone, larger n dearer."""
+    del data, analysis, seed
+    steps = [
+        Step(
+            run_id=run.run_id,
+            milestone=run.milestones[0],
+            compute=float(run.num_generations),
+            value=config.max_compute or 1.0,
+            why="it is next",
+        )
+        for run in plan.runs
+        if run.run_id not in pending
+    ]
+    return Decision(steps=tuple(steps[:count]), considered=(), stop=None)
+
+
+def opened(cwd: Path, *overrides: str, places: int) -> Search:
+    """The search of a sweep of two n in `cwd`, of which nothing was trained."""
+    study = resolve(make_config(*SEARCH, f"sweeps_dir={cwd}", *overrides))
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    search = Search(study.plan, paths, study.config, places, decide=in_order)
+    search.open()
+    return search
+
+
+def ids(steps: tuple[Step, ...]) -> list[str]:
+    return [step.run_id.partition("-s0")[0] for step in steps]
+
+
+def test_as_much_is_asked_for_as_there_is_place_for(tmp_path: Path) -> None:
+    search = opened(tmp_path, places=1)
+    assert ids(search.next({})) == ["tiny-sort-n2-B4"]
+    assert [run.milestones for run in search.runs] == [(6.4e9,)]
+    assert search.next({}) == ()
+    assert search.stop is None
+
+
+def test_what_is_given_up_frees_a_place_and_is_not_asked_for_again(tmp_path: Path) -> None:
+    search = opened(tmp_path, places=1)
+    (first,) = search.next({})
+    search._next_look = 0.0
+    (second,) = search.next({first.run_id: "it broke"})
+    assert second.run_id != first.run_id
+    search._next_look = 0.0
+    gone = {first.run_id: "it broke", second.run_id: "it broke too"}
+    assert search.next(gone) == ()
+    assert search.stop == "no run is left that could be trained further"
+    assert [asked.told for asked in search._study.asked.values()] == ["FAIL", "FAIL"]
+
+
+def test_a_job_that_was_there_before_is_followed_as_far_as_it_goes(tmp_path: Path) -> None:
+    study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}"))
+    paths, run = sweep_paths(study), study.plan.runs[1]
+    files = paths.run(run.run_id)
+    files.root.mkdir(parents=True)
+    job = {"milestones": [6.4e9, 9e9], "unit": "flops"}
+    assert submit(files, "slurm", job, str(paths.root), "batch") is not None
+    search = opened(tmp_path, places=2)
+    assert [(each.run_id, each.milestones) for each in search.runs] == [(run.run_id, (6.4e9,))]
+    assert ids(search.next({})) == ["tiny-sort-n2-B4"]
+
+
+def test_variants_share_the_places_and_the_compute(tmp_path: Path) -> None:
+    axes = "grid.axes={recipe.num_iterations:[1,2]}"
+    search = opened(tmp_path, axes, "search.max_compute=1e10", places=3)
+    steps = search.next({})
+    # By value for compute, over both.
+    assert ids(steps) == ["tiny-sort-n2-B4", "tiny-sort-n2-B4", "tiny-sort-n4-B4"]
+    assert len({step.run_id for step in steps}) == 3
+    assert {step.value for step in steps} == {0.5e10}
+
+
+def test_a_look_that_finds_nothing_new_decides_nothing(tmp_path: Path) -> None:
+    search = opened(tmp_path, places=2)
+    assert len(search.next({})) == 2
+    search._next_look = 0.0
+    search._decide = None  # type: ignore[assignment]
+    assert search.next({}) == ()

@@ -1,0 +1,182 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.curves import CellReading, SweepData, read_cells
+from isosweep.plan.cells import Plan
+from isosweep.search.belief import form_belief
+from isosweep.search.candidates import START, carried, open_runs, standings, start
+from isosweep.search.frontier import decide
+from isosweep.search.steps import Decision, Step
+from tests.analysis.sweeps import make_plan
+from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, SEARCH, run_id, trained
+
+BEGUN = start(PLAN)
+EVERYWHERE = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
+
+
+def choose(
+    reached: dict[str, float],
+    pending: dict[str, float] | None = None,
+    *,
+    count: int = 4,
+    world: str = "plateau",
+    max_compute: float | None = None,
+) -> Decision:
+    config = replace(SEARCH, max_compute=max_compute)
+    return decide(PLAN, trained(reached, world), pending or {}, config, ANALYSIS, count, 0)
+
+
+def asked(steps: tuple[Step, ...]) -> dict[str, float]:
+    return {step.run_id: step.milestone for step in steps}
+
+
+def test_a_search_starts_with_two_seeds_of_every_n_for_a_tenth_of_the_grid() -> None:
+    decision = choose({}, count=100)
+    assert asked(decision.steps) == {
+        run_id(n, seed): BUDGETS[2] for n in GENERATIONS for seed in (0, 1)
+    }
+    whole = BUDGETS[-1] * len(PLAN.runs)
+    assert sum(step.compute for step in decision.steps) <= START * whole
+
+
+def test_what_a_grid_has_trained_is_not_asked_for_again() -> None:
+    reached = {run_id(8, 0): BUDGETS[-1], run_id(16, 0): BUDGETS[0]}
+    steps = {step.run_id: step for step in choose(reached, count=100).steps}
+    assert run_id(8, 0) not in steps
+    assert steps[run_id(16, 0)].compute == BUDGETS[2] - BUDGETS[0]
+
+
+def test_a_late_starter_is_begun_at_its_first_milestone() -> None:
+    late = [
+        replace(run, milestones=run.milestones[3:]) if run.num_generations == 128 else run
+        for run in PLAN.runs
+    ]
+    wanted = start(replace(PLAN, runs=tuple(late)))
+    assert wanted[run_id(128, 0)] == BUDGETS[3]
+    assert run_id(128, 1) not in wanted
+
+
+def test_later_steps_are_of_the_most_value_per_compute_and_the_same_again() -> None:
+    decision = choose(BEGUN)
+    assert len(decision.steps) == 4
+    assert decision.stop is None
+    assert decision == choose(BEGUN)
+    assert decision.considered[0] == decision.steps[0]
+    assert all(step.value > 0 and step.why for step in decision.steps)
+    for step in decision.steps:
+        assert step.compute == step.milestone - BEGUN.get(step.run_id, 0.0)
+
+
+def test_steps_take_account_of_those_before_them_and_of_pending_ones() -> None:
+    one = choose(BEGUN, count=1).steps
+    two = choose(BEGUN, count=2).steps
+    assert two[0] == one[0]
+    assert choose(BEGUN, asked(one), count=1).steps[0] == replace(two[1])
+    assert one[0].run_id not in asked(choose(BEGUN, asked(one), count=8).steps)
+
+
+def test_nothing_is_asked_of_a_run_that_fell_or_failed() -> None:
+    data = trained(BEGUN)
+    curves = [
+        replace(curve, status="failed" if curve.run.run_id == run_id(16, 0) else curve.status)
+        for curve in data.curves
+    ]
+    readings = [
+        replace(reading, reward=None, fallen=0.1, reading="collapsed")
+        if reading.cell.run_id == run_id(32, 0) and reading.cell.budget == BUDGETS[2]
+        else reading
+        for reading in data.readings
+    ]
+    data = replace(data, curves=tuple(curves), readings=tuple(readings))
+    left = {run.run_id for run in open_runs(PLAN, standings(PLAN, data, {}))}
+    assert not left & {run_id(16, 0), run_id(32, 0)}
+    assert {run_id(16, 1), run_id(16, 2), run_id(32, 1)} <= left
+
+
+def test_a_run_that_fell_counts_as_fallen_at_later_budgets() -> None:
+    def reading(budget: float, reward: float | None, fallen: float | None) -> CellReading:
+        cell = next(cell for cell in PLAN.cells if cell.budget == budget)
+        kind = "missing" if reward is None and fallen is None else "exact"
+        return CellReading(
+            cell=cell,
+            reward=reward,
+            measured_compute=None,
+            reading=kind,  # type: ignore[arg-type]
+            fallen=fallen,
+        )
+
+    before, fell, after = (
+        reading(BUDGETS[0], 0.4, None),
+        reading(BUDGETS[1], None, 0.1),
+        reading(BUDGETS[2], None, None),
+    )
+    assert carried((before, fell, after))[:2] == (before, fell)
+    assert carried((before, fell, after))[2].fallen == 0.1
+    assert carried((before, after)) == (before, after)
+
+
+def test_what_nobody_has_reached_is_wide_and_not_low() -> None:
+    belief = form_belief(PLAN, trained(BEGUN).readings, ANALYSIS, 0)
+    assert belief is not None
+    shape = len(belief.budgets), len(belief.pairs)
+    mean = belief.mean.reshape(shape)
+    spread = np.sqrt(np.diag(belief.covariance)[: mean.size]).reshape(shape)
+    assert belief.budgets == BUDGETS
+    assert (np.diff(spread[2:].mean(axis=1)) > 0).all()
+    assert (mean[3:] > mean[2] - 0.01).all()
+    assert belief.chances.sum() == pytest.approx(1)
+
+
+def test_the_level_of_a_new_budget_is_known_well_enough_that_one_run_says_something() -> None:
+    belief = form_belief(PLAN, trained(BEGUN).readings, ANALYSIS, 0)
+    assert belief is not None
+    count = len(belief.pairs)
+    new = belief.covariance[3 * count : 4 * count, 3 * count : 4 * count]
+    assert new.mean() < 0.05**2
+
+
+def test_a_search_ends_when_every_run_has_been_trained() -> None:
+    decision = choose(EVERYWHERE)
+    assert not decision.steps
+    assert "every run" in (decision.stop or "")
+
+
+def test_a_search_waits_for_what_is_pending_before_it_ends() -> None:
+    reached = {**EVERYWHERE, run_id(8, 0): BUDGETS[0]}
+    decision = choose(reached, {run_id(8, 0): BUDGETS[-1]})
+    assert not decision.steps
+    assert decision.stop is None
+
+
+def test_a_search_ends_when_its_compute_is_spent() -> None:
+    spent = sum(BEGUN.values())
+    decision = choose(BEGUN, max_compute=spent * 1.001)
+    assert not decision.steps
+    assert "search.max_compute" in (decision.stop or "")
+    some = choose(BEGUN, max_compute=spent + BUDGETS[-1])
+    assert 0 < sum(step.compute for step in some.steps) <= BUDGETS[-1] * 1.01
+
+
+def test_a_search_ends_when_nothing_left_is_worth_its_compute() -> None:
+    reached = {**EVERYWHERE, run_id(8, 2): BUDGETS[3]}
+    decision = choose(reached, world="flat")
+    assert not decision.steps
+    assert "all that is left" in (decision.stop or "") or "decided" in (decision.stop or "")
+
+
+def test_with_one_seed_runs_are_trained_in_order() -> None:
+    plan = make_plan(GENERATIONS, seeds=(0,), budgets=BUDGETS)
+    reached = start(plan)
+    decision = decide(plan, _of(plan, reached), {}, SEARCH, ANALYSIS, 2, 0)
+    assert [step.milestone for step in decision.steps] == [BUDGETS[3]] * 2
+    assert "no spread" in decision.steps[0].why
+
+
+def _of(plan: Plan, reached: dict[str, float]) -> SweepData:
+    """The part of a plan with fewer runs."""
+    data = trained(reached)
+    ids = {run.run_id for run in plan.runs}
+    curves = tuple(curve for curve in data.curves if curve.run.run_id in ids)
+    return replace(data, plan=plan, curves=curves, readings=read_cells(plan, curves))

@@ -1,0 +1,163 @@
+"""The search as an Optuna study: what is written is read again, whoever ended in the middle."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from isosweep.config.search import SearchConfig
+from isosweep.errors import SettingError
+from isosweep.plan.cells import Plan
+from isosweep.search.steps import Decision, Step
+from isosweep.search.study import SearchStudy, read_search, study_name
+from isosweep.store.paths import SweepPaths
+from tests.conftest import SMALL, make_config, plan_of
+
+FRONTIER = SearchConfig(name="frontier", kind="frontier")
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return plan_of(make_config(*SMALL, "budget=[6.4e9,1.28e10]"))
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> SweepPaths:
+    (tmp_path / "sweep").mkdir()
+    return SweepPaths(tmp_path / "sweep", tmp_path / "runs")
+
+
+def step(plan: Plan, place: int, milestone: float) -> Step:
+    run_id = plan.runs[place].run_id
+    return Step(run_id=run_id, milestone=milestone, compute=6.4e9, value=0.01, why="it is next")
+
+
+def asked(plan: Plan, paths: SweepPaths) -> SearchStudy:
+    """A study that both runs are asked of, the second one twice."""
+    study = SearchStudy(plan, paths, FRONTIER)
+    runs = {run.run_id: run for run in plan.runs}
+    study.ask(runs, [step(plan, 0, 6.4e9), step(plan, 1, 6.4e9)], {"cells": 0})
+    study.ask(runs, [step(plan, 1, 1.28e10)], {"cells": 1})
+    return study
+
+
+def trials(plan: Plan, paths: SweepPaths) -> list[optuna.trial.FrozenTrial]:
+    """As anybody reads them who has Optuna."""
+    storage = JournalStorage(JournalFileBackend(str(paths.search)))
+    return optuna.load_study(study_name=study_name(plan, paths), storage=storage).trials
+
+
+def test_a_trial_is_a_run_and_holds_every_step_with_what_was_known(
+    plan: Plan, paths: SweepPaths
+) -> None:
+    asked(plan, paths)
+    first, second = trials(plan, paths)
+    assert first.state == second.state == TrialState.RUNNING
+    assert second.params == {"n": plan.runs[1].num_generations, "B": 4, "seed": 0}
+    assert second.user_attrs["run_id"] == plan.runs[1].run_id
+    steps = second.user_attrs["steps"]
+    assert [each["milestone"] for each in steps] == [6.4e9, 1.28e10]
+    assert [each["known"] for each in steps] == [{"cells": 0}, {"cells": 1}]
+    assert steps[0]["why"] == "it is next"
+
+
+def test_who_comes_next_goes_on_with_the_same_trials(plan: Plan, paths: SweepPaths) -> None:
+    before = asked(plan, paths).asked
+    again = SearchStudy(plan, paths, FRONTIER)
+    assert again.asked == before
+    assert [a.milestone for a in again.asked.values()] == [6.4e9, 1.28e10]
+    for each in again.asked.values():
+        again.saw(each, {0: 0.25}, 6.4e9)
+        again.saw(each, {0: 0.25, 1: 0.5}, 1.28e10)
+    first, second = again.asked.values()
+    again.tell(first, "PRUNED", "the search stopped")
+    again.tell(second, "COMPLETE", "trained to its last milestone")
+    pruned, complete = trials(plan, paths)
+    assert (pruned.state, pruned.value) == (TrialState.PRUNED, 0.5)
+    assert (complete.state, complete.value) == (TrialState.COMPLETE, 0.5)
+    assert complete.intermediate_values == {0: 0.25, 1: 0.5}
+    assert (complete.user_attrs["compute"], pruned.user_attrs["ended"]) == (
+        1.28e10,
+        "the search stopped",
+    )
+
+
+def test_a_run_that_was_told_is_asked_again_by_a_trial_that_continues_it(
+    plan: Plan, paths: SweepPaths
+) -> None:
+    study = asked(plan, paths)
+    run = plan.runs[0]
+    study.tell(study.asked[run.run_id], "PRUNED", "the search stopped")
+    study.ask({run.run_id: run}, [step(plan, 0, 1.28e10)], {})
+    assert study.asked[run.run_id].number == 2
+    assert study.asked[run.run_id].told is None
+    assert trials(plan, paths)[2].user_attrs["continues"] == 0
+
+
+def test_a_driver_killed_between_enqueueing_and_asking_loses_nothing(
+    plan: Plan, paths: SweepPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(SearchStudy, "_ask_for_waiting", lambda self: None)
+        asked(plan, paths)
+    assert {trial.state for trial in trials(plan, paths)} == {TrialState.WAITING}
+    again = SearchStudy(plan, paths, FRONTIER)
+    assert [trial.state for trial in trials(plan, paths)] == [TrialState.RUNNING] * 2
+    assert set(again.asked) == {run.run_id for run in plan.runs}
+
+
+def test_a_torn_line_of_the_journal_costs_that_line_alone(plan: Plan, paths: SweepPaths) -> None:
+    before = asked(plan, paths).asked
+    with paths.search.open("ab") as journal:
+        journal.write(b'{"op_code":8,"worker_id":"torn')
+    study = SearchStudy(plan, paths, FRONTIER)
+    study.note(Decision(steps=(), considered=(), stop="enough"), {})
+    assert SearchStudy(plan, paths, FRONTIER).asked == before
+
+
+def test_who_looks_sees_what_was_asked_and_decided(plan: Plan, paths: SweepPaths) -> None:
+    assert read_search(plan, paths, FRONTIER) is None
+    study = asked(plan, paths)
+    study.note(Decision(steps=(step(plan, 1, 1.28e10),), considered=(), stop=None), {})
+    seen = read_search(plan, paths, FRONTIER)
+    assert seen is not None
+    assert list(seen["asked"].values()) == [6.4e9, 1.28e10]
+    assert seen["open"] == [run.run_id for run in plan.runs]
+    assert seen["decision"]["steps"][0]["why"] == "it is next"
+
+
+def test_a_database_holds_the_studies_of_several_sweeps(
+    plan: Plan, paths: SweepPaths, tmp_path: Path
+) -> None:
+    config = replace(FRONTIER, storage=f"sqlite:///{tmp_path}/search.db")
+    runs = {run.run_id: run for run in plan.runs}
+    SearchStudy(plan, paths, config).ask(runs, [step(plan, 0, 6.4e9)], {})
+    assert not paths.search.exists()
+    other = SweepPaths(tmp_path / "elsewhere" / "other", tmp_path / "runs")
+    assert not SearchStudy(plan, other, config).asked
+    assert len(SearchStudy(plan, paths, config).asked) == 1
+    namesake = SweepPaths(tmp_path / "elsewhere" / "sweep", tmp_path / "runs")
+    with pytest.raises(SettingError, match=r"has the study sweep-.* of another sweep, "):
+        SearchStudy(plan, namesake, config)
+
+
+def test_a_storage_that_cannot_be_opened_is_refused(plan: Plan, paths: SweepPaths) -> None:
+    config = replace(FRONTIER, storage="sqlite:////no/such/directory/search.db")
+    with pytest.raises(SettingError, match=r"^search\.storage=sqlite:.*cannot be opened"):
+        SearchStudy(plan, paths, config)
+
+
+def test_values_of_axes_are_parameters(tmp_path: Path) -> None:
+    axes = "grid.axes={recipe.num_iterations:[1,2],recipe:[tiny,dapo]}"
+    plan = plan_of(make_config(*SMALL, "budget=[1.28e10]", axes))
+    (tmp_path / "sweep").mkdir()
+    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
+    study = SearchStudy(plan, paths, FRONTIER)
+    runs = {run.run_id: run for run in plan.runs}
+    study.ask(runs, [step(plan, place, 1.28e10) for place in range(len(plan.runs))], {})
+    for run, trial in zip(plan.runs, trials(plan, paths), strict=True):
+        assert {name: trial.params[name] for name in run.axes} == run.axes
