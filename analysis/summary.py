@@ -40,7 +40,10 @@ def _searched(data: SweepData) -> tuple[str, ...]:
     spent = math.fsum(float(curve.compute[-1]) for curve in begun)
     whole = math.fsum(run.milestones[-1] for run in data.plan.runs)
     text = f"A search chose what was trained: {len(begun)} of {len(data.plan.runs)} runs, with "
-    return (f"{text}{spent / whole:.0%} of the grid's compute.",)
+    return (
+        f"{text}{spent / whole:.0%} of the grid's compute; how often verdicts of chosen runs are "
+        "right is not known as it is of grids.",
+    )
 
 
 def _what_to_use(data: SweepData, findings: Findings, at: BudgetFrontier) -> str:
