@@ -19,6 +19,9 @@ from isosweep.analysis.arrays import FloatArray
 _SLOPE, _BEND = 0.5, 0.25
 # A variance of 1e-18 is rounding.
 _NOTHING = 1e-18
+# Least and greatest variance of a cell over that of its budget: seeds that happen to agree, as
+# where nothing is learned yet, are no evidence of a run without luck.
+_LEAST, _MOST = 0.01, 100.0
 
 
 def relative_spread(
@@ -47,9 +50,10 @@ def relative_spread(
     design = np.stack(features)  # (slopes, cells, budgets)
     # Neighbouring budgets see the same luck: they count as often as they are independent.
     counted = _independent(away[:, :, known]) / int(known.sum())
+    pooled = squares.sum(axis=0) / np.maximum(freedom.sum(axis=0), 1)
     slopes = _most_likely(
         design[:, :, known],
-        squares[:, known],
+        np.maximum(squares, _LEAST * pooled * freedom)[:, known],
         freedom[:, known],
         counted,
         np.array(priors),
@@ -60,7 +64,7 @@ def relative_spread(
     level = np.where(
         total > 0, (several * variance).sum(axis=0) / np.maximum(total, 1), variance.mean(axis=0)
     )
-    return np.asarray(np.sqrt(variance / level))
+    return np.asarray(np.sqrt(np.clip(variance / level, _LEAST, _MOST)))
 
 
 def _deviations(tables: list[FloatArray]) -> tuple[FloatArray, FloatArray]:

@@ -55,6 +55,15 @@ def test_two_n_with_two_seeds_are_drawn_together() -> None:
     assert 1.0 < one / other < 1.5  # a hundredfold as they stand
 
 
+def test_seeds_that_agree_by_chance_do_not_make_the_others_endless() -> None:
+    """As where large n have learned nothing yet: every seed of them has the same reward."""
+    spread = np.where(LOG2_N < 4, 0.01, 0.0)[:, None] * np.ones(len(DECADES))
+    found = relative_spread(drawn(spread, 3), LOG2_N, ONE_BATCH, DECADES)
+    assert found.min() >= 0.1
+    assert found.max() <= 10
+    assert found[0, 0] > 2 * found[-1, 0]
+
+
 def test_spread_goes_with_the_batch_as_well() -> None:
     x, y = (axis.ravel() for axis in np.meshgrid(LOG2_N, np.arange(1.0, 6.0), indexing="ij"))
     of = np.repeat((2.0 ** (-0.4 * (y - y.mean())))[:, None], len(DECADES), axis=1)
