@@ -21,7 +21,7 @@ from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.rungs import LEAST_STEPS
-from isosweep.analysis.statistics.growth import COURSES, courses
+from isosweep.analysis.statistics.growth import COURSES, courses, end_places
 from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.analysis.statistics.surface import Surface, fit_surface
 from isosweep.analysis.statistics.survival import with_fallen
@@ -44,7 +44,9 @@ class Belief:
     A place is budget x pair, in that order: places = budgets * pairs. `offered`: (budgets, pairs),
     where a run can be read. `mean`: (places,); `covariance`: (places + verdicts, places +
     verdicts); `chances`: (verdicts,) of each of `VERDICTS`. `noise`: (pairs, budgets, budgets)
-    covariance of one run's rewards, without what all runs of a seed share.
+    covariance of one run's rewards, without what all runs of a seed share. `losses`: (budgets,)
+    expected at each by choosing what seems best. `ends`: chance that an n is the best of those
+    planned at some of the largest budgets, by n.
     """
 
     budgets: tuple[float, ...]
@@ -55,6 +57,7 @@ class Belief:
     chances: FloatArray
     noise: FloatArray
     losses: FloatArray
+    ends: dict[int, float]
 
     def place(self, budgets: IntArray, pair: Pair) -> IntArray:
         """Places of a pair at budgets, by index: (budgets,)."""
@@ -123,7 +126,7 @@ def _gaussian(
         for pair in pairs
     ]
     rewards = surface.draws[:, :, rows, columns]  # (draws, budgets, pairs)
-    verdicts = _verdicts(surface, pairs, offered, rewards, config)
+    verdicts, ends = _verdicts(surface, pairs, offered, rewards, config)
     named = verdicts[:, None] == np.arange(len(VERDICTS))
     state = np.concatenate([rewards.reshape(len(rewards), -1), named], axis=1)
     mean = state.mean(axis=0)
@@ -140,6 +143,7 @@ def _gaussian(
         chances=mean[places:],
         noise=_noise(means, seen, pairs),
         losses=losses,
+        ends=ends,
     )
 
 
@@ -164,13 +168,13 @@ def _verdicts(
     offered: BoolArray,
     rewards: FloatArray,
     config: AnalysisConfig,
-) -> IntArray:
-    """What n*(C) does in each draw, as places in `VERDICTS`: (draws,)."""
+) -> tuple[IntArray, dict[int, float]]:
+    """What n*(C) does in each draw, as places in `VERDICTS`: (draws,); and `Belief.ends`."""
     kept: BoolArray = np.asarray(offered.any(axis=1))
     log2_n = np.log2([pair.num_generations for pair in pairs])
-    ends = [(log2_n[row].min(), log2_n[row].max()) for row in offered[kept]]
+    ranges = [(log2_n[row].min(), log2_n[row].max()) for row in offered[kept]]
     axis = surface.log2_n
-    inside = np.array([(axis >= low - 1e-9) & (axis <= high + 1e-9) for low, high in ends])
+    inside = np.array([(axis >= low - 1e-9) & (axis <= high + 1e-9) for low, high in ranges])
     by_n = np.where(inside, surface.draws.max(axis=3)[:, kept], -np.inf)
     best = axis[by_n.argmax(axis=2)]
     grid = np.unique(log2_n)
@@ -178,7 +182,10 @@ def _verdicts(
     budgets = tuple(b for b, keep in zip(surface.budgets, kept.tolist(), strict=True) if keep)
     found = courses(best, budgets, edge, config.growth_bound)
     cost = _costs(pairs, offered, rewards).max(axis=(1, 2))
-    return np.where(cost <= config.margin, VERDICTS.index("n does not matter"), found)
+    last = best[:, end_places(budgets)] if len(budgets) > 1 else best
+    near = grid[np.abs(last[:, :, None] - grid).argmin(axis=2)]
+    ends = {round(2.0**n): float((near == n).any(axis=1).mean()) for n in grid.tolist()}
+    return np.where(cost <= config.margin, VERDICTS.index("n does not matter"), found), ends
 
 
 def _costs(pairs: tuple[Pair, ...], offered: BoolArray, rewards: FloatArray) -> FloatArray:

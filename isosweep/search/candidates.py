@@ -1,7 +1,6 @@
 """What could be trained next: how far every run of a plan has come, and the steps that are left."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from isosweep.analysis.curves import CellReading, SweepData
@@ -105,26 +104,35 @@ def start(plan: Plan) -> dict[str, float]:
     """Milestones that a search starts with, by run id: of every (n, B) two seeds.
 
     To the milestone, the same for all, up to which they take a tenth of the grid's compute; those
-    that begin later, one seed to their first.
+    that begin later, one seed to their first. Where the first milestone takes more, as it does with
+    one budget, a second seed of three (n, B) alone: enough to know what seeds differ by.
     """
     whole = sum(run.milestones[-1] for run in plan.runs)
-    chosen = {plan.budgets[0]: _start_to(plan, plan.budgets[0])}
+    chosen = _start_to(plan, plan.budgets[0])
+    if sum(chosen.values()) > START * whole:
+        return _start_to(plan, plan.budgets[0], _spread_out(plan))
     for budget in plan.budgets[1:]:
         wanted = _start_to(plan, budget)
         if sum(wanted.values()) > START * whole:
             break
-        chosen = {budget: wanted}
-    return next(iter(chosen.values()))
+        chosen = wanted
+    return chosen
 
 
-def _start_to(plan: Plan, budget: float) -> dict[str, float]:
+def _start_to(plan: Plan, budget: float, twice: Collection[Pair] | None = None) -> dict[str, float]:
+    """`twice`: of which (n, B) two seeds; None: of all."""
     wanted: dict[str, float] = {}
-    groups: dict[Pair, list[PlannedRun]] = defaultdict(list)
-    for run in sorted(plan.runs, key=lambda run: run.seed):
-        groups[Pair.of(run)].append(run)
-    for runs in groups.values():
-        for number, run in enumerate(runs[:_START_SEEDS]):
+    for pair, runs in by_pair(plan.runs, lambda run: run).items():
+        seeds = _START_SEEDS if twice is None or pair in twice else 1
+        for number, run in enumerate(sorted(runs, key=lambda run: run.seed)[:seeds]):
             passed = [milestone for milestone in run.milestones if milestone <= budget]
             if passed or number == 0:
                 wanted[run.run_id] = passed[-1] if passed else run.milestones[0]
     return wanted
+
+
+def _spread_out(plan: Plan) -> list[Pair]:
+    """The first, the middle and the last of the (n, B) that reach the first budget."""
+    first = plan.budgets[0]
+    early = sorted({Pair.of(run) for run in plan.runs if run.milestones[0] <= first})
+    return [early[k] for k in sorted({0, len(early) // 2, len(early) - 1})] if early else []

@@ -23,18 +23,24 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief
 from isosweep.search.candidates import Standings, carried, open_runs, standings, start
 from isosweep.search.steps import Decision, Step
-from isosweep.search.value import after, outcomes, worth, worth_of_all
+from isosweep.search.value import Worth, after, outcomes, worth, worth_of_all
 
 # Reward, in margins, that it is worth to name what n*(C) does rightly and not wrongly.
 _VERDICT = 5.0
 # Compute that starting, loading and evaluating cost a step, as a share of a whole run.
 _STEP_COST = 0.01
-# A search ends where all that is left together is worth less than this share of the margin.
-_WORTH = 0.05
+# A search ends where the whole grid's compute, spent at the best rate left, would be worth less
+# than so many margins.
+_WORTH = 2.5
 # Chance of its likeliest verdict below which the analysis is not asked for its own, which has to be
 # the same: of many looks at growing data one would claim by chance what the belief does not share.
 # For the same reason the largest budget has to be read at so many seeds of three n.
-_SHARED, _SEEDS = 0.85, 2
+_SHARED, _SEEDS, _MOST_SEEDS = 0.85, 2, 3
+# An n that is the best at one of the largest budgets with this chance, and its neighbours, have to
+# be run there before a verdict that the belief shares can be the analysis's own.
+_LIKELY = 0.05
+# Of such runs not so many are asked for at once as there are places: the first few may be enough.
+_AT_ONCE = 4
 # Budgets of a plan from which on decisions rest on these alone: the smaller ones that its runs are
 # read at as well say little more, and take most of the time.
 _ENOUGH_BUDGETS = 5
@@ -98,7 +104,13 @@ def decide(
     reason = _settled(asked, belief)
     if reason is not None:
         return _stop(reason)
-    return _chosen(asked, belief)
+    missing = _unread(asked, belief, _SEEDS)
+    if missing:
+        return _affordable(asked, missing[:_AT_ONCE])
+    decision = _chosen(asked, belief)
+    # Of what the belief is sure, the analysis may be with a further seed.
+    missing = _unread(asked, belief, _MOST_SEEDS) if decision.stop else []
+    return _affordable(asked, missing[:_AT_ONCE]) if missing else decision
 
 
 def _telling(asked: _Question) -> list[CellReading]:
@@ -179,6 +191,38 @@ def _settled(asked: _Question, belief: Belief) -> str | None:
     )
 
 
+def _unread(asked: _Question, belief: Belief, seeds: int) -> list[Step]:
+    """What the analysis lacks to say what the belief is sure of: n that may be the best at the
+    largest budgets, and their neighbours, that were not run there; likeliest first."""
+    if belief.chances.max() < _SHARED or belief.losses.max() > asked.analysis.margin:
+        return []
+    grid = sorted(belief.ends)
+    likely = [belief.ends[n] for n in grid]
+    weight = {}
+    for k, n in enumerate(grid):
+        near = max(likely[max(0, k - 1) : k + 2])
+        if near >= _LIKELY:
+            weight[n] = near
+    last = asked.plan.budgets[-1]
+    done = Counter(
+        run.num_generations for run in asked.plan.runs if asked.at.asked[run.run_id] >= last
+    )
+    steps = []
+    for n in sorted(weight, key=lambda n: (-weight[n], -belief.ends[n])):
+        runs = [
+            run
+            for run in asked.plan.runs
+            if run.num_generations == n
+            and run.milestones[-1] == last
+            and run.run_id not in asked.at.closed
+            and asked.at.asked[run.run_id] < last
+        ]
+        runs.sort(key=lambda run: (-asked.at.asked[run.run_id], run.seed))
+        why = "the analysis needs it to say what seems decided"
+        steps += [_step(asked, run, last, 0.0, why) for run in runs[: max(0, seeds - done[n])]]
+    return steps
+
+
 def _chosen(asked: _Question, belief: Belief) -> Decision:
     """The steps of the greatest value per compute, one after another."""
     runs = {run.run_id: run for run in asked.plan.runs}
@@ -192,20 +236,18 @@ def _chosen(asked: _Question, belief: Belief) -> Decision:
     left = asked.affordable
     while len(chosen) < asked.count:
         now = replace(asked, at=at)
-        steps = [
-            step for run in open_runs(asked.plan, at) for step in _of_run(now, belief, run, drawn)
-        ]
-        fitting = [step for step in steps if step.compute <= left]
+        offers = [o for run in open_runs(asked.plan, at) for o in _of_run(now, belief, run, drawn)]
+        fitting = [offer for offer in offers if offer.step.compute <= left]
         if not fitting:
             break
-        whole = max(run.milestones[-1] for run in asked.plan.runs)
-        ranked = sorted(fitting, key=lambda step: -step.value / (step.compute + _STEP_COST * whole))
-        if not chosen:
-            considered = tuple(ranked[:_LISTED])
-            reason = _too_little(now, belief, drawn)
-            if reason is not None and not at.pending:
-                return _stop(reason, considered)
-        best = ranked[0]
+        ranked = sorted(fitting, key=lambda offer: -offer.rate(asked))
+        considered = considered or tuple(offer.step for offer in ranked[:_LISTED])
+        reason = _too_little(now, belief, drawn, fitting)
+        if reason is not None:
+            if chosen or at.pending:
+                break
+            return _stop(reason, considered)
+        best = ranked[0].step
         chosen.append(best)
         left -= best.compute
         run = runs[best.run_id]
@@ -215,38 +257,66 @@ def _chosen(asked: _Question, belief: Belief) -> Decision:
     return Decision(steps=tuple(chosen), considered=considered, stop=stop)
 
 
-def _of_run(asked: _Question, belief: Belief, run: PlannedRun, drawn: np.ndarray) -> list[Step]:
+@dataclass(frozen=True, kw_only=True)
+class _Offer:
+    """A step, and its worth in reward: by the n chosen, and by the verdict named."""
+
+    step: Step
+    loss: float
+    verdict: float
+
+    def rate(self, asked: _Question) -> float:
+        """Value per compute, with what starting costs."""
+        whole = max(run.milestones[-1] for run in asked.plan.runs)
+        return self.step.value / (self.step.compute + _STEP_COST * whole)
+
+
+def _of_run(asked: _Question, belief: Belief, run: PlannedRun, drawn: np.ndarray) -> list[_Offer]:
     """A step to each of the run's further milestones."""
     at, pair = asked.at.reached[run.run_id], Pair.of(run)
     found = worth(belief, pair, at, run.milestones[-1], drawn)
-    steps = []
-    for place, loss, verdict in zip(found.reached, found.loss, found.verdict, strict=True):
+    offers = []
+    for k, place in enumerate(found.reached):
         to = belief.budgets[place]
         if to in run.milestones:
-            named = _VERDICT * asked.analysis.margin * float(verdict)
-            value = float(loss) + named
+            loss, verdict = _in_reward(asked, found, k)
             why = (
                 f"may change which n is best, n = {run.num_generations} among them"
-                if loss > named
+                if loss > verdict
                 else "tells most about whether n* grows"
             )
-            steps.append(_step(asked, run, to, value, why))
-    return steps
+            step = _step(asked, run, to, loss + verdict, why)
+            offers.append(_Offer(step=step, loss=loss, verdict=verdict))
+    return offers
 
 
-def _too_little(asked: _Question, belief: Belief, drawn: np.ndarray) -> str | None:
-    """Why all that is left is not worth training, or None."""
+def _in_reward(asked: _Question, found: Worth, k: int) -> tuple[float, float]:
+    return float(found.loss[k]), _VERDICT * asked.analysis.margin * float(found.verdict[k])
+
+
+def _too_little(
+    asked: _Question, belief: Belief, drawn: np.ndarray, offers: list[_Offer]
+) -> str | None:
+    """Why nothing that is left is worth its compute, or None.
+
+    Where no budget is expected to lose more than the margin, a better n counts for nothing here.
+    """
+    margin, at = asked.analysis.margin, asked.at
+    lost = belief.losses.max() > margin
+    whole = sum(run.milestones[-1] for run in asked.plan.runs)
+    least = _WORTH * margin / whole
+    if any(offer.verdict + lost * offer.loss >= least * offer.step.compute for offer in offers):
+        return None
+    # Where noise is large one run may say nothing, and all of them together something.
     left = [
-        (Pair.of(run), asked.at.reached[run.run_id], run.milestones[-1])
+        (Pair.of(run), at.asked[run.run_id], run.milestones[-1])
         for run in asked.plan.runs
-        if run.run_id not in asked.at.closed and asked.at.reached[run.run_id] < run.milestones[-1]
+        if run.run_id not in at.closed and at.asked[run.run_id] < run.milestones[-1]
     ]
-    found = worth_of_all(belief, left, drawn)
-    total = float(found.loss[-1]) + _VERDICT * asked.analysis.margin * float(found.verdict[-1])
-    least = _WORTH * asked.analysis.margin
-    if total >= least:
+    loss, verdict = _in_reward(asked, worth_of_all(belief, left, drawn), -1)
+    if verdict + lost * loss >= least * sum(last - reached for _, reached, last in left):
         return None
     return (
-        f"all that is left together is expected to be worth {total:.2g} of reward, less than "
-        f"{least:g} ({_WORTH:.0%} of analysis.margin)"
+        "for the whole grid's compute, what is left would be worth less than "
+        f"{_WORTH * margin:g} of reward ({_WORTH:g} x analysis.margin)"
     )

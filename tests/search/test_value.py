@@ -31,6 +31,7 @@ def believe(mean: FloatArray, sd: float = 0.02, noise: float = 0.01, luck: float
         chances=np.full(VERDICT_PLACES, 1 / VERDICT_PLACES),
         noise=np.stack([of_run] * pairs),
         losses=np.zeros(budgets),
+        ends={},
     )
 
 
