@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from optuna import Study
@@ -163,7 +163,9 @@ class FrontierSampler(BaseSampler):
                 f"does not offer {listed(missing)}, which the sampler's grid has",
                 f"trial.suggest_categorical({param_name!r}, {list(offered[param_name])})",
             )
-        return self._of(study, trial)[param_name]
+        key = self._grid.key_of(trial)
+        assert key is not None
+        return getattr(key, param_name)
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -177,12 +179,15 @@ class FrontierSampler(BaseSampler):
                 _stop(study)
 
     def goes_on(self, study: Study, trial: FrozenTrial) -> bool:
-        """Whether the trial's run is what to train next; if so, it is asked to go further."""
+        """Whether the trial has further to go, or its run is what to train next, and is asked to.
+
+        One that was enqueued with its run goes to the end.
+        """
         step, key = trial.last_step, self._grid.key_of(trial)
-        if step is None or key is None:
-            return True
         with _LOCK:
-            if step < self._of(study, trial).get("step", -1):
+            # By the storage: the trial in hand may be older than what was asked of it last.
+            stored = study._storage.get_trial(trial._trial_id).user_attrs.get(ASKED)
+            if step is None or key is None or stored is None or step < stored["step"]:
                 return True
             # Where it was asked to go it is not pending, and can be asked to go on.
             decision = self._decided(self._look(study, trial))
@@ -233,15 +238,8 @@ class FrontierSampler(BaseSampler):
             "why": step.why,
         }
         study._storage.set_trial_user_attr(trial._trial_id, ASKED, asked)
-        # What the objective has in hand is a copy.
+        # What the objective asks by has been read already.
         trial.user_attrs = {**trial.user_attrs, ASKED: asked}
-
-    def _of(self, study: Study, trial: FrozenTrial) -> Mapping[str, Any]:
-        """What was asked of a trial; empty of one that was enqueued with its parameters."""
-        asked: Mapping[str, Any] = study._storage.get_trial(trial._trial_id).user_attrs.get(
-            ASKED, {}
-        )
-        return asked
 
 
 class FrontierPruner(BasePruner):

@@ -166,7 +166,10 @@ def test_other_parameters_are_drawn_and_enqueued_trials_are_trained_as_they_are(
         rates.add(trial.suggest_float("lr", 1e-6, 1e-4, log=True))
     assert len(rates) == 3
     study.enqueue_trial({"n": GENERATIONS[-1], "seed": 2})
-    assert suggested(study.ask()) == (GENERATIONS[-1], 2)
+    enqueued = study.ask()
+    assert suggested(enqueued) == (GENERATIONS[-1], 2)
+    enqueued.report(0.0, 0)
+    assert not enqueued.should_prune()
 
 
 def test_parameters_outside_the_grid_are_refused_with_what_would_do() -> None:
