@@ -54,12 +54,13 @@ schemas: setup  ## Write the JSON Schemas of plan.json and fits.json anew, from 
 	$(BIN)/python -m isosweep.plan.schema
 	$(BIN)/python -m isosweep.analysis.schema
 
-bench: setup  ## Measure planner, fits, worker, padding, tracking and launching against their goals.
+bench: setup  ## Measure planner, fits, worker, padding, tracking, search and launching against goals.
 	$(BIN)/python benchmarks/plan.py --check
 	$(BIN)/python benchmarks/fits.py --check
 	$(BIN)/python benchmarks/worker.py --check
 	$(BIN)/python benchmarks/padding.py --check
 	$(BIN)/python benchmarks/tracking.py --check
+	$(BIN)/python benchmarks/search_speed.py --check
 	$(BIN)/python benchmarks/launch.py --check
 
 bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
@@ -68,6 +69,7 @@ bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark
 	$(BIN)/python benchmarks/worker.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check
 	$(BIN)/python benchmarks/tracking.py --quick --check
+	$(BIN)/python benchmarks/search_speed.py --quick --check
 # In 20 s a second that a job takes to start counts for ten.
 	$(BIN)/python benchmarks/launch.py --quick --check --goal local=1.2 --goal slurm=1.4
 	$(BIN)/python benchmarks/coverage.py --quick --check

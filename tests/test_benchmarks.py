@@ -20,7 +20,8 @@ SMALLEST = {
     "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
-    "search": (("--sweeps", "1", "--worlds", "flat"), "compute=-1"),
+    "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
+    "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
         "rest=0",
@@ -62,7 +63,7 @@ def missed(name: str, cwd: Path) -> list[str]:
 
 
 def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
-    parts = {"goals", "directory", "chaos_world", "chaos_faults"}
+    parts = {"goals", "directory", "chaos_world", "chaos_faults", "ways"}
     files = {path.stem for path in BENCHMARKS.glob("*.py")} - parts
     assert files == SMALLEST.keys()
     for name in files:

@@ -122,6 +122,25 @@ def test_what_was_given_up_fails_the_search_and_is_not_asked_for_again(tmp_path:
     assert last.state == TrialState.COMPLETE
 
 
+@pytest.mark.slow
+def test_of_two_drivers_one_searches_and_the_other_watches(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "isosweep", *SEARCH]
+    logs = [tmp_path / "one", tmp_path / "other"]
+    drivers = []
+    for path in logs:
+        with path.open("w") as log:
+            drivers.append(
+                subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
+            )
+    assert [driver.wait(timeout=300) for driver in drivers] == [0, 0]
+    told = [path.read_text() for path in logs]
+    # A line for each step that is asked for, by whoever asks.
+    assert sorted("search: " in text for text in told) == [False, True], told
+    assert sorted("; watching. " in text for text in told) == [False, True], told
+    assert len({trial.user_attrs["run_id"] for trial in trials(tmp_path)}) == len(trials(tmp_path))
+    _assert_trained_once(tmp_path)
+
+
 def _assert_trained_once(cwd: Path) -> None:
     """No step of any run was taken twice by anybody."""
     for run in runs(cwd):
