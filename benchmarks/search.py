@@ -251,6 +251,7 @@ def main() -> None:
     """Print the table, and judge it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sweeps", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0, help="number of the first sweep's seed")
     parser.add_argument("--worlds", default=WORLDS)
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--processes", type=int, default=1)
@@ -264,11 +265,12 @@ def main() -> None:
         for n in GENERATIONS:
             # Before the processes begin, which then have it: a minute a world.
             pooled(SETTINGS[world], n)
+    numbers = range(chosen.first, chosen.first + chosen.sweeps)
     print(f"| {' | '.join(HEADER)} |\n{'|---' * len(HEADER)}|", flush=True)
     found: dict[str, dict[str, list[Outcome]]] = {}
     with ProcessPoolExecutor(chosen.processes) as pool:
         jobs = {
-            world: [pool.submit(measure, world, number, ways) for number in range(chosen.sweeps)]
+            world: [pool.submit(measure, world, number, ways) for number in numbers]
             for world in worlds
         }
         for world, sweeps in jobs.items():
