@@ -16,7 +16,7 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.pairs import Pair, by_pair
-from isosweep.analysis.statistics.entries import Entry
+from isosweep.analysis.statistics.entries import Entry, scored_otherwise
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval, student_half_width
@@ -68,12 +68,14 @@ class LawOfCell:
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """What sets the entries apart. `kind`: what an entry is; `one_pair`: all of them have one and
-    the same (n, B), so that nothing is asked of n; `unit`: of compute; `size_laws`,
+    the same (n, B), so that nothing is asked of n; `scored_otherwise`: settings that differ and
+    say what a reward is of, as `entries.scored_otherwise`; `unit`: of compute; `size_laws`,
     `reuse_laws` and `updates_laws`: one an (n, B), () with fewer than three sizes of models,
     numbers of training problems, or numbers of updates on each rollout."""
 
     kind: Kind
     one_pair: bool
+    scored_otherwise: tuple[str, ...]
     unit: str
     verdicts: dict[str, Verdict]
     frontiers: tuple[AtBudget, ...]
@@ -88,6 +90,7 @@ def compare(entries: Sequence[Entry], config: AnalysisConfig, kind: Kind = "swee
     return Comparison(
         kind=kind,
         one_pair=len({Pair.of(run) for entry in entries for run in entry.data.plan.runs}) == 1,
+        scored_otherwise=tuple(scored_otherwise(entries, config.evaluation_set)),
         unit=entries[0].data.plan.budget_unit,
         verdicts={entry.name: entry.findings.saturation.verdict for entry in entries},
         frontiers=_frontiers(entries),
