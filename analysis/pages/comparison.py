@@ -5,6 +5,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
+from isosweep.analysis.document import to_json
 from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
@@ -36,7 +37,7 @@ def write_comparison(
     """
     figures = comparison_figures(comparison, entries)
     write_figures(figures, paths.figures, formats)
-    write_json(paths.comparison, {"version": 1, **asdict(comparison)})
+    write_json(paths.comparison, to_json(asdict(comparison)))
     page = render(
         "comparison.html",
         "isosweep: comparison of " + ", ".join(entry.name for entry in entries),

@@ -5,10 +5,12 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
 from isosweep.analysis.pages.comparison import summarise
+from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.analysis.statistics.compare import compare
@@ -112,6 +114,10 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     )
     assert 'id="figure-comparison_reward"' in text
     document = json.loads((page.parent / "comparison.json").read_text())
+    schema = jsonschema.Draft202012Validator(json.loads(GOLDEN["comparison"].read_text()))
+    schema.validate(document)
+    spoilt = [{**document, "version": 1}, {**document, "verdicts": {"one": "certain"}}]
+    assert not any(schema.is_valid(each) for each in spoilt)
     # Five budgets, and two smaller ones that the records reach down to.
     assert [at["best_n"] for at in document["frontiers"]] == [8] * 10 + [4] * 10
     twice = isosweep("mode=compare", "from=[a/sweep,./a/sweep]", cwd=tmp_path, check=False)
