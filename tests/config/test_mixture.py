@@ -131,6 +131,30 @@ def test_shares_numbers_and_whole_mixtures_are_axes() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("axes", "nearest"),
+    [
+        (
+            "{task.mixture.shares:[{a:0.75,b:0.5},{a:1,b:0}]}",
+            "{task.mixture.shares:[{a:0.6,b:0.4},{a:1,b:0}]}",
+        ),
+        (
+            "{mix:{one:{},two:{task.mixture.shares:{a:1}}}}",
+            "{mix:{one:{},two:{task.mixture.shares:{a:1,b:0}}}}",
+        ),
+        (
+            "{mix:{one:{},two:{task.mixture.schedule:[{at:9,a:1,b:0}]}}}",
+            "{mix:{one:{},two:{task.mixture.schedule:[{at:0,a:1,b:0}]}}}",
+        ),
+    ],
+)
+def test_the_nearest_shares_of_an_axis_are_the_axis_s(axes: str, nearest: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        variants(*TWO, f"grid.axes={axes}")
+    assert caught.value.nearest == f"'grid.axes={nearest}'"
+    assert variants(*TWO, f"grid.axes={nearest}")
+
+
 def test_shares_beside_a_schedule_would_have_no_effect() -> None:
     shares = "task.mixture.shares={a:1,b:0}"
     schedule = "task.mixture.schedule=[{at:0,a:0,b:1},{at:100,a:1,b:0}]"
