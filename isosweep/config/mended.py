@@ -20,15 +20,15 @@ def mended_axes(
     overrides stays as it is.
     """
     try:
-        typed = [_OVERRIDE.fullmatch(word) for word in shlex.split(nearest)]
+        matches = [_OVERRIDE.fullmatch(word) for word in shlex.split(nearest)]
     except ValueError:
         return nearest
-    found = {match[1]: match[2] for match in typed if match}
+    found = {match[1]: match[2] for match in matches if match}
     own = {name: text for name, text in found.items() if name in settings}
-    if not own or None in typed:
+    if not own or None in matches:
         return nearest
     listed = [f"{axis}:{_axis(axis, axes[axis], chosen[axis], own)}" for axis in axes]
-    others = [shlex.quote(match[0]) for match in typed if match and match[1] not in own]
+    others = [shlex.quote(match[0]) for match in matches if match and match[1] not in own]
     return " ".join([*others, f"'grid.axes={{{','.join(listed)}}}'"])
 
 
@@ -36,15 +36,15 @@ def _axis(axis: str, values: Any, chosen: Any, own: Mapping[str, str]) -> str:
     """The values of an axis, where `own` has the text of settings of the chosen one."""
     if isinstance(values, dict):
         variants = (
-            f"{name}:{_typed(sets, own if name == chosen else {})}" for name, sets in values.items()
+            f"{name}:{typed(sets, own if name == chosen else {})}" for name, sets in values.items()
         )
         return f"{{{','.join(variants)}}}"
     listed = values if isinstance(values, list) else [values]
-    texts = [own[axis] if axis in own and v == chosen else _typed(v) for v in listed]
+    texts = [own[axis] if axis in own and v == chosen else typed(v) for v in listed]
     return f"[{','.join(dict.fromkeys(texts))}]"
 
 
-def _typed(value: Any, own: Mapping[str, str] | None = None) -> str:
+def typed(value: Any, own: Mapping[str, str] | None = None) -> str:
     """A value as the command line takes it; `own`: texts of some of its settings instead."""
     match value:
         case None:
@@ -52,12 +52,12 @@ def _typed(value: Any, own: Mapping[str, str] | None = None) -> str:
         case bool():
             return str(value).lower()
         case dict():
-            texts = {name: _typed(item) for name, item in value.items()} | {
+            texts = {name: typed(item) for name, item in value.items()} | {
                 name: text for name, text in (own or {}).items() if name in value
             }
             return f"{{{','.join(f'{name}:{text}' for name, text in texts.items())}}}"
         case list():
-            return f"[{','.join(map(_typed, value))}]"
+            return f"[{','.join(map(typed, value))}]"
         case str() if not _PLAIN.fullmatch(value) or value.lower() in _NO_TEXT:
             escaped = value.replace("\\", "\\\\").replace('"', '\\"')
             return f'"{escaped}"'
