@@ -23,6 +23,11 @@ from tests.conftest import SMALL, isosweep, missing
             2,
             "task.custom.function=nowhere:f: cannot be imported: No module named 'nowhere'",
         ),
+        (
+            ("mode=plan", "task=custom", "task.custom.function=nowhere:f", "budget=1e12"),
+            2,
+            "task.custom.function=nowhere:f: no module 'nowhere' is on the import path",
+        ),
         (("task=math", "task.math.path=a.jsonl", "task.math.dataset=null"), 2, "cannot be read"),
         # Hydra's own composition errors keep Hydra's wording and status.
         (("model=huge",), 1, "Available options in 'model'"),
