@@ -9,6 +9,7 @@ from typing import Any
 _OVERRIDE = re.compile(r"\+{0,2}([\w.@-]+)=(.+)", re.DOTALL)
 # Text that needs no quotes within braces.
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*( [\w./-]+)*")
+_NO_TEXT = ("true", "false", "null", "nan", "inf")
 
 
 def mended_axes(
@@ -63,6 +64,3 @@ def typed(value: Any, own: Mapping[str, str] | None = None) -> str:
             return f'"{escaped}"'
         case _:
             return str(value)
-
-
-_NO_TEXT = ("true", "false", "null", "nan", "inf")
