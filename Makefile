@@ -50,7 +50,7 @@ lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-schemas: setup  ## Write the JSON Schemas of plan.json and fits.json anew, from their dataclasses.
+schemas: setup  ## Write the JSON Schemas of plan, fits and comparison.json anew, from dataclasses.
 	$(BIN)/python -m isosweep.plan.schema
 	$(BIN)/python -m isosweep.analysis.schema
 

@@ -161,17 +161,17 @@ def fits_document(
         validation=findings.validation,
         problems=data.problems,
     )
-    written: JsonObject = _to_json(asdict(document))
+    written: JsonObject = to_json(asdict(document))
     return written
 
 
-def _to_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """`value` with None for numbers that JSON cannot hold, and enums by their values."""
     match value:
         case Mapping():
-            return {key: _to_json(item) for key, item in value.items()}
+            return {key: to_json(item) for key, item in value.items()}
         case list() | tuple():
-            return [_to_json(item) for item in value]
+            return [to_json(item) for item in value]
         case Enum():
             return value.value
         case float() if not math.isfinite(value):

@@ -1,33 +1,36 @@
-"""The JSON Schema of fits.json, from its dataclasses; `-m isosweep.analysis.schema` writes it.
+"""The JSON Schemas of fits.json and comparison.json, from their dataclasses.
 
-`fits.schema.json` is what is shipped; a test compares it with what the dataclasses say.
+`fits.schema.json` and `comparison.schema.json` are what is shipped; a test compares them with what
+the dataclasses say, and `python -m isosweep.analysis.schema` accepts it.
 """
 
 from pathlib import Path
 
 from isosweep.analysis.document import FITS_VERSION, FitsDocument
-from isosweep.files import JsonObject, write_text
+from isosweep.analysis.statistics.compare import COMPARISON_VERSION, Comparison
+from isosweep.files import write_text
 from isosweep.schemas import DIALECT, definitions, text_of
 
-GOLDEN = Path(__file__).with_name("fits.schema.json")
+_VERSIONS = {"fits": (FitsDocument, FITS_VERSION), "comparison": (Comparison, COMPARISON_VERSION)}
+# The shipped files, by the name of the document.
+GOLDEN = {name: Path(__file__).with_name(f"{name}.schema.json") for name in _VERSIONS}
 
 
-def fits_schema() -> JsonObject:
-    """The JSON Schema (draft 2020-12) that every fits.json satisfies."""
-    defs = definitions(FitsDocument)
-    return {
-        "$schema": DIALECT,
-        "$id": f"urn:isosweep:fits:{FITS_VERSION}",
-        **defs.pop("FitsDocument"),
-        "title": f"isosweep fits, version {FITS_VERSION}",
-        "$defs": dict(sorted(defs.items())),
-    }
-
-
-def golden_text() -> str:
-    """What `fits.schema.json` holds."""
-    return text_of(fits_schema())
+def golden_text(name: str) -> str:
+    """The JSON Schema (draft 2020-12) that every `fits` or `comparison` document satisfies."""
+    document, version = _VERSIONS[name]
+    defs = definitions(document)
+    return text_of(
+        {
+            "$schema": DIALECT,
+            "$id": f"urn:isosweep:{name}:{version}",
+            **defs.pop(document.__name__),
+            "title": f"isosweep {name}, version {version}",
+            "$defs": dict(sorted(defs.items())),
+        }
+    )
 
 
 if __name__ == "__main__":
-    write_text(GOLDEN, golden_text())
+    for name, path in GOLDEN.items():
+        write_text(path, golden_text(name))

@@ -1,9 +1,21 @@
 """The command line: `python -m isosweep [mode=...] [overrides]`, with Hydra's own habits."""
 
 import errno
+import os
 import signal
 import sys
+from types import FrameType
 from typing import TextIO, cast
+
+
+def _at_once(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"isosweep: interrupted\n")
+    os._exit(128 + number)
+
+
+# What follows takes a second to import, where a KeyboardInterrupt would be a traceback.
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _at_once)
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -37,6 +49,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     worst = 0
     try:
+        if signal.getsignal(signal.SIGINT) is _at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _collect()
         console = Console(highlight=False, file=cast(TextIO, Output(sys.stdout)))
         for action in prepare_all([_with_launcher(config) for config in _jobs]):

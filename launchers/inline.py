@@ -13,6 +13,9 @@ from isosweep.training.stopping import StopRequest
 # What a worker handles in its own way (`training.stopping`).
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 
+# Exit status of a command after Ctrl-C, as a shell gives it.
+_INTERRUPTED = 128 + signal.SIGINT
+
 
 class InlineLauncher:
     """Executes each run within `submit`, with the files and records of a worker of its own.
@@ -50,7 +53,8 @@ class InlineLauncher:
 def _execute(order: Order) -> Job:
     from isosweep.training.__main__ import main
 
-    stop = StopRequest()
+    # This process is the command too.
+    stop = StopRequest(status=_INTERRUPTED)
     with _handlers_kept():
         main([str(order.submission.path)], stop)
     for asked in {signal.SIGINT, signal.SIGTERM}.intersection(stop.signals):

@@ -46,6 +46,35 @@ def forked(
     return subprocess.CompletedProcess(overrides, status, out, err)
 
 
+class Command:
+    """A command that goes on beside the test, with what of `subprocess.Popen` a test uses."""
+
+    def __init__(self, *overrides: str, cwd: Path, output: Path) -> None:
+        """`output`: what its files of written text are called, but for their ends."""
+        self._files = (f"{output}.out", f"{output}.err")
+        self._process = _start(overrides, cwd, self._files)
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    @property
+    def written(self) -> str:
+        """What it has written so far."""
+        return "".join(path.read_text() for path in map(Path, self._files) if path.exists())
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float) -> int:
+        """Its exit status, or the signal that killed it, negative."""
+        self._process.join(timeout)
+        status = self._process.exitcode
+        assert status is not None, f"still running after {timeout} s:\n{self.written}"
+        return status
+
+
 def _start(overrides: tuple[str, ...], cwd: Path, files: tuple[str, str]) -> BaseProcess:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_LIBRARIES)

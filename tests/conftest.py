@@ -41,13 +41,15 @@ SMALL = (
 
 # What takes longest begins first, so that no worker of pytest-xdist ends long after the others.
 LONGEST = (
+    "tests/training/test_ranks.py",
     "tests/modes/test_sweep_killed.py",
+    "tests/modes/test_search.py",
     "tests/training/test_diverged.py",
     "tests/modes/test_sweep.py",
     "tests/modes/test_sweep_extended.py",
     "tests/launchers/test_forked.py",
+    "tests/modes/test_own_directory.py",
     "tests/training/test_recipes.py",
-    "tests/training/test_ranks.py",
     "tests/difficulty/test_difficulty.py",
     "tests/analysis/test_report.py",
     "tests/training/test_interruption.py",

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
+from isosweep.analysis.document import to_json
 from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
@@ -18,6 +19,9 @@ from isosweep.analysis.statistics.updates import UpdatesLaw
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
 
+# More would be no sentence.
+_MOST_NAMES = 3
+
 
 def write_comparison(
     comparison: Comparison,
@@ -26,22 +30,20 @@ def write_comparison(
     formats: Collection[str],
     *,
     reports: Mapping[str, str] = MappingProxyType({}),
-    doubt: str = "",
 ) -> None:
     """Write the comparison into `paths.analysis`, replacing what was there.
 
-    `reports`: where each entry's own page lies from there; `doubt`: why the entries may not be
-    comparable, shown first.
+    `reports`: where each entry's own page lies from there.
     """
     figures = comparison_figures(comparison, entries)
     write_figures(figures, paths.figures, formats)
-    write_json(paths.comparison, {"version": 1, **asdict(comparison)})
+    write_json(paths.comparison, to_json(asdict(comparison)))
     page = render(
         "comparison.html",
         "isosweep: comparison of " + ", ".join(entry.name for entry in entries),
         kind=comparison.kind,
         reports=reports,
-        summary=[*filter(None, [doubt]), *summarise(comparison)],
+        summary=summarise(comparison),
         drawn=figures,
         best=_best_table(comparison),
         laws=_law_table(comparison),
@@ -52,8 +54,20 @@ def write_comparison(
     write_text(paths.report, page)
 
 
+def doubts(comparison: Comparison) -> list[str]:
+    """Why the entries' rewards are not comparable, in a sentence; none where they are."""
+    if not (names := comparison.scored_otherwise):
+        return []
+    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if names[_MOST_NAMES:] else "")
+    return [
+        f"The {comparison.kind}s differ in {shown}: each is scored on held-out problems of its "
+        "own, or in a way of its own, and the rewards of one are no measure of another's."
+    ]
+
+
 def summarise(comparison: Comparison) -> list[str]:
-    """What sets the entries apart at the largest budget that all have reached, a sentence each.
+    """What sets the entries apart at the largest budget that all have reached, a sentence each,
+    after what makes them no match.
 
     Variants: at the largest that the first has reached; of one that came less far, by a collapse
     say, at the largest that it has.
@@ -67,11 +81,12 @@ def summarise(comparison: Comparison) -> list[str]:
         shared = reached[0]
     if not shared:
         kind = comparison.kind
-        return [f"No budget has been reached by all {kind}s, so their rewards are not compared."]
+        apart = f"No budget has been reached by all {kind}s, so their rewards are not compared."
+        return [*doubts(comparison), apart]
     budget = max(shared)
     last = {at.entry: at for at in comparison.frontiers if at.budget <= budget}
     rows = list(last.values())
-    sentences = []
+    sentences = doubts(comparison)
     for at in rows:
         where = f"At {short(at.budget)} {UNITS[comparison.unit]}"
         if at.budget < budget:

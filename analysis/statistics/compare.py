@@ -9,14 +9,15 @@ of training problems or of updates on each rollout, give laws (`sizes`, `reuse`,
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import AtLeastOne, Positive, Share
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.pairs import Pair, by_pair
-from isosweep.analysis.statistics.entries import Entry
+from isosweep.analysis.statistics.entries import Entry, scored_otherwise
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval, student_half_width
@@ -25,62 +26,89 @@ from isosweep.analysis.statistics.saturation import Verdict
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 from isosweep.analysis.statistics.sizes import SizeLaw, size_laws
 from isosweep.analysis.statistics.updates import UpdatesLaw, updates_laws
+from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 
 Kind = Literal["sweep", "variant"]
+# 2: settings that make entries no match.
+COMPARISON_VERSION: Final = 2
 # ScaleRL's error of A between seeds, taken where one seed shows none.
 SEED_ERROR = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtBudget:
-    """The best of one entry at one budget. `better`: probability that its best reward lies above
-    that of the first entry; None for the first, and without seeds."""
+    """The best of one entry at one budget."""
 
     entry: str
-    budget: float
-    best_n: int
-    best_batch: int
+    """Name of the entry."""
+    budget: Positive
+    """In unit."""
+    best_n: AtLeastOne
+    """Rollouts per problem, n."""
+    best_batch: AtLeastOne
+    """Problems per batch, B."""
     reward: float
+    """What they are expected to reach; their mean reward where nothing is expected."""
     interval: tuple[float, float] | None
-    better: float | None
+    """Of the reward; null without a spread between seeds."""
+    better: Share | None
+    """Probability that its best reward lies above that of the first entry; null for the first, and
+    without seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LawOfCell:
-    """A and B (the exponent) of one (n, B) in one entry, over seeds; C_mid in the budgets' unit.
-
-    `refitted` and `refitted_midpoint`: exponent and C_mid with the mean A of all entries, where
-    they agree within their errors.
-    """
+    """R(C) = R0 + (A - R0) / (1 + (C_mid / C)^B) of one (n, B) in one entry, over seeds."""
 
     entry: str
-    num_generations: int
-    problems_per_batch: int
-    num_seeds: int
+    """Name of the entry."""
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch."""
+    num_seeds: AtLeastOne
+    """Seeds that it rests on."""
     asymptote: Interval
+    """A. Reward."""
     exponent: Interval
-    midpoint: float
+    """B, the exponent. No unit."""
+    midpoint: Positive
+    """C_mid, in unit."""
     refitted: Interval | None = None
-    refitted_midpoint: float | None = None
+    """The exponent with the mean A of all entries; null where these do not agree."""
+    refitted_midpoint: Positive | None = None
+    """C_mid with it; null likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What sets the entries apart. `kind`: what an entry is; `one_pair`: all of them have one and
-    the same (n, B), so that nothing is asked of n; `unit`: of compute; `size_laws`,
-    `reuse_laws` and `updates_laws`: one an (n, B), () with fewer than three sizes of models,
-    numbers of training problems, or numbers of updates on each rollout."""
+    """What an isosweep comparison.json holds: what sets the entries apart. n: rollouts per problem;
+    B: problems per batch. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
+    version: Literal[2] = COMPARISON_VERSION
+    """Version of this format. No unit."""
     kind: Kind
+    """What an entry is."""
     one_pair: bool
-    unit: str
+    """Whether all have one and the same (n, B), so that nothing is asked of n."""
+    scored_otherwise: tuple[str, ...]
+    """Settings that differ and say which problems a reward is of, or how they are scored: with
+    any, the rewards of one entry are no measure of another's."""
+    unit: BudgetUnit
+    """Unit of every compute in this file."""
     verdicts: dict[str, Verdict]
+    """Of each entry alone, by its name."""
     frontiers: tuple[AtBudget, ...]
+    """Entry after entry, by budgets that it has reached, ascending."""
     cells: tuple[LawOfCell, ...]
+    """Of every (n, B) that all entries have run, and whose A is identified in all of them."""
     size_laws: tuple[SizeLaw, ...]
+    """Against model size, one an (n, B); empty with fewer than three sizes."""
     reuse_laws: tuple[ReuseLaw, ...]
+    """Against passes, one an (n, B); empty with fewer than three numbers of training problems."""
     updates_laws: tuple[UpdatesLaw, ...]
+    """Against updates on each rollout, one an (n, B); empty with fewer than three numbers."""
 
 
 def compare(entries: Sequence[Entry], config: AnalysisConfig, kind: Kind = "sweep") -> Comparison:
@@ -88,6 +116,7 @@ def compare(entries: Sequence[Entry], config: AnalysisConfig, kind: Kind = "swee
     return Comparison(
         kind=kind,
         one_pair=len({Pair.of(run) for entry in entries for run in entry.data.plan.runs}) == 1,
+        scored_otherwise=tuple(scored_otherwise(entries, config.evaluation_set)),
         unit=entries[0].data.plan.budget_unit,
         verdicts={entry.name: entry.findings.saturation.verdict for entry in entries},
         frontiers=_frontiers(entries),

@@ -1,5 +1,6 @@
 """What is set side by side: sweeps, and variants of each, and the settings that tell them apart."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,13 @@ from isosweep.plan.cells import variant_label
 
 # More would be no label.
 _MOST_SETTINGS = 3
+# Settings of tasks and evaluations that leave the held-out problems and their scores as they are.
+_NOT_SCORED = re.compile(
+    r"task\.(mixture\.(parts\.[^.]+\.)?)?(name|prompt_tokens|completion_tokens)"
+    r"|task\.mixture\.(shares|schedule)(\..*)?"
+    r"|task\.(.+\.)?((math|code)\.path|custom\.directory)"
+    r"|evaluation\.records_per_decade"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +80,24 @@ def _counts(name: str) -> bool:
     return group in (*AXIS_GROUPS, "grid", "budget", "budget_unit") and not name.startswith(
         "grid.axes"
     )
+
+
+def scored_otherwise(entries: Sequence[Entry], evaluation_set: str | None = None) -> list[str]:
+    """The settings in which the entries differ that say which problems a reward is of, and how they
+    are scored: those of the task and its evaluation, or of one `evaluation_set` besides."""
+    own = f"evaluation.sets.{evaluation_set}."
+    names = dict.fromkeys(
+        name
+        for entry in entries
+        for name in entry.settings
+        if name.startswith(own)
+        or (name.startswith(("task.", "evaluation.")) and not name.startswith("evaluation.sets"))
+    )
+    differ = [n for n in names if len({repr(each.settings.get(n)) for each in entries}) > 1]
+    found = [name for name in differ if not _NOT_SCORED.fullmatch(name)]
+    # Held-out problems are drawn first (docs/tasks.md), but those of `sort` follow the others.
+    kinds = {v for each in entries for n, v in each.settings.items() if n.endswith(".kind")}
+    return [n for n in found if "sort" in kinds or not n.endswith("num_train_problems")]
 
 
 def groups_but_for(entries: Sequence[Entry], *varied: str) -> list[list[Entry]]:

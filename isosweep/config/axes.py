@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from isosweep.config.choices import closest, one_of
 from isosweep.config.data_files import NUMBERS, PATHS, find_data
 from isosweep.config.hydra import config_directory
+from isosweep.config.mended import mended_axes
 from isosweep.config.model_files import read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine
@@ -58,7 +59,9 @@ def _varied(config: SweepConfig, combination: Combination) -> SweepConfig:
         return sweep_config(plain)
     except SettingError as error:
         rule = f"{error.rule} (where {combination.label})"
-        raise SettingError(error.setting, error.value, rule, error.nearest) from None
+        axes, chosen = config.grid.axes, combination.axes
+        nearest = mended_axes(axes or {}, chosen, combination.settings, error.nearest)
+        raise SettingError(error.setting, error.value, rule, nearest) from None
 
 
 def _find_changed_data(task: dict[str, Any], settings: Collection[str]) -> None:

@@ -17,6 +17,7 @@ from isosweep.config.composition import composed_choices
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.model_files import read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.config.variants import combine
 from isosweep.errors import SettingError
 
 _PARSER = OverridesParser.create()
@@ -37,6 +38,8 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     typed = (override.key_or_group for override in _PARSER.parse_overrides(list(overrides)))
     plain["launcher_given"] = [name for name in typed if name.split(".")[0] == "launcher"]
     read_model(plain["model"])
+    if any("model.path" in each.settings for each in combine(plain["grid"]["axes"] or {})):
+        plain["model"]["directory"] = str(Path.cwd())
     find_data(plain["task"])
     find_data_of_sets(plain["evaluation"])
     plain["grid"]["composed"] = composed_choices(plain, overrides, config_directory())

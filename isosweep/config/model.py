@@ -1,5 +1,6 @@
 """The policy to train."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from isosweep.config.architecture import Architecture
@@ -19,6 +20,9 @@ class ModelConfig:
     """`builtin` (shipped with isosweep), or a name on the Hugging Face hub."""
     path: str | None = None
     """Directory to load weights from instead; the architecture is that of its config.json."""
+    # Where a model lies changes no number; `path`, as it was typed, has always taken part.
+    directory: Annotated[str | None, OUTSIDE] = None
+    """Directory that a relative `path` starts from, filled in when the settings are read."""
     revision: str | None = None
     """Revision of a hub model; null: the newest."""
     chat_template_kwargs: Annotated[dict[str, Any] | None, ADDED] = None
@@ -28,6 +32,11 @@ class ModelConfig:
     """First message of every conversation; null: none but the template's own."""
     architecture: Architecture
     """The shape that costs are computed from."""
+
+    @property
+    def location(self) -> Path | None:
+        """Directory to load weights from, wherever this process works; None without `path`."""
+        return None if self.path is None else Path(self.directory or "", self.path)
 
     @property
     def asks_for_a_template(self) -> bool:

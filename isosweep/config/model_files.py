@@ -48,14 +48,18 @@ _FAMILIES: dict[str, dict[str, Any]] = {
 
 
 def read_model(model: dict[str, Any]) -> None:
-    """Give the settings of a model that lies at `model.path` the architecture found there.
+    """Give the settings of a model that lies at `model.path` the architecture found there, and
+    the directory that a relative path starts from.
 
     Raises SettingError where none is found.
     """
     if model["path"] is None:
         return
-    model["architecture"] = asdict(_architecture_at(Path(model["path"])))
-    model["name"] = model["name"] or Path(model["path"]).absolute().name
+    if model.get("directory") is None and not Path(model["path"]).is_absolute():
+        model["directory"] = str(Path.cwd())
+    place = Path(model.get("directory") or "", model["path"])
+    model["architecture"] = asdict(_architecture_at(place))
+    model["name"] = model["name"] or place.name
     model["source"] = model["source"] or str(model["path"])
 
 

@@ -16,8 +16,8 @@ def weights(model: ModelConfig) -> str:
 
     A snapshot's directory is found without a network, which a name is not on every node.
     """
-    if model.path is not None:
-        return model.path
+    if model.location is not None:
+        return str(model.location)
     if model.source == BUILTIN_MODEL:
         return str(builtin_model())
     snapshot = cached_snapshot(model)
@@ -44,11 +44,11 @@ def content_identity(model: ModelConfig) -> list[str]:
 
 
 def _weights_identity(model: ModelConfig) -> list[str]:
-    if model.path is None:
+    if model.location is None:
         if model.source == BUILTIN_MODEL:
             return [IDENTITY]
         return [model.source, model.revision or ""]
-    directory = Path(model.path)
+    directory = model.location
     whole = [directory / name for name in _SMALL_FILES if (directory / name).is_file()]
     identity = [f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in whole]
     for file in sorted(directory.glob("*.safetensors")):
@@ -71,8 +71,8 @@ _SAMPLES, _SAMPLE_BYTES = 64, 65536
 
 def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
     """What keeps the model from loading here, each with what to do about it; [] if nothing."""
-    if model.path is not None:
-        return _missing_in(model, Path(model.path))
+    if model.location is not None:
+        return _missing_in(model, model.location)
     if model.source == BUILTIN_MODEL:
         return _missing_in(model, builtin_model())
     snapshot = cached_snapshot(model)

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.variants import combine
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.analysis.report import Analysis
     from isosweep.analysis.statistics.entries import Entry
-
-OTHER_PROBLEMS = (
-    "The variants may be scored on held-out problems of their own, or in ways of their own: the "
-    "rewards of one are then no measure of another's."
-)
 
 
 def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
@@ -56,23 +50,11 @@ def _side_by_side(
     target = replace(paths, view=config.analysis.view({}))
     comparison = compare(entries, config.analysis, "variant")
     own = {name: relpath(report, target.analysis) for name, report in reports.items()}
-    doubt = "" if _same_problems(config) else OTHER_PROBLEMS
     formats = config.analysis.formats
-    write_comparison(comparison, entries, target, formats, reports=own, doubt=doubt)
+    write_comparison(comparison, entries, target, formats, reports=own)
     for sentence in summarise(comparison):
         console.print(sentence, markup=False, soft_wrap=True)
     console.print(f"variants side by side: {target.report}", soft_wrap=True)
-
-
-def _same_problems(config: SweepConfig) -> bool:
-    """Whether all variants are scored on the same held-out problems in the same way."""
-    varied = {name for each in combine(config.grid.axes or {}) for name in each.settings}
-    unseen = ("model", "recipe", "generation", "task.mixture.shares", "task.mixture.schedule")
-    kept = {name for name in varied if name.startswith(unseen)}
-    # Held-out problems are drawn first (docs/tasks.md), but those of `sort` follow the others.
-    if all(task.kind != "sort" for task in (config.task, *config.task.parts.values())):
-        kept |= {"task.num_train_problems"}
-    return varied <= kept
 
 
 def _show(analysis: "Analysis", console: Console) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def compare_sweeps(config: SweepConfig, console: Console) -> int:
     """Compare the sweeps of `from`; returns 0. Raises SettingError where they cannot be."""
-    from isosweep.analysis.pages.comparison import write_comparison
+    from isosweep.analysis.pages.comparison import doubts, write_comparison
     from isosweep.analysis.statistics.compare import compare
 
     sweeps = named_sweeps(config)
@@ -36,6 +36,8 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     own = _reports(config, sweeps, [entry.name for entry in entries], target)
     write_comparison(comparison, entries, target, config.analysis.formats, reports=own)
     show_comparison(comparison, console)
+    for doubt in doubts(comparison):
+        console.print(doubt, markup=False, soft_wrap=True)
     console.print(f"comparison: {target.report}", soft_wrap=True)
     return 0
 

@@ -105,11 +105,15 @@ def sweep_roots(sweeps_dir: str) -> list[Path]:
 def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
     """The sweep that `given` names: a directory, a name in `sweeps_dir`, or how one begins.
 
-    Raises SettingError, of `setting`, where there is none or more than one.
+    Where a sweep of the working directory and one in `sweeps_dir` have that name, standard error
+    says which it is. Raises SettingError, of `setting`, where there is none or more than one.
     """
-    for root in (Path(given).absolute(), Path(sweeps_dir).absolute() / given):
-        if (root / "plan.json").exists():
-            return root
+    root = Path(sweeps_dir).absolute() / given
+    named = [place for place in (Path(given).absolute(), root) if (place / "plan.json").exists()]
+    if len({place.resolve() for place in named}) > 1:
+        sys.stderr.write(f"sweep: {named[0]}; another one of that name is {named[1]}\n")
+    if named:
+        return named[0]
     parent, begin = root.parent, root.name
     if "/" in given and not parent.is_dir():
         parent = Path(given).absolute().parent

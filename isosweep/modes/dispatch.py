@@ -25,8 +25,11 @@ def prepare(config: SweepConfig) -> Action:
         case "plan":
             from isosweep.modes.run import plan_sweep
             from isosweep.plan.study import resolve
+            from isosweep.preflight.functions import require_functions
 
-            return partial(plan_sweep, resolve(config))
+            study = resolve(config)
+            require_functions(study.variants)
+            return partial(plan_sweep, study)
         case "run" | "launch":
             from isosweep.modes.price import require_affordable
             from isosweep.modes.run import Launch

@@ -18,7 +18,7 @@ from isosweep.analysis.simulation.findable import (
     sweeps_of_an_entry,
 )
 from isosweep.config.evaluation import SIZES
-from isosweep.config.evaluation_sets import on_all
+from isosweep.config.evaluation_sets import on_all, repeated_sets
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan
@@ -44,6 +44,15 @@ def described_evaluation(evaluation: EvaluationPlan, num_runs: int) -> str:
         f"of the sweep's FLOPs, {_percent(evaluation.share_of_time)} of its device time"
         f"{_described_sets(evaluation)}"
     )
+
+
+def described_repeats(config: SweepConfig) -> Iterator[str]:
+    """A line for each further set that costs its samples and says nothing new."""
+    for name, other in repeated_sets(config).items():
+        yield (
+            f"note: evaluation.sets.{name} is {other} again, the same problems sampled in the same "
+            f"way; without it nothing is lost: ~evaluation.sets.{name}"
+        )
 
 
 def _described_sets(evaluation: EvaluationPlan) -> str:

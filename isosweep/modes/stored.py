@@ -19,7 +19,7 @@ from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display import described_checkpoints, show_plan
 from isosweep.modes.display_search import described_limit
-from isosweep.modes.findings import described_evaluation, described_findings
+from isosweep.modes.findings import described_evaluation, described_findings, described_repeats
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.plan.standing import Standing, run_standing, standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
@@ -43,6 +43,8 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     console.print(described_checkpoints(checkpoint_plan(study, places)), soft_wrap=True)
     evaluation = described_evaluation(evaluation_of(study), len(study.plan.runs))
     console.print(evaluation, soft_wrap=True)
+    for repeat in described_repeats(study.config):
+        console.print(repeat, markup=False, soft_wrap=True)
     findings = described_findings(study.plan, study.config)
     console.print(findings, markup=False, soft_wrap=True)
     for loss in _losses(study, paths):

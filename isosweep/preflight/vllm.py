@@ -97,7 +97,7 @@ def server_needs(config: SweepConfig) -> ServerNeeds:
     fit = planned_memory(config, np.array([min(largest, grid.max_completions_per_step)]))
     tasks = [on.task for on in evaluations(config)]
     return ServerNeeds(
-        model=config.model.path or config.model.source,
+        model=str(config.model.location or config.model.source),
         dtype=config.hardware.dtype,
         shortest=max(math.ceil(t.planned_prompt_tokens) + t.completion_limit for t in tasks),
         max_model_len=fit.context_tokens,

@@ -196,7 +196,8 @@ class SweepPaths:
 
     @property
     def comparison(self) -> Path:
-        """What sets sweeps apart (`mode=compare`), or the variants of one."""
+        """What sets sweeps apart (`mode=compare`), or the variants of one, described by
+        `analysis/comparison.schema.json`."""
         return self.analysis / "comparison.json"
 
     @property

@@ -24,7 +24,8 @@ class StopRequest:
     `overtaken`: why to leave without one, for the run has another owner. `signals`: those that
     came. `requeues`: a `WARNING` leads to the scheduler's queue again. `last_words`, the last
     first, are what is said, with the reason, before a second signal ends the process at once;
-    where `patient`, none does: another process decides.
+    where `patient`, none does: another process decides. `status`: what it ends with, 0 of a worker,
+    whose files say the rest.
     """
 
     reason: str | None = None
@@ -32,6 +33,7 @@ class StopRequest:
     overtaken: str | None = None
     requeues: bool = False
     patient: bool = False
+    status: int = 0
     signals: list[signal.Signals] = field(default_factory=list)
     last_words: list[Callable[[str], object]] = field(default_factory=list)
     _ordered: float | None = None
@@ -85,4 +87,4 @@ class StopRequest:
             with suppress(Exception):
                 say(said)
         os.write(2, f"isosweep: {said}\n".encode())
-        os._exit(0)
+        os._exit(self.status)

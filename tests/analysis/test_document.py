@@ -1,4 +1,4 @@
-"""`fits.json` and the schema that is generated from what it is written from."""
+"""The documents of an analysis, and the schemas generated from what they are written from."""
 
 import difflib
 import json
@@ -11,12 +11,13 @@ import pytest
 from isosweep.analysis.schema import GOLDEN, golden_text
 from tests.analysis.conftest import Reported
 
-SCHEMA = json.loads(GOLDEN.read_text(encoding="utf-8"))
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+SCHEMAS = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in GOLDEN.items()}
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMAS["fits"])
 
 
-def test_the_shipped_schema_is_what_the_dataclasses_say() -> None:
-    shipped, now = GOLDEN.read_text(encoding="utf-8"), golden_text()
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_shipped_schema_is_what_the_dataclasses_say(name: str) -> None:
+    shipped, now = GOLDEN[name].read_text(encoding="utf-8"), golden_text(name)
     lines = difflib.unified_diff(
         shipped.splitlines(), now.splitlines(), "shipped", "generated", lineterm=""
     )
@@ -24,9 +25,10 @@ def test_the_shipped_schema_is_what_the_dataclasses_say() -> None:
     assert shipped == now, "\n".join([*lines, f"{accept} isosweep.analysis.schema"])
 
 
-def test_every_object_is_closed_and_every_value_is_described() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    for name, part in {**SCHEMA["$defs"], "document": SCHEMA}.items():
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+def test_every_object_is_closed_and_every_value_is_described(schema: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for name, part in {**schema["$defs"], "document": schema}.items():
         assert part["description"], name
         if part["type"] == "object":
             assert part["additionalProperties"] is False, name

@@ -37,7 +37,7 @@ from tests.analysis.sweeps import (
 )
 
 NO_FIGURES = AnalysisConfig(name="default", formats=[])
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(GOLDEN.read_text()))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(GOLDEN["fits"].read_text()))
 
 
 def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.evaluation_sets import on_sets, set_identities
+from isosweep.config.evaluation_sets import on_sets, repeated_sets, set_identities
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
@@ -105,6 +105,13 @@ def test_a_set_is_held_to_the_rules_of_a_main_evaluation() -> None:
     assert caught.value.setting == "evaluation.sets.hot.temperature"
     with pytest.raises(SettingError, match="vLLM starts with at most"):
         sets("long:{task:{max_completion_tokens:100000}}", *gpu)
+
+
+def test_sets_that_repeat_another_evaluation_are_known() -> None:
+    typed = "same:{},named:{task:{name:x}},cool:{temperature:0.5},cold:{temperature:0.5}"
+    config = make_config(f"evaluation.sets={{{typed},first:{{problems:train}}}}")
+    main = "the main evaluation"
+    assert repeated_sets(config) == {"same": main, "named": main, "cold": "evaluation.sets.cool"}
 
 
 def test_variants_share_the_sets() -> None:

@@ -131,6 +131,30 @@ def test_shares_numbers_and_whole_mixtures_are_axes() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("axes", "nearest"),
+    [
+        (
+            "{task.mixture.shares:[{a:0.75,b:0.5},{a:1,b:0}]}",
+            "{task.mixture.shares:[{a:0.6,b:0.4},{a:1,b:0}]}",
+        ),
+        (
+            "{mix:{one:{},two:{task.mixture.shares:{a:1}}}}",
+            "{mix:{one:{},two:{task.mixture.shares:{a:1,b:0}}}}",
+        ),
+        (
+            "{mix:{one:{},two:{task.mixture.schedule:[{at:9,a:1,b:0}]}}}",
+            "{mix:{one:{},two:{task.mixture.schedule:[{at:0,a:1,b:0}]}}}",
+        ),
+    ],
+)
+def test_the_nearest_shares_of_an_axis_are_the_axis_s(axes: str, nearest: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        variants(*TWO, f"grid.axes={axes}")
+    assert caught.value.nearest == f"'grid.axes={nearest}'"
+    assert variants(*TWO, f"grid.axes={nearest}")
+
+
 def test_shares_beside_a_schedule_would_have_no_effect() -> None:
     shares = "task.mixture.shares={a:1,b:0}"
     schedule = "task.mixture.schedule=[{at:0,a:0,b:1},{at:100,a:1,b:0}]"
@@ -264,6 +288,42 @@ def test_a_set_cannot_have_the_name_of_a_part() -> None:
         make_config(*TWO, "evaluation.sets={a:{}}")
     assert caught.value.setting == "evaluation.sets.a"
     assert make_config(*TWO, "evaluation.sets={a_2:{}}").evaluation.sets
+
+
+@pytest.mark.parametrize(
+    ("typed", "level"),
+    [
+        ("{kind:sort}", 6),
+        ("{kind:sort,sort:{levels:[5]}}", 5),
+        ("{sort:{levels:[5]}}", 5),
+        ("{kind:sort,sort:{levels:[5],answer:exact}}", 5),
+    ],
+)
+def test_a_set_of_a_part_s_kind_is_refused_once_with_all_that_it_lacks(
+    typed: str, level: int
+) -> None:
+    asked = f"evaluation.sets={{t:{{task:{typed}}}}}"
+    with pytest.raises(SettingError) as caught:
+        make_config(*TWO, asked)
+    (nearest,) = shlex.split(caught.value.nearest)
+    for beside in ((asked,), ("evaluation.sets={t:{}}",)):
+        task = on_sets(make_config(*TWO, *beside, nearest))["t"].task
+        assert task.sort is not None
+        assert task.sort.levels == [level]
+        assert task.template == "s{digits}="
+
+
+def test_what_a_set_lacks_with_a_source_of_its_own_are_its_lengths() -> None:
+    code = ("task=math_and_code", "model=qwen-0.5b", "budget=1e18")
+    with pytest.raises(SettingError) as caught:
+        make_config(*code, "evaluation.sets={t:{task:{kind:math,math:{dataset:other/aime}}}}")
+    (nearest,) = shlex.split(caught.value.nearest)
+    task = on_sets(make_config(*code, "evaluation.sets={t:{}}", nearest))["t"].task
+    assert task.math is not None
+    assert (task.math.dataset, task.math.answer_after) == ("other/aime", None)
+    with pytest.raises(SettingError) as caught:
+        make_config(*TWO, "evaluation.sets={t:{task:{kind:sort,sort:{levels:[1]}}}}")
+    assert "levels=[2]" in caught.value.nearest
 
 
 @pytest.mark.parametrize("more", ["{shares:{a:1,b:0}}", "{parts:{a:{data_seed:1}}}"])

@@ -1,9 +1,7 @@
 """Problems chosen by how often the base model solves them: measuring, choosing, reporting."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -30,6 +28,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.tasks import problem_pool
 from isosweep.tasks.stored import hold_problems
+from tests.commands import Command
 from tests.conftest import SMALL, isosweep, make_config
 from tests.models.checkpoints import save_qwen2
 from tests.runs import wait_for
@@ -302,13 +301,11 @@ def test_a_killed_measurement_goes_on_and_is_the_same(tmp_path: Path) -> None:
     killed.mkdir()
     done = isosweep(*MEASURE, cwd=straight)
     assert "96 problems, avg@16" in done.stdout
-    command = [sys.executable, "-m", "isosweep", *MEASURE]
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=killed, stdout=log, stderr=log)
+    process = Command(*MEASURE, cwd=killed, output=tmp_path / "log")
     files = "sweeps/difficulty/*.jsonl"
     wait_for(lambda: any(killed.glob(files)) and len(entries(killed)) >= 8, pause=0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.wait(timeout=60)
     kept = entries(killed)
     assert 8 <= len(kept) < 96, "it was killed too late"
     isosweep(*MEASURE, cwd=killed)

@@ -1,5 +1,7 @@
 """The command line: bad input ends with status 2, says what to do, and launches nothing."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +25,11 @@ from tests.conftest import SMALL, isosweep, missing
             2,
             "task.custom.function=nowhere:f: cannot be imported: No module named 'nowhere'",
         ),
+        (
+            ("mode=plan", "task=custom", "task.custom.function=nowhere:f", "budget=1e12"),
+            2,
+            "task.custom.function=nowhere:f: no module 'nowhere' is on the import path",
+        ),
         (("task=math", "task.math.path=a.jsonl", "task.math.dataset=null"), 2, "cannot be read"),
         # Hydra's own composition errors keep Hydra's wording and status.
         (("model=huge",), 1, "Available options in 'model'"),
@@ -39,6 +46,24 @@ def test_bad_input_is_reported_and_nothing_is_written(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_before_the_command_has_read_its_settings_leaves_no_traceback(
+    tmp_path: Path,
+) -> None:
+    # Hydra is imported first of all, here with a user at the keyboard.
+    (tmp_path / "hydra.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, "-m", "isosweep"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
+        # A shell that started the tests in the background has switched SIGINT off.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "isosweep: interrupted\n")
 
 
 @pytest.mark.parametrize("override", ["mode=plan", "budget=0", "model=huge"])

@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from isosweep.store.state import view_run
 from isosweep.store.submissions import newest_submission
+from isosweep.training.stopping import ECHO_S
+from tests.commands import Command
 from tests.conftest import SMALL, isosweep
 from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
 from tests.runs import wait_for
@@ -89,6 +92,46 @@ def test_a_killed_job_of_a_scheduler_goes_on_to_the_same_records(
     assert newest.submission.number == 2
     assert newest.end is not None
     assert newest.end.outcome == "finished"
+
+
+# Rewards that take forever, once asked for.
+ENDLESS = """
+import pathlib, time
+from isosweep.tasks import Problem
+
+def problems():
+    return [Problem(problem_id=str(i), prompt=f"{i}?", answer="1") for i in range(100)], wait
+
+def wait(problems, completions):
+    if completions != ["1"]:
+        pathlib.Path("asked").touch()
+        time.sleep(600)
+    return [1.0] * len(completions)
+"""
+
+
+def test_a_second_ctrl_c_ends_an_inline_sweep_with_the_status_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    task = (
+        *("task=custom", "task.custom.function=endless:problems", "task.custom.directory=."),
+        *("task.num_train_problems=8", "task.num_eval_problems=8", "task.prompt_tokens=4"),
+        *("task.completion_tokens=4", "task.max_completion_tokens=4", "grid.max_epochs=1e6"),
+    )
+    settings = (*SMALL, *QUIET, "budget=6.4e9", "grid.min_steps=1", "launcher=inline")
+    ours = [each for each in settings if not each.startswith("task.")]
+    driver = Command(*task, *ours, cwd=tmp_path, output=tmp_path.parent / tmp_path.name)
+    wait_for(lambda: (tmp_path / "asked").exists())
+    driver.send_signal(signal.SIGINT)
+    # One that comes at once may be the first one's echo.
+    time.sleep(ECHO_S + 0.5)
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(timeout=60) == 130, driver.written
+    assert "ended amid a step by a second SIGINT" in driver.written
+    (run,) = runs(tmp_path)[:1]
+    left = newest_submission(run)
+    assert left is not None
+    assert left.end is not None
+    assert left.end.outcome == "interrupted"
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import optuna
@@ -15,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from isosweep.store.claims import highest
 from isosweep.store.records import read_metrics, read_records
+from tests.commands import Command
 from tests.conftest import SMALL, isosweep
 from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
 from tests.runs import log_lines
@@ -81,9 +80,8 @@ def test_a_grid_goes_on_as_a_search_without_training_anything(
 def test_a_search_that_is_ended_in_mid_run_goes_on_with_the_same_trials(
     how: signal.Signals, straight: Path, tmp_path: Path
 ) -> None:
-    with (tmp_path / "log").open("w") as log:
-        command = [sys.executable, "-m", "isosweep", *SEARCH, "launcher.max_parallel=2"]
-        driver = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
+    more = "launcher.max_parallel=2"
+    driver = Command(*SEARCH, more, cwd=tmp_path, output=tmp_path.parent / tmp_path.name)
     wait_until_some_run_trains(tmp_path)
     driver.send_signal(how)
     driver.wait(timeout=120)
@@ -101,10 +99,13 @@ def test_a_search_that_is_ended_in_mid_run_goes_on_with_the_same_trials(
     _assert_trained_once(tmp_path)
 
 
-def test_what_was_given_up_fails_the_search_and_is_not_asked_for_again(tmp_path: Path) -> None:
-    isosweep("mode=plan", *SEARCH, cwd=tmp_path)
-    plan = json.loads(next(tmp_path.glob("sweeps/*/plan.json")).read_text())
-    broken = plan["runs"][0]["run_id"]
+def test_what_was_given_up_fails_the_search_and_is_not_asked_for_again(
+    straight: Path, tmp_path: Path
+) -> None:
+    # The other run is there already: one is enough to fail.
+    shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
+    broken = runs(tmp_path)[0].run_id
+    shutil.rmtree(tmp_path / "sweeps" / "runs" / broken)
     # A file where its checkpoints should go.
     (tmp_path / "sweeps" / "runs" / broken).mkdir()
     (tmp_path / "sweeps" / "runs" / broken / "checkpoints").write_text("in the way")

@@ -39,14 +39,22 @@ def launched(root: Path, *sets: str, begun: bool = True) -> SweepPaths:
     return paths
 
 
-def planned(root: Path, *sets: str) -> None:
-    plan_sweep(study_in(root, *sets), Console(file=StringIO()))
+def planned(root: Path, *sets: str) -> str:
+    printed = StringIO()
+    plan_sweep(study_in(root, *sets), Console(file=printed))
+    return printed.getvalue()
 
 
 def stored_sets(root: Path) -> list[list[str]]:
     documents = [json.loads(p.read_text()) for p in (root / "sweeps" / "runs").glob("*/spec.json")]
     specs = [RunSpec.from_json(document["spec"]) for document in documents]
     return [sorted(spec.evaluation.sets or {}) for spec in specs]
+
+
+def test_a_plan_says_of_a_set_that_it_is_the_main_evaluation_again(tmp_path: Path) -> None:
+    printed = planned(tmp_path, "again:{}", HARD)
+    assert "note: evaluation.sets.again is the main evaluation again, the same" in printed
+    assert printed.count("note: ") == 1
 
 
 def test_a_set_is_refused_where_a_run_has_begun_without_it(tmp_path: Path) -> None:

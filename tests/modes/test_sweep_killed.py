@@ -3,8 +3,6 @@
 import getpass
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from isosweep.store.paths import complete_checkpoints
 from isosweep.store.records import log_files
 from isosweep.store.state import read_state
 from isosweep.store.submissions import newest_submission
+from tests.commands import Command
 from tests.conftest import SMALL, isosweep
 from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
 from tests.runs import wait_for
@@ -29,7 +28,7 @@ def test_a_killed_worker_is_retried_and_changes_no_record(straight: Path, tmp_pa
     state = read_state(run)
     assert state is not None
     os.kill(state.pid, signal.SIGKILL)
-    assert process.wait(timeout=300) == 0, _output(tmp_path)
+    assert process.wait(timeout=300) == 0, process.written
     assert_same_records(tmp_path, straight)
     after = read_state(run)
     assert after is not None
@@ -40,7 +39,7 @@ def test_a_killed_sweep_is_finished_by_resume(straight: Path, tmp_path: Path) ->
     process = _start(tmp_path)
     run = wait_until_some_run_trains(tmp_path)
     process.kill()
-    process.wait()
+    process.wait(timeout=60)
     state = read_state(run)
     assert state is not None
     os.kill(state.pid, signal.SIGKILL)
@@ -55,8 +54,8 @@ def test_ctrl_c_leaves_checkpoints_and_resume_trains_nothing_twice(
     process = _start(tmp_path)
     run = wait_until_some_run_trains(tmp_path)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=120) == 130, _output(tmp_path)
-    assert "mode=resume" in _output(tmp_path)
+    assert process.wait(timeout=120) == 130, process.written
+    assert "mode=resume" in process.written
     state = read_state(run)
     assert state is not None
     assert (state.status, state.reason) == ("interrupted", "stopped by SIGTERM")
@@ -78,11 +77,11 @@ def test_a_second_ctrl_c_ends_the_runs_at_once(tmp_path: Path) -> None:
     assert state is not None
     os.kill(state.pid, signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
-    wait_for(lambda: "stopping" in _output(tmp_path))
+    wait_for(lambda: "stopping" in process.written)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 130, _output(tmp_path)
-    assert "ended at once" in _output(tmp_path)
-    assert "Traceback" not in _output(tmp_path)
+    assert process.wait(timeout=60) == 130, process.written
+    assert "ended at once" in process.written
+    assert "Traceback" not in process.written
     assert state.process.alive() is False
     after = newest_submission(run)
     assert after is not None
@@ -97,34 +96,21 @@ def test_one_driver_at_a_time_follows_a_sweep(straight: Path, tmp_path: Path) ->
     # A run of a few seconds may be over before another driver has started.
     os.kill(state.pid, signal.SIGSTOP)
     second = _start(tmp_path, "takeover=true", name="second")
-    assert first.wait(timeout=300) == 130, _output(tmp_path)
-    assert f"taken over by {getpass.getuser()} (process {second.pid} of " in _output(tmp_path)
+    assert first.wait(timeout=300) == 130, first.written
+    assert f"taken over by {getpass.getuser()} (process {second.pid} of " in first.written
     third = _start(tmp_path, name="third")
-    wait_for(lambda: f"process {second.pid} of" in _output(tmp_path, "third"), seconds=300)
+    wait_for(lambda: f"process {second.pid} of" in third.written, seconds=300)
     os.kill(state.pid, signal.SIGCONT)
     second.kill()
-    second.wait()
-    assert third.wait(timeout=300) == 0, _output(tmp_path, "third")
-    assert "followed from here now" in _output(tmp_path, "third")
+    second.wait(timeout=60)
+    assert third.wait(timeout=300) == 0, third.written
+    assert "followed from here now" in third.written
     assert_same_records(tmp_path, straight)
     for run in runs(tmp_path):
         # Whoever follows: one job a run.
         assert highest(run.submissions) == 1
 
 
-def _start(cwd: Path, *more: str, name: str = "") -> "subprocess.Popen[bytes]":
+def _start(cwd: Path, *more: str, name: str = "") -> Command:
     settings = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET, *more)
-    command = [sys.executable, "-m", "isosweep", *settings]
-    with (cwd.parent / f"{cwd.name}{name}.log").open("w") as log:
-        return subprocess.Popen(
-            command,
-            cwd=cwd,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            # A shell that started the tests in the background has switched SIGINT off.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-
-def _output(cwd: Path, name: str = "") -> str:
-    return (cwd.parent / f"{cwd.name}{name}.log").read_text()
+    return Command(*settings, cwd=cwd, output=cwd.parent / f"{cwd.name}{name}")

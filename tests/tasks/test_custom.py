@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.config.axes import combinations
 from isosweep.config.task import TaskConfig
+from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import SettingError
+from isosweep.preflight.functions import require_functions
 from isosweep.tasks import heldout_problems, problem_sets, scores, training_problems
 from tests.conftest import make_config
 
@@ -82,3 +85,63 @@ def test_a_wrong_path_or_return_type_is_reported(
 def test_too_few_problems_are_reported(directory: Path) -> None:
     with pytest.raises(SettingError, match=r"asks for 20 distinct .* has 5 "):
         problem_sets(own(directory, "own_tasks:letters", "task.custom.parameters={count:5}"))
+
+
+def looked_for(*overrides: str) -> None:
+    made = combinations(make_config("budget=1e12", *overrides))
+    require_functions([ChosenVariant(axes=each.axes, config=each.config) for each in made])
+
+
+@pytest.mark.parametrize(
+    ("function", "rule", "nearest"),
+    [
+        ("nowhere:letters", "no module 'nowhere' is on the import path, nor in", "MODULE:letters"),
+        ("nowhere.deep:letters", "no module 'nowhere.deep' is on", "MODULE:letters"),
+        ("json.nowhere:letters", "no module 'json.nowhere' is on", "MODULE:letters"),
+        ("own_tasks:lettres", "own_tasks.py has no lettres", "=own_tasks:Problem or task."),
+        ("broken:letters", "broken.py cannot be imported: ", "a module of Python"),
+    ],
+)
+def test_a_plan_refuses_a_function_that_is_not_there(
+    function: str, rule: str, nearest: str, directory: Path
+) -> None:
+    (directory / "broken.py").write_text("def letters(:")
+    place = (f"task.custom.function={function}", f"task.custom.directory={directory}")
+    with pytest.raises(SettingError) as caught:
+        looked_for("task=custom", *place)
+    assert caught.value.setting == "task.custom.function"
+    assert rule in caught.value.rule
+    assert nearest in caught.value.nearest
+
+
+def test_a_plan_executes_nothing_of_a_function_that_is_there(directory: Path) -> None:
+    place = f"task.custom.directory={directory}"
+    (directory / "heavy").mkdir(exist_ok=True)
+    (directory / "heavy" / "__init__.py").write_text("raise SystemExit('executed')")
+    text = "from elsewhere import hard as imported\nraise SystemExit\ndef hidden():\n  inner = 1"
+    (directory / "heavy" / "tasks.py").write_text(text)
+    looked_for("task=custom", place, "task.custom.function=heavy.tasks:imported")
+    with pytest.raises(SettingError, match="has no inner"):
+        looked_for("task=custom", place, "task.custom.function=heavy.tasks:inner")
+    # What a module imports by a star cannot be told.
+    (directory / "stars.py").write_text("from os.path import *")
+    looked_for("task=custom", place, "task.custom.function=stars:join")
+
+
+def test_a_missing_function_of_a_part_and_of_a_set_is_named_as_theirs() -> None:
+    own = "task.mixture.parts.own"
+    with pytest.raises(SettingError) as caught:
+        looked_for(
+            "task=sort_mix",
+            f"+task@{own}=custom",
+            "task.mixture.shares=null",
+            f"{own}.custom.function=nowhere:f",
+        )
+    assert caught.value.setting == f"{own}.custom.function"
+    assert caught.value.nearest.startswith(f"{own}.custom.directory=")
+    lengths = "prompt_tokens:9,completion_tokens:9,max_completion_tokens:9"
+    with pytest.raises(SettingError) as caught:
+        looked_for(
+            f"evaluation.sets={{t:{{task:{{kind:custom,{lengths},custom:{{function:'nowhere:f'}}}}}}}}"
+        )
+    assert caught.value.setting == "evaluation.sets.t.task.custom.function"

@@ -138,9 +138,14 @@ def trained_to(root: Path, *budgets: tuple[float, ...]) -> RunPaths:
     return run
 
 
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """A run of two processes that was left alone."""
+    return trained_to(tmp_path_factory.mktemp("straight"), (1e9, 2e9))
+
+
 @pytest.mark.slow
-def test_a_run_of_two_processes_is_extended(tmp_path: Path) -> None:
-    straight = trained_to(tmp_path / "straight", (1e9, 2e9))
+def test_a_run_of_two_processes_is_extended(straight: RunPaths, tmp_path: Path) -> None:
     extended = trained_to(tmp_path / "extended", (1e9,), (1e9, 2e9))
     state = read_state(extended)
     assert state is not None
@@ -155,9 +160,10 @@ def test_a_run_of_two_processes_is_extended(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_stops_and_goes_on_as_one(tmp_path: Path) -> None:
-    straight = trained_to(tmp_path / "straight", (2e9,))
-    run, job = trained_to(tmp_path / "stopped"), TrainRun("", (2e9,), "flops", HealthConfig())
+def test_a_run_of_two_processes_stops_and_goes_on_as_one(
+    straight: RunPaths, tmp_path: Path
+) -> None:
+    run, job = trained_to(tmp_path / "stopped"), TrainRun("", (1e9, 2e9), "flops", HealthConfig())
     assert reproducible(run) == []
     often = CheckpointConfig(share=1.0, min_interval_s=0.0)
     document = replace(job, saving=often).to_json()

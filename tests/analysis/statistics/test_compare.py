@@ -5,17 +5,20 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
 from isosweep.analysis.pages.comparison import summarise
+from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.analysis.statistics.compare import compare
-from isosweep.analysis.statistics.entries import Entry, sweep_labels
+from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
 from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.intervals import short
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.variants import flattened
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 from tests.analysis.sweeps import peaked, write_sweep
@@ -103,6 +106,7 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     printed = isosweep("mode=compare", "from=[a/sweep,b/sweep]", cwd=tmp_path).stdout
     assert "beta=0.0: a/sweep" in printed
     assert "beta=0.0: constant" in printed
+    assert "no measure of another's" not in printed
     (page,) = tmp_path.glob("sweeps/comparison-*/analysis/report.html")
     text = page.read_text()
     assert re.search(
@@ -110,6 +114,10 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     )
     assert 'id="figure-comparison_reward"' in text
     document = json.loads((page.parent / "comparison.json").read_text())
+    schema = jsonschema.Draft202012Validator(json.loads(GOLDEN["comparison"].read_text()))
+    schema.validate(document)
+    spoilt = [{**document, "version": 1}, {**document, "verdicts": {"one": "certain"}}]
+    assert not any(schema.is_valid(each) for each in spoilt)
     # Five budgets, and two smaller ones that the records reach down to.
     assert [at["best_n"] for at in document["frontiers"]] == [8] * 10 + [4] * 10
     twice = isosweep("mode=compare", "from=[a/sweep,./a/sweep]", cwd=tmp_path, check=False)
@@ -118,6 +126,42 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     alone = isosweep("mode=compare", "from=[a/sweep]", cwd=tmp_path, check=False)
     assert alone.returncode == 2
     assert "a comparison needs two" in alone.stderr
+
+
+def test_sweeps_of_different_tasks_are_said_to_be_no_match(tmp_path: Path) -> None:
+    for name, task in (("a", "sort"), ("b", "sort_mix")):
+        paths = write_sweep(tmp_path / name, peaked(lambda C: 8.0))
+        there = make_config(f"sweeps_dir={tmp_path / name}", f"task={task}")
+        write_json(paths.config, asdict(there))
+    compared = ("mode=compare", "from=[a/sweep,b/sweep]", "analysis.formats=[]")
+    printed = isosweep(*compared, cwd=tmp_path).stdout
+    doubt = "The sweeps differ in task.kind, "
+    assert doubt in printed
+    assert "the rewards of one are no measure of another's." in printed
+    (page,) = tmp_path.glob("sweeps/comparison-*/analysis/report.html")
+    assert doubt in page.read_text()
+
+
+def test_what_a_reward_is_of_is_said_by_settings_that_change_it(plan: Plan) -> None:
+    one = entry(plan, "one", world(plan))
+
+    def differ(value: str, *overrides: str, of_set: str | None = None) -> list[str]:
+        settings = [flattened(asdict(make_config(*overrides, *more))) for more in ((), (value,))]
+        entries = [replace(one, settings=each) for each in settings]
+        return scored_otherwise(entries, of_set)
+
+    assert differ("task.data_seed=1") == ["task.data_seed"]
+    assert differ("evaluation.temperature=0.5") == ["evaluation.temperature"]
+    # Held-out digits follow those that are trained on.
+    assert differ("task.num_train_problems=48") == ["task.num_train_problems"]
+    math = ("task=math", "task.max_completion_tokens=64", "task.completion_tokens=32")
+    assert not differ("task.num_train_problems=48", *math)
+    for unseen in ("task.name=mine", "task.prompt_tokens=9", "evaluation.records_per_decade=9"):
+        assert not differ(unseen)
+    assert not differ("task.mixture.shares={long:0.4,short:0.6}", "task=sort_mix")
+    of_set = ("++evaluation.sets.a.temperature=0.5", "evaluation.sets={a:{}}")
+    assert not differ(*of_set)
+    assert differ(*of_set, of_set="a") == ["evaluation.sets.a.temperature"]
 
 
 def test_sweeps_are_called_by_the_settings_that_differ() -> None:

@@ -1,0 +1,30 @@
+"""Functions of the user's own that a plan names: looked for before it is shown."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from isosweep.config.evaluation_sets import of_set, on_sets
+from isosweep.config.mixture import of_part
+from isosweep.config.task import TaskConfig
+from isosweep.difficulty.variants import ChosenVariant
+from isosweep.errors import SettingError
+from isosweep.tasks.own_function import require_function
+
+# A task, and how its errors are those of the settings that it comes from.
+_Named = tuple[TaskConfig, Callable[[SettingError], SettingError]]
+
+
+def require_functions(variants: Sequence[ChosenVariant]) -> None:
+    """Raise SettingError where the function of a task, of a mixture's part or of a set is missing,
+    as far as it can be told without executing it."""
+    for variant in variants:
+        config = variant.config
+        named: list[_Named] = [(config.task, lambda error: error)]
+        named += [(part, partial(of_part, name)) for name, part in config.task.parts.items()]
+        named += [(on.task, partial(of_set, name)) for name, on in on_sets(config).items()]
+        for task, own in named:
+            try:
+                if task.custom is not None:
+                    require_function(task.custom)
+            except SettingError as error:
+                raise own(error) from None
