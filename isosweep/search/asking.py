@@ -47,7 +47,7 @@ class Search:
         """`places`: runs at once. Nothing is read or written before `open`."""
         self.stop: str | None = None
         self._plan, self._paths, self._config, self._places = plan, paths, config, places
-        self._decide = decide or _frontier()
+        self._decide = decide or _decider(plan, config.search)
         self._by_id = {run.run_id: run for run in plan.runs}
         self._open: SearchStudy | None = None
         self._asked: dict[str, Asked] = {}
@@ -161,6 +161,9 @@ class Search:
     ) -> Decision:
         """The best steps over all variants; each may spend its share of `search.max_compute`."""
         config, free = self._config.search, self._places - len(pending)
+        if config.kind == "optuna" and len(views) > 1:
+            # Samplers choose among variants as well.
+            views = {"": (self._plan, _together([data for _, data in views.values()]))}
         if config.max_compute is not None:
             config = replace(config, max_compute=config.max_compute / len(views))
         steps, considered, stops = list[Step](), list[Step](), list[str]()
@@ -233,7 +236,13 @@ class Search:
         return None
 
 
-def _frontier() -> Decide:
+def _decider(plan: Plan, config: SearchConfig) -> Decide:
+    """What decides, by the kind of search; raises as `by_optuna.load`."""
+    if config.kind == "optuna":
+        from isosweep.search import by_optuna
+
+        by_optuna.load(config, plan)
+        return by_optuna.decide
     from isosweep.search.frontier import decide
 
     return decide
@@ -257,6 +266,15 @@ def _under_way(run: PlannedRun, view: RunView, plan: Plan) -> float | None:
     job = state.submission.job
     asked = max(job["milestones"]) if job.get("unit") == plan.budget_unit else 0.0
     return max((each for each in run.milestones if each <= asked), default=run.milestones[0])
+
+
+def _together(datas: list[SweepData]) -> SweepData:
+    """All variants as one."""
+    return replace(
+        datas[0],
+        curves=tuple(curve for data in datas for curve in data.curves),
+        readings=tuple(reading for data in datas for reading in data.readings),
+    )
 
 
 def _rewards(datas: list[SweepData], runs: Mapping[str, PlannedRun]) -> dict[str, dict[int, float]]:

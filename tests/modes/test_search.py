@@ -75,6 +75,23 @@ def test_a_grid_goes_on_as_a_search_without_training_anything(
         assert trial.user_attrs["steps"] == []
 
 
+def test_any_sampler_and_pruner_of_optunas_may_choose(straight: Path, tmp_path: Path) -> None:
+    shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
+    chosen = ("search=optuna", "search.sampler=optuna.samplers.RandomSampler")
+    # One n more than was trained, which comes to the larger budget alone.
+    grid = [
+        *GRID,
+        *chosen,
+        "grid.num_generations=[2,4,8]",
+        "search.pruner=optuna.pruners.NopPruner",
+    ]
+    done = isosweep(*grid, cwd=tmp_path)
+    assert "n=8 B=4 seed=0 to 1.28e+10 flops (0): the sampler asks for it" in done.stdout
+    assert "none is left that the pruner lets go on" in done.stdout
+    assert [trial.state for trial in trials(tmp_path)] == [TrialState.COMPLETE] * 3
+    assert all(highest(run.attempts) == 1 for run in runs(tmp_path))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_search_that_is_ended_in_mid_run_goes_on_with_the_same_trials(
