@@ -3,6 +3,8 @@
 import json
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import optuna
