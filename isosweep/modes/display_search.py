@@ -7,8 +7,10 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.plan.cells import Plan
+from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
+    from isosweep.analysis.course import Course
     from isosweep.search.steps import Step
 
 # Steps that were not chosen, of those that the newest decision considered.
@@ -17,11 +19,26 @@ _SHOWN = 3
 
 def stored_search(sweep: StoredSweep) -> JsonObject | None:
     """What the sweep's search has written down, as `read_search` has it; None without one."""
-    if not sweep.config.search.searches:
+    return search_document(sweep.config, sweep.plan, sweep.paths)
+
+
+def search_document(config: SweepConfig, plan: Plan, paths: SweepPaths) -> JsonObject | None:
+    """`stored_search` of a sweep that is at work."""
+    if not config.search.searches:
         return None
     from isosweep.search.study import read_search
 
-    return read_search(sweep.plan, sweep.paths, sweep.config.search)
+    return read_search(plan, paths, config.search)
+
+
+def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course | None":
+    """What the sweep's search asked for, and what was known then; None without one."""
+    document = search_document(config, plan, paths)
+    if document is None:
+        return None
+    from isosweep.analysis.course import read_course
+
+    return read_course(list(document["trials"].items()), document["decision"])
 
 
 def described_limit(plan: Plan, config: SweepConfig) -> str:
