@@ -34,14 +34,10 @@ class SearchConfig:
     """Optuna storage that holds the search; null: `search.journal` in the sweep's directory."""
 
     def __post_init__(self) -> None:
-        if self.searches:
-            return
-        for name in ("max_compute", "storage"):
-            value = getattr(self, name)
-            if value is not None:
-                rule = "is a search's, and search=grid trains the whole plan"
-                nearest = f"search=frontier, or search.{name}=null"
-                raise SettingError(f"search.{name}", value, rule, nearest)
+        if not self.searches and self.storage is not None:
+            rule = "is a search's, and search=grid trains the whole plan"
+            nearest = "search=frontier, or search.storage=null"
+            raise SettingError("search.storage", self.storage, rule, nearest)
 
     @property
     def searches(self) -> bool:
