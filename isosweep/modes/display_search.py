@@ -45,6 +45,32 @@ def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course
     return read_course(list(document["trials"].items()), document["decision"])
 
 
+def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict[str, str]]:
+    """What a tracker says of the search's trials, by run id, and of the whole search by None."""
+    if document is None:
+        return {}
+    tags: dict[str | None, dict[str, str]] = {}
+    # Each decision was made at a compute of its own.
+    decisions = set()
+    for run_id, trial in document["trials"].items():
+        decisions.update(step["known"].get("compute") for step in trial["steps"])
+        tags[run_id] = {
+            "search/state": trial["state"],
+            "search/steps": str(len(trial["steps"])),
+            "search/value": f"{sum(step['value'] for step in trial['steps']):.4g}",
+            "search/ended": trial["ended"] or "",
+        }
+    decision = document["decision"] or {"stop": None, "known": {}}
+    whole = sum(run.milestones[-1] for run in plan.runs)
+    share = decision["known"].get("compute", 0.0) / whole
+    tags[None] = {
+        "search/stopped": decision["stop"] or "",
+        "search/share_of_grid": f"{share:.3f}",
+        "search/decisions": str(len(decisions - {None})),
+    }
+    return tags
+
+
 def described_limit(plan: Plan, config: SweepConfig) -> str:
     """One line: that the grid is the most that a search trains, and what else limits it."""
     limit, whole = config.search.max_compute, sum(run.milestones[-1] for run in plan.runs)

@@ -31,6 +31,7 @@ NEXT_VERSION: Final = 1
 _SEEDS, _BUDGET = 2, 10**0.5
 # Of what the sweep has spent, what a proposal may take where search.max_compute does not say.
 _SHARE = 1 / 3
+_HEADING = ("n", "B", "seed", "to", "adds", "devices", "saves", "decides", "agree")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     found = _proposals(sweep, wide, most, config.search.seed)
     steps = [step for each in found for step in each.proposal.steps]
     planned = _planned(sweep, wide, steps, spent) if steps else None
-    command = planned and f"python -m isosweep mode=resume sweep_dir={planned}"
+    command = f"python -m isosweep mode=resume sweep_dir={planned}" if planned else None
     if config.format == "json":
         document = _document(sweep, found, wide.plan, spent, command)
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
@@ -190,7 +191,7 @@ def _lines(sweep: StoredSweep, found: list[_Found], plan: Plan, spent: float) ->
         if proposal.stop is not None:
             lines.append(f"{head}nothing is proposed: {proposal.stop}")
             continue
-        rows = [("n", "B", "seed", "to", "adds", "devices", "saves", "decides", "agree")]
+        rows: list[tuple[str, ...]] = [_HEADING]
         rows += [_cells(step, plan) for step in proposal.steps]
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
         lines += [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
-from isosweep.modes.display_search import as_asked, described_cost, stored_search
+from isosweep.modes.display_search import as_asked, described_cost, stored_search, trial_tags
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.listing import list_sweeps
 from isosweep.modes.look import look
@@ -50,6 +50,15 @@ def test_runs_that_were_asked_for_are_told_from_those_that_were_not(
     search.ask({first.run_id: first}, [step], {"compute": 0.0})
     sweep = read_sweep(paths.root)
     document = stored_search(sweep)
+    assert document is not None
+    tags = trial_tags(document, study.plan)
+    assert tags[first.run_id]["search/state"] == "RUNNING"
+    assert tags[first.run_id]["search/steps"] == "1"
+    assert tags[None] == {
+        "search/stopped": "",
+        "search/share_of_grid": "0.000",
+        "search/decisions": "1",
+    }
     sights = [as_asked(sight, document) for sight in look(sweep, Jobs(sweep.config))]
     assert {sight.run.run_id: sight.note for sight in sights}[second.run_id] == "not asked for"
     assert list_sweeps(config, Console()) == 0

@@ -3,6 +3,7 @@
 import json
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -45,13 +46,13 @@ def train(tmp_path: Path, name: str) -> None:
             append_record(records, 1, record)
 
 
-def proposed(tmp_path: Path, *overrides: str) -> dict[str, object]:
+def proposed(tmp_path: Path, *overrides: str) -> dict[str, Any]:
     said = StringIO()
     config = make_config(
         "mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", "format=json", *overrides
     )
     assert propose_next(config, Console(file=said, width=400)) == 0
-    document: dict[str, object] = json.loads(said.getvalue())
+    document: dict[str, Any] = json.loads(said.getvalue())
     return document
 
 
@@ -59,7 +60,7 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
     name = planned(tmp_path)
     train(tmp_path, name)
     document = proposed(tmp_path, f"from=[{name}]", "search.max_compute=1e11")
-    (variant,) = document["variants"]  # type: ignore[misc]
+    (variant,) = document["variants"]
     command = document["command"]
     assert isinstance(command, str)
     root = Path(command.rpartition("sweep_dir=")[2])
