@@ -51,7 +51,7 @@ def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict
         return {}
     tags: dict[str | None, dict[str, str]] = {}
     # Each decision was made at a compute of its own.
-    decisions = set()
+    decisions = set[float | None]()
     for run_id, trial in document["trials"].items():
         decisions.update(step["known"].get("compute") for step in trial["steps"])
         tags[run_id] = {
