@@ -144,7 +144,7 @@ def _spent_axis(course: Course, whole: float) -> Axis:
     spent = [step.spent for step in course.steps] + [known.spent for known in course.known]
     last = max(spent, default=0.0) / whole
     return Axis(
-        title="compute spent when asked, share of the grid's",
+        title="share of the grid's compute spent",
         limits=(-0.04 * max(last, 0.01), 1.06 * max(last, 0.01)),
     )
 
