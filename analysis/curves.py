@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import by_pair
 from isosweep.compute import BudgetUnit, sits_at
 from isosweep.heldout import scored
@@ -106,7 +107,8 @@ class SweepData:
     """A sweep as its files have it. `problems`: lines and files that could not be used.
 
     `curves` are in the plan's order of runs, `readings` in its order of cells; both are of
-    `evaluation_set`, one of `sets`, which lists the main evaluation first.
+    `evaluation_set`, one of `sets`, which lists the main evaluation first. `course`: of the search
+    that chose the runs; None without one.
     """
 
     plan: Plan
@@ -118,6 +120,7 @@ class SweepData:
     metric: str = "avg"
     evaluation_set: str | None = None
     sets: tuple[SetReading, ...] = ()
+    course: Course | None = None
 
     @property
     def searched(self) -> bool:

@@ -1,9 +1,10 @@
 """Analyses a sweep and writes what came of it: fits, frontier, figures and the report."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions, fits_document
 from isosweep.analysis.figures.all import describe_figures
@@ -46,15 +47,19 @@ class Analysis:
 
 
 def analyse(
-    paths: SweepPaths, config: AnalysisConfig, axes: dict[str, Any] | None = None
+    paths: SweepPaths,
+    config: AnalysisConfig,
+    axes: dict[str, Any] | None = None,
+    course: Course | None = None,
 ) -> Analysis:
     """Analyse the sweep as far as its runs have come, and replace its `analysis/`.
 
-    `axes`: the variant of `grid.axes` to analyse, where the plan has several.
+    `axes`: the variant of `grid.axes` to analyse, where the plan has several. `course`: of the
+    search that chose the runs.
 
     Raises RecordError when the sweep has no readable plan.
     """
-    data = load_view(paths, config, axes)
+    data = replace(load_view(paths, config, axes), course=course)
     findings = find(data, config, views=True)
     frontier, saturation = findings.frontier, findings.saturation
     figures = describe_figures(data, findings)

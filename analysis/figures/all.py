@@ -7,12 +7,14 @@ describes it: files, page and tracking go by this list.
 from dataclasses import dataclass
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures import batch, checks, mechanism, optima, reward
+from isosweep.analysis.figures import batch, checks, mechanism, optima, reward, search
 from isosweep.analysis.figures.description import Figure, LeftOut, ReportFigure, Section
 from isosweep.analysis.statistics.findings import Findings
 
 REPORT_FIGURES: tuple[ReportFigure, ...] = tuple(
-    figure for topic in (reward, optima, batch, mechanism, checks) for figure in topic.FIGURES
+    figure
+    for topic in (reward, optima, batch, search, mechanism, checks)
+    for figure in topic.FIGURES
 )
 
 

@@ -100,7 +100,7 @@ class LeftOut:
 
 
 # Sections of the report's page that have figures, by their headings.
-Section = Literal["Verdict", "Cells", "Problems", "Fits"]
+Section = Literal["Verdict", "Search", "Cells", "Problems", "Fits"]
 
 
 @dataclass(frozen=True, kw_only=True)

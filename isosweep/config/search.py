@@ -46,14 +46,10 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         self._check_classes()
-        if self.searches:
-            return
-        for name in ("max_compute", "storage"):
-            value = getattr(self, name)
-            if value is not None:
-                rule = "is a search's, and search=grid trains the whole plan"
-                nearest = f"search=frontier, or search.{name}=null"
-                raise SettingError(f"search.{name}", value, rule, nearest)
+        if not self.searches and self.storage is not None:
+            rule = "is a search's, and search=grid trains the whole plan"
+            nearest = "search=frontier, or search.storage=null"
+            raise SettingError("search.storage", self.storage, rule, nearest)
 
     def _check_classes(self) -> None:
         for name, usual in (("sampler", "TPESampler"), ("pruner", "HyperbandPruner")):

@@ -44,6 +44,7 @@ Mode = Literal[
     "calibrate",
     "simulate",
     "difficulty",
+    "next",
 ]
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
@@ -106,13 +107,14 @@ class SweepConfig:
     others what is stored."""
     from_sweep: Listed[str] | None = None
     """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
-    `mode=recommend` learns from (one) and `mode=compare` sets side by side (two or more)."""
+    `mode=recommend` learns from (one), `mode=next` goes on from (one) and `mode=compare` sets side
+    by side (two or more)."""
     runs: Listed[str] = field(default_factory=list)
     """Which runs of the sweep `mode=status`, `logs` and `cancel` are about; none: all of them. Run
     ids or parts of them, globs, standings (`running`, `not_begun`), or values (`n:8`, `seed:0`).
     Words of one kind widen the choice, of several kinds narrow it."""
     format: Literal["text", "json"] = "text"
-    """What `mode=status` and `mode=list` print."""
+    """What `mode=status`, `mode=list` and `mode=next` print."""
     lines: PositiveInt = 200
     """Last lines that `mode=logs` prints of a log."""
     retry_failed: bool = False
@@ -140,7 +142,13 @@ class SweepConfig:
     def _check_search(self) -> None:
         """Whether a search can follow its runs, and go on with those that have ended."""
         name, keep = f"search={self.search.name}", self.checkpoint.keep
+        limit = self.search.max_compute
         if not self.search.searches:
+            # Of a proposal, whatever chose the sweep's runs, it is the limit.
+            if limit is not None and self.mode != "next":
+                rule = "is a search's, and search=grid trains the whole plan"
+                nearest = "search=frontier, or search.max_compute=null"
+                raise SettingError("search.max_compute", limit, rule, nearest)
             return
         if self.mode == "launch":
             rule = f"leaves its runs, and {name} asks for the next ones as they end"

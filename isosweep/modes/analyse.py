@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.modes.display_search import stored_course
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
@@ -21,13 +22,14 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
+    course = stored_course(config, plan, paths)
     entries: list[Entry] = []
     reports: dict[str, str] = {}
     for axes in plan.axes:
         view = config.analysis.view(axes)
         if view:
             console.print(f"{view}:", markup=False)
-        analysis = analyse(replace(paths, view=view), config.analysis, axes)
+        analysis = analyse(replace(paths, view=view), config.analysis, axes, course)
         _show(analysis, console)
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
         reports[entries[-1].name] = str(analysis.report)

@@ -56,7 +56,7 @@ def prepare(config: SweepConfig) -> Action:
             from isosweep.modes.difficulty import measure_difficulty
 
             return partial(measure_difficulty, config)
-        case "simulate" | "recommend" | "compare" | "calibrate" | "analyse":
+        case "simulate" | "recommend" | "compare" | "calibrate" | "analyse" | "next":
             return _question(config)
         case _ as mode:
             assert_never(mode)
@@ -135,6 +135,10 @@ def _question(config: SweepConfig) -> Action:
         from isosweep.modes.compare import compare_sweeps
 
         return partial(compare_sweeps, config)
+    if config.mode == "next":
+        from isosweep.modes.proposal import propose_next
+
+        return partial(propose_next, config)
     return partial(_calibrate if config.mode == "calibrate" else _analyse, config)
 
 

@@ -1,14 +1,20 @@
 """What the terminal shows of a search: what it may cost, what it has asked for, and why."""
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
+from isosweep.modes.display import in_hours
 from isosweep.plan.cells import Plan
+from isosweep.plan.standing import Standing
+from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
+    from isosweep.analysis.course import Course
+    from isosweep.modes.look import Sight
     from isosweep.search.steps import Step
 
 # Steps that were not chosen, of those that the newest decision considered.
@@ -17,11 +23,52 @@ _SHOWN = 3
 
 def stored_search(sweep: StoredSweep) -> JsonObject | None:
     """What the sweep's search has written down, as `read_search` has it; None without one."""
-    if not sweep.config.search.searches:
+    return search_document(sweep.config, sweep.plan, sweep.paths)
+
+
+def search_document(config: SweepConfig, plan: Plan, paths: SweepPaths) -> JsonObject | None:
+    """`stored_search` of a sweep that is at work."""
+    if not config.search.searches:
         return None
     from isosweep.search.study import read_search
 
-    return read_search(sweep.plan, sweep.paths, sweep.config.search)
+    return read_search(plan, paths, config.search)
+
+
+def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course | None":
+    """What the sweep's search asked for, and what was known then; None without one."""
+    document = search_document(config, plan, paths)
+    if document is None:
+        return None
+    from isosweep.analysis.course import read_course
+
+    return read_course(list(document["trials"].items()), document["decision"])
+
+
+def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict[str, str]]:
+    """What a tracker says of the search's trials, by run id, and of the whole search by None."""
+    if document is None:
+        return {}
+    tags: dict[str | None, dict[str, str]] = {}
+    # Each decision was made at a compute of its own.
+    decisions = set[float | None]()
+    for run_id, trial in document["trials"].items():
+        decisions.update(step["known"].get("compute") for step in trial["steps"])
+        tags[run_id] = {
+            "search/state": trial["state"],
+            "search/steps": str(len(trial["steps"])),
+            "search/value": f"{sum(step['value'] for step in trial['steps']):.4g}",
+            "search/ended": trial["ended"] or "",
+        }
+    decision = document["decision"] or {"stop": None, "known": {}}
+    whole = sum(run.milestones[-1] for run in plan.runs)
+    share = decision["known"].get("compute", 0.0) / whole
+    tags[None] = {
+        "search/stopped": decision["stop"] or "",
+        "search/share_of_grid": f"{share:.3f}",
+        "search/decisions": str(len(decisions - {None})),
+    }
+    return tags
 
 
 def described_limit(plan: Plan, config: SweepConfig) -> str:
@@ -35,6 +82,28 @@ def described_limit(plan: Plan, config: SweepConfig) -> str:
         return f"{line} (search.max_compute=NUMBER sets a lower limit)"
     unit = plan.budget_unit
     return f"{line}, up to {limit:g} {unit} ({limit / whole:.0%} of it: search.max_compute)"
+
+
+def described_cost(plan: Plan, config: SweepConfig) -> str:
+    """One line: what a search may cost of this plan, by what it has cost in simulated sweeps."""
+    from isosweep.search.expected import expected_cost
+
+    cost, limit = expected_cost(), config.search.max_compute
+    whole = sum(run.milestones[-1] for run in plan.runs)
+    hours = sum(run.seconds for run in plan.runs) * config.devices_taken / 3600
+    most = 1.0 if limit is None else min(1.0, limit / whole)
+    line = (
+        f"in {cost.sweeps} simulated sweeps a search spent {cost.low:.0%} to {cost.high:.0%} of "
+        f"the grid's compute (median {cost.median:.0%})"
+    )
+    if most <= cost.low:
+        return f"{line}: all of them more than search.max_compute lets this one spend"
+    low, median, high = (min(share, most) for share in (cost.low, cost.median, cost.high))
+    return (
+        f"{line}; here {low * whole:.3g} to {high * whole:.3g} {plan.budget_unit} (median "
+        f"{median * whole:.3g}), about {in_hours(low * hours)} to {in_hours(high * hours)} of "
+        "device time"
+    )
 
 
 def described_search(plan: Plan, document: JsonObject) -> list[str]:
@@ -68,3 +137,16 @@ def described_step(step: "Step", plan: Plan) -> str:
     labels = {run.run_id: run.label for run in plan.runs}
     what = f"{labels.get(step.run_id, step.run_id)} to {step.milestone:.3g} {plan.budget_unit}"
     return f"{what} ({step.value:.2g}): {step.why}"
+
+
+def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":
+    """A run at rest, with a note on what a search has asked of it; `document`: as `read_search`
+    has it, None without a search."""
+    if document is None or sight.note:
+        return sight
+    asked = document["asked"].get(sight.run.run_id)
+    if sight.standing is Standing.NOT_BEGUN and asked is None:
+        return replace(sight, note="not asked for")
+    if sight.standing is Standing.TO_EXTEND and asked is not None:
+        return replace(sight, note=f"asked for up to {asked:.3g}")
+    return sight

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,9 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, read_json
 from isosweep.modes.directory import StoredSweep, read_sweep, sweep_roots
+from isosweep.modes.display_search import stored_search
 from isosweep.modes.status_document import driver_of
+from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import Standing, standing
 
 # Raised when a field goes or changes its meaning; fields may be added.
@@ -23,7 +25,10 @@ _LATE = "%Y-%m-%d %H:%M"
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A sweep in the list; `fault` says what is wrong with one that cannot be read."""
+    """A sweep in the list; `fault` says what is wrong with one that cannot be read.
+
+    `asked`: of one that is searched, runs that have come as far as asked, and runs asked for.
+    """
 
     name: str
     planned: float
@@ -35,6 +40,7 @@ class Listed:
     verdict: str | None = None
     driver: str | None = None
     fault: str | None = None
+    asked: tuple[int, int] | None = None
 
 
 def list_sweeps(config: SweepConfig, console: Console) -> int:
@@ -71,8 +77,25 @@ def _listed(root: Path) -> Listed:
         unit=sweep.plan.budget_unit,
         counts={one.value: counts[one] for one in Standing},
         verdict=_verdict(sweep),
+        asked=_as_far_as_asked(sweep),
         driver=driver.described() if (driver := driver_of(sweep.paths.drivers)) else None,
     )
+
+
+def _as_far_as_asked(sweep: StoredSweep) -> tuple[int, int] | None:
+    """See `Listed.asked`; None where no search has asked for anything."""
+    document = stored_search(sweep)
+    if document is None:
+        return None
+    runs = {run.run_id: run for run in sweep.plan.runs}
+    asked = [
+        up_to(sweep.plan, runs[run_id], milestone)
+        for run_id, milestone in document["asked"].items()
+        if run_id in runs
+    ]
+    plan = replace(sweep.plan, runs=tuple(asked))
+    found = standing(plan, sweep.paths.run, sweep.config.health.stop).runs
+    return sum(each.ended for each in found.values()), len(asked)
 
 
 def _verdict(sweep: StoredSweep) -> str | None:
@@ -99,6 +122,9 @@ def _described(sweep: Listed) -> str:
     shown += [
         f"{count} {name}" for name, count in sweep.counts.items() if count and name != Standing.DONE
     ]
+    if sweep.asked is not None:
+        reached, wanted = sweep.asked
+        shown.insert(0, f"search: {reached} of the {wanted} runs asked for are as far as asked")
     verdict = f"; verdict: {sweep.verdict}" if sweep.verdict else ""
     driver = f"; followed by {sweep.driver}" if sweep.driver else ""
     return f"{when}  {sweep.name}  {budgets} {sweep.unit}: {', '.join(shown)}{verdict}{driver}"
@@ -117,6 +143,8 @@ def _document(config: SweepConfig, listed: list[Listed]) -> JsonObject:
                 "budgets": list(sweep.budgets),
                 "budget_unit": sweep.unit,
                 "counts": sweep.counts,
+                "asked_for": None if sweep.asked is None else sweep.asked[1],
+                "as_far_as_asked": None if sweep.asked is None else sweep.asked[0],
                 "verdict": sweep.verdict,
                 "followed_by": sweep.driver,
                 "fault": sweep.fault,

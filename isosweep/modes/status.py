@@ -10,7 +10,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
-from isosweep.modes.display_search import described_search, stored_search
+from isosweep.modes.display_search import as_asked, described_search, stored_search
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, look
@@ -39,14 +39,19 @@ def sweep_status(config: SweepConfig, console: Console) -> int:
 def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: Console) -> int:
     """`sweep_status` of `sweep`, whose jobs `jobs` knows; `config` says what is shown, and how."""
     choice = choose(config.runs, sweep.plan)
-    sights = [s for s in look(sweep, jobs, choice.runs) if choice.holds(s.standing)]
+    search = stored_search(sweep)
+    sights = [
+        as_asked(sight, search)
+        for sight in look(sweep, jobs, choice.runs)
+        if choice.holds(sight.standing)
+    ]
     failed = [sight for sight in sights if sight.standing is Standing.FAILED]
     if config.format == "json":
-        document = status_document(sweep, sights)
+        document = status_document(sweep, sights, search)
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
         return 1 if failed else 0
     _summary(sweep, sights, console)
-    if (search := stored_search(sweep)) is not None:
+    if search is not None:
         for line in described_search(sweep.plan, search):
             console.print(line, markup=False, soft_wrap=True)
     shown = sights

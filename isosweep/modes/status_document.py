@@ -8,7 +8,6 @@ from typing import Final
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.display_search import stored_search
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight
 from isosweep.plan.standing import Standing
@@ -20,8 +19,10 @@ STATUS_VERSION: Final = 1
 _TAIL_LINES = 20
 
 
-def status_document(sweep: StoredSweep, sights: Sequence[Sight]) -> JsonObject:
-    """The document; docs/running.md says what each field is."""
+def status_document(
+    sweep: StoredSweep, sights: Sequence[Sight], search: JsonObject | None
+) -> JsonObject:
+    """The document; docs/running.md says what each field is. `search`: as `read_search` has it."""
     counts = Counter(sight.standing for sight in sights)
     unanswered = [s.observed for s in sights if s.observed and s.observed.status == "unknown"]
     return {
@@ -33,7 +34,7 @@ def status_document(sweep: StoredSweep, sights: Sequence[Sight]) -> JsonObject:
         "driver": _driver(sweep.paths.drivers),
         "unanswered": unanswered[0].reason or "no answer" if unanswered else None,
         "checkpoint_bytes": disk_bytes(sights),
-        "search": stored_search(sweep),
+        "search": search,
         "runs": [_run(sight, sweep) for sight in sights],
     }
 

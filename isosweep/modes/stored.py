@@ -18,7 +18,7 @@ from isosweep.files import JsonObject, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display import described_checkpoints, show_plan
-from isosweep.modes.display_search import described_limit
+from isosweep.modes.display_search import described_cost, described_limit
 from isosweep.modes.findings import described_evaluation, described_findings, described_repeats
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.plan.standing import Standing, run_standing, standing
@@ -42,6 +42,8 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     show_plan(study.plan, study.config, progress, places, console)
     if study.config.search.searches:
         console.print(described_limit(study.plan, study.config), soft_wrap=True)
+    if study.config.search.kind == "frontier":
+        console.print(described_cost(study.plan, study.config), soft_wrap=True)
     console.print(described_checkpoints(checkpoint_plan(study, places)), soft_wrap=True)
     evaluation = described_evaluation(evaluation_of(study), len(study.plan.runs))
     console.print(evaluation, soft_wrap=True)

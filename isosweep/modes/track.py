@@ -6,6 +6,7 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
+from isosweep.modes.display_search import search_document, trial_tags
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
@@ -29,7 +30,15 @@ def track(
     }
     sweeps_dir, stop = paths.runs.parent, config.health.stop
     return BackgroundTracker(
-        make_tracker(paths, plan, parameters, config.tracking, sweeps_dir, stop),
+        make_tracker(
+            paths,
+            plan,
+            parameters,
+            config.tracking,
+            sweeps_dir,
+            stop,
+            trials=lambda: trial_tags(search_document(config, plan, paths), plan),
+        ),
         config.tracking.interval_s,
         lambda line: console.print(line, style="yellow", markup=False, soft_wrap=True),
         remedy=f"python -m isosweep mode=analyse sweep_dir={paths.root}",

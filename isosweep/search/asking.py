@@ -167,6 +167,7 @@ class Search:
         if config.max_compute is not None:
             config = replace(config, max_compute=config.max_compute / len(views))
         steps, considered, stops = list[Step](), list[Step](), list[str]()
+        believed: list[Decision] = []
         for label, (plan, data) in views.items():
             ids = {run.run_id for run in plan.runs}
             mine = {run_id: milestone for run_id, milestone in pending.items() if run_id in ids}
@@ -176,13 +177,22 @@ class Search:
             found = self._decide(plan, data, mine, config, self._analysis, count, config.seed)
             steps += [s for s in found.steps if s.run_id not in barred and self._is_new(s, mine)]
             considered += found.considered
+            believed.append(found)
             if found.stop is not None:
                 stops.append(f"{label}: {found.stop}" if label else found.stop)
         if len(views) > 1:
             steps.sort(key=_worth, reverse=True)
             considered.sort(key=_worth, reverse=True)
         stop = None if steps else "; ".join(stops) or None
-        return Decision(steps=tuple(steps[:free]), considered=tuple(considered), stop=stop)
+        # Of several variants each has a belief of its own, and none is that of all.
+        alone = believed[0] if len(believed) == 1 else None
+        return Decision(
+            steps=tuple(steps[:free]),
+            considered=tuple(considered),
+            stop=stop,
+            chances=alone.chances if alone else None,
+            loss=alone.loss if alone else None,
+        )
 
     def _is_new(self, step: Step, pending: Mapping[str, float]) -> bool:
         """Whether it asks for more: a run that is at work is asked again when it has ended."""
@@ -195,7 +205,7 @@ class Search:
         return curve.status == "diverged" and curve.diverged_by in self._config.health.stop
 
     def _take(self, decision: Decision, datas: list[SweepData]) -> None:
-        known = _known(datas)
+        known = _known(datas) | {"chances": decision.chances, "loss": decision.loss}
         self._study.note(decision, known)
         if decision.steps:
             self._study.ask(self._by_id, decision.steps, known)

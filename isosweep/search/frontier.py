@@ -101,6 +101,12 @@ def decide(
     belief = form_belief(plan, _telling(asked), asked.analysis, seed)
     if belief is None:
         return _affordable(asked, _in_order(asked))
+    chances = dict(zip(VERDICTS, belief.chances.tolist(), strict=True))
+    return replace(_by(asked, belief), chances=chances, loss=float(belief.losses.max()))
+
+
+def _by(asked: _Question, belief: Belief) -> Decision:
+    """What the belief says is to be done."""
     reason = _settled(asked, belief)
     if reason is not None:
         return _stop(reason)

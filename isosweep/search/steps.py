@@ -24,8 +24,12 @@ class Decision:
     """What to train next, best value per compute first; none of `steps`: the search stops.
 
     `considered`: the best few that were considered; `stop`: the reason, in words, without steps.
+    `chances` of each verdict, and the `loss` of reward expected at the worst budget, are those
+    believed when it was decided; None where nothing was believed yet.
     """
 
     steps: tuple[Step, ...]
     considered: tuple[Step, ...]
     stop: str | None
+    chances: dict[str, float] | None = None
+    loss: float | None = None

@@ -179,7 +179,9 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     was begun, or where it cannot be read.
 
     `asked`: runs by their furthest milestone; `open`: those of them that the search may still ask
-    more of; `decision`: the newest, as `SearchStudy.note` has it.
+    more of; `decision`: the newest, as `SearchStudy.note` has it; `trials`: of each run the
+    `state` and why it `ended` (None: it has not) by its newest trial, and the `steps` of all, as
+    `SearchStudy.ask` has them.
     """
     if config.storage is None and not paths.search.exists():
         return None
@@ -189,14 +191,29 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         storage = _storage(paths, config)
         study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
-        asked = [_asked(trial) for trial in study.get_trials(deepcopy=False)]
+        found = study.get_trials(deepcopy=False)
+        asked = [_asked(trial) for trial in found]
     except Exception:
         return None
     return {
         "asked": {a.run_id: a.milestone for a in asked if a.milestone is not None},
         "open": [a.run_id for a in asked if a.told is None],
         "decision": study.user_attrs.get("decision"),
+        "trials": _trials_document(found),
     }
+
+
+def _trials_document(trials: "Sequence[FrozenTrial]") -> JsonObject:
+    documents: JsonObject = {}
+    for trial in trials:
+        run_id = trial.user_attrs["run_id"]
+        before = documents.get(run_id, {"steps": []})
+        documents[run_id] = {
+            "state": trial.state.name,
+            "ended": trial.user_attrs.get("ended"),
+            "steps": [*before["steps"], *trial.user_attrs["steps"]],
+        }
+    return documents
 
 
 def _asked(trial: "FrozenTrial") -> Asked:

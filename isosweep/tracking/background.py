@@ -14,7 +14,7 @@ from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 from isosweep.tracking.faults import StoreError
-from isosweep.tracking.mlflow import MlflowTracker, Params
+from isosweep.tracking.mlflow import MlflowTracker, Params, Trials
 from isosweep.tracking.points import FinalStatus
 
 # How long `close` waits for the store, and for each run besides: a first sync takes 0.03 s a run
@@ -156,10 +156,11 @@ def make_tracker(
     config: TrackingConfig,
     sweeps_dir: Path,
     stop: Collection[str],
+    trials: Trials | None = None,
 ) -> MlflowTracker | NullTracker:
-    """The tracker that `config.name` asks for; `stop`: health rules that end a run."""
+    """The tracker that `config.name` asks for; `stop`, `trials`: as `MlflowTracker` has them."""
     match config.name:
         case "none":
             return NullTracker()
         case _:
-            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, stop)
+            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, stop, trials)

@@ -4,7 +4,7 @@ Everything sent is derived from those files, with the times written there, so a 
 or into a store that was removed, finds what is already there and adds the rest.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from isosweep.tracking.watch import RunWatch
 from isosweep.tracking.writers import News, milliseconds
 
 Params = Mapping[str, str | float | int]
+# Asked at the end: tags of each run by its id, and of the sweep by None.
+Trials = Callable[[], Mapping[str | None, Mapping[str, str]]]
 
 SWEEP_TAG = "isosweep.sweep"
 RUN_TAG = "isosweep.run_id"
@@ -81,8 +83,9 @@ class MlflowTracker:
         config: TrackingConfig,
         sweeps_dir: Path,
         stop: Collection[str],
+        trials: Trials | None = None,
     ) -> None:
-        """`stop`: health rules that end a run."""
+        """`stop`: health rules that end a run; `trials`: of the search that chooses the runs."""
         self.store = Store(config.uri, config.experiment, sweeps_dir.resolve())
         self.name = self.store.name
         self._paths = paths
@@ -90,6 +93,7 @@ class MlflowTracker:
         self._spec_params = dict(spec_params)
         self._max_points = config.max_points
         self._stop = stop
+        self._trials = trials
         self._sweep = f"{paths.root.name}@{plan.plan_id}"
         self._stored: dict[str | None, _StoredRun] | None = None
         self._known = {run.run_id: _KnownRun(RunWatch(paths.run(run.run_id))) for run in plan.runs}
@@ -120,6 +124,7 @@ class MlflowTracker:
             self._open()
             parent = self._parent()
             client = self.store.client
+            self._write_trials()
             try:
                 for figure in figures:
                     folder = self._artifact_folder(figure)
@@ -128,6 +133,13 @@ class MlflowTracker:
                     client.log_artifact(parent.mlflow_id, str(report))
             finally:
                 self._write_status(parent, status or self._final_status())
+
+    def _write_trials(self) -> None:
+        """Tag the runs, and the sweep's own, with what the search asked of them."""
+        assert self._stored is not None
+        for run_id, tags in (self._trials() if self._trials else {}).items():
+            if (run := self._stored.get(run_id)) is not None:
+                self._write(run, News(tags=_changed(run, dict(tags))))
 
     def _artifact_folder(self, figure: Path) -> str:
         """`figures`, and in it the variant of `grid.axes` where the sweep has several."""

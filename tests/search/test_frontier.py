@@ -64,6 +64,9 @@ def test_later_steps_are_of_the_most_value_per_compute_and_the_same_again() -> N
     assert decision.stop is None
     assert decision == choose(BEGUN)
     assert decision.considered[0] == decision.steps[0]
+    assert decision.chances is not None
+    assert sum(decision.chances.values()) == pytest.approx(1)
+    assert 0 < (decision.loss or 0) < 0.1
     assert all(step.value > 0 and step.why for step in decision.steps)
     for step in decision.steps:
         assert step.compute == step.milestone - BEGUN.get(step.run_id, 0.0)

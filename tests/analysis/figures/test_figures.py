@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from isosweep.analysis.course import read_course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import REPORT_FIGURES, describe_figures
 from isosweep.analysis.figures.colors import DARK, GRID, GROUND, contrast
@@ -114,7 +116,7 @@ def test_no_figure_is_empty(
     assert [*figures.drawn, *figures.left_out] == sorted(
         (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
     )
-    assert len(REPORT_FIGURES) == 14
+    assert len(REPORT_FIGURES) == 16
     assert all(figures.left_out.values())
     for name, figure in figures.drawn.items():
         values = figure.heat_map.values if figure.heat_map else ()
@@ -297,3 +299,46 @@ def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
     expected = curve.reward[1:] - (0.2 + (fit.asymptote.value - 0.2) * rise)
     assert points.y[: len(expected)] == pytest.approx(expected, abs=1e-3)
     assert max(map(abs, points.y)) < 0.02
+
+
+def searched(sweep: Analysed) -> dict[str, Figure]:
+    """The figures of a sweep whose first two runs a search asked for, in three decisions."""
+    data = sweep.data
+    whole = sum(run.milestones[-1] for run in data.plan.runs)
+
+    def step(milestone: float, spent: float | None, **known: object) -> dict[str, object]:
+        about = {} if spent is None else {"compute": spent * whole, **known}
+        return {"milestone": milestone, "value": 0.02, "why": "it tells most", "known": about}
+
+    first, second = data.plan.runs[:2]
+    early, late = {"growing": 0.3, "constant": 0.7}, {"growing": 0.9, "constant": 0.1}
+    taken_up = step(first.milestones[0], None)
+    trials = [
+        (first.run_id, {"steps": [taken_up, step(first.milestones[0], 0.0, chances=None)]}),
+        (second.run_id, {"steps": [step(second.milestones[1], 0.1, chances=early, loss=0.03)]}),
+    ]
+    decision = {"known": {"compute": 0.25 * whole, "chances": late, "loss": 0.01}}
+    seen = replace(data, course=read_course(trials, decision))
+    return describe_figures(seen, sweep.findings).drawn
+
+
+def test_a_search_shows_each_step_at_the_compute_spent_when_it_was_asked(
+    full: Analysed,
+) -> None:
+    decisions = searched(full)["decisions"]
+    first, second = full.data.plan.runs[:2]
+    # What was taken up from elsewhere, at a compute that nobody knows, is left out.
+    assert [series.x[0] for series in decisions.series] == pytest.approx([0.0, 0.1])
+    generations = [first.num_generations, second.num_generations]
+    assert [series.y[0] for series in decisions.series] == generations
+    small, large = decisions.series
+    assert small.size < large.size
+
+
+def test_a_search_shows_what_was_known_when(full: Analysed) -> None:
+    known = searched(full)["known_when"]
+    lines = {series.label: series.y for series in known.series}
+    assert lines == {"growing": (0.3, 0.9), "constant": (0.7, 0.1)}
+    assert known.series[0].x == pytest.approx((0.1, 0.25))
+    assert "0.03" in known.caption
+    assert "0.01" in known.caption

@@ -1,0 +1,155 @@
+"""Figures of a search: what it asked for over compute, and what was known when."""
+
+from collections import Counter
+
+from isosweep.analysis.course import Course
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.axes import amount, generations_axis
+from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, INK, RED, sequential
+from isosweep.analysis.figures.description import (
+    Axis,
+    Dash,
+    Figure,
+    LeftOut,
+    ReportFigure,
+    Series,
+)
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.intervals import short
+
+# Marks of the smallest and the largest milestone.
+_SMALL, _LARGE = 5.0, 15.0
+# Verdicts whose chance was never higher are left out.
+_SHOWN = 0.05
+_LINES: tuple[tuple[str, Dash], ...] = (
+    (BLUE, "solid"),
+    (RED, "solid"),
+    (GREEN, "solid"),
+    (INK, "dash"),
+    (GREY, "dash"),
+    (BLUE, "dot"),
+    (RED, "dot"),
+    (GREEN, "dot"),
+)
+_NO_SEARCH = LeftOut(reason="no search chose what was trained")
+
+
+def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """Every step that the search asked for: n over the compute spent by then."""
+    del findings
+    if data.course is None:
+        return _NO_SEARCH
+    runs = {run.run_id: run for run in data.plan.runs}
+    steps = [step for step in data.course.steps if step.run_id in runs]
+    if not steps:
+        return LeftOut(reason="the search has asked for nothing yet")
+    whole = _whole(data)
+    milestones = sorted({step.milestone for step in steps})
+    series = []
+    for place, (milestone, color) in enumerate(
+        zip(milestones, sequential(len(milestones)), strict=True)
+    ):
+        # Seeds of one n that are asked for at once are one mark.
+        marks: dict[tuple[float, int], list[str]] = {}
+        for step in steps:
+            if step.milestone == milestone:
+                run = runs[step.run_id]
+                line = f"{run.label}: {step.why} (value {step.value:.2g})"
+                marks.setdefault((step.spent / whole, run.num_generations), []).append(line)
+        series.append(
+            Series(
+                x=tuple(share for share, _ in marks),
+                y=tuple(float(n) for _, n in marks),
+                text=tuple(
+                    "\n".join([f"to {amount(data, milestone)}, at {share:.0%}", *lines])
+                    for (share, _), lines in marks.items()
+                ),
+                label=f"to {short(milestone)}",
+                color=color,
+                dash=None,
+                marker="circle-open",
+                size=_SMALL + (_LARGE - _SMALL) * place / max(1, len(milestones) - 1),
+            )
+        )
+    asked = Counter(step.run_id for step in steps)
+    return Figure(
+        title="What the search asked for",
+        caption=f"{len(steps)} steps of {len(asked)} runs. Each trains a run of this n up to the "
+        "compute that the legend names, and the larger the mark, the further; seeds and B asked "
+        "for at once lie on each other.",
+        x=_spent_axis(data.course, whole),
+        y=generations_axis(run.num_generations for run in data.plan.runs),
+        series=tuple(series),
+    )
+
+
+def known_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """Chances of each verdict over the compute spent."""
+    del findings
+    course = data.course
+    if course is None:
+        return _NO_SEARCH
+    if not course.known:
+        return LeftOut(reason="the search has not written down what it believed")
+    whole = _whole(data)
+    names = list(dict.fromkeys(name for known in course.known for name in known.chances))
+    shown = [n for n in names if max(k.chances.get(n, 0.0) for k in course.known) > _SHOWN]
+    x = tuple(known.spent / whole for known in course.known)
+    series = []
+    for name, (color, dash) in zip(shown, _LINES, strict=False):
+        chances = tuple(known.chances.get(name, 0.0) for known in course.known)
+        series.append(
+            Series(
+                x=x,
+                y=chances,
+                text=tuple(
+                    f"{name}: {chance:.0%} at {share:.0%}{_lost(known.loss)}"
+                    for chance, share, known in zip(chances, x, course.known, strict=True)
+                ),
+                label=name,
+                color=color,
+                dash=dash,
+                width=1.8,
+                marker="circle",
+                size=5,
+            )
+        )
+    losses = [known.loss for known in course.known if known.loss is not None]
+    lost = (
+        f" The n that seemed best were expected to lose {losses[0]:.2g} of reward at the worst "
+        f"budget at first, and {losses[-1]:.2g} at last."
+        if losses
+        else ""
+    )
+    return Figure(
+        title="What was known when",
+        caption="What the search believed that the best n does with compute, when it decided."
+        + lost,
+        x=_spent_axis(course, whole),
+        y=Axis(title="chance of each verdict", limits=(-0.03, 1.03)),
+        series=tuple(series),
+    )
+
+
+def _lost(loss: float | None) -> str:
+    return "" if loss is None else f"\nexpected loss {loss:.2g}"
+
+
+def _whole(data: SweepData) -> float:
+    """Compute of the whole grid, all variants, in the unit that the search counts in."""
+    return float(sum(run["milestones"][-1] for run in data.plan_document["runs"]))
+
+
+def _spent_axis(course: Course, whole: float) -> Axis:
+    spent = [step.spent for step in course.steps] + [known.spent for known in course.known]
+    last = max(spent, default=0.0) / whole
+    return Axis(
+        title="share of the grid's compute spent",
+        limits=(-0.04 * max(last, 0.01), 1.06 * max(last, 0.01)),
+    )
+
+
+FIGURES = (
+    ReportFigure(name="decisions", section="Search", describe=decisions_figure),
+    ReportFigure(name="known_when", section="Search", describe=known_figure),
+)

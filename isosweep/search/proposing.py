@@ -1,0 +1,209 @@
+"""What further runs of a sweep would be worth, in its own plan and just beyond it.
+
+Nothing is read or written here. Readings of the sweep say what is believed; candidates are those of
+a `wide` plan, which has the sweep's own runs, further seeds, n in between and beyond, and perhaps a
+larger budget. They are valued as a search values its steps, and taken greedily.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.judgement import judge
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.search.belief import VERDICTS, Belief, form_belief
+from isosweep.search.candidates import Standings, carried, open_runs, standings
+from isosweep.search.value import after, outcomes, worth
+
+# As the search has them (docs/search.md): margins that the verdict is worth, what starting a run
+# costs as a share of a whole one, and the chance from which on a verdict is decided.
+_VERDICT, _START, _DECIDED = 5.0, 0.01, 0.85
+# Margins below which a step is not worth proposing.
+_LEAST = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """A run to train from `reached` to `milestone`, which adds `compute`; in the plan's unit.
+
+    `loss`: reward that it is expected to save, summed over budgets; `verdict`: expected rise of the
+    chance that two draws of the verdict agree; `agree`: that chance once this and all before it are
+    trained. `like`: the largest n that was read, where this one is beyond it and is valued by that.
+    """
+
+    run: PlannedRun
+    reached: float
+    milestone: float
+    compute: float
+    loss: float
+    verdict: float
+    agree: float
+    like: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What to train next of one variant, best value for compute first.
+
+    `stop`: why nothing is proposed; None with `steps`. `chances` of each verdict now, up to the
+    largest budget considered; `agree`: that two draws of it agree; `loss`: reward expected to be
+    lost at the worst of the sweep's own budgets.
+    """
+
+    steps: tuple[Proposed, ...]
+    stop: str | None
+    chances: dict[str, float]
+    agree: float
+    loss: float | None
+
+
+def widened(plan: Plan, data: SweepData) -> tuple[int, ...]:
+    """Further n to consider: between the likeliest best n and its neighbours, and beyond the
+    largest one where the best n that was read lies there."""
+    best = best_n(data)
+    grid = sorted({run.num_generations for run in plan.runs})
+    if best is None:
+        return ()
+    place = grid.index(best)
+    beside = [grid[k] for k in (place - 1, place + 1) if 0 <= k < len(grid)]
+    between = {2 * round((best * other) ** 0.5 / 2) for other in beside}
+    beyond = {2 * grid[-1]} if best == grid[-1] else set()
+    return tuple(sorted((between | beyond) - set(grid) - {0}))
+
+
+def best_n(data: SweepData) -> int | None:
+    """n of the best mean reward at the largest budget that was read; None without readings."""
+    read = [r for r in data.readings if r.reward is not None and r.cell.budget in data.plan.budgets]
+    if not read:
+        return None
+    last = max(r.cell.budget for r in read)
+    rewards: dict[tuple[int, int], list[float]] = {}
+    for reading in read:
+        if reading.cell.budget == last and reading.reward is not None:
+            cell = reading.cell
+            pair = (cell.num_generations, cell.problems_per_batch)
+            rewards.setdefault(pair, []).append(reading.reward)
+    return max(rewards, key=lambda pair: float(np.mean(rewards[pair])))[0]
+
+
+def propose(
+    own: SweepData, wide: SweepData, config: AnalysisConfig, most: float, seed: int
+) -> Proposal:
+    """The runs of `wide` worth most for at most so much compute.
+
+    `own`: the sweep by its own plan, which says whether its question is decided; `wide`: the same
+    records by the wide plan, one variant of each.
+    """
+    config = replace(config, method="isosweep")
+    now = form_belief(own.plan, carried(own.readings), config, seed)
+    if now is None:
+        why = "no spread between seeds is known: two runs of one (n, B), read at a budget, are"
+        return Proposal(steps=(), stop=f"{why} needed", chances={}, agree=0.0, loss=None)
+    decided = _decided(own, now, config)
+    loss = float(now.losses.max())
+    if decided is not None:
+        chances = dict(zip(VERDICTS, now.chances.tolist(), strict=True))
+        agree = float((now.chances**2).sum())
+        return Proposal(steps=(), stop=decided, chances=chances, agree=agree, loss=loss)
+    belief = form_belief(_inside(wide, own), carried(wide.readings), config, seed) or now
+    steps = _greedy(wide, belief, config, most, seed)
+    stop = None if steps else "nothing that keeps to search.max_compute is worth its compute"
+    return Proposal(
+        steps=steps,
+        stop=stop,
+        chances=dict(zip(VERDICTS, belief.chances.tolist(), strict=True)),
+        agree=float((belief.chances**2).sum()),
+        loss=loss,
+    )
+
+
+def _decided(own: SweepData, belief: Belief, config: AnalysisConfig) -> str | None:
+    """That the analysis and the belief agree on a verdict, in words; None where they do not."""
+    verdict = judge(own, config)[2].verdict
+    likely, chance = VERDICTS[int(belief.chances.argmax())], float(belief.chances.max())
+    agreed = verdict == likely or (verdict, likely) == ("steady", "constant")
+    if not agreed or chance < _DECIDED or belief.losses.max() > config.margin:
+        return None
+    return (
+        f"it is decided: {verdict} (chance {chance:.0%}), and at no budget is more than "
+        f"{config.margin:g} of reward expected to be lost by the n that seems best"
+    )
+
+
+def _inside(wide: SweepData, own: SweepData) -> Plan:
+    """The wide plan without n beyond those of the sweep: of them nothing is believed."""
+    largest = own.generations[-1]
+    cells = tuple(cell for cell in wide.plan.cells if cell.num_generations <= largest)
+    runs = tuple(run for run in wide.plan.runs if run.num_generations <= largest)
+    return replace(wide.plan, cells=cells, runs=runs)
+
+
+def _greedy(
+    wide: SweepData, belief: Belief, config: AnalysisConfig, most: float, seed: int
+) -> tuple[Proposed, ...]:
+    drawn = outcomes(belief, np.random.default_rng(seed))
+    at = standings(wide.plan, wide, {})
+    dearest = max(run.milestones[-1] for run in wide.plan.runs)
+    agree = float((belief.chances**2).sum())
+    steps: list[Proposed] = []
+    left = most
+    while True:
+        offers = [
+            offer
+            for run in open_runs(wide.plan, at)
+            for offer in _offers(belief, run, at, drawn)
+            if offer.compute <= left and _value(offer, config) >= _LEAST * config.margin
+        ]
+        if not offers:
+            return tuple(steps)
+        best = max(offers, key=lambda o: _value(o, config) / (o.compute + _START * dearest))
+        agree = min(1.0, agree + best.verdict)
+        steps.append(replace(best, agree=agree))
+        left -= best.compute
+        name = best.run.run_id
+        belief = after(belief, _known_pair(belief, best.run), best.reached, best.milestone)
+        # One step a run, and its next seed may be begun.
+        at = replace(
+            at,
+            asked={**at.asked, name: best.milestone},
+        )
+
+
+def _value(offer: Proposed, config: AnalysisConfig) -> float:
+    return offer.loss + _VERDICT * config.margin * offer.verdict
+
+
+def _offers(belief: Belief, run: PlannedRun, at: Standings, drawn: FloatArray) -> list[Proposed]:
+    """The run to each of its further milestones."""
+    reached, pair = at.reached[run.run_id], _known_pair(belief, run)
+    beyond = pair.num_generations != run.num_generations
+    # A larger n matters as far as the best one may lie there.
+    weight = belief.ends.get(pair.num_generations, 0.0) if beyond else 1.0
+    found = worth(belief, pair, reached, run.milestones[-1], drawn)
+    return [
+        Proposed(
+            run=run,
+            reached=reached,
+            milestone=to,
+            compute=to - reached,
+            loss=weight * float(found.loss[k]),
+            verdict=weight * float(found.verdict[k]),
+            agree=0.0,
+            like=pair.num_generations if beyond else None,
+        )
+        for k, to in enumerate(belief.budgets[place] for place in found.reached)
+        if to in run.milestones
+    ]
+
+
+def _known_pair(belief: Belief, run: PlannedRun) -> Pair:
+    """The run's (n, B), or of n beyond those believed of, the nearest with its B."""
+    pair = Pair.of(run)
+    if pair in belief.pairs:
+        return pair
+    alike = [p for p in belief.pairs if p.problems_per_batch == run.problems_per_batch]
+    return max(alike or belief.pairs)

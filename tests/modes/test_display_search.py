@@ -1,0 +1,66 @@
+"""What is shown of a search: what it may cost, and what it has asked of each run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
+from isosweep.modes.display_search import as_asked, described_cost, stored_search, trial_tags
+from isosweep.modes.jobs import Jobs
+from isosweep.modes.listing import list_sweeps
+from isosweep.modes.look import look
+from isosweep.plan.study import resolve
+from isosweep.search.expected import expected_cost
+from isosweep.search.steps import Step
+from isosweep.search.study import SearchStudy
+from tests.conftest import SMALL, make_config
+
+SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
+
+
+def test_the_shipped_cost_is_a_range_of_shares() -> None:
+    cost = expected_cost()
+    assert 0 < cost.low <= cost.median <= cost.high <= 1
+    assert cost.sweeps > 0
+
+
+def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
+    cost = expected_cost()
+    study = resolve(make_config(*SEARCH))
+    line = described_cost(study.plan, study.config)
+    assert f"in {cost.sweeps} simulated sweeps" in line
+    assert f"here {cost.low * 2.56e10:.3g} to {cost.high * 2.56e10:.3g} flops" in line
+    less = make_config(*SEARCH, "search.max_compute=1e8")
+    assert "more than search.max_compute lets" in described_cost(study.plan, less)
+
+
+def test_runs_that_were_asked_for_are_told_from_those_that_were_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.console import Console
+
+    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}", "format=json")
+    study = resolve(config)
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    first, second = study.plan.runs
+    step = Step(run_id=first.run_id, milestone=6.4e9, compute=6.4e9, value=0.0, why="it is next")
+    search = SearchStudy(study.plan, paths, config.search)
+    search.ask({first.run_id: first}, [step], {"compute": 0.0})
+    sweep = read_sweep(paths.root)
+    document = stored_search(sweep)
+    assert document is not None
+    tags = trial_tags(document, study.plan)
+    assert tags[first.run_id]["search/state"] == "RUNNING"
+    assert tags[first.run_id]["search/steps"] == "1"
+    assert tags[None] == {
+        "search/stopped": "",
+        "search/share_of_grid": "0.000",
+        "search/decisions": "1",
+    }
+    sights = [as_asked(sight, document) for sight in look(sweep, Jobs(sweep.config))]
+    assert {sight.run.run_id: sight.note for sight in sights}[second.run_id] == "not asked for"
+    assert list_sweeps(config, Console()) == 0
+    (listed,) = json.loads(capsys.readouterr().out)["sweeps"]
+    assert (listed["asked_for"], listed["as_far_as_asked"]) == (1, 0)

@@ -1,0 +1,93 @@
+"""`mode=next`: what is proposed is planned as it would be trained, and nothing is started."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from isosweep.compute import Compute
+from isosweep.errors import SettingError
+from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
+from isosweep.modes.proposal import propose_next
+from isosweep.plan.study import resolve
+from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
+from tests.conftest import SMALL, make_config
+
+TWO_SEEDS = (*SMALL, "budget=[6.4e9,1.28e10]", "grid.seeds=[0,1]", "tracking=none")
+
+
+def planned(tmp_path: Path) -> str:
+    study = resolve(make_config(*TWO_SEEDS, f"sweeps_dir={tmp_path / 'sweeps'}"))
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    return paths.root.name
+
+
+def train(tmp_path: Path, name: str) -> None:
+    """Every run up to its first milestone, with rewards that differ between seeds."""
+    sweep = read_sweep(tmp_path / "sweeps" / name)
+    for place, run in enumerate(sweep.plan.runs):
+        records = sweep.paths.run(run.run_id).records
+        records.parent.mkdir(parents=True)
+        append_attempt(records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+        for step, flops, right in ((0, 0.0, 0), (run.num_steps // 2, 6.4e9, 4 + 3 * place)):
+            record = Record(
+                step=step,
+                compute=Compute(generations=step, rollouts=8 * step, training_flops=flops),
+                successes=(1,) * (16 + right) + (0,) * (16 - right),
+                samples_per_problem=2,
+                completion_tokens=200,
+                unix_time=1.0,
+                seconds=0.1,
+            )
+            append_record(records, 1, record)
+
+
+def proposed(tmp_path: Path, *overrides: str) -> dict[str, Any]:
+    said = StringIO()
+    config = make_config(
+        "mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", "format=json", *overrides
+    )
+    assert propose_next(config, Console(file=said, width=400)) == 0
+    document: dict[str, Any] = json.loads(said.getvalue())
+    return document
+
+
+def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path) -> None:
+    name = planned(tmp_path)
+    train(tmp_path, name)
+    document = proposed(tmp_path, f"from=[{name}]", "search.max_compute=1e11")
+    (variant,) = document["variants"]
+    command = document["command"]
+    assert isinstance(command, str)
+    root = Path(command.rpartition("sweep_dir=")[2])
+    found = read_sweep(root)
+    ids = {run.run_id for run in found.plan.runs}
+    own = {run.run_id for run in read_sweep(tmp_path / "sweeps" / name).plan.runs}
+    assert own <= ids
+    assert {step["run_id"] for step in variant["steps"]} <= ids
+    # The plan that is trained is the one that was valued.
+    assert found.study().plan.plan_id == found.plan.plan_id
+    added = sum(step["compute"] for step in variant["steps"])
+    spent = document["spent"]
+    assert isinstance(spent, float)
+    limit = found.config.search.max_compute
+    assert limit is not None
+    assert spent + added <= limit <= 1.01 * (spent + added)
+    begun = {path.name for path in (tmp_path / "sweeps" / "runs").iterdir()}
+    assert begun == own
+
+
+def test_a_sweep_without_records_is_refused(tmp_path: Path) -> None:
+    name = planned(tmp_path)
+    with pytest.raises(SettingError, match=r"^from=.*no run of it has records.*mode=resume"):
+        proposed(tmp_path, f"from=[{name}]")
+
+
+def test_several_sweeps_are_refused(tmp_path: Path) -> None:
+    name = planned(tmp_path)
+    with pytest.raises(SettingError, match=r"^from=.*a proposal is for one sweep"):
+        proposed(tmp_path, f"from=[{name},{name}]")

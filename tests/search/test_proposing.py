@@ -1,0 +1,68 @@
+"""A proposal of further runs: what is left of the plan, and what lies just beyond it."""
+
+from dataclasses import replace
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.search.proposing import Proposal, best_n, propose, widened
+from tests.analysis.sweeps import make_plan
+from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, recorded, run_id, trained
+
+WIDE = make_plan((*GENERATIONS, 256), seeds=range(5), budgets=(*BUDGETS, 3e11))
+
+
+def wide(world: str, reached: dict[str, float]) -> SweepData:
+    kept = {
+        name: tuple(r for r in records if r.compute.flops <= reached.get(name, -1.0) * 1.05)
+        for name, records in recorded(world).items()
+    }
+    for run in WIDE.runs:
+        kept.setdefault(run.run_id, ())
+    return simulated_sweep(WIDE, kept)
+
+
+def proposal(world: str, reached: dict[str, float], most: float) -> Proposal:
+    return propose(trained(reached, world), wide(world, reached), ANALYSIS, most, 0)
+
+
+HALF = {run_id(n, seed): 1e10 for n in GENERATIONS for seed in range(2)}
+
+
+def test_what_is_proposed_keeps_to_its_compute_and_comes_by_value() -> None:
+    found = proposal("plateau", HALF, 2e11)
+    assert found.stop is None
+    assert 0 < sum(step.compute for step in found.steps) <= 2e11
+    assert all(step.compute == step.milestone - step.reached for step in found.steps)
+    agree = [found.agree, *(step.agree for step in found.steps)]
+    assert agree == sorted(agree)
+    # A run is proposed once: to where it goes, and not a part at a time.
+    assert len({step.run.run_id for step in found.steps}) == len(found.steps)
+
+
+def test_without_two_seeds_nothing_is_valued() -> None:
+    found = proposal("plateau", {run_id(8, 0): 1e10}, 1e12)
+    assert found.steps == ()
+    assert found.stop is not None
+    assert found.stop.startswith("no spread between seeds is known")
+
+
+def test_a_sweep_that_is_decided_needs_nothing() -> None:
+    whole = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
+    # An n that loses nothing anywhere: any margin decides it.
+    config = replace(ANALYSIS, margin=0.5)
+    found = propose(trained(whole, "constant"), wide("constant", whole), config, 1e12, 0)
+    assert found.steps == ()
+    assert found.stop is not None
+    assert found.stop.startswith("it is decided: n does not matter")
+
+
+def test_an_n_beyond_the_grid_is_considered_where_the_best_lies_at_its_edge() -> None:
+    whole = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
+    data = trained(whole, "plateau")
+    best = best_n(data)
+    assert best is not None
+    inner = widened(PLAN, data)
+    assert (2 * GENERATIONS[-1] in inner) == (best == GENERATIONS[-1])
+    cut = replace(PLAN, runs=tuple(r for r in PLAN.runs if r.num_generations <= best))
+    assert 2 * best in widened(cut, data)
+    assert not set(widened(cut, data)) & {run.num_generations for run in cut.runs}
