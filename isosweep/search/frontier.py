@@ -110,13 +110,20 @@ def _by(asked: _Question, belief: Belief) -> Decision:
     reason = _settled(asked, belief)
     if reason is not None:
         return _stop(reason)
-    missing = _unread(asked, belief, _SEEDS)
-    if missing:
-        return _affordable(asked, missing[:_AT_ONCE])
-    decision = _chosen(asked, belief)
-    # Of what the belief is sure, the analysis may be with a further seed.
-    missing = _unread(asked, belief, _MOST_SEEDS) if decision.stop else []
-    return _affordable(asked, missing[:_AT_ONCE]) if missing else decision
+    sure = belief.chances.max() >= _SHARED and belief.losses.max() <= asked.analysis.margin
+    likely = _likely(belief)
+    missing = _lacking(asked, likely, _SEEDS) if sure else []
+    if not missing:
+        decision = _chosen(asked, belief)
+        if decision.stop is None:
+            return decision
+        # Before it ends: what the belief is sure of a further seed may show the analysis too, and
+        # of what it is not sure the largest budget is to be read at least.
+        further = (likely, _MOST_SEEDS) if sure else (likely[:MIN_GENERATIONS], _SEEDS)
+        missing = _lacking(asked, *further)
+        if not missing:
+            return decision
+    return _affordable(asked, missing[:_AT_ONCE])
 
 
 def _telling(asked: _Question) -> list[CellReading]:
@@ -197,24 +204,24 @@ def _settled(asked: _Question, belief: Belief) -> str | None:
     )
 
 
-def _unread(asked: _Question, belief: Belief, seeds: int) -> list[Step]:
-    """What the analysis lacks to say what the belief is sure of: n that may be the best at the
-    largest budgets, and their neighbours, that were not run there; likeliest first."""
-    if belief.chances.max() < _SHARED or belief.losses.max() > asked.analysis.margin:
-        return []
+def _likely(belief: Belief) -> list[int]:
+    """The n that may be the best at the largest budgets, and their neighbours, likeliest first."""
     grid = sorted(belief.ends)
-    likely = [belief.ends[n] for n in grid]
-    weight = {}
-    for k, n in enumerate(grid):
-        near = max(likely[max(0, k - 1) : k + 2])
-        if near >= _LIKELY:
-            weight[n] = near
+    chance = [belief.ends[n] for n in grid]
+    near = {n: max(chance[max(0, k - 1) : k + 2]) for k, n in enumerate(grid)}
+    found = [n for n in grid if near[n] >= _LIKELY]
+    return sorted(found, key=lambda n: (-near[n], -belief.ends[n]))
+
+
+def _lacking(asked: _Question, generations: list[int], seeds: int) -> list[Step]:
+    """Runs to the largest budget, until each of these n has so many seeds there."""
     last = asked.plan.budgets[-1]
     done = Counter(
         run.num_generations for run in asked.plan.runs if asked.at.asked[run.run_id] >= last
     )
+    why = "what is said of the largest budget rests on it"
     steps = []
-    for n in sorted(weight, key=lambda n: (-weight[n], -belief.ends[n])):
+    for n in generations:
         runs = [
             run
             for run in asked.plan.runs
@@ -224,7 +231,6 @@ def _unread(asked: _Question, belief: Belief, seeds: int) -> list[Step]:
             and asked.at.asked[run.run_id] < last
         ]
         runs.sort(key=lambda run: (-asked.at.asked[run.run_id], run.seed))
-        why = "the analysis needs it to say what seems decided"
         steps += [_step(asked, run, last, 0.0, why) for run in runs[: max(0, seeds - done[n])]]
     return steps
 

@@ -96,6 +96,15 @@ def test_what_seems_decided_is_read_where_the_analysis_needs_it() -> None:
     assert not {step.why for step in decision.steps} & {step.why for step in open_still.steps}
 
 
+def test_no_search_ends_before_the_largest_budget_has_been_read() -> None:
+    reached = {run.run_id: BUDGETS[3] for run in PLAN.runs}
+    decision = choose(reached, world="growing", count=8)
+    # Four at a time, and without a limit on compute nothing else ends it.
+    assert decision.stop is None
+    assert {step.milestone for step in decision.steps} == {BUDGETS[-1]}
+    assert choose(reached, world="growing", max_compute=sum(reached.values())).stop is not None
+
+
 def test_where_the_analysis_is_not_sure_yet_a_third_seed_is_asked_for_before_the_end() -> None:
     reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs if run.seed < 2}
     decision = choose(reached, world="slow_tail", count=8)
