@@ -41,8 +41,8 @@ def _searched(data: SweepData) -> tuple[str, ...]:
     whole = math.fsum(run.milestones[-1] for run in data.plan.runs)
     text = f"A search chose what was trained: {len(begun)} of {len(data.plan.runs)} runs, with "
     return (
-        f"{text}{spent / whole:.0%} of the grid's compute; how often verdicts of chosen runs are "
-        "right is not known as it is of grids.",
+        f"{text}{spent / whole:.0%} of the grid's compute; verdicts of chosen runs have been "
+        "simulated far less often than those of grids.",
     )
 
 

@@ -99,7 +99,7 @@ def _built(
         return found(**given)
     except (TypeError, ValueError) as error:
         rule = f"are not what {path} takes: {error}"
-        raise SettingError(f"{setting}_options", options, rule, "{}") from None
+        raise SettingError(f"{setting}_options", options, rule, nearest) from None
 
 
 class _Begun:

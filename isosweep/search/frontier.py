@@ -97,6 +97,8 @@ def decide(
     if not open_runs(plan, asked.at):
         if asked.at.pending:
             return Decision(steps=(), considered=(), stop=None)
+        if not any(asked.at.reached.values()):
+            return _stop("no run that could be trained is left, and no reward is known of any")
         return _stop("every run of the plan has been trained as far as it goes")
     belief = form_belief(plan, _telling(asked), asked.analysis, seed)
     if belief is None:
@@ -141,7 +143,7 @@ def _start_steps(asked: _Question) -> list[Step]:
     runs = {run.run_id: run for run in asked.plan.runs}
     wanted = start(asked.plan)
     return [
-        _step(asked, runs[name], to, 0.0, "where every search starts: two seeds of each n and B")
+        _step(asked, runs[name], to, 0.0, "where every search starts")
         for name, to in wanted.items()
         if asked.at.asked[name] < to and name not in asked.at.closed
     ]
@@ -175,10 +177,11 @@ def _affordable(asked: _Question, steps: list[Step]) -> Decision:
 
 
 def _spent(asked: _Question) -> str:
-    return (
-        f"search.max_compute={asked.config.max_compute:g} {asked.plan.budget_unit} is spent, but "
-        f"for {max(asked.affordable, 0):.3g}, which no step that is left keeps to"
-    )
+    limit = f"search.max_compute={asked.config.max_compute:g} {asked.plan.budget_unit}"
+    if not asked.at.committed:
+        return f"{limit} is less than any first step takes"
+    left = max(asked.affordable, 0)
+    return f"{limit} is spent, but for {left:.3g}, less than any step that is left takes"
 
 
 def _settled(asked: _Question, belief: Belief) -> str | None:

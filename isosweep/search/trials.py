@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,8 @@ class Grid:
     """All that a study may train: every n x B x seed, each read off at every budget.
 
     `budgets`: compute of one run at steps 0, 1, ... of its intermediate values, in any one unit.
-    Raises SettingError for values that are not ascending, or fewer than two n or seeds.
+    Raises SettingError for values that are no numbers or not ascending, or fewer than two n or
+    seeds.
     """
 
     generations: tuple[int, ...]
@@ -49,6 +51,10 @@ class Grid:
     def __post_init__(self) -> None:
         for name, least in (("generations", 2), ("batches", 1), ("seeds", 2), ("budgets", 1)):
             values = getattr(self, name)
+            kind = Real if name == "budgets" else Integral
+            if not all(isinstance(value, kind) for value in values):
+                rule = "must be numbers" if name == "budgets" else "must be whole numbers"
+                raise SettingError(name, list(values), rule, f"{name}=[1, 2]")
             rising = sorted(set(values))
             positive = not rising or rising[0] > 0 or (name == "seeds" and rising[0] == 0)
             if list(values) != rising or not positive:
@@ -216,10 +222,12 @@ def look(grid: Grid, trials: Iterable["FrozenTrial"], *, resumable: bool, stops:
             continue
         known = runs.setdefault(key.run_id, Trained())
         before = max(known.rewards, default=-1)
+        wrong = [step for step in trial.intermediate_values if not 0 <= step <= last]
+        if wrong:
+            rule = f"is no budget's place: {last + 1} budgets are steps 0 to {last}"
+            raise SettingError("trial.report's step", wrong[0], rule, str(last))
         known.rewards |= {
-            step: value
-            for step, value in trial.intermediate_values.items()
-            if 0 <= step <= last and math.isfinite(value)
+            step: value for step, value in trial.intermediate_values.items() if math.isfinite(value)
         }
         if trial.state.is_finished():
             further = max(known.rewards, default=-1) > before

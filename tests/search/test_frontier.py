@@ -199,6 +199,7 @@ def test_a_search_ends_when_its_compute_is_spent() -> None:
     decision = choose(BEGUN, max_compute=spent * 1.001)
     assert not decision.steps
     assert "search.max_compute" in (decision.stop or "")
+    assert "is less than any first step takes" in (choose({}, max_compute=1.0).stop or "")
     some = choose(BEGUN, max_compute=spent + BUDGETS[-1])
     assert 0 < sum(step.compute for step in some.steps) <= BUDGETS[-1] * 1.01
 

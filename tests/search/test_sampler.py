@@ -189,6 +189,8 @@ def test_parameters_outside_the_grid_are_refused_with_what_would_do() -> None:
         ({"generations": (8,)}, "generations=.*compares 2 or more"),
         ({"seeds": (0,)}, "seeds=.*compares 2 or more"),
         ({"budgets": (3e9, 1e9)}, "budgets=.*ascending"),
+        ({"generations": (2.5, 4)}, "generations=.*whole numbers"),
+        ({"generations": ("a", "b")}, "generations=.*whole numbers"),
     ],
 )
 def test_a_grid_that_nothing_can_be_compared_in_is_refused(
@@ -217,3 +219,25 @@ def test_the_search_is_imported_without_optuna() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout == "False <class 'isosweep.search.sampler.FrontierSampler'>\n"
+
+
+def test_a_step_that_is_no_budgets_place_is_refused() -> None:
+    sampler = FrontierSampler(generations=[2, 4], seeds=[0, 1], budgets=[1, 2, 4])
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    trial = study.ask()
+    trial.report(0.5, 7)
+    with pytest.raises(SettingError, match="7: is no budget's place: 3 budgets are steps 0 to 2"):
+        study.tell(trial, 0.5)
+
+
+def test_a_study_without_a_reward_says_so_when_it_ends() -> None:
+    sampler = FrontierSampler(generations=[2, 4], seeds=[0, 1], budgets=[1, 2])
+
+    def objective(trial: optuna.Trial) -> float:
+        trial.suggest_categorical("n", [2, 4])
+        trial.suggest_categorical("seed", [0, 1])
+        return math.nan
+
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.optimize(objective, n_trials=20)
+    assert "no reward is known of any" in (sampler.stop or "")
