@@ -1,9 +1,8 @@
 """The course of a search: what it asked for, at which compute, and what was known then."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from isosweep.files import JsonObject
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,9 @@ class Course:
     known: tuple[KnownThen, ...]
 
 
-def read_course(trials: Sequence[tuple[str, JsonObject]], decision: JsonObject | None) -> Course:
+def read_course(
+    trials: Sequence[tuple[str, Mapping[str, Any]]], decision: Mapping[str, Any] | None
+) -> Course:
     """The course by a study's trials, each with its run's id, and its newest decision."""
     entries = [(run_id, step) for run_id, trial in trials for step in trial["steps"]]
     steps = [

@@ -215,7 +215,9 @@ def _rate_errors(count: float, size: float, later_count: float, later_size: floa
     rate = (count + later_count) / (size + later_size)
     deviance = 0.0
     for seen, expected in ((count, rate * size), (later_count, rate * later_size)):
-        deviance += seen * math.log(seen / expected) if seen > 0 else 0.0
+        # Of logarithms, since the quotient of the smallest numbers is 0.
+        if seen > 0 and expected > 0:
+            deviance += seen * (math.log(seen) - math.log(expected))
     return math.sqrt(max(0.0, 2 * deviance))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isosweep.config.health import RULES, HealthConfig
@@ -224,6 +224,7 @@ STEPS = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
+@example([{"reward": 30.0}, {"reward": 0.0}, {"reward": 5e-324}], set(), 2)
 @given(STEPS, st.sets(st.integers(0, 60)), st.integers(2, 6))
 def test_a_resumed_monitor_raises_what_an_uninterrupted_one_does(
     steps: list[dict[str, float]], stops: set[int], window: int
