@@ -10,6 +10,6 @@ def require_classes(study: Study) -> None:
     installed, on a machine that only plans, nothing is known of them."""
     config = study.config.search
     if config.kind == "optuna" and importlib.util.find_spec("optuna") is not None:
-        from isosweep.search.by_optuna import load
+        from isosweep.search.by_optuna import require
 
-        load(config, study.plan)
+        require(config, study.plan)

@@ -247,11 +247,11 @@ class Search:
 
 
 def _decider(plan: Plan, config: SearchConfig) -> Decide:
-    """What decides, by the kind of search; raises as `by_optuna.load`."""
+    """What decides, by the kind of search; raises as `by_optuna.require`."""
     if config.kind == "optuna":
         from isosweep.search import by_optuna
 
-        by_optuna.load(config, plan)
+        by_optuna.require(config, plan)
         return by_optuna.decide
     from isosweep.search.frontier import decide
 

@@ -45,9 +45,10 @@ def decide(
     Runs that the pruner lets go on come first. Each is judged in a study of its own, beside all
     others: seconds with a hundred runs. Raises SettingError as `load`.
     """
-    del analysis_config
+    # The sampler's seed is of the settings.
+    del analysis_config, seed
     at = standings(plan, data, pending)
-    begun = _Begun(plan, data, at, config, seed)
+    begun = _Begun(plan, data, at, config)
     steps = begun.going_on() + begun.fresh(count)
     most = config.max_compute
     left = float("inf") if most is None else most - at.committed
@@ -81,6 +82,21 @@ def load(config: SearchConfig, plan: Plan) -> "tuple[BaseSampler, BasePruner]":
     )
 
 
+def require(config: SearchConfig, plan: Plan) -> None:
+    """Raise SettingError as `load`, and where the two cannot be asked once: some classes find only
+    then that an option, or a package of theirs, is wrong or missing."""
+    study = _new_study(config, plan)
+    try:
+        trial = study.ask(_Space(plan).distributions)
+        trial.report(0.5, 1)
+        trial.should_prune()
+    except Exception as error:
+        what = f"{config.sampler}, {config.pruner}"
+        rule = f"cannot be used with their options: {error}"
+        nearest = "search.sampler_options=null search.pruner_options=null"
+        raise SettingError("search.sampler, search.pruner", what, rule, nearest) from None
+
+
 def _built(
     name: str, path: str | None, options: dict[str, Any] | None, kind: type, known: dict[str, Any]
 ) -> Any:
@@ -105,11 +121,8 @@ def _built(
 class _Begun:
     """The runs that were begun, as studies of Optuna's."""
 
-    def __init__(
-        self, plan: Plan, data: SweepData, at: Standings, config: SearchConfig, seed: int
-    ) -> None:
-        self._plan, self._at = plan, at
-        self._config, self._seed = config, seed
+    def __init__(self, plan: Plan, data: SweepData, at: Standings, config: SearchConfig) -> None:
+        self._plan, self._at, self._config = plan, at, config
         self._space = _Space(plan)
         self._rewards: dict[str, dict[float, float]] = {run.run_id: {} for run in plan.runs}
         for reading in data.readings:
@@ -138,7 +151,8 @@ class _Begun:
 
     def fresh(self, count: int) -> list[Step]:
         """Runs to begin, as the sampler asks for them, up to their first milestones."""
-        study, left = self._study(), [r for r in self._plan.runs if not self._at.asked[r.run_id]]
+        study = _new_study(self._config, self._plan)
+        left = [r for r in self._plan.runs if not self._at.asked[r.run_id]]
         study.add_trials([self._trial(run) for run in self._begun])
         steps = list[Step]()
         while left and len(steps) < count:
@@ -151,7 +165,7 @@ class _Begun:
 
     def _prunes(self, run: PlannedRun) -> bool:
         """Whether the pruner ends the run where it stands, the last of all to have come there."""
-        study = self._study()
+        study = _new_study(self._config, self._plan)
         others = [other for other in self._begun if other is not run]
         trials = [study.ask(self._space.distributions) for _ in [*others, run]]
         pruned = False
@@ -162,15 +176,6 @@ class _Begun:
                     trial.report(reward, _step_of(self._plan, milestone))
                     pruned = trial.should_prune()
         return pruned
-
-    def _study(self) -> "Study":
-        import optuna
-
-        sampler, pruner = load(self._config, self._plan)
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        return optuna.create_study(
-            direction="maximize", sampler=sampler, pruner=pruner, study_name="search"
-        )
 
     def _trial(self, run: PlannedRun) -> "FrozenTrial":
         from optuna.trial import TrialState, create_trial
@@ -222,6 +227,16 @@ class _Space:
         other = wanted["variant"] != places["variant"]
         near = sum(abs(wanted[name] - places[name]) for name in ("n", "B"))
         return near + other * (len(self._generations) + len(self._batches))
+
+
+def _new_study(config: SearchConfig, plan: Plan) -> "Study":
+    import optuna
+
+    sampler, pruner = load(config, plan)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna.create_study(
+        direction="maximize", sampler=sampler, pruner=pruner, study_name="search"
+    )
 
 
 def _step(name: str, to: float, compute: float, value: float, why: str) -> Step:

@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
-from isosweep.search.by_optuna import decide, load
+from isosweep.search.by_optuna import decide, load, require
 from isosweep.search.steps import Decision
 from tests.conftest import SMALL, isosweep
 from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, run_id, trained
@@ -105,6 +105,18 @@ def test_what_is_pending_is_not_asked_for_again_and_the_limit_holds() -> None:
 def test_a_class_that_is_none_is_refused(changed: dict[str, object], said: str) -> None:
     with pytest.raises(SettingError, match=said):
         load(replace(TPE, **changed), PLAN)  # type: ignore[arg-type]
+
+
+def test_options_that_fail_only_when_asked_are_refused_before() -> None:
+    config = replace(
+        TPE,
+        pruner="optuna.pruners.HyperbandPruner",
+        pruner_options={"reduction_factor": -4},
+    )
+    load(config, PLAN)
+    with pytest.raises(SettingError, match="cannot be used with their options: math domain error"):
+        require(config, PLAN)
+    require(TPE, PLAN)
 
 
 def test_a_class_that_is_none_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
