@@ -67,7 +67,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     for line in _lines(sweep, found, wide.plan, spent):
         console.print(line, markup=False, soft_wrap=True)
     if command:
-        line = "nothing was launched; a search that begins with these, and decides anew after each:"
+        line = "nothing was launched; a search that may train these, deciding anew after each run:"
         console.print(line, soft_wrap=True)
         console.print(f"  {command}", markup=False, soft_wrap=True)
     return 0
