@@ -30,6 +30,8 @@ from isosweep.plan.cells import Plan
 
 # What n*(C) may do, and that it may not matter.
 VERDICTS = (*COURSES, "n does not matter")
+# Chance of its likeliest verdict from which on a belief is sure of it.
+SURE = 0.85
 # Of the rise of the level in the last decade that was seen, what is expected of the next, and the
 # spread around it in a decade.
 _DRIFT, _WALK = 0.7, 0.5
@@ -58,6 +60,15 @@ class Belief:
     noise: FloatArray
     losses: FloatArray
     ends: dict[int, float]
+
+    def shares(self, verdict: str) -> bool:
+        """Whether it is sure (`SURE`) of the verdict that an analysis has come to.
+
+        `steady` is the analysis's alone: constant, with the beginning open.
+        """
+        likeliest = VERDICTS[int(self.chances.argmax())]
+        agrees = verdict == likeliest or (verdict, likeliest) == ("steady", "constant")
+        return agrees and float(self.chances.max()) >= SURE
 
     def place(self, budgets: IntArray, pair: Pair) -> IntArray:
         """Places of a pair at budgets, by index: (budgets,)."""

@@ -20,22 +20,18 @@ from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.search.belief import VERDICTS, Belief, form_belief
+from isosweep.search.belief import SURE, VERDICTS, Belief, form_belief
 from isosweep.search.candidates import Standings, carried, open_runs, standings, start
 from isosweep.search.steps import Decision, Step
-from isosweep.search.value import Worth, after, outcomes, worth, worth_of_all
+from isosweep.search.value import STEP_COST, VERDICT, Worth, after, outcomes, worth, worth_of_all
 
-# Reward, in margins, that it is worth to name what n*(C) does rightly and not wrongly.
-_VERDICT = 5.0
-# Compute that starting, loading and evaluating cost a step, as a share of a whole run.
-_STEP_COST = 0.01
 # A search ends where the whole grid's compute, spent at the best rate left, would be worth less
 # than so many margins.
 _WORTH = 2.5
-# Chance of its likeliest verdict below which the analysis is not asked for its own, which has to be
-# the same: of many looks at growing data one would claim by chance what the belief does not share.
-# For the same reason the largest budget has to be read at so many seeds of three n.
-_SHARED, _SEEDS, _MOST_SEEDS = 0.85, 2, 3
+# Seeds of three n at the largest budget before the analysis is asked for its verdict, which has to
+# be the belief's: of many looks at growing data one would claim by chance what the belief does not
+# share. And the most seeds that are asked for to that end.
+_SEEDS, _MOST_SEEDS = 2, 3
 # An n that is the best at one of the largest budgets with this chance, and its neighbours, have to
 # be run there before a verdict that the belief shares can be the analysis's own.
 _LIKELY = 0.05
@@ -112,7 +108,7 @@ def _by(asked: _Question, belief: Belief) -> Decision:
     reason = _settled(asked, belief)
     if reason is not None:
         return _stop(reason)
-    sure = belief.chances.max() >= _SHARED and belief.losses.max() <= asked.analysis.margin
+    sure = belief.chances.max() >= SURE and belief.losses.max() <= asked.analysis.margin
     likely = _likely(belief)
     missing = _lacking(asked, likely, _SEEDS) if sure else []
     if not missing:
@@ -193,12 +189,11 @@ def _settled(asked: _Question, belief: Belief) -> str | None:
         if reading.cell.budget == asked.plan.budgets[-1] and reading.reward is not None
     )
     known = sum(seeds >= _SEEDS for seeds in last.values())
-    unsure = belief.chances.max() < _SHARED or belief.losses.max() > margin
+    unsure = belief.chances.max() < SURE or belief.losses.max() > margin
     if unsure or known < MIN_GENERATIONS:
         return None
     verdict = judge(asked.data, asked.analysis)[2].verdict
-    shared = VERDICTS[int(belief.chances.argmax())]
-    if verdict != shared and (verdict, shared) != ("steady", "constant"):
+    if not belief.shares(verdict):
         return None
     return (
         f"the verdict is decided ({verdict}, chance {belief.chances.max():.0%}), and at no budget "
@@ -283,7 +278,7 @@ class _Offer:
     def rate(self, asked: _Question) -> float:
         """Value per compute, with what starting costs."""
         whole = max(run.milestones[-1] for run in asked.plan.runs)
-        return self.step.value / (self.step.compute + _STEP_COST * whole)
+        return self.step.value / (self.step.compute + STEP_COST * whole)
 
 
 def _of_run(asked: _Question, belief: Belief, run: PlannedRun, drawn: np.ndarray) -> list[_Offer]:
@@ -306,7 +301,7 @@ def _of_run(asked: _Question, belief: Belief, run: PlannedRun, drawn: np.ndarray
 
 
 def _in_reward(asked: _Question, found: Worth, k: int) -> tuple[float, float]:
-    return float(found.loss[k]), _VERDICT * asked.analysis.margin * float(found.verdict[k])
+    return float(found.loss[k]), VERDICT * asked.analysis.margin * float(found.verdict[k])
 
 
 def _too_little(

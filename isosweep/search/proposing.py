@@ -17,11 +17,8 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief
 from isosweep.search.candidates import Standings, carried, open_runs, standings
-from isosweep.search.value import after, outcomes, worth
+from isosweep.search.value import STEP_COST, VERDICT, after, outcomes, worth
 
-# As the search has them (docs/search.md): margins that the verdict is worth, what starting a run
-# costs as a share of a whole one, and the chance from which on a verdict is decided.
-_VERDICT, _START, _DECIDED = 5.0, 0.01, 0.85
 # Margins below which a step is not worth proposing.
 _LEAST = 0.01
 
@@ -124,9 +121,8 @@ def propose(
 def _decided(own: SweepData, belief: Belief, config: AnalysisConfig) -> str | None:
     """That the analysis and the belief agree on a verdict, in words; None where they do not."""
     verdict = judge(own, config)[2].verdict
-    likely, chance = VERDICTS[int(belief.chances.argmax())], float(belief.chances.max())
-    agreed = verdict == likely or (verdict, likely) == ("steady", "constant")
-    if not agreed or chance < _DECIDED or belief.losses.max() > config.margin:
+    chance = float(belief.chances.max())
+    if not belief.shares(verdict) or belief.losses.max() > config.margin:
         return None
     return (
         f"it is decided: {verdict} (chance {chance:.0%}), and at no budget is more than "
@@ -160,7 +156,7 @@ def _greedy(
         ]
         if not offers:
             return tuple(steps)
-        best = max(offers, key=lambda o: _value(o, config) / (o.compute + _START * dearest))
+        best = max(offers, key=lambda o: _value(o, config) / (o.compute + STEP_COST * dearest))
         agree = min(1.0, agree + best.verdict)
         steps.append(replace(best, agree=agree))
         left -= best.compute
@@ -174,7 +170,7 @@ def _greedy(
 
 
 def _value(offer: Proposed, config: AnalysisConfig) -> float:
-    return offer.loss + _VERDICT * config.margin * offer.verdict
+    return offer.loss + VERDICT * config.margin * offer.verdict
 
 
 def _offers(belief: Belief, run: PlannedRun, at: Standings, drawn: FloatArray) -> list[Proposed]:

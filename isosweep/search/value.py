@@ -22,6 +22,10 @@ from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.pairs import Pair
 from isosweep.search.belief import Belief
 
+# Reward, in margins, that it is worth to name what n*(C) does rightly and not wrongly.
+VERDICT = 5.0
+# Compute that starting, loading and evaluating cost a step, as a share of a whole run.
+STEP_COST = 0.01
 # Outcomes that a reading's worth is averaged over, with their opposites.
 _OUTCOMES = 32
 

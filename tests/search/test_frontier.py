@@ -96,6 +96,13 @@ def test_what_seems_decided_is_read_where_the_analysis_needs_it() -> None:
     assert not {step.why for step in decision.steps} & {step.why for step in open_still.steps}
 
 
+def test_a_search_ends_when_belief_and_analysis_have_the_same_verdict() -> None:
+    reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs if run.seed < 2}
+    decision = choose(reached, world="constant")
+    assert not decision.steps
+    assert "the verdict is decided (constant, chance 8" in (decision.stop or "")
+
+
 def test_no_search_ends_before_the_largest_budget_has_been_read() -> None:
     reached = {run.run_id: BUDGETS[3] for run in PLAN.runs}
     decision = choose(reached, world="growing", count=8)
