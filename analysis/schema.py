@@ -1,6 +1,6 @@
-"""The JSON Schemas of fits.json and comparison.json, from their dataclasses.
+"""The JSON Schemas of fits.json, comparison.json and tuning.json, from their dataclasses.
 
-`fits.schema.json` and `comparison.schema.json` are what is shipped; a test compares them with what
+`fits.schema.json` and the like are what is shipped; a test compares them with what
 the dataclasses say, and `python -m isosweep.analysis.schema` accepts it.
 """
 
@@ -8,16 +8,21 @@ from pathlib import Path
 
 from isosweep.analysis.document import FITS_VERSION, FitsDocument
 from isosweep.analysis.statistics.compare import COMPARISON_VERSION, Comparison
+from isosweep.analysis.statistics.tuning import TUNING_VERSION, Tuning
 from isosweep.files import write_text
 from isosweep.schemas import DIALECT, definitions, text_of
 
-_VERSIONS = {"fits": (FitsDocument, FITS_VERSION), "comparison": (Comparison, COMPARISON_VERSION)}
+_VERSIONS = {
+    "fits": (FitsDocument, FITS_VERSION),
+    "comparison": (Comparison, COMPARISON_VERSION),
+    "tuning": (Tuning, TUNING_VERSION),
+}
 # The shipped files, by the name of the document.
 GOLDEN = {name: Path(__file__).with_name(f"{name}.schema.json") for name in _VERSIONS}
 
 
 def golden_text(name: str) -> str:
-    """The JSON Schema (draft 2020-12) that every `fits` or `comparison` document satisfies."""
+    """The JSON Schema (draft 2020-12) that every document of that `name` satisfies."""
     document, version = _VERSIONS[name]
     defs = definitions(document)
     return text_of(

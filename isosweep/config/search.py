@@ -2,12 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Len
 from pydantic import AfterValidator
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Positive, RefusedError, Says, Whole
+from isosweep.config.values import Listed, Positive, PositiveInt, RefusedError, Says, Whole
 from isosweep.errors import SettingError
+
+_CELL, _CELLS = "lists one cell or two, each as [n, B]", "[[8,4],[64,4]]"
 
 
 def _url(value: str) -> str:
@@ -22,18 +24,29 @@ class SearchConfig:
 
     name: str = "grid"
     """Name of this choice of settings."""
-    kind: Literal["grid", "frontier", "optuna"] = "grid"
+    kind: Literal["grid", "frontier", "optuna", "tune"] = "grid"
     """`grid`: every run to its last budget. `frontier`: the runs, each up to the budget, that are
     expected to say most about n*(C) for their compute, one decision after another. `optuna`: the
-    runs that a sampler of Optuna's asks for, each as far as a pruner lets it go."""
+    runs that a sampler of Optuna's asks for, each as far as a pruner lets it go. `tune`: the
+    values of `grid.axes`, the learning rate unless given, that may be the best at two cells."""
     max_compute: Positive | None = None
     """Compute of all runs together, in `budget_unit`, that a search may spend; null: the whole
-    plan's."""
+    plan's, a third of it with `search=tune`."""
     seed: Annotated[Whole, Ge(0), Says("must be 0 or more", "0")] = 0
     """Seed of what the search draws at random to decide."""
     storage: Annotated[str, AfterValidator(_url)] | None = None
     """Optuna storage that holds the search; null: `search.journal` in the sweep's directory."""
 
+    cells: (
+        Annotated[
+            Listed[Annotated[Listed[PositiveInt], Len(2, 2), Says(_CELL, _CELLS)]],
+            Len(1, 2),
+            Says(_CELL, _CELLS),
+        ]
+        | None
+    ) = None
+    """`search=tune`: cells as [n, B]; the one with fewer rollouts is the anchor, at which settings
+    are tuned, and the other checks them; null: chosen among those of the grid."""
     sampler: str | None = None
     """Import path of an Optuna sampler: `search=optuna`."""
     sampler_options: dict[str, Any] | None = None
@@ -46,6 +59,7 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         self._check_classes()
+        self._check_cells()
         if not self.searches and self.storage is not None:
             rule = "is a search's, and search=grid trains the whole plan"
             nearest = "search=frontier, or search.storage=null"
@@ -61,6 +75,16 @@ class SearchConfig:
                 if value is not None and self.kind != "optuna":
                     rule = f"is read by search=optuna, and this is search={self.kind}"
                     raise SettingError(f"search.{setting}", value, rule, "search=optuna")
+
+    def _check_cells(self) -> None:
+        if self.cells is None:
+            return
+        if self.kind != "tune":
+            rule = f"is read by search=tune, and this is search={self.kind}"
+            raise SettingError("search.cells", self.cells, rule, "search=tune")
+        if len({n * B for n, B in self.cells}) < len(self.cells):
+            rule = "two cells of one n x B cannot show what the rate does with it"
+            raise SettingError("search.cells", self.cells, rule, f"search.cells={_CELLS}")
 
     @property
     def searches(self) -> bool:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.display_search import stored_course
+from isosweep.modes.tuning import analyse_tuning
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
@@ -22,6 +23,8 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
+    if config.search.kind == "tune":
+        return analyse_tuning(config, plan, paths, console)
     course = stored_course(config, plan, paths)
     entries: list[Entry] = []
     reports: dict[str, str] = {}

@@ -24,8 +24,10 @@ def show_plan(
     first = {rejection.rule for rejection in plan.rejected}
     rules = [rule.setting for rule in RULES if rule.setting in first]
     letters = dict(zip(rules, "abcdefghi", strict=False))
-    for axes in plan.axes:
-        for budget in plan.budgets:
+    tuned = config.search.kind == "tune"
+    # Of a setting that is tuned, hundreds of tables would differ in its value alone.
+    for axes in plan.axes[:1] if tuned else plan.axes:
+        for budget in plan.budgets[-1:] if tuned else plan.budgets:
             given = "".join(f", {name}={value}" for name, value in axes.items())
             console.print(f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
             console.print(_plan_table(plan.of_axes(axes), budget, letters))

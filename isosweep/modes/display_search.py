@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from isosweep.config.sweep import SweepConfig
@@ -82,6 +83,24 @@ def described_limit(plan: Plan, config: SweepConfig) -> str:
         return f"{line} (search.max_compute=NUMBER sets a lower limit)"
     unit = plan.budget_unit
     return f"{line}, up to {limit:g} {unit} ({limit / whole:.0%} of it: search.max_compute)"
+
+
+def described_tuning(plan: Plan, config: SweepConfig) -> str:
+    """One line: what is tuned, where, and what that may take."""
+    axes, whole = config.grid.axes or {}, sum(run.milestones[-1] for run in plan.runs)
+    of = " and ".join(
+        f"{name} over {len(values)} values from {min(values):g} to {max(values):g}"
+        for name, values in axes.items()
+    )
+    cells = sorted({(run.num_generations, run.problems_per_batch) for run in plan.runs}, key=prod)
+    shown = [f"n = {n}, B = {B}" for n, B in cells]
+    second = f", checked at {shown[1]}" if len(shown) > 1 else "; no second cell is planned"
+    limit = config.search.max_compute or whole
+    return (
+        f"search={config.search.name}: {of}, tuned at {shown[0]}{second}; up to {limit:.3g} "
+        f"{plan.budget_unit}, {limit / whole:.0%} of every value at {len(config.grid.seeds)} seeds "
+        "to the end (search.max_compute)"
+    )
 
 
 def described_cost(plan: Plan, config: SweepConfig) -> str:

@@ -18,7 +18,7 @@ from isosweep.files import JsonObject, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display import described_checkpoints, show_plan
-from isosweep.modes.display_search import described_cost, described_limit
+from isosweep.modes.display_search import described_cost, described_limit, described_tuning
 from isosweep.modes.findings import described_evaluation, described_findings, described_repeats
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.plan.standing import Standing, run_standing, standing
@@ -40,7 +40,9 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     store_plan(study, paths, places)
     progress = standing(study.plan, paths.run, study.config.health.stop)
     show_plan(study.plan, study.config, progress, places, console)
-    if study.config.search.searches:
+    if study.config.search.kind == "tune":
+        console.print(described_tuning(study.plan, study.config), markup=False, soft_wrap=True)
+    elif study.config.search.searches:
         console.print(described_limit(study.plan, study.config), soft_wrap=True)
     if study.config.search.kind == "frontier":
         console.print(described_cost(study.plan, study.config), soft_wrap=True)
@@ -49,8 +51,9 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     console.print(evaluation, soft_wrap=True)
     for repeat in described_repeats(study.config):
         console.print(repeat, markup=False, soft_wrap=True)
-    findings = described_findings(study.plan, study.config)
-    console.print(findings, markup=False, soft_wrap=True)
+    if study.config.search.kind != "tune":
+        findings = described_findings(study.plan, study.config)
+        console.print(findings, markup=False, soft_wrap=True)
     for loss in _losses(study, paths):
         console.print(f"warning: {loss}", style="yellow", markup=False, soft_wrap=True)
     return paths

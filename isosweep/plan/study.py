@@ -21,6 +21,7 @@ from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
 from isosweep.plan.spec import RunSpec, passes_of
+from isosweep.plan.tuning import tuned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +45,8 @@ class Study:
 
 
 def resolve(config: SweepConfig) -> Study:
-    """Work out what a composed config implies: measured efficiencies, attention kernels, variants,
-    problems, plan.
+    """Work out what a composed config implies: measured efficiencies, attention kernels, the grid
+    of `search=tune`, variants, problems, plan.
 
     Raises SettingError for an axis that is no setting, problems that are not measured or too few,
     a set to analyse that is none, and a grid of which nothing is feasible; RecordError for a
@@ -53,7 +54,7 @@ def resolve(config: SweepConfig) -> Study:
     """
     _require_known_set(config)
     measured = config.mode not in ("plan", "simulate")
-    return resolve_stored(with_attention(calibrated(config)), measured=measured)
+    return resolve_stored(tuned(with_attention(calibrated(config))), measured=measured)
 
 
 def _require_known_set(config: SweepConfig) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.load import load_view
+from isosweep.analysis.tuned import tuned_cells
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
@@ -149,7 +150,10 @@ class Search:
     @property
     def _analysis(self) -> AnalysisConfig:
         """As the sweep's, on the plan's own budgets: steps end at them."""
-        return replace(self._config.analysis, compute_axis=None)
+        asked = replace(self._config.analysis, compute_axis=None)
+        if self._config.search.kind == "tune":
+            return replace(asked, readings_per_decade=0, decades=0.0)
+        return asked
 
     # -- what is decided ------------------------------------------------------------------------
 
@@ -164,6 +168,10 @@ class Search:
         if config.kind == "optuna" and len(views) > 1:
             # Samplers choose among variants as well.
             views = {"": (self._plan, _together([data for _, data in views.values()]))}
+        if config.kind == "tune":
+            # Variants are what is chosen among, at each cell for itself.
+            cells = tuned_cells(self._plan, [data for _, data in views.values()])
+            views = {cell.label: (cell.plan, cell.data) for cell in cells}
         if config.max_compute is not None:
             config = replace(config, max_compute=config.max_compute / len(views))
         steps, considered, stops = list[Step](), list[Step](), list[str]()
@@ -253,9 +261,9 @@ def _decider(plan: Plan, config: SearchConfig) -> Decide:
 
         by_optuna.require(config, plan)
         return by_optuna.decide
-    from isosweep.search.frontier import decide
+    from isosweep.search import frontier, tuning
 
-    return decide
+    return tuning.decide if config.kind == "tune" else frontier.decide
 
 
 def _free(run: PlannedRun, milestone: float, why: str) -> Step:

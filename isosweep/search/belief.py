@@ -47,8 +47,8 @@ class Belief:
     where a run can be read. `mean`: (places,); `covariance`: (places + verdicts, places +
     verdicts); `chances`: (verdicts,) of each of `VERDICTS`. `noise`: (pairs, budgets, budgets)
     covariance of one run's rewards, without what all runs of a seed share. `losses`: (budgets,)
-    expected at each by choosing what seems best. `counted`: (budgets,), at which that matters.
-    `ends`: chance that an n is the best of those planned at some of the largest budgets, by n.
+    expected at each by choosing what seems best. `ends`: chance that an n is the best of those
+    planned at some of the largest budgets, by n.
     """
 
     budgets: tuple[float, ...]
@@ -59,7 +59,6 @@ class Belief:
     chances: FloatArray
     noise: FloatArray
     losses: FloatArray
-    counted: BoolArray
     ends: dict[int, float]
 
     def shares(self, verdict: str) -> bool:
@@ -155,7 +154,6 @@ def _gaussian(
         chances=mean[places:],
         noise=_noise(means, seen, pairs),
         losses=losses,
-        counted=np.asarray(offered.any(axis=1)),
         ends=ends,
     )
 

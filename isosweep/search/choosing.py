@@ -1,7 +1,7 @@
 """The steps of the greatest expected value per added compute, one after another.
 
-What a search for n*(C) and one for the best value of a setting have in common: where they start,
-how steps are valued and chosen, and what may still be spent. When a search ends is its own.
+Where a search starts, how steps are valued and chosen, and what may still be spent; what it aims at
+and when it ends is its own (`frontier`, `tuning`).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,11 +26,7 @@ _LISTED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is decided about; `data` with runs that fell carried on.
-
-    `naming`: margins of reward that it is worth to name rightly what n*(C) does; `subject`: what
-    is chosen, n or a setting that has its place in `plan`.
-    """
+    """What is decided about; `data` with runs that fell carried on."""
 
     plan: Plan
     data: SweepData
@@ -39,8 +35,6 @@ class Question:
     analysis: AnalysisConfig
     count: int
     seed: int
-    naming: float = VERDICT
-    subject: str = "n"
 
     @property
     def affordable(self) -> float:
@@ -161,7 +155,7 @@ def chosen_steps(asked: Question, belief: Belief, ends: Ends) -> Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """A step, and its worth in reward: by what is chosen, and by the verdict named."""
+    """A step, and its worth in reward: by the n chosen, and by the verdict named."""
 
     step: Step
     loss: float
@@ -183,7 +177,7 @@ def _of_run(asked: Question, belief: Belief, run: PlannedRun, drawn: FloatArray)
         if to in run.milestones:
             loss, verdict = in_reward(asked, found, k)
             why = (
-                f"may change which {asked.subject} is best"
+                f"may change which n is best, n = {run.num_generations} among them"
                 if loss > verdict
                 else "tells most about whether n* grows"
             )
@@ -193,5 +187,5 @@ def _of_run(asked: Question, belief: Belief, run: PlannedRun, drawn: FloatArray)
 
 
 def in_reward(asked: Question, found: Worth, k: int) -> tuple[float, float]:
-    """Worth of a step in reward: by what is chosen, and by the verdict named."""
-    return float(found.loss[k]), asked.naming * asked.analysis.margin * float(found.verdict[k])
+    """Worth of a step in reward: by the n chosen, and by the verdict named."""
+    return float(found.loss[k]), VERDICT * asked.analysis.margin * float(found.verdict[k])

@@ -54,7 +54,7 @@ def worth(belief: Belief, pair: Pair, reached: float, last: float, drawn: FloatA
     ahead, moved = _movement(belief, pair, reached, last)
     places, budgets = belief.mean.size, len(belief.budgets)
     mean = np.where(belief.offered, belief.mean.reshape(budgets, -1), -np.inf)
-    kept = belief.counted
+    kept = belief.offered.any(axis=1)
     now = float(mean[kept].max(axis=1).sum())
     shift = np.zeros((len(drawn), places))
     gains = []
@@ -88,7 +88,7 @@ def worth_of_all(
     half = rng.standard_normal((len(drawn), root.shape[1])) @ root.T
     shift = np.concatenate([half, -half]).reshape(2 * len(drawn), len(budgets), -1)
     mean = np.where(belief.offered, belief.mean.reshape(len(budgets), -1), -np.inf)
-    kept = belief.counted
+    kept = belief.offered.any(axis=1)
     gain = (mean + shift)[:, kept].max(axis=2).sum(axis=1).mean() - mean[kept].max(axis=1).sum()
     verdict = float(np.trace(gone[places:, places:]))
     return Worth(

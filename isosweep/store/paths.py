@@ -201,6 +201,11 @@ class SweepPaths:
         return self.analysis / "comparison.json"
 
     @property
+    def tuning(self) -> Path:
+        """What `search=tune` has found, described by `analysis/tuning.schema.json`."""
+        return self.analysis / "tuning.json"
+
+    @property
     def recommendation(self) -> Path:
         """What `mode=recommend` says of one budget."""
         return self.analysis / "recommendation.json"

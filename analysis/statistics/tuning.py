@@ -1,0 +1,351 @@
+"""The best value of a setting at two cells, how surely, and what goes from one to the other.
+
+At each cell the values have n's place (`analysis.tuned`), and what is said of the best one is said
+as of the best n: by the reward surface, over runs that keep their gain and those that do not. The
+best rate of the second cell over that of the anchor, against the ratio of their completions per
+step, is the exponent of the rule that would have served both; and each rule costs what is lost by
+taking the anchor's best value to the second cell with it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import numpy as np
+from annotated_types import MinLen
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
+from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean, Choice
+from isosweep.analysis.statistics.intervals import Interval, central_ends
+from isosweep.analysis.statistics.judgement import fit_budgets
+from isosweep.analysis.statistics.surface import Surface
+from isosweep.analysis.tuned import Scale, TunedCell
+from isosweep.compute import BudgetUnit
+from isosweep.config.analysis import AnalysisConfig
+
+TUNING_VERSION: Final = 1
+# Exponents of n x B in the rules of the learning rate.
+RULES: Mapping[str, float] = {"constant": 0.0, "sqrt": 0.5, "linear": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One value, or pair of values, at one budget."""
+
+    values: dict[str, float]
+    """Each setting's, in its unit."""
+    mean: Share
+    """Measured reward, mean over the seeds that keep their gain."""
+    num_seeds: AtLeastOne
+    """Seeds in mean."""
+    num_fallen: Count
+    """Further seeds, which had collapsed or diverged by then."""
+    expected: float | None
+    """Reward to expect of a new run; null without a spread between seeds."""
+    interval: tuple[float, float] | None
+    """Ends of its interval. Reward."""
+    loss: NotNegative | None
+    """Reward expected to be lost against the best of those tried."""
+    probability_best: Share | None
+    """That no other one tried at this budget is better. A share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedAt:
+    """What one cell shows of the settings at one budget."""
+
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+    budget: Positive
+    """In unit."""
+    tried: Annotated[tuple[Tried, ...], MinLen(1)]
+    """By value, ascending."""
+    best: Tried
+    """The one with the greatest reward to expect."""
+    optimum: Interval | None
+    """Where the first setting is best, between the values tried; null without seeds."""
+    open_below: bool
+    """Whether it may as well lie below all values tried here."""
+    open_above: bool
+    """Whether it may as well lie above them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateRule:
+    """A rule of the learning rate by n x B, judged at the second cell."""
+
+    rule: str
+    """Name of recipe.learning_rate_rule."""
+    exponent: float
+    """Of n x B. No unit."""
+    agrees: bool | None
+    """Whether the interval of the measured exponent has it; null where that was not measured."""
+    loss: NotNegative | None
+    """Reward expected to be lost at the second cell by the anchor's best value under this rule;
+    null where that lies beyond the values tried there."""
+    loss_upper: NotNegative | None
+    """Upper bound of the loss at the confidence. Reward."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preference:
+    """What the second cell gains on the anchor with one value at both."""
+
+    values: dict[str, float]
+    """Each setting's, in its unit."""
+    gain: Interval
+    """Reward at the second cell less that at the anchor."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """What a sweep over values of one setting or two has shown; the first cell is the anchor."""
+
+    unit: BudgetUnit
+    """Unit of budgets and compute."""
+    settings: Annotated[tuple[str, ...], MinLen(1)]
+    """The settings that were tuned."""
+    confidence: Confidence
+    """Confidence of all intervals. A share."""
+    compute: NotNegative
+    """Spent by all runs together, in unit."""
+    share: NotNegative
+    """Of what every value at every seed, trained to the end, would take."""
+    cells: tuple[TunedAt, ...]
+    """At the largest budget that each cell was read at; none without records."""
+    courses: tuple[TunedAt, ...]
+    """At the budgets below."""
+    exponent: Interval | None
+    """Of n x B in the best learning rate, between the two cells; null for other settings, one cell,
+    and where optima at edges of what was tried leave it open on both sides."""
+    exponent_open_below: bool
+    """Whether it may be smaller than the interval says, as an optimum may lie beyond all values."""
+    exponent_open_above: bool
+    """Whether it may be larger than the interval says."""
+    rules: tuple[RateRule, ...]
+    """The rules of the learning rate; none for other settings or one cell."""
+    preferences: tuple[Preference, ...]
+    """By value that both cells were read with."""
+    best_gain: Interval | None
+    """Reward at the second cell less that at the anchor, each with its own best value."""
+
+
+def find_tuning(cells: Sequence[TunedCell], config: AnalysisConfig, rule: str | None) -> Tuning:
+    """What `cells`, the anchor first, show; `rule`: that by which the learning rate went with n x B
+    in these runs, None where another setting was tuned."""
+    seen = [_Seen.of(cell, config) for cell in cells]
+    read = [each for each in seen if each.courses]
+    last = tuple(each.courses[-1] for each in read)
+    spent = math.fsum(float(c.compute[-1]) for e in cells for c in e.data.curves if c.compute.size)
+    whole = math.fsum(run.milestones[-1] for cell in cells for run in cell.plan.runs)
+    both = (read[0], read[1]) if len(read) > 1 and all(e.surface for e in read) else None
+    rated = both if rule is not None else None
+    below, above = (False, False) if rated is None else _open(*rated)
+    exponent = None
+    if rated is not None and rule is not None and not (below and above):
+        exponent = Interval.central(_exponent(*rated, RULES[rule]), config.confidence)
+    return Tuning(
+        unit=cells[0].plan.budget_unit,
+        settings=tuple(scale.setting for scale in cells[0].scales),
+        confidence=config.confidence,
+        compute=spent,
+        share=spent / whole,
+        cells=last,
+        courses=tuple(at for each in read for at in each.courses[:-1]),
+        exponent=exponent,
+        exponent_open_below=below,
+        exponent_open_above=above,
+        rules=(
+            ()
+            if rated is None or rule is None
+            else _rules(
+                *rated, rule, _allowed(exponent, below=below, above=above), config.confidence
+            )
+        ),
+        preferences=() if both is None else _preferences(*both, config.confidence),
+        best_gain=None if both is None else _best_gain(*both, config.confidence),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Seen:
+    """One cell, its surface, and what was tried at each budget, ascending."""
+
+    cell: TunedCell
+    surface: Surface | None
+    courses: tuple[TunedAt, ...]
+
+    @classmethod
+    def of(cls, cell: TunedCell, config: AnalysisConfig) -> "_Seen":
+        surface, frontier = fit_budgets(cell.data, config)
+        courses = tuple(
+            _at(cell, at, surface, k, config.confidence) for k, at in enumerate(frontier.budgets)
+        )
+        return cls(cell=cell, surface=surface, courses=courses)
+
+    @property
+    def last(self) -> TunedAt:
+        return self.courses[-1]
+
+    @property
+    def scale(self) -> Scale:
+        return self.cell.scales[0]
+
+    @property
+    def log2_best(self) -> FloatArray:
+        """Place of the first setting's best value at the last budget: (draws,)."""
+        assert self.surface is not None
+        return _log2_best(self.surface, -1)
+
+    def rewards(self, values: Mapping[str, float]) -> FloatArray:
+        """Rewards with these values at the last budget: (draws,)."""
+        assert self.surface is not None
+        places = [s.place_of(values[s.setting]) for s in self.cell.scales]
+        row, batches = self.surface.column(places[0]), self.surface.batches
+        column = batches.index(places[1]) if len(places) > 1 and len(batches) > 1 else 0
+        return np.asarray(self.surface.draws[:, -1, row, column])
+
+
+def _at(
+    cell: TunedCell, at: BudgetFrontier, surface: Surface | None, k: int, confidence: float
+) -> TunedAt:
+    # Of two settings a choice is one value of the first, at the best of the second.
+    tried = tuple(_tried(cell, choice) for choice in at.choices)
+    best = tried[at.choices.index(at.best)]
+    optimum, below, above = None, False, False
+    if surface is not None:
+        log2_best = _log2_best(surface, k)
+        low, high = central_ends(log2_best, confidence)
+        ends = surface.log2_n[[0, -1]]
+        below, above = bool(low <= ends[0] + 1e-9), bool(high >= ends[1] - 1e-9)
+        places = np.array([np.median(log2_best), low, high])
+        optimum = Interval.of(np.array([cell.scales[0].value_of(2.0**p) for p in places]))
+    return TunedAt(
+        num_generations=cell.cell.num_generations,
+        problems_per_batch=cell.cell.problems_per_batch,
+        budget=at.budget,
+        tried=tried,
+        best=best,
+        optimum=optimum,
+        open_below=below,
+        open_above=above,
+    )
+
+
+def _tried(cell: TunedCell, choice: Choice) -> Tried:
+    mean: CellMean = choice.cell
+    return Tried(
+        values=cell.values_at(mean),
+        mean=mean.mean,
+        num_seeds=mean.num_seeds,
+        num_fallen=mean.num_fallen,
+        expected=choice.expected,
+        interval=choice.interval,
+        loss=None if choice.expected is None else choice.loss,
+        probability_best=choice.probability_best,
+    )
+
+
+def _by_value(surface: Surface, k: int) -> FloatArray:
+    """Rewards at one budget by the first setting, at the best of the second, between the least and
+    the largest value that was tried at any budget: (draws, places). Where a value was not trained
+    as far as this one, the surface goes on from smaller budgets, and is as wide as that is."""
+    return np.asarray(surface.draws[:, k].max(axis=2))
+
+
+def _log2_best(surface: Surface, k: int) -> FloatArray:
+    return np.asarray(surface.log2_n[_by_value(surface, k).argmax(axis=1)])
+
+
+def _doublings(anchor: _Seen, second: _Seen) -> float:
+    """Of completions per step from the anchor to the second cell."""
+    return math.log2(math.prod(second.cell.cell) / math.prod(anchor.cell.cell))
+
+
+def _open(anchor: _Seen, second: _Seen) -> tuple[bool, bool]:
+    """Whether the exponent may be smaller, or larger, than the values tried can show."""
+    below = anchor.last.open_above or second.last.open_below
+    return below, anchor.last.open_below or second.last.open_above
+
+
+def _exponent(anchor: _Seen, second: _Seen, by_rule: float) -> FloatArray:
+    """Draws of the exponent: (draws,)."""
+    size = min(len(anchor.log2_best), len(second.log2_best))
+    # The cells' draws are independent; their order is not to pair them.
+    shuffled = np.random.default_rng(0).permutation(second.log2_best)
+    moved = shuffled[:size] - anchor.log2_best[:size]
+    return np.asarray(by_rule + moved / _doublings(anchor, second))
+
+
+def _allowed(exponent: Interval | None, *, below: bool, above: bool) -> tuple[float, float] | None:
+    """The exponents that are not excluded; None where nothing is known of any."""
+    if exponent is None:
+        return None
+    # A rule at the very end of the interval is in it.
+    low, high = exponent.low - 1e-9, exponent.high + 1e-9
+    return -math.inf if below else low, math.inf if above else high
+
+
+def _rules(
+    anchor: _Seen,
+    second: _Seen,
+    own: str,
+    allowed: tuple[float, float] | None,
+    confidence: float,
+) -> tuple[RateRule, ...]:
+    found = []
+    for rule, power in RULES.items():
+        losses = _losses(anchor, second, power - RULES[own])
+        found.append(
+            RateRule(
+                rule=rule,
+                exponent=power,
+                agrees=None if allowed is None else allowed[0] <= power <= allowed[1],
+                loss=None if losses is None else float(losses.mean()),
+                loss_upper=None if losses is None else float(np.quantile(losses, confidence)),
+            )
+        )
+    return tuple(found)
+
+
+def _losses(anchor: _Seen, second: _Seen, further: float) -> FloatArray | None:
+    """Reward lost at the second cell, (draws,), by the anchor's best value times the ratio of
+    completions to the power `further`; None beyond what was tried there."""
+    surface = second.surface
+    assert surface is not None
+    scale = anchor.scale
+    best = anchor.last.best.values[scale.setting]
+    place = math.log2(scale.place_of(best)) + further * _doublings(anchor, second)
+    # Half a doubling beyond the last value is as near to it as rates are set.
+    if not surface.log2_n[0] - 0.5 <= place <= surface.log2_n[-1] + 0.5:
+        return None
+    by_value = _by_value(surface, -1)
+    column = int(np.abs(surface.log2_n - place).argmin())
+    return np.asarray(by_value.max(axis=1) - by_value[:, column])
+
+
+def _preferences(anchor: _Seen, second: _Seen, confidence: float) -> tuple[Preference, ...]:
+    there = [tried.values for tried in second.last.tried]
+    shared = [tried.values for tried in anchor.last.tried if tried.values in there]
+    return tuple(
+        Preference(
+            values=values,
+            gain=_difference(second.rewards(values), anchor.rewards(values), confidence),
+        )
+        for values in shared
+    )
+
+
+def _best_gain(anchor: _Seen, second: _Seen, confidence: float) -> Interval:
+    own, other = (each.rewards(each.last.best.values) for each in (second, anchor))
+    return _difference(own, other, confidence)
+
+
+def _difference(left: FloatArray, right: FloatArray, confidence: float) -> Interval:
+    shuffled = np.random.default_rng(0).permutation(left)
+    size = min(len(left), len(right))
+    return Interval.central(shuffled[:size] - right[:size], confidence)

@@ -1,0 +1,67 @@
+"""What a sweep with `search=tune` has found, on the terminal and as a page, and what to set."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from isosweep.config.recipe import RecipeConfig
+from isosweep.config.sweep import SweepConfig
+from isosweep.modes.display_search import stored_course
+from isosweep.plan.cells import Plan
+from isosweep.plan.tuning import RATE
+from isosweep.store.paths import SweepPaths
+
+if TYPE_CHECKING:
+    from isosweep.analysis.statistics.tuning import Tuning
+
+
+def analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
+    """Say which values are best, how surely, and what to start the grid with; returns 0."""
+    from isosweep.analysis.load import load_view
+    from isosweep.analysis.pages.tuning import as_overrides, summarise, write_tuning
+    from isosweep.analysis.statistics.tuning import find_tuning
+    from isosweep.analysis.tuned import tuned_cells
+
+    # On the plan's own budgets: below them a value that was ended early has no place.
+    asked = replace(config.analysis, readings_per_decade=0, decades=0.0)
+    cells = tuned_cells(plan, [load_view(paths, asked, axes) for axes in plan.axes])
+    rule = config.recipe.learning_rate_rule if set(config.grid.axes or {}) == {RATE} else None
+    tuning = find_tuning(cells, asked, rule)
+    handed = settings_for_the_grid(tuning, config.recipe, asked.margin)
+    target = replace(paths, view=asked.view({}))
+    course = stored_course(config, plan, paths)
+    write_tuning(
+        tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
+    )
+    for sentence in summarise(tuning, asked.margin):
+        console.print(sentence, markup=False, soft_wrap=True)
+    if handed:
+        line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"
+        console.print(line, markup=False, soft_wrap=True)
+    console.print(f"report: {target.report}", soft_wrap=True)
+    return 0
+
+
+def settings_for_the_grid(
+    tuning: "Tuning", recipe: RecipeConfig, margin: float
+) -> dict[str, object]:
+    """Dotted settings: the anchor's best values, and the rule of the learning rate that loses least
+    where the recipe's own costs more than `margin` at the second cell."""
+    if not tuning.cells:
+        return {}
+    anchor = tuning.cells[0]
+    values: dict[str, object] = dict(anchor.best.values)
+    losses = {rule.rule: rule.loss for rule in tuning.rules if rule.loss is not None}
+    own = recipe.learning_rate_rule
+    if not losses or losses.get(own, 1.0) <= margin:
+        return values
+    best = min(losses, key=lambda rule: losses[rule])
+    if best == own:
+        return values
+    exponents = {rule.rule: rule.exponent for rule in tuning.rules}
+    completions = anchor.num_generations * anchor.problems_per_batch / recipe.mini_batches
+    ratio = completions / recipe.reference_completions
+    # The same rate at the anchor.
+    rate = anchor.best.values[RATE] * ratio ** (exponents[own] - exponents[best])
+    return {**values, RATE: float(f"{rate:.4g}"), "recipe.learning_rate_rule": best}

@@ -1,0 +1,144 @@
+"""`search=tune`: the grid that is searched for the best value of one setting or two.
+
+An anchor cell and a second one with more completions per step, each with every value of the
+settings in `grid.axes` (the learning rate unless any is given), read at budgets half as large from
+one to the next. The rest of the config is the sweep's own, so that the grid that comes after it
+shares those of its runs that have the chosen value.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.difficulty.variants import choose_variants
+from isosweep.errors import SettingError
+from isosweep.plan.candidates import Candidates, Place
+from isosweep.plan.enumerate import enumerate_candidates
+from isosweep.plan.rules import rules_of
+
+RATE = "recipe.learning_rate"
+# Values tried where none are given: the recipe's own times these powers of two.
+_POWERS = range(-3, 5)
+# At fewer budgets a value that falls behind would not be seen to early enough; each is half of the
+# next.
+_BUDGETS = 4
+_LEAST_VALUES, _MOST_SETTINGS = 3, 2
+_SEEDS, _LEAST_SEEDS = 3, 2
+# Share of the compute of all values at all seeds that may be spent where no limit is given.
+SHARE = 1 / 3
+
+
+def tuned(config: SweepConfig) -> SweepConfig:
+    """`config` with the grid of `search=tune` in the place of its own; others are as they were.
+
+    Raises SettingError for settings and cells that cannot be tuned at, and as `choose_variants`.
+    """
+    if config.search.kind != "tune":
+        return config
+    axes = _axes(config)
+    seeds = sorted(config.grid.seeds)[:_SEEDS]
+    if len(seeds) < _LEAST_SEEDS:
+        rule = f"search=tune compares {_LEAST_SEEDS} seeds or more of each value"
+        nearest = f"grid.seeds=[{seeds[0]},{seeds[0] + 1}]"
+        raise SettingError("grid.seeds", config.grid.seeds, rule, nearest)
+    config = replace(config, budget=_budgets(config.budgets))
+    cells = _cells(config)
+    runs = len(cells) * len(seeds) * math.prod(len(values) for values in axes.values())
+    limit = config.search.max_compute
+    if limit is None:
+        limit = float(f"{SHARE * runs * config.budgets[-1]:.6g}")
+    grid = replace(
+        config.grid,
+        num_generations=sorted({n for n, _ in cells}),
+        problems_per_batch=sorted({B for _, B in cells}),
+        completions_per_step=sorted({n * B for n, B in cells}),
+        seeds=seeds,
+        axes=axes,
+        composed=None,
+    )
+    search = replace(config.search, max_compute=limit, cells=[list(cell) for cell in cells])
+    return replace(config, grid=grid, search=search)
+
+
+def _axes(config: SweepConfig) -> dict[str, Any]:
+    """The settings to tune, with their values ascending."""
+    axes = config.grid.axes
+    if not axes:
+        rate = config.recipe.learning_rate
+        return {RATE: [float(f"{rate * 2.0**power:.6g}") for power in _POWERS]}
+    if len(axes) > _MOST_SETTINGS:
+        rule = f"search=tune takes {_MOST_SETTINGS} settings at most (here {len(axes)})"
+        kept = ", ".join(list(axes)[:_MOST_SETTINGS])
+        raise SettingError("grid.axes", ", ".join(axes), rule, f"{kept} first, then the others")
+    return {name: _numbers(name, values) for name, values in axes.items()}
+
+
+def _numbers(name: str, values: Any) -> list[float]:
+    numbers = list(values) if isinstance(values, list | tuple) else []
+    if "." not in name or any(
+        isinstance(v, bool) or not isinstance(v, int | float) for v in numbers
+    ):
+        rule = "search=tune takes settings whose values are numbers, in a list"
+        raise SettingError(
+            f"grid.axes.{name}", values, rule, f"grid.axes={{{RATE}:[1e-6,2e-6,4e-6]}}"
+        )
+    if len(numbers) < _LEAST_VALUES or min(numbers) < 0:
+        rule = f"search=tune takes {_LEAST_VALUES} values or more, of 0 or above"
+        raise SettingError(f"grid.axes.{name}", values, rule, f"{_LEAST_VALUES} values or more")
+    return sorted(numbers)
+
+
+def _budgets(budgets: Sequence[float]) -> tuple[float, ...]:
+    if len(budgets) >= _BUDGETS:
+        return tuple(budgets)
+    return tuple(budgets[-1] / 2.0**step for step in reversed(range(_BUDGETS)))
+
+
+def _cells(config: SweepConfig) -> list[tuple[int, int]]:
+    """The anchor and the second cell; the anchor alone where no other is planned."""
+    if config.search.cells is None:
+        return _default_cells(_table(config))
+    cells = sorted(((n, B) for n, B in config.search.cells), key=math.prod)
+    for cell in cells:
+        _require_planned(config, cell)
+    return cells
+
+
+def _table(config: SweepConfig, **changed: Any) -> Candidates:
+    """The candidates of the sweep's own grid, without axes, with other settings of it `changed`."""
+    grid = replace(config.grid, axes=None, composed=None, **changed)
+    (table,) = enumerate_candidates(choose_variants(replace(config, grid=grid), measured=False))
+    return table
+
+
+def _require_planned(config: SweepConfig, cell: tuple[int, int]) -> None:
+    """Raise SettingError for a cell that is not planned at the largest budget."""
+    n, B = cell
+    alone = {"num_generations": [n], "problems_per_batch": [B], "completions_per_step": None}
+    table, place = _table(config, **alone), Place(0, 0, -1)
+    if broken := rules_of(int(table.broken[place])):
+        rule = f"n = {n}, B = {B} is not planned at {config.budgets[-1]:g}: {broken[0].setting}: "
+        nearest = str([list(known) for known in _default_cells(_table(config))]).replace(" ", "")
+        reason = broken[0].reason(table.at(Place(0, 0, len(config.budgets) - 1)))
+        raise SettingError(
+            "search.cells", config.search.cells, rule + reason, f"search.cells={nearest}"
+        )
+
+
+def _default_cells(table: Candidates) -> list[tuple[int, int]]:
+    """At the B with most n: the n a third of the way up, and the largest of those that are planned
+    at all budgets; of those at the largest alone where no two are."""
+    everywhere = np.asarray(table.feasible.all(axis=2))
+    found = everywhere if (everywhere.sum(axis=0) > 1).any() else table.feasible[:, :, -1]
+    if not found.any():
+        # The planner says why.
+        return [(int(table.num_generations[0]), int(table.problems_per_batch[0]))]
+    j = int(found.sum(axis=0).argmax())
+    generations = table.num_generations[found[:, j]].tolist()
+    B = int(table.problems_per_batch[j])
+    chosen = dict.fromkeys([generations[(len(generations) - 1) // 3], generations[-1]])
+    return [(n, B) for n in chosen]

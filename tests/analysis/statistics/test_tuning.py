@@ -1,0 +1,165 @@
+"""What is said of a tuned setting: the best value, rules of the rate, and what it does to n."""
+
+from dataclasses import replace
+
+import pytest
+
+from isosweep.analysis.pages.tuning import summarise
+from isosweep.analysis.statistics.tuning import Tuning, find_tuning
+from isosweep.analysis.tuned import Scale
+from isosweep.modes.tuning import settings_for_the_grid
+from tests.analysis.tuned import ANALYSIS, RATE, RATES, cell_of, peak
+from tests.conftest import make_config
+
+SMALL, LARGE = (8, 4), (32, 4)
+
+
+def rated(second_best: float, *, own: str = "constant", noise: float = 0.01, **more: int) -> Tuning:
+    """The anchor is best at 4e-4; the second cell, of four times the completions, as given in
+    doublings of the smallest rate."""
+    cells = [
+        cell_of(SMALL, peak(2.0), noise=noise, **more),
+        cell_of(LARGE, peak(second_best), noise=noise, **more),
+    ]
+    return find_tuning(cells, ANALYSIS, own)
+
+
+def agreeing(tuning: Tuning) -> list[str]:
+    return [rule.rule for rule in tuning.rules if rule.agrees]
+
+
+@pytest.mark.parametrize(
+    ("second_best", "own", "rule", "exponent"),
+    [
+        (2.0, "constant", "constant", 0.0),
+        (3.0, "constant", "sqrt", 0.5),
+        (4.0, "constant", "linear", 1.0),
+        (2.0, "sqrt", "sqrt", 0.5),
+    ],
+)
+def test_the_rule_that_serves_both_cells_agrees_and_no_other(
+    second_best: float, own: str, rule: str, exponent: float
+) -> None:
+    tuning = rated(second_best, own=own, noise=0.004)
+    assert tuning.cells[0].best.values == {RATE: 4e-4}
+    assert tuning.exponent is not None
+    assert tuning.exponent.low <= exponent <= tuning.exponent.high
+    assert agreeing(tuning) == [rule]
+    least = min(tuning.rules, key=lambda each: 1.0 if each.loss is None else each.loss)
+    assert least.rule == rule
+    assert least.loss is not None
+    assert least.loss < 0.005
+
+
+def test_the_exponents_interval_covers_the_truth_as_often_as_it_says() -> None:
+    held = []
+    for seed in range(24):
+        cells = [
+            cell_of(SMALL, peak(2.5), seed=2 * seed),
+            cell_of(LARGE, peak(3.5), seed=2 * seed + 1),
+        ]
+        exponent = find_tuning(cells, ANALYSIS, "constant").exponent
+        assert exponent is not None
+        held.append(exponent.low <= 0.5 <= exponent.high)
+    # 90% intervals: 99 times of 100, 24 sweeps show 18 or more.
+    assert sum(held) >= 18
+
+
+def test_with_much_noise_no_rule_is_told_from_another() -> None:
+    tuning = rated(3.0, noise=0.15)
+    assert tuning.exponent is None or len(agreeing(tuning)) > 1
+
+
+def test_an_optimum_at_the_edge_bounds_the_exponent_on_one_side() -> None:
+    cells = [cell_of(SMALL, peak(4.0)), cell_of((128, 4), peak(8.5))]
+    tuning = find_tuning(cells, ANALYSIS, "constant")
+    assert tuning.cells[1].open_above
+    assert (tuning.exponent_open_below, tuning.exponent_open_above) == (False, True)
+    assert tuning.exponent is not None
+    assert 0.5 < tuning.exponent.low < 0.9
+    assert agreeing(tuning) == ["linear"]
+    said = " ".join(summarise(tuning, 0.02))
+    assert "or more], which agrees with the rule linear and not with constant or sqrt" in said
+    assert "the edge of what was tried: grid.axes lists further values" in said
+
+
+def test_optima_at_both_ends_leave_the_exponent_open() -> None:
+    cells = [cell_of(SMALL, peak(8.5)), cell_of(LARGE, peak(8.5))]
+    tuning = find_tuning(cells, ANALYSIS, "constant")
+    assert tuning.exponent is None
+    assert {rule.agrees for rule in tuning.rules} == {None}
+    assert "how the best rate goes with n x B is not known" in " ".join(summarise(tuning, 0.02))
+
+
+def test_a_rule_that_leads_beyond_what_was_tried_has_no_loss() -> None:
+    cells = [cell_of(SMALL, peak(5.0)), cell_of((512, 4), peak(5.0))]
+    losses = {rule.rule: rule.loss for rule in find_tuning(cells, ANALYSIS, "constant").rules}
+    assert losses["constant"] is not None
+    assert losses["constant"] < 0.01
+    assert losses["linear"] is None
+
+
+def test_another_setting_has_no_rules() -> None:
+    beta = Scale(setting="recipe.beta", values=(0.0, 0.01, 0.02, 0.04))
+    cells = [cell_of(pair, peak(1.0), beta) for pair in (SMALL, LARGE)]
+    tuning = find_tuning(cells, ANALYSIS, None)
+    assert (tuning.rules, tuning.exponent) == ((), None)
+    assert [at.best.values for at in tuning.cells] == [{"recipe.beta": 0.01}] * 2
+    assert settings_for_the_grid(tuning, make_config().recipe, 0.02) == {"recipe.beta": 0.01}
+
+
+def test_two_settings_are_chosen_together() -> None:
+    beta = Scale(setting="recipe.beta", values=(0.0, 0.01, 0.02))
+    rates = Scale(setting=RATE, values=RATES.values[:5])
+    # The best rate is larger where beta is: one after the other would end elsewhere.
+    cell = cell_of(SMALL, lambda x, b, k: 0.5 - 0.03 * (x - 1 - b) ** 2 + 0.04 * b, rates, beta)
+    (at,) = find_tuning([cell], ANALYSIS, None).cells
+    assert at.best.values == {RATE: 8e-4, "recipe.beta": 0.02}
+
+
+def test_one_cell_has_no_rules_and_says_nothing_of_n() -> None:
+    tuning = find_tuning([cell_of(SMALL, peak(2.0))], ANALYSIS, "constant")
+    assert tuning.best_gain is None
+    assert tuning.preferences == ()
+    assert len(summarise(tuning, 0.02)) == 2
+
+
+def test_which_n_is_better_by_value_is_said() -> None:
+    # At small rates the small n learns faster, at large ones it falls behind.
+    cells = [cell_of(SMALL, peak(2.0, 0.015)), cell_of(LARGE, peak(5.0, 0.015))]
+    tuning = find_tuning(cells, ANALYSIS, "constant")
+    gains = {each.values[RATE]: each.gain for each in tuning.preferences}
+    assert gains[RATES.values[0]].high < 0 < gains[RATES.values[7]].low
+    said = " ".join(summarise(tuning, 0.02))
+    assert "which of the two n is better depends on the value" in said
+    assert tuning.best_gain is not None
+    assert abs(tuning.best_gain.median) < 0.02
+
+
+def test_one_seed_names_the_largest_mean_and_no_interval() -> None:
+    cell = cell_of(SMALL, peak(2.0), seeds=2)
+    alone = [reading for reading in cell.data.readings if reading.cell.seed == 0]
+    one = replace(cell, data=replace(cell.data, readings=tuple(alone)))
+    (at,) = (tuning := find_tuning([one], ANALYSIS, "constant")).cells
+    assert (at.best.interval, at.optimum) == (None, None)
+    assert "with one seed nothing is known of how surely" in summarise(tuning, 0.02)[0]
+
+
+def test_the_rule_that_loses_least_is_handed_on_where_the_recipes_own_costs_the_margin() -> None:
+    recipe = make_config("recipe.reference_completions=128").recipe
+    kept = settings_for_the_grid(rated(2.2, noise=0.004), recipe, 0.02)
+    assert kept == {RATE: 4e-4}
+    tuning = rated(4.0, noise=0.004)
+    changed = settings_for_the_grid(tuning, recipe, 0.02)
+    assert changed["recipe.learning_rate_rule"] == "linear"
+    # The anchor has a quarter of the reference's completions: the same rate there.
+    assert changed[RATE] == pytest.approx(4e-4 * 4)
+
+
+def test_nothing_is_handed_on_of_a_sweep_without_records() -> None:
+    cell = cell_of(SMALL, peak(2.0))
+    missing = [replace(r, reward=None, reading="missing") for r in cell.data.readings]
+    empty = replace(cell, data=replace(cell.data, readings=tuple(missing)))
+    tuning = find_tuning([empty, empty], ANALYSIS, "constant")
+    assert settings_for_the_grid(tuning, make_config().recipe, 0.02) == {}
+    assert "nothing is known of any value" in summarise(tuning, 0.02)[0]

@@ -1,0 +1,47 @@
+"""`search=tune` from the command line: real runs, what is said and stored, and the grid after."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from isosweep.analysis.schema import GOLDEN
+from isosweep.plan.study import resolve
+from isosweep.store.claims import highest
+from tests.conftest import SMALL, isosweep, make_config
+from tests.modes.sweeps import QUIET, runs
+
+pytestmark = pytest.mark.train
+
+RATES = "grid.axes={recipe.learning_rate:[1e-4,3e-4,9e-4]}"
+SEEDS = "grid.seeds=[0,1]"
+TUNE = (*SMALL, *QUIET, SEEDS, RATES, "search=tune", "budget=[3.2e9,6.4e9]", "grid.min_steps=2")
+
+
+def test_a_rate_is_tuned_and_the_grid_goes_on_with_it(tmp_path: Path) -> None:
+    planned = isosweep(*TUNE, "mode=plan", cwd=tmp_path).stdout
+    assert "recipe.learning_rate over 3 values from 0.0001 to 0.0009, tuned at n = 2" in planned
+    assert "33% of every value at 2 seeds to the end" in planned
+    done = isosweep(*TUNE, cwd=tmp_path).stdout
+    assert "search: stopped: n=2 B=4: " in done
+    assert "At n = 2, B = 4 and " in done
+    (found,) = tmp_path.glob("sweeps/*/analysis/tuning.json")
+    tuning = json.loads(found.read_text())
+    schema = json.loads(GOLDEN["tuning"].read_text())
+    jsonschema.validate({k: v for k, v in tuning.items() if k in schema["properties"]}, schema)
+    assert 0 < tuning["share"] <= 0.35
+    handed = tuning["settings_for_the_grid"]
+    rate = handed["recipe.learning_rate"]
+    page = found.with_name("report.html").read_text()
+    assert f"recipe.learning_rate={rate:g}" in page
+    assert "What was asked for" in page
+    attempts = {run.root.name: highest(run.attempts) for run in runs(tmp_path)}
+    isosweep(*TUNE, cwd=tmp_path)
+    assert {run.root.name: highest(run.attempts) for run in runs(tmp_path)} == attempts
+    rule = handed.get("recipe.learning_rate_rule", "constant")
+    given = (f"recipe.learning_rate={rate}", f"recipe.learning_rate_rule={rule}")
+    grid = make_config(*SMALL, *QUIET, SEEDS, *given, "budget=6.4e9", "grid.min_steps=2")
+    planned_runs = {run.run_id for run in resolve(grid).plan.runs if run.num_generations == 2}
+    assert len(planned_runs) == 2
+    assert planned_runs <= attempts.keys()
