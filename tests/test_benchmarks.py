@@ -21,6 +21,7 @@ SMALLEST = {
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
+    "tune": (("--sweeps", "1", "--worlds", "parabola"), "compute=0"),
     "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),

@@ -2,14 +2,23 @@
 
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Len
+from annotated_types import Ge
 from pydantic import AfterValidator
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, Positive, PositiveInt, RefusedError, Says, Whole
+from isosweep.config.values import Positive, RefusedError, Says, Whole
 from isosweep.errors import SettingError
 
-_CELL, _CELLS = "lists one cell or two, each as [n, B]", "[[8,4],[64,4]]"
+_EXAMPLE = "[[8,4],[64,4]]"
+
+
+def _cells(value: list[list[int]]) -> list[list[int]]:
+    if not 1 <= len(value) <= 2 or any(len(cell) != 2 or min(cell) < 1 for cell in value):
+        raise RefusedError("lists one cell or two, each as [n, B]", _EXAMPLE)
+    if len({n * B for n, B in value}) < len(value):
+        rule = "two cells of one n x B cannot show what the rate does with it"
+        raise RefusedError(rule, _EXAMPLE)
+    return value
 
 
 def _url(value: str) -> str:
@@ -37,14 +46,7 @@ class SearchConfig:
     storage: Annotated[str, AfterValidator(_url)] | None = None
     """Optuna storage that holds the search; null: `search.journal` in the sweep's directory."""
 
-    cells: (
-        Annotated[
-            Listed[Annotated[Listed[PositiveInt], Len(2, 2), Says(_CELL, _CELLS)]],
-            Len(1, 2),
-            Says(_CELL, _CELLS),
-        ]
-        | None
-    ) = None
+    cells: Annotated[list[list[Whole]], AfterValidator(_cells)] | None = None
     """`search=tune`: cells as [n, B]; the one with fewer rollouts is the anchor, at which settings
     are tuned, and the other checks them; null: chosen among those of the grid."""
     sampler: str | None = None
@@ -77,14 +79,9 @@ class SearchConfig:
                     raise SettingError(f"search.{setting}", value, rule, "search=optuna")
 
     def _check_cells(self) -> None:
-        if self.cells is None:
-            return
-        if self.kind != "tune":
+        if self.cells is not None and self.kind != "tune":
             rule = f"is read by search=tune, and this is search={self.kind}"
             raise SettingError("search.cells", self.cells, rule, "search=tune")
-        if len({n * B for n, B in self.cells}) < len(self.cells):
-            rule = "two cells of one n x B cannot show what the rate does with it"
-            raise SettingError("search.cells", self.cells, rule, f"search.cells={_CELLS}")
 
     @property
     def searches(self) -> bool:

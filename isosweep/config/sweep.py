@@ -150,6 +150,9 @@ class SweepConfig:
                 nearest = "search=frontier, or search.max_compute=null"
                 raise SettingError("search.max_compute", limit, rule, nearest)
             return
+        if self.mode == "simulate" and self.search.kind == "tune":
+            rule = "tunes settings, and mode=simulate is about n*(C)"
+            raise SettingError("search", self.search.name, rule, "search=grid")
         if self.mode == "launch":
             rule = f"leaves its runs, and {name} asks for the next ones as they end"
             raise SettingError("mode", "launch", rule, "mode=run, or search=grid")

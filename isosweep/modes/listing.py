@@ -99,7 +99,10 @@ def _as_far_as_asked(sweep: StoredSweep) -> tuple[int, int] | None:
 
 
 def _verdict(sweep: StoredSweep) -> str | None:
-    """The verdict of its analysis, of every variant's where there are several; None before it."""
+    """The verdict of its analysis, of every variant's where there are several, or the values that
+    `search=tune` has found; None before it."""
+    if sweep.config.search.kind == "tune":
+        return _tuned(sweep)
     verdicts = []
     for path in sorted(sweep.paths.analysis.rglob("fits.json")):
         try:
@@ -108,6 +111,15 @@ def _verdict(sweep: StoredSweep) -> str | None:
         except (OSError, ValueError, KeyError, TypeError):
             verdicts.append("unreadable")
     return ", ".join(dict.fromkeys(verdicts)) or None
+
+
+def _tuned(sweep: StoredSweep) -> str | None:
+    try:
+        document: Any = read_json(sweep.paths.tuning)
+        handed = None if document is None else document["settings_for_the_grid"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unreadable"
+    return " ".join(f"{name}={value}" for name, value in (handed or {}).items()) or None
 
 
 def _described(sweep: Listed) -> str:

@@ -113,7 +113,7 @@ def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]
         runs[run.run_id] = run_standing(run, view, plan.budget_unit, stop)
         total += run.milestones[-1]
         spent += compute_behind(run, view, plan.budget_unit, stop)
-    return PlanStanding(runs=runs, left=1 - spent / total)
+    return PlanStanding(runs=runs, left=1 - spent / total if total else 0.0)
 
 
 def compute_behind(

@@ -37,6 +37,10 @@ def test_a_rate_is_tuned_and_the_grid_goes_on_with_it(tmp_path: Path) -> None:
     assert f"recipe.learning_rate={rate:g}" in page
     assert "What was asked for" in page
     attempts = {run.root.name: highest(run.attempts) for run in runs(tmp_path)}
+    assert f"verdict: recipe.learning_rate={rate}" in isosweep("mode=list", cwd=tmp_path).stdout
+    refused = isosweep("mode=recommend", "budget=6.4e9", cwd=tmp_path, check=False)
+    assert refused.returncode == 2
+    assert "is of search=tune, and mode=recommend is about n*(C)" in refused.stderr
     isosweep(*TUNE, cwd=tmp_path)
     assert {run.root.name: highest(run.attempts) for run in runs(tmp_path)} == attempts
     rule = handed.get("recipe.learning_rate_rule", "constant")

@@ -92,6 +92,12 @@ def test_where_a_run_is_follows_from_its_state(
     assert everything.runs[run.run_id] is expected
 
 
+def test_of_no_run_nothing_is_left(tmp_path: Path) -> None:
+    # As of a search that has asked for nothing.
+    nothing = replace(the_plan(), runs=())
+    assert standing(nothing, lambda run_id: RunPaths(tmp_path / run_id), []).left == 0
+
+
 def submitted(run: RunPaths, *, gone: bool = False) -> None:
     """A submission whose job is this process, or one that has ended."""
     submission = submit(run, "local", {}, "a-sweep", "a-batch")
