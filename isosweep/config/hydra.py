@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
@@ -44,6 +45,15 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     find_data_of_sets(plain["evaluation"])
     plain["grid"]["composed"] = composed_choices(plain, overrides, config_directory())
     return sweep_config(plain)
+
+
+def compose_config(overrides: Sequence[str]) -> SweepConfig:
+    """The validated config of `overrides`, composed by Hydra without a command line.
+
+    Raises as `from_hydra` does, and Hydra's own errors for what cannot be composed.
+    """
+    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+        return from_hydra(compose("config", overrides=list(overrides)), overrides)
 
 
 def _declared_defaults() -> dict[str, Any]:
