@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from isosweep.config.choices import closest
-from isosweep.config.hydra import compose_config, config_directory
+from isosweep.config.hydra import compose_config, packaged
 from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.variants import flattened
@@ -106,7 +106,7 @@ def _value(name: str, overrides: Sequence[str]) -> str:
 
 def _known() -> Iterator[str]:
     """Dotted names of all settings, and of the groups that hold them."""
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
+    with packaged():
         plain: Any = OmegaConf.to_container(compose("config"))
     yield from dict.fromkeys(name.split(".")[0] for name in flattened(plain))
     yield from flattened(plain)

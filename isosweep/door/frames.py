@@ -39,9 +39,11 @@ def frame(kind: Frame, rows: Iterable[Row], unit: BudgetUnit | None = None) -> "
         missing = [("the package pandas", "pip install 'isosweep[train]'")]
         raise PreflightError(missing) from None
     columns, listed = COLUMNS[kind], list(rows)
-    names = dict.fromkeys([*columns, *(name for row in listed for name in row)])
-    made = pandas.DataFrame({name: [row.get(name) for row in listed] for name in names})
-    made = made.astype({name: column.dtype for name, column in columns.items()})
+    values = {name: [row[name] for row in listed] for name in columns}
+    # Of several variants one may have an axis, and of several runs one a set, that others have not.
+    others = dict.fromkeys(name for row in listed for name in row if name not in columns)
+    values |= {name: [row.get(name) for row in listed] for name in others}
+    made = pandas.DataFrame(values).astype({name: c.dtype for name, c in columns.items()})
     made.attrs["columns"] = {name: column.text for name, column in columns.items()}
     if unit is not None:
         made.attrs["budget_unit"] = unit
@@ -75,7 +77,8 @@ def candidate_rows(plan: Plan) -> Iterator[Row]:
         own = {_SHORT.get(name, name): value for name, value in row.items()}
         del own["axes"]
         own.pop("rules", None)
-        yield {**own, **row["axes"]}
+        # A planned one has no reason, and a rejected one no costs.
+        yield {**dict.fromkeys(COLUMNS["plan"]), **own, **row["axes"]}
 
 
 def run_rows(plan: Plan, paths: SweepPaths, config: "SweepConfig") -> Iterator[Row]:

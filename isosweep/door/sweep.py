@@ -1,6 +1,6 @@
 """A sweep in its directory, to be read: nothing in it is changed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,8 +43,8 @@ def open(sweep_dir: str | Path, sweeps_dir: str | Path = "sweeps") -> "Sweep":  
     >>> isosweep.open("few_problems", "sweeps/studies")
     <Sweep few_problems: 153 runs, 3 budgets from 8.1e+10 to 3.24e+11 flops, 3 variants>
     """
-    root = named_root("sweep_dir", str(sweep_dir), str(sweeps_dir))
-    stored = read_sweep(root)
+    given, among = (str(Path(path).expanduser()) for path in (sweep_dir, sweeps_dir))
+    stored = read_sweep(named_root("sweep_dir", given, among))
     return Sweep(stored=stored, analysis=stored.config.analysis)
 
 
@@ -57,7 +57,7 @@ def sweeps(sweeps_dir: str | Path = "sweeps") -> "pandas.DataFrame":
     """
     from isosweep.modes.listing import listed_sweep
 
-    listed = [listed_sweep(root) for root in sweep_roots(str(sweeps_dir))]
+    listed = [listed_sweep(root) for root in sweep_roots(str(Path(sweeps_dir).expanduser()))]
     return frame("sweeps", sweep_rows(listed))
 
 
@@ -144,18 +144,18 @@ class Sweep:
     @property
     def cells(self) -> "pandas.DataFrame":
         """Every run as it is read at every budget, smaller ones that are read as well included."""
-        return self._read_frame("cells", (cell_rows(one.data) for one in self._each))
+        return self._read_frame("cells", (cell_rows(one.data) for one in self.variants.values()))
 
     @property
     def choices(self) -> "pandas.DataFrame":
         """Every n at every budget, at its best B: what to expect, and how likely it is the best."""
-        rows = (choice_rows(one.data, one.findings) for one in self._each)
+        rows = (choice_rows(one.data, one.findings) for one in self.variants.values())
         return self._read_frame("choices", rows)
 
     @property
     def frontier(self) -> "pandas.DataFrame":
         """The best n at every budget, n*(C) with its interval, and the reward to expect."""
-        rows = (frontier_rows(one.data, one.findings) for one in self._each)
+        rows = (frontier_rows(one.data, one.findings) for one in self.variants.values())
         return self._read_frame("frontier", rows)
 
     @property
@@ -239,10 +239,6 @@ class Sweep:
     def _plan(self) -> Plan:
         plan = self.stored.plan
         return plan if self.axes is None else plan.of_axes(self.axes)
-
-    @property
-    def _each(self) -> Iterator["Sweep"]:
-        yield from self.variants.values()
 
     def _one_variant(self) -> dict[str, Any]:
         axes = self._plan.axes

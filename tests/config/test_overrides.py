@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 
 from isosweep.config.overrides import as_typed, config_of
 from isosweep.errors import SettingError
@@ -40,6 +42,15 @@ def test_what_is_typed_of_python_s_values_is_composed_as_they_are() -> None:
     assert config.budgets == (1e10, 1e11, 1e12)
     assert config.grid.seeds == [1, 3]
     assert config.model.name == "qwen-1.5b"
+
+
+def test_an_application_of_the_user_s_keeps_its_own_hydra(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("mine: 1\n")
+    axes = {"grid.axes": {"recipe": ["dapo", "grpo"]}}
+    with initialize_config_dir(str(tmp_path), version_base="1.3"):
+        assert len(config_of(as_typed(axes)).grid.composed or ()) == 2
+        assert compose("config") == {"mine": 1}
+    assert not GlobalHydra.instance().is_initialized()
 
 
 @pytest.mark.parametrize(

@@ -105,10 +105,25 @@ def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_p
     assert asdict(verdict.rate) == fits["saturation"]["growth"]["rate"]
     assert verdict.probabilities["stopped"] == fits["saturation"]["growth"]["stopped"]
     assert verdict.sentence in verdict.summary
-    best = [at["best"]["cell"]["num_generations"] for at in fits["frontier"]["budgets"]]
-    assert list(sweep.frontier.n) == best
-    stars = [at["interval"]["median"] for at in fits["saturation"]["optima"]]
-    assert list(sweep.frontier.n_star) == stars
+    optima, at_each = fits["saturation"]["optima"], fits["frontier"]["budgets"]
+    for row, star, at in zip(sweep.frontier.to_dict("records"), optima, at_each, strict=True):
+        cell, interval = at["best"]["cell"], at["best"]["interval"]
+        assert row == {
+            "budget": at["budget"],
+            "n": cell["num_generations"],
+            "B": cell["problems_per_batch"],
+            "T": cell["num_steps"],
+            "n_star": star["interval"]["median"],
+            "n_star_low": star["interval"]["low"],
+            "n_star_high": star["interval"]["high"],
+            "open_below": star["left_censored"],
+            "open_above": star["right_censored"],
+            "candidates": tuple(star["candidates"]),
+            "measured": cell["mean"],
+            "expected": at["best"]["expected"],
+            "low": interval[0],
+            "high": interval[1],
+        }
 
 
 def test_the_plan_is_that_of_its_table(sweep: Sweep) -> None:
