@@ -1,7 +1,7 @@
 """The columns of every frame: type, meaning and unit, in their order.
 
-A count that may be missing, and every other number, is a float: missing is NaN, never 0. Where a
-sweep has `grid.axes`, each axis is a further column, by its name.
+A count that may be missing, and every other number, is a float: missing is NaN, never 0. Each axis
+of `grid.axes` is a further column.
 """
 
 from collections.abc import Mapping

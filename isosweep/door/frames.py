@@ -30,6 +30,7 @@ _SHORT = {"num_generations": "n", "problems_per_batch": "B", "num_steps": "T"}
 def frame(kind: Frame, rows: Iterable[Row], unit: BudgetUnit | None = None) -> "pandas.DataFrame":
     """The rows as a frame with the columns of its kind, and then those that only the rows have.
 
+    `axes` of a row is a column for each axis; one called like another column is `axis_<name>`.
     `attrs` has the columns' meanings and units by name, and the budgets' unit. Raises
     PreflightError where this installation has no pandas.
     """
@@ -38,16 +39,21 @@ def frame(kind: Frame, rows: Iterable[Row], unit: BudgetUnit | None = None) -> "
     except ModuleNotFoundError:
         missing = [("the package pandas", "pip install 'isosweep[train]'")]
         raise PreflightError(missing) from None
-    columns, listed = COLUMNS[kind], list(rows)
+    columns = COLUMNS[kind]
+    listed = [{**row, **_named(row.get("axes", {}), columns)} for row in rows]
     values = {name: [row[name] for row in listed] for name in columns}
     # Of several variants one may have an axis, and of several runs one a set, that others have not.
-    others = dict.fromkeys(name for row in listed for name in row if name not in columns)
+    others = dict.fromkeys(name for row in listed for name in row if name not in (*columns, "axes"))
     values |= {name: [row.get(name) for row in listed] for name in others}
     made = pandas.DataFrame(values).astype({name: c.dtype for name, c in columns.items()})
     made.attrs["columns"] = {name: column.text for name, column in columns.items()}
     if unit is not None:
         made.attrs["budget_unit"] = unit
     return made
+
+
+def _named(axes: Row, columns: Mapping[str, object]) -> dict[str, Any]:
+    return {f"axis_{name}" if name in columns else name: value for name, value in axes.items()}
 
 
 def sweep_rows(listed: "Sequence[Listed]") -> Iterator[Row]:
@@ -75,10 +81,9 @@ def candidate_rows(plan: Plan) -> Iterator[Row]:
 
     for row in plan_rows(plan):
         own = {_SHORT.get(name, name): value for name, value in row.items()}
-        del own["axes"]
         own.pop("rules", None)
         # A planned one has no reason, and a rejected one no costs.
-        yield {**dict.fromkeys(COLUMNS["plan"]), **own, **row["axes"]}
+        yield {**dict.fromkeys(COLUMNS["plan"]), **own}
 
 
 def run_rows(plan: Plan, paths: SweepPaths, config: "SweepConfig") -> Iterator[Row]:
@@ -100,7 +105,6 @@ def run_rows(plan: Plan, paths: SweepPaths, config: "SweepConfig") -> Iterator[R
             "attempt": state.attempt if state else 0,
             "warnings": ", ".join(state.warnings) if state else "",
             "reason": view.reason,
-            **run.axes,
         }
 
 
@@ -112,12 +116,12 @@ def record_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
     for run in plan.runs:
         for record in read_records(paths.run(run.run_id).records).records:
             sets = {f"reward_{name}": own.reward for name, own in record.sets.items()}
-            yield {**_of_run(run), **_of_record(record, plan.budget_unit), **run.axes, **sets}
+            yield {**_of_run(run), **_of_record(record, plan.budget_unit), **sets}
 
 
 def _of_run(run: PlannedRun) -> dict[str, Any]:
     n, B = run.num_generations, run.problems_per_batch
-    return {"run_id": run.run_id, "n": n, "B": B, "seed": run.seed}
+    return {"run_id": run.run_id, "n": n, "B": B, "seed": run.seed, "axes": run.axes}
 
 
 def _of_record(record: Record, unit: BudgetUnit) -> dict[str, Any]:
@@ -146,7 +150,7 @@ def cell_rows(data: "SweepData") -> Iterator[Row]:
 
     table = cell_table(data)
     for values, reading in zip(table.values(), table.rows, strict=True):
-        yield {**dict(zip(table.names, values, strict=True)), **reading.cell.axes}
+        yield {**dict(zip(table.names, values, strict=True)), "axes": reading.cell.axes}
 
 
 def choice_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
@@ -156,7 +160,7 @@ def choice_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
     table, axes = choice_table(data, findings), _axes(data)
     for values in table.values():
         row = dict(zip(table.names, values, strict=True))
-        yield {**row, "may_be_best": row["may_be_best"] == "yes", **axes}
+        yield {**row, "may_be_best": row["may_be_best"] == "yes", "axes": axes}
 
 
 def frontier_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
@@ -180,7 +184,7 @@ def frontier_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
             "expected": best.expected,
             "low": low,
             "high": high,
-            **_axes(data),
+            "axes": _axes(data),
         }
 
 

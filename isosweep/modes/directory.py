@@ -129,7 +129,7 @@ def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
         nearest = ", ".join(name.format(root.name) for root in fitting[:_NAMED])
         raise SettingError(setting, given, rule, nearest + (", ..." if fitting[_NAMED:] else ""))
     # A directory of sweeps means those in it.
-    known = [f"{given.rstrip('/')}/{root.name}" for root in sweep_roots(given)]
+    known = [str(Path(given) / root.name) for root in sweep_roots(given)]
     known = known or [root.name for root in sweep_roots(sweeps_dir)]
     nearest = ", ".join(name.format(each) for each in close(given, known, _NEAREST))
     rule = "holds no plan.json, and begins no sweep's name"

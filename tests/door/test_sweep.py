@@ -224,6 +224,18 @@ def test_variants_answer_one_by_one_and_share_frames(studies: Path) -> None:
         whole.variant("many")
 
 
+def test_an_axis_called_like_a_column_leaves_the_column_alone(tmp_path: Path) -> None:
+    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
+    axes = {"reward": "shaped"}
+    runs = tuple(replace(run, axes=axes) for run in PLAN.runs)
+    cells = tuple(replace(cell, axes=axes) for cell in PLAN.cells)
+    write_plan(paths, replace(PLAN, runs=runs, cells=cells))
+    frame = isosweep.open(configured(paths)).runs
+    assert frame.reward.isna().all()
+    assert list(frame.columns) == [*COLUMNS["runs"], "axis_reward"]
+    assert set(frame.axis_reward) == {"shaped"}
+
+
 def test_without_axes_a_sweep_is_its_only_variant(sweep: Sweep) -> None:
     assert list(sweep.variants.values()) == [sweep]
     assert repr(sweep) == "<Sweep sweep: 6 runs, 5 budgets from 2e+06 to 3.2e+07 flops>"
