@@ -52,13 +52,22 @@ class Table(Generic[Row]):
     columns: tuple[Column[Row], ...]
     rows: tuple[Row, ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The file's columns."""
+        return tuple(name for column in self.columns for name in column.names)
+
+    def values(self) -> list[Values]:
+        """What the file has of every row, in the order of `names`."""
+        return [
+            tuple(v for column in self.columns for v in column.values(row)) for row in self.rows
+        ]
+
     def to_csv(self) -> str:
         """Numbers in full precision, empty where there is none; Unix line ends."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([name for column in self.columns for name in column.names])
-        for row in self.rows:
-            writer.writerow([value for column in self.columns for value in column.values(row)])
+        writer.writerows([self.names, *self.values()])
         return text.getvalue()
 
     def to_page(self) -> PageTable:

@@ -26,7 +26,7 @@ def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
     return (
         _what_to_use(data, findings, at),
         _how_sure(at, frontier.confidence),
-        _whether_it_grows(data, findings.saturation),
+        whether_it_grows(data, findings.saturation),
         *(_best_batch(data, law) for law in findings.batch_laws if law.optima),
         *_searched(data),
     )
@@ -111,7 +111,8 @@ def _listed(values: list[int]) -> str:
     return "n = " + (named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}")
 
 
-def _whether_it_grows(data: SweepData, saturation: Saturation) -> str:
+def whether_it_grows(data: SweepData, saturation: Saturation) -> str:
+    """The verdict as a sentence, with its numbers."""
     growth = saturation.growth
     rate = "" if growth is None else f" ({growth.rate.words} doublings per decade of compute)"
     match saturation.verdict:

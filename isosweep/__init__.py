@@ -1,3 +1,29 @@
 """Plan, run and analyse iso-compute sweeps of LLM reinforcement learning."""
 
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from isosweep.door.planned import make_plan as make_plan
+    from isosweep.door.sweep import open as open  # noqa: A004
+    from isosweep.door.sweep import sweeps as sweeps
+    from isosweep.errors import IsosweepError as IsosweepError
+else:
+    # Whoever imports the package alone, as workers and nodes do, imports nothing else.
+    _OFFERED = {
+        "make_plan": "isosweep.door.planned",
+        "open": "isosweep.door.sweep",
+        "sweeps": "isosweep.door.sweep",
+        "IsosweepError": "isosweep.errors",
+    }
+
+    def __getattr__(name):
+        if name not in _OFFERED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(_OFFERED[name]), name)
+
+    def __dir__():
+        return sorted({*globals(), *_OFFERED})

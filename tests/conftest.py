@@ -54,6 +54,7 @@ LONGEST = (
     "tests/analysis/test_report.py",
     "tests/training/test_interruption.py",
     "tests/test_benchmarks.py",
+    "tests/door/test_documents.py",
     "tests/tracking/test_tracking.py",
 )
 

@@ -1,14 +1,19 @@
 """Names that a user may have meant."""
 
 import difflib
+from collections.abc import Sequence
 
 from isosweep.errors import SettingError
 
 
 def closest(word: str, choices: tuple[str, ...]) -> str:
     """Of `choices` (at least one) the one that looks most like `word`."""
-    matches = difflib.get_close_matches(word, choices, n=1, cutoff=0.0)
-    return matches[0] if matches else choices[0]
+    return close(word, choices, 1)[0]
+
+
+def close(word: str, choices: Sequence[str], most: int) -> list[str]:
+    """Of `choices` at most so many, those that look most like `word`, the likest first."""
+    return difflib.get_close_matches(word, choices, n=most, cutoff=0.0) or list(choices[:most])
 
 
 def one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:

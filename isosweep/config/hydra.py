@@ -3,12 +3,15 @@
 Nothing behind this module imports Hydra or OmegaConf.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
@@ -44,6 +47,29 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     find_data_of_sets(plain["evaluation"])
     plain["grid"]["composed"] = composed_choices(plain, overrides, config_directory())
     return sweep_config(plain)
+
+
+def compose_config(overrides: Sequence[str]) -> SweepConfig:
+    """The validated config of `overrides`, composed by Hydra without a command line.
+
+    Raises as `from_hydra` does, and Hydra's own errors for what cannot be composed.
+    """
+    with packaged():
+        return from_hydra(compose("config", overrides=list(overrides)), overrides)
+
+
+@contextmanager
+def packaged() -> Iterator[None]:
+    """Hydra over the packaged files, whatever else this process composes with Hydra: a notebook may
+    have started it for an application of its own."""
+    own = GlobalHydra.instance()
+    others = own.hydra
+    own.clear()
+    try:
+        with initialize_config_dir(str(config_directory()), version_base="1.3"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = others
 
 
 def _declared_defaults() -> dict[str, Any]:

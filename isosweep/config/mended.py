@@ -9,6 +9,8 @@ from typing import Any
 _OVERRIDE = re.compile(r"\+{0,2}([\w.@-]+)=(.+)", re.DOTALL)
 # Text that needs no quotes within braces.
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*( [\w./-]+)*")
+# From here on a float is written with an exponent.
+_MANY = 1e6
 _NO_TEXT = ("true", "false", "null", "nan", "inf")
 
 
@@ -52,6 +54,8 @@ def typed(value: Any, own: Mapping[str, str] | None = None) -> str:
             return "null"
         case bool():
             return str(value).lower()
+        case float() if abs(value) >= _MANY and float(f"{value:g}") == value:
+            return f"{value:g}".replace("+", "")
         case dict():
             texts = {name: typed(item) for name, item in value.items()} | {
                 name: text for name, text in (own or {}).items() if name in value

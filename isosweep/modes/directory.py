@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isosweep.config.choices import close
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # Sweeps that are listed where a name fits more.
 _NAMED = 10
+# And where it fits none: those of the likest names.
+_NEAREST = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +128,12 @@ def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
         rule = f"begins the names of {len(fitting)} sweeps"
         nearest = ", ".join(name.format(root.name) for root in fitting[:_NAMED])
         raise SettingError(setting, given, rule, nearest + (", ..." if fitting[_NAMED:] else ""))
-    known = sweep_roots(sweeps_dir)
-    nearest = name.format(known[0].name) if known else "mode=run, which makes one"
+    # A directory of sweeps means those in it.
+    known = [str(Path(given) / root.name) for root in sweep_roots(given)]
+    known = known or [root.name for root in sweep_roots(sweeps_dir)]
+    nearest = ", ".join(name.format(each) for each in close(given, known, _NEAREST))
     rule = "holds no plan.json, and begins no sweep's name"
-    raise SettingError(setting, given, rule, nearest)
+    raise SettingError(setting, given, rule, nearest or "mode=run, which makes one")
 
 
 def _plans(directory: Path) -> list[Path]:

@@ -45,7 +45,7 @@ class Listed:
 
 def list_sweeps(config: SweepConfig, console: Console) -> int:
     """Print every sweep with how its runs stand and what was found; 0, or 1 if one is broken."""
-    listed = [_listed(root) for root in sweep_roots(config.sweeps_dir)]
+    listed = [listed_sweep(root) for root in sweep_roots(config.sweeps_dir)]
     if config.format == "json":
         document = _document(config, listed)
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
@@ -57,7 +57,8 @@ def list_sweeps(config: SweepConfig, console: Console) -> int:
     return 1 if any(sweep.fault for sweep in listed) else 0
 
 
-def _listed(root: Path) -> Listed:
+def listed_sweep(root: Path) -> Listed:
+    """The sweep in `root` as its files say that it is; one that cannot be read has a `fault`."""
     planned = (root / "plan.json").stat().st_mtime
     try:
         sweep = read_sweep(root)

@@ -101,14 +101,15 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
     return 0
 
 
-def show_price(study: Study, console: Console) -> None:
-    """Print what launching the plan would meet: a question, or a refusal."""
+def described_price(study: Study) -> str | None:
+    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
     limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
     if limit is not None and hours > limit:
         line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
-        console.print(f"mode=run would refuse this: {line}", soft_wrap=True)
-    elif (question := _question([study])) is not None and not study.config.confirm:
-        console.print(f"mode=run would ask first: {question}", soft_wrap=True)
+        return f"mode=run would refuse this: {line}"
+    if (question := _question([study])) is not None and not study.config.confirm:
+        return f"mode=run would ask first: {question}"
+    return None
 
 
 def _question(studies: Sequence[Study]) -> str | None:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from isosweep.config.launcher import overridden
 from isosweep.modes.directory import stored_sweep
-from isosweep.modes.price import confirm, require_affordable, show_price
+from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import require_room, stored_plan
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def plan_sweep(study: Study, console: Console) -> int:
     """Store and show the plan; returns 0."""
     paths = stored_plan(study, console)
-    show_price(study, console)
+    if price := described_price(study):
+        console.print(price, soft_wrap=True)
     for variant in study.variants:
         if variant.unmeasured:
             model, task = variant.config.model.name, variant.config.task

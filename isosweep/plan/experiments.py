@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config, config_directory
 from isosweep.plan.study import Study, resolve
 
 _COLUMNS = ("`+experiment=`", "figure", "n x B", "also varied", "runs", "device-hours")
@@ -34,23 +32,20 @@ class Experiment:
     def study(self) -> Study:
         """What it plans, wherever it is planned."""
         typed = (f"+experiment={self.name}", "mode=plan", _NOWHERE, *_ASSUMED)
-        with initialize_config_dir(str(config_directory()), version_base="1.3"):
-            composed = compose("config", overrides=list(typed))
-        return resolve(from_hydra(composed, typed))
+        return resolve(compose_config(typed))
 
     def row(self) -> str:
         """Its line of the table."""
         study = self.study()
         plan = study.plan
         pairs = {(run.num_generations, run.problems_per_batch) for run in plan.runs}
-        hours = sum(run.seconds for run in plan.runs) * study.config.devices_taken / 3600
         cells = (
             f"`{self.name}`",
             self.figure,
             _pairs(pairs),
             "; ".join(_axis(axis, plan.axes) for axis in plan.axes[0]),
             str(len(plan.runs)),
-            _rounded(hours),
+            _rounded(study.device_hours),
         )
         return f"| {' | '.join(cells)} |"
 

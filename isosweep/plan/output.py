@@ -43,10 +43,17 @@ def plan_csv(plan: Plan) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, (*_COLUMNS, *axes), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    for item in sorted(_candidates(plan), key=_order):
-        status = "planned" if isinstance(item, Cell) else "rejected"
-        writer.writerow({**asdict(item), "status": status, **_axis_columns(item.axes)})
+    for row in plan_rows(plan):
+        writer.writerow({**row, **_axis_columns(row["axes"])})
     return text.getvalue()
+
+
+def plan_rows(plan: Plan) -> list[dict[str, Any]]:
+    """What `plan_csv` has of every candidate, by field, with its `axes` as one; in that order."""
+    return [
+        {"status": "planned" if isinstance(item, Cell) else "rejected", **asdict(item)}
+        for item in sorted(_candidates(plan), key=_order)
+    ]
 
 
 def plan_page(plan: Plan, title: str) -> str:

@@ -39,6 +39,11 @@ class Study:
     plan: Plan
     specs: Mapping[str, RunSpec]
 
+    @property
+    def device_hours(self) -> float:
+        """Predicted time of all runs times the devices of each, evaluation included."""
+        return math.fsum(run.seconds for run in self.plan.runs) * self.config.devices_taken / 3600
+
     def variant_of(self, run: PlannedRun) -> ChosenVariant:
         """The variant that a run of the plan belongs to."""
         return next(variant for variant in self.variants if variant.axes == run.axes)

@@ -15,7 +15,15 @@ from isosweep.preflight.vllm import missing_for_vllm
 from isosweep.tasks.sets import problems_of_sets
 
 # A planning install (`pip install isosweep`) has none of these.
-ANALYSIS_PACKAGES = ("scipy", "plotly", "matplotlib", "threadpoolctl", "jinja2", "annotated_types")
+ANALYSIS_PACKAGES = (
+    "scipy",
+    "pandas",
+    "plotly",
+    "matplotlib",
+    "threadpoolctl",
+    "jinja2",
+    "annotated_types",
+)
 
 
 def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:

@@ -1,0 +1,44 @@
+"""What notebooks show of an object: a heading, sentences and tables, as Markdown or HTML."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Parts of what is shown; `tables`: each with its head first, and rows as wide as that."""
+
+    heading: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Sequence[Sequence[str]], ...] = ()
+
+    def markdown(self) -> str:
+        """For Markdown; what a sentence has of its signs is text."""
+        parts = [f"**{_plain(self.heading)}**", *map(_plain, self.sentences)]
+        for head, *rows in self.tables:
+            lines = [head, ["---"] * len(head), *rows]
+            parts.append("\n".join(f"| {' | '.join(map(_plain_cell, line))} |" for line in lines))
+        return "\n\n".join(parts)
+
+    def html(self) -> str:
+        """For HTML."""
+        parts = [f"<p><strong>{escape(self.heading)}</strong></p>"]
+        parts += [f"<p>{escape(sentence)}</p>" for sentence in self.sentences]
+        for head, *rows in self.tables:
+            lines = [_line(head, "th"), *(_line(row, "td") for row in rows)]
+            parts.append(f"<table>{''.join(lines)}</table>")
+        return "\n".join(parts)
+
+
+def _line(cells: Iterable[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _plain(text: str) -> str:
+    """Text whose characters Markdown takes for nothing else."""
+    return "".join(f"\\{sign}" if sign in "\\`*_[]<>#|~$" else sign for sign in text)
+
+
+def _plain_cell(text: str) -> str:
+    return text if text == "---" else _plain(text)

@@ -1,0 +1,149 @@
+"""A plan made in Python: what it would train, and take. Nothing is written or launched."""
+
+import math
+import shlex
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from isosweep.config.overrides import Overrides, as_typed, config_of
+from isosweep.costs.checkpoints import size
+from isosweep.door.display import Shown
+from isosweep.door.frames import candidate_rows, frame, run_rows
+from isosweep.errors import SettingError
+from isosweep.modes.directory import sweep_paths
+from isosweep.modes.display import in_hours
+from isosweep.modes.findings import described_evaluation, described_findings
+from isosweep.modes.price import described_price, device_hours_left
+from isosweep.modes.stored import places_of
+from isosweep.plan.scheduling import makespan
+from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve
+
+if TYPE_CHECKING:
+    import pandas
+
+_MODE = "mode=plan"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a plan is predicted to take.
+
+    `cells`, `rejected`, `runs`: counts of candidates that are planned, of those that are not, and
+    of training runs. `flops`: of training and generation. `device_hours`: evaluation included;
+    `device_hours_left`: of what no run on the disk has trained yet. `hours`: wall time with
+    `places` runs at once (None: all of them), longest first. `evaluation_share`: evaluation's part
+    of the device time. `checkpoint_bytes`: on the disk while it runs, at most.
+    """
+
+    cells: int
+    rejected: int
+    runs: int
+    flops: float
+    device_hours: float
+    device_hours_left: float
+    hours: float
+    places: int | None
+    evaluation_share: float
+    checkpoint_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class PlannedSweep:
+    """What `overrides` plan. `study`: all that they come to."""
+
+    overrides: tuple[str, ...]
+    study: Study
+
+    def __repr__(self) -> str:
+        price = self.price
+        return (
+            f"<PlannedSweep {shlex.join(self.overrides)}: {price.runs} runs, {price.cells} cells, "
+            f"{price.rejected} rejected, about {price.device_hours:.3g} device-hours>"
+        )
+
+    @property
+    def plan(self) -> "pandas.DataFrame":
+        """Every candidate, planned or rejected with its reason."""
+        plan = self.study.plan
+        return frame("plan", candidate_rows(plan), plan.budget_unit)
+
+    @property
+    def runs(self) -> "pandas.DataFrame":
+        """Every run; of those that another sweep has trained already, how far they are."""
+        study = self.study
+        rows = run_rows(study.plan, sweep_paths(study), study.config)
+        return frame("runs", rows, study.plan.budget_unit)
+
+    @cached_property
+    def price(self) -> Price:
+        """What it is predicted to take."""
+        study, places = self.study, places_of(self.study)
+        plan, evaluation = study.plan, evaluation_of(study)
+        seconds = [run.seconds for run in plan.runs]
+        return Price(
+            cells=len(plan.cells),
+            rejected=len(plan.rejected),
+            runs=len(plan.runs),
+            flops=math.fsum(run.planned_flops for run in plan.runs),
+            device_hours=study.device_hours,
+            device_hours_left=device_hours_left([study]),
+            hours=makespan(seconds, places or len(seconds)) / 3600,
+            places=places,
+            evaluation_share=evaluation.share_of_time,
+            checkpoint_bytes=checkpoint_plan(study, places).peak_bytes,
+        )
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What `mode=plan` says of it: evaluation, what it could find, and whether it is asked or
+        refused for its price."""
+        study = self.study
+        evaluation = described_evaluation(evaluation_of(study), len(study.plan.runs))
+        price = described_price(study)
+        findings = described_findings(study.plan, study.config).splitlines()
+        return (evaluation, *findings, *([price] if price else []))
+
+    @property
+    def command(self) -> str:
+        """What to type, from this directory, to launch it."""
+        return shlex.join(["python", "-m", "isosweep", *self.overrides])
+
+    def _repr_markdown_(self) -> str:
+        return self._shown().markdown()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        price = self.price
+        at_once = f"{price.places or f'all {price.runs}'} runs at once"
+        table = (
+            ("runs", "cells", "rejected", "FLOPs", "device time", at_once, "checkpoints"),
+            (
+                *(f"{count:,}" for count in (price.runs, price.cells, price.rejected)),
+                f"{price.flops:.3g}",
+                in_hours(price.device_hours),
+                in_hours(price.hours),
+                size(price.checkpoint_bytes),
+            ),
+        )
+        return Shown(heading=self.command, sentences=self.notes, tables=(table,))
+
+
+def make_plan(overrides: Overrides = (), /, **settings: object) -> PlannedSweep:
+    """The plan that these overrides make: text as typed, a list of overrides, or settings by name.
+
+    Raises SettingError for settings that break a rule, and a grid of which nothing is feasible.
+
+    >>> isosweep.make_plan(budget=[1e10, 2e10])
+    <PlannedSweep 'budget=[1e10,2e10]': 12 runs, 21 cells, 15 rejected, about ... device-hours>
+    >>> isosweep.make_plan({"grid.seeds": [0]}, budget=[1e10, 2e10]).price.runs
+    4
+    """
+    typed = (*as_typed(overrides), *as_typed(settings))
+    config = config_of([_MODE, *typed])
+    if config.mode != "plan":
+        rule = "make_plan plans; what else is done is the command line's"
+        raise SettingError("mode", config.mode, rule, _MODE)
+    return PlannedSweep(overrides=typed, study=resolve(config))

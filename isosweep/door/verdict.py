@@ -1,0 +1,82 @@
+"""The verdict of a sweep: what it says, how sure that is, and how a notebook shows it."""
+
+from dataclasses import dataclass
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.axes import UNITS
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.intervals import Interval, short
+from isosweep.analysis.statistics.saturation import BestGenerations
+from isosweep.analysis.statistics.saturation import Verdict as Kind
+from isosweep.analysis.summary import summarise, whether_it_grows
+from isosweep.compute import BudgetUnit
+from isosweep.door.display import Shown
+
+# What each probability is of, by its name in `Growth`.
+_CLAIMS = {
+    "grew": "the best n grew by a doubling or more",
+    "fell": "it ends a doubling or more below an earlier one",
+    "unchanged": "it ends less than a doubling from where it was first known",
+    "stopped": "at the largest budgets it changes by less than the bound",
+    "settled": "it grew and has stopped",
+    "rising": "it grew and still does",
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Verdict:
+    """What a sweep says of the best n: `kind`, and `sentence` with its numbers.
+
+    `reason`: what it rests on, in sentences; `summary`: what to use, how sure, whether n* grows.
+    `probabilities`: of "grew", "fell", "unchanged", "stopped", "settled" and "rising", each a
+    share; empty where the sweep is too small to be judged. `rate`: growth of n* at the largest
+    budgets, in doublings per decade of compute, with its interval at `confidence`; None likewise.
+    `optima`: n*(C), one a budget, in `budget_unit`.
+    """
+
+    kind: Kind
+    sentence: str
+    reason: str
+    summary: tuple[str, ...]
+    probabilities: dict[str, float]
+    rate: Interval | None
+    optima: tuple[BestGenerations, ...]
+    confidence: float
+    budget_unit: BudgetUnit
+
+    @classmethod
+    def of(cls, data: SweepData, findings: Findings) -> "Verdict":
+        """What was found in `data`."""
+        saturation = findings.saturation
+        growth = saturation.growth
+        return cls(
+            kind=saturation.verdict,
+            sentence=whether_it_grows(data, saturation),
+            reason=saturation.reason,
+            summary=summarise(data, findings),
+            probabilities={name: getattr(growth, name) for name in _CLAIMS} if growth else {},
+            rate=saturation.end_rate,
+            optima=saturation.optima,
+            confidence=findings.frontier.confidence,
+            budget_unit=data.plan.budget_unit,
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.kind}: {self.sentence}"
+
+    def _repr_markdown_(self) -> str:
+        return self._shown().markdown()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def _shown(self) -> Shown:
+        tables: list[list[tuple[str, ...]]] = []
+        if self.optima:
+            head = (f"budget ({UNITS[self.budget_unit]})", f"best n ({self.confidence:.0%})")
+            tables.append([head, *((short(at.budget), at.words) for at in self.optima)])
+        if self.probabilities:
+            claims = [(_CLAIMS[name], f"{p:.0%}") for name, p in self.probabilities.items()]
+            tables.append([("that", "probability"), *claims])
+        others = (sentence for sentence in self.summary if sentence != self.sentence)
+        return Shown(heading=self.kind, sentences=(self.reason, *others), tables=tuple(tables))

@@ -1,0 +1,73 @@
+"""A plan made in Python is that of `mode=plan`, and leaves nothing behind."""
+
+from pathlib import Path
+
+import pytest
+
+import isosweep
+from isosweep.errors import SettingError
+from isosweep.plan.study import plan_document, resolve
+from tests.conftest import make_config
+from tests.modes.looked_after import PLAN, reported, submitted, sweep_in
+
+
+def test_a_plan_is_that_of_the_command_line_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    planned = isosweep.make_plan(PLAN)
+    study = resolve(make_config("mode=plan", *PLAN))
+    assert plan_document(planned.study) == plan_document(study)
+    assert len(planned.plan) == len(study.plan.cells) + len(study.plan.rejected)
+    assert list(planned.runs.run_id) == [run.run_id for run in study.plan.runs]
+    price = planned.price
+    assert (price.runs, price.cells) == (len(study.plan.runs), len(study.plan.cells))
+    assert price.device_hours == pytest.approx(planned.runs.device_hours.sum())
+    assert price.device_hours_left == pytest.approx(price.device_hours)
+    assert price.flops == pytest.approx(planned.runs.planned_flops.sum())
+    assert 0 < price.hours <= price.device_hours
+    assert planned._repr_html_().count("<tr>") == 2
+    assert "grid.num\\_generations" in planned._repr_markdown_()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_a_list_a_mapping_and_names_are_the_same_plan() -> None:
+    plans = [
+        isosweep.make_plan("budget=1e11 grid.num_generations=[2,4] grid.problems_per_batch=[4]"),
+        isosweep.make_plan(PLAN),
+        isosweep.make_plan(
+            {"grid.num_generations": (2, 4), "grid.problems_per_batch": [4]}, budget=1e11
+        ),
+    ]
+    assert len({plan.study.plan.plan_id for plan in plans}) == 1
+    assert plans[2].command == (
+        "python -m isosweep 'grid.num_generations=[2,4]' 'grid.problems_per_batch=[4]' budget=1e11"
+    )
+
+
+def test_what_is_trained_already_is_known(tmp_path: Path) -> None:
+    stored = sweep_in(tmp_path)
+    run = stored.plan.runs[0]
+    submitted(stored.paths.run(run.run_id))
+    reported(stored.paths.run(run.run_id), "interrupted", 0.5, run)
+    planned = isosweep.make_plan([*PLAN, f"sweeps_dir={tmp_path}"])
+    row = planned.runs.set_index("run_id").loc[run.run_id]
+    assert row.spent == pytest.approx(0.5 * run.milestones[-1])
+    assert planned.price.device_hours_left < planned.price.device_hours
+
+
+def test_a_plan_says_whether_launching_it_asks_or_is_refused() -> None:
+    large = {"model": "qwen-1.5b", "budget": 1e20}
+    assert "mode=run would ask first: about " in isosweep.make_plan(large).notes[-1]
+    limited = isosweep.make_plan(large | {"launcher.max_device_hours": 10})
+    assert "mode=run would refuse this: " in limited.notes[-1]
+    assert limited.price.runs == 30
+
+
+def test_another_mode_and_settings_that_break_a_rule_are_refused() -> None:
+    with pytest.raises(SettingError, match="mode=run: make_plan plans"):
+        isosweep.make_plan(PLAN, mode="run")
+    with pytest.raises(SettingError, match=r"grid\.tolerance"):
+        isosweep.make_plan({"grid.tolerance": -1})
+    with pytest.raises(SettingError, match="none of 108 candidates is feasible"):
+        isosweep.make_plan(model="qwen-7b", budget=1e16)

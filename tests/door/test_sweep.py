@@ -1,0 +1,278 @@
+"""Frames, verdicts and figures of a sweep are what its files and its report have."""
+
+import csv
+import io
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isosweep
+from isosweep.analysis.figures.all import describe_figures
+from isosweep.analysis.report import analyse
+from isosweep.door.columns import COLUMNS, Frame
+from isosweep.door.sweep import Sweep
+from isosweep.errors import RecordError, SettingError
+from isosweep.files import read_json, write_json
+from isosweep.plan.output import plan_csv
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import SetRecord, append_record, read_records
+from tests.analysis.sweeps import (
+    REWARD,
+    make_plan,
+    raw_rewards,
+    records_file,
+    write_end,
+    write_plan,
+    write_sweep,
+)
+from tests.conftest import make_config
+
+# What is analysed in a second, and has a verdict.
+PLAN = make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0, 1))
+
+
+def configured(paths: SweepPaths) -> Path:
+    """The sweep with the settings that one has that was launched; its directory."""
+    settings = make_config("analysis.readings_per_decade=0", "analysis.formats=[]")
+    write_json(paths.config, asdict(settings) | {"budget": list(settings.budgets)})
+    return paths.root
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> SweepPaths:
+    """A sweep on disk, with one run that failed."""
+    paths = write_sweep(tmp_path_factory.mktemp("made"), REWARD, plan=PLAN)
+    write_end(paths, PLAN.runs[0].run_id, "failed", "RuntimeError: planted")
+    configured(paths)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def sweep(paths: SweepPaths) -> Sweep:
+    return isosweep.open(paths.root)
+
+
+def frames(sweep: Sweep) -> dict[Frame, Any]:
+    return {name: getattr(sweep, name) for name in COLUMNS if name != "sweeps"}
+
+
+def snapshot(root: Path) -> dict[Path, tuple[int, bytes]]:
+    found = {path: path.stat().st_mtime_ns for path in [root, *root.rglob("*")]}
+    return {p: (at, p.read_bytes() if p.is_file() else b"") for p, at in found.items()}
+
+
+def of_csv(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def same(shown: Any, written: str) -> bool:
+    """Whether a value of a frame is what a CSV file has."""
+    if isinstance(shown, float):
+        return math.isnan(shown) if written == "" else shown == float(written)
+    return str(shown) == {"yes": "True", "no": "False"}.get(written, written)
+
+
+def test_frames_have_the_columns_that_are_documented(sweep: Sweep) -> None:
+    made = frames(sweep) | {"sweeps": isosweep.sweeps(sweep.path.parent)}
+    assert made.keys() == COLUMNS.keys()
+    for name, frame in made.items():
+        columns = COLUMNS[name]
+        assert list(frame.columns) == list(columns)
+        assert [str(dtype) for dtype in frame.dtypes] == [each.dtype for each in columns.values()]
+        assert frame.attrs["columns"] == {each: columns[each].text for each in columns}
+        assert len(frame)
+        assert frame.attrs.get("budget_unit") == (None if name == "sweeps" else "flops")
+
+
+def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_path: Path) -> None:
+    copy = SweepPaths(tmp_path / "sweep", sweep.stored.paths.runs)
+    write_plan(copy, PLAN)
+    analyse(copy, sweep.analysis)
+    for frame, table in ((sweep.cells, "frontier"), (sweep.choices, "choices")):
+        rows = of_csv(copy.table(table).read_text())
+        assert len(rows) == len(frame)
+        for shown, written in zip(frame.to_dict("records"), rows, strict=True):
+            assert list(shown) == list(written)
+            assert all(same(shown[name], written[name]) for name in written)
+    fits = read_json(copy.fits)
+    assert fits is not None
+    verdict = sweep.verdict
+    assert (verdict.kind, verdict.reason) == (fits["verdict"], fits["reason"])
+    assert verdict.rate is not None
+    assert asdict(verdict.rate) == fits["saturation"]["growth"]["rate"]
+    assert verdict.probabilities["stopped"] == fits["saturation"]["growth"]["stopped"]
+    assert verdict.sentence in verdict.summary
+    optima, at_each = fits["saturation"]["optima"], fits["frontier"]["budgets"]
+    for row, star, at in zip(sweep.frontier.to_dict("records"), optima, at_each, strict=True):
+        cell, interval = at["best"]["cell"], at["best"]["interval"]
+        assert row == {
+            "budget": at["budget"],
+            "n": cell["num_generations"],
+            "B": cell["problems_per_batch"],
+            "T": cell["num_steps"],
+            "n_star": star["interval"]["median"],
+            "n_star_low": star["interval"]["low"],
+            "n_star_high": star["interval"]["high"],
+            "open_below": star["left_censored"],
+            "open_above": star["right_censored"],
+            "candidates": tuple(star["candidates"]),
+            "measured": cell["mean"],
+            "expected": at["best"]["expected"],
+            "low": interval[0],
+            "high": interval[1],
+        }
+
+
+def test_the_plan_is_that_of_its_table(sweep: Sweep) -> None:
+    short = {"num_generations": "n", "problems_per_batch": "B", "num_steps": "T"}
+    rows = of_csv(plan_csv(sweep.stored.plan))
+    for shown, row in zip(sweep.plan.to_dict("records"), rows, strict=True):
+        written = {short.get(name, name): text for name, text in row.items()}
+        assert list(shown) == list(written)
+        assert all(same(shown[name], text) for name, text in written.items())
+
+
+def test_runs_and_records_are_as_the_files_are_now(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=PLAN)
+    sweep = isosweep.open(configured(paths))
+    run = PLAN.runs[1]
+    assert set(sweep.runs.standing) == {"not begun"}
+    assert sweep.runs.reward.isna().all()
+    write_end(paths, run.run_id, "failed", "RuntimeError: planted")
+    failed = sweep.runs.set_index("run_id").loc[run.run_id]
+    assert (failed.standing, failed.reason) == ("failed", "RuntimeError: planted")
+    records = paths.run(run.run_id).records
+    before = sweep.records.query(f"run_id == '{run.run_id}'")
+    assert dict(zip(before.step, before.reward, strict=True)) == raw_rewards(
+        records_file(paths, run.run_id)
+    )
+    last = read_records(records).records[-1]
+    aime = SetRecord(successes=(1, 0), samples_per_problem=1, completion_tokens=3.0)
+    append_record(records, 1, replace(last, step=last.step + 1, sets={"aime": aime}))
+    after = sweep.records.query(f"run_id == '{run.run_id}'")
+    assert len(after) == len(before) + 1
+    assert after.reward_aime.iloc[-1] == 0.5
+    assert after.reward_aime.iloc[:-1].isna().all()
+
+
+def test_what_the_analysis_says_stays_until_it_is_refreshed(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=PLAN)
+    sweep = isosweep.open(configured(paths))
+    read = sweep.cells.reward.notna().sum()
+    records_file(paths, PLAN.runs[0].run_id).unlink()
+    assert sweep.cells.reward.notna().sum() == read
+    assert sweep.refresh().cells.reward.notna().sum() == read - len(PLAN.budgets)
+
+
+def test_reading_changes_nothing_in_the_directory(sweep: Sweep, paths: SweepPaths) -> None:
+    before = snapshot(paths.root.parent)
+    again = isosweep.open(paths.root)
+    assert all(len(frame) for frame in frames(again).values())
+    assert isosweep.sweeps(paths.root.parent).name.tolist() == ["sweep"]
+    again.verdict._repr_html_()
+    again.plot("best_n")
+    again.recommend(PLAN.budgets[-1])
+    assert snapshot(paths.root.parent) == before
+
+
+def test_a_sweep_without_records_has_frames_and_no_answer(tmp_path: Path) -> None:
+    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
+    write_plan(paths, PLAN)
+    paths.runs.mkdir()
+    sweep = isosweep.open(configured(paths))
+    assert sweep.cells.reward.isna().all()
+    assert sweep.records.empty
+    assert sweep.frontier.empty
+    assert list(sweep.frontier.columns) == list(COLUMNS["frontier"])
+    assert sweep.verdict.kind == "not identified"
+    assert sweep.verdict.rate is None
+    assert sweep.verdict.probabilities == {}
+    assert "no run has reached a budget" in sweep.verdict._repr_markdown_()
+    with pytest.raises(SettingError, match=r"figure=best_n: has nothing to show: .*mode=resume"):
+        sweep.plot("best_n")
+    with pytest.raises(SettingError, match="no run has reached a budget yet"):
+        sweep.recommend(1e7)
+
+
+def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> None:
+    drawn = describe_figures(sweep.data, sweep.findings).drawn
+    for name in sweep.figures:
+        if name in drawn:
+            assert sweep.plot(name).layout.title.text == drawn[name].title
+        else:
+            with pytest.raises(SettingError, match=rf"figure={name}: has nothing to show: .*plot"):
+                sweep.plot(name)
+    assert {"reward", "best_n", "growth"} <= drawn.keys() < set(sweep.figures)
+    with pytest.raises(SettingError, match=r'must be one of reward, .*plot\("best_n"\)$'):
+        sweep.plot("best n")
+
+
+def test_variants_answer_one_by_one_and_share_frames(studies: Path) -> None:
+    whole = isosweep.open(studies / "sweeps" / "studies" / "few_problems")
+    few = whole.variant("few_problems")
+    assert repr(few).startswith("<Sweep few_problems (few_problems): 54 runs")
+    assert set(whole.runs.setting) == whole.variants.keys()
+    assert set(few.runs.setting) == {"few_problems"}
+    assert len(few.plan) == len(whole.plan) / 3
+    for answer in ("verdict", "data", "findings"):
+        with pytest.raises(SettingError, match=r"there are 3 .*variant\(\"few_problems\"\)"):
+            getattr(whole, answer)
+    with pytest.raises(SettingError, match=r"variant=many: .*variant\(\"many_problems\"\)"):
+        whole.variant("many")
+
+
+def test_an_axis_called_like_a_column_leaves_the_column_alone(tmp_path: Path) -> None:
+    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
+    axes = {"reward": "shaped"}
+    runs = tuple(replace(run, axes=axes) for run in PLAN.runs)
+    cells = tuple(replace(cell, axes=axes) for cell in PLAN.cells)
+    write_plan(paths, replace(PLAN, runs=runs, cells=cells))
+    frame = isosweep.open(configured(paths)).runs
+    assert frame.reward.isna().all()
+    assert list(frame.columns) == [*COLUMNS["runs"], "axis_reward"]
+    assert set(frame.axis_reward) == {"shaped"}
+
+
+def test_without_axes_a_sweep_is_its_only_variant(sweep: Sweep) -> None:
+    assert list(sweep.variants.values()) == [sweep]
+    assert repr(sweep) == "<Sweep sweep: 6 runs, 5 budgets from 2e+06 to 3.2e+07 flops>"
+
+
+def test_a_view_asks_differently_and_is_checked_like_a_setting(sweep: Sweep) -> None:
+    best = sweep.view(metric="best")
+    assert best.cells.reward.mean() > sweep.cells.reward.mean()
+    rollouts = sweep.view(compute_axis="rollouts").cells
+    assert rollouts.attrs["budget_unit"] == "rollouts"
+    with pytest.raises(SettingError, match=r"analysis\.metric=bst: .*analysis\.metric=best"):
+        sweep.view(metric="bst")
+    with pytest.raises(SettingError, match=r"analysis\.margn=.*analysis\.margin"):
+        sweep.view(margn=0.1)
+
+
+def test_what_is_no_sweep_is_refused_with_the_nearest(paths: SweepPaths, tmp_path: Path) -> None:
+    directory = paths.root.parent
+    with pytest.raises(SettingError, match=f"sweep_dir={directory}/sweep$"):
+        isosweep.open(directory)
+    with pytest.raises(SettingError, match=r"sweep_dir=sweep$"):
+        isosweep.open("weep", directory)
+    with pytest.raises(isosweep.IsosweepError, match="mode=run, which makes one"):
+        isosweep.open("anything", tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "plan.json").write_text("{garbage")
+    with pytest.raises(RecordError, match=r"plan\.json: not JSON"):
+        isosweep.open("broken", tmp_path)
+    (listed,) = isosweep.sweeps(tmp_path).to_dict("records")
+    assert "not JSON" in listed["fault"]
+    assert math.isnan(listed["runs"])
+
+
+def test_a_notebook_shows_a_verdict_as_text_of_its_own(sweep: Sweep) -> None:
+    verdict = replace(sweep.verdict, reason="n < 4 & <script>*[x]*")
+    assert f"<p><strong>{verdict.kind}</strong></p>" in verdict._repr_html_()
+    assert "n &lt; 4 &amp; &lt;script&gt;*[x]*" in verdict._repr_html_()
+    assert r"n \< 4 & \<script\>\*\[x\]\*" in verdict._repr_markdown_()
+    assert verdict._repr_html_().count("<tr>") == 2 + len(verdict.optima) + 6
+    assert repr(verdict) == f"{verdict.kind}: {verdict.sentence}"
