@@ -19,14 +19,18 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.overrides import refusal, require_public
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
+from isosweep.modes.usage import help_text, version_text
 
 _jobs: list[SweepConfig] = []
 
@@ -40,18 +44,37 @@ def _collect(composed: DictConfig) -> None:
         _leave(error)
 
 
-def main() -> None:
-    """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C.
+def _compose() -> None:
+    """Collect the jobs; what Hydra refuses is said in our words."""
+    # Otherwise Hydra prints its own and leaves with 1; who has set it wants the traceback.
+    typed = [text for text in sys.argv[1:] if "=" in text and not text.startswith("-")]
+    require_public(typed)
+    asked = os.environ.get("HYDRA_FULL_ERROR")
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        _collect()
+    except (HydraException, OmegaConfBaseException) as error:
+        if asked is not None:
+            raise
+        raise refusal(error, typed) from None
+    finally:
+        if asked is None:
+            del os.environ["HYDRA_FULL_ERROR"]
 
-    Hydra's own composition errors (an unknown config, an unknown key) keep Hydra's status, 1.
-    """
+
+def main() -> None:
+    """Entry point; exit status 0, 1 for failed runs, 2 for bad input, 130 after Ctrl-C."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        return print(help_text(config_directory()))
+    if "--version" in sys.argv[1:]:
+        return print(version_text())
     # A service manager's stop is treated as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     worst = 0
     try:
         if signal.getsignal(signal.SIGINT) is _at_once:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        _collect()
+        _compose()
         console = Console(highlight=False, file=cast(TextIO, Output(sys.stdout)))
         for action in prepare_all([_with_launcher(config) for config in _jobs]):
             worst = max(worst, action(console))

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from isosweep.config.choices import closest
-from isosweep.config.hydra import compose_config, packaged
+from isosweep.config.hydra import compose_config, config_directory, packaged
 from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.variants import flattened
@@ -63,13 +63,25 @@ def _plain(value: Any) -> Any:
 
 def config_of(overrides: Sequence[str]) -> SweepConfig:
     """The validated config of `overrides`; what Hydra refuses is a SettingError, too."""
+    require_public(overrides)
     try:
         return compose_config(overrides)
     except (HydraException, OmegaConfBaseException) as error:
-        raise _refusal(error, overrides) from None
+        raise refusal(error, overrides) from None
 
 
-def _refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
+def require_public(overrides: Sequence[str]) -> None:
+    """Raise SettingError for a choice that only other files are built on: `model=_llm`."""
+    for match in filter(None, map(_TYPED.fullmatch, overrides)):
+        group, choice = config_directory() / match["name"], match["value"]
+        if choice.startswith("_") and (group / f"{choice}.yaml").is_file():
+            options = tuple(sorted(path.stem for path in group.glob("[!_]*.yaml")))
+            name = match["sign"] + match["name"]
+            rule = "is a part that other choices are built on"
+            raise SettingError(name, choice, rule, f"{name}={closest(choice, options)}")
+
+
+def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     """What Hydra refuses, in our words where it is a name that is misspelt."""
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
@@ -82,11 +94,15 @@ def _refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         name, value = match[1], _value(match[1], overrides)
         known = tuple(_known())
         if name not in known:
-            nearest = f"{closest(name, known)}={value}"
+            first, dot, _ = name.partition(".")
+            siblings = tuple(one for one in known if dot and one.startswith(f"{first}."))
+            nearest = f"{closest(name, siblings or known)}={value}"
+            if name == "experiment":
+                nearest = f"+experiment={value}"
             return SettingError(name, value, "there is no such setting", nearest)
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
-        rule = "several values are a list; a multirun (-m) is the command line's"
+        rule = "several values are a list, or with -m on the command line a sweep each"
         return SettingError(name, value, rule, f"{name}=[{value}]")
     nearest = "python -m isosweep --cfg job, which shows all settings as they are composed"
     first = words.splitlines()[0].rstrip(".")

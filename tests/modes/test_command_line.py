@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from isosweep import __version__
+from isosweep.config.sweep import Mode
 from tests.conftest import SMALL, isosweep, missing
 
 
@@ -31,11 +34,17 @@ from tests.conftest import SMALL, isosweep, missing
             "task.custom.function=nowhere:f: no module 'nowhere' is on the import path",
         ),
         (("task=math", "task.math.path=a.jsonl", "task.math.dataset=null"), 2, "cannot be read"),
-        # Hydra's own composition errors keep Hydra's wording and status.
-        (("model=huge",), 1, "Available options in 'model'"),
-        (("task=chess",), 1, "Available options in 'task'"),
-        (("recipe=magic",), 1, "Available options in 'recipe'"),
-        (("budgets=1e10",), 1, "Could not override 'budgets'"),
+        (("model=huge",), 2, "model=huge: must be one of llama-1b, "),
+        (("model=qwen1.5b",), 2, "Nearest choice that works: model=qwen-1.5b"),
+        (("model=_llm",), 2, "is a part that other choices are built on"),
+        (("task=chess",), 2, "task=chess: must be one of code, custom, math, "),
+        (("recipe=magic",), 2, "recipe=magic: must be one of cispo, "),
+        (("budgets=1e10",), 2, "no such setting. Nearest choice that works: budget=1e10"),
+        (("task.rewrd=1",), 2, "there is no such setting. Nearest choice that works: task."),
+        (("budget=1,2",), 2, "or with -m on the command line a sweep each"),
+        (("experiment=playbook_models",), 2, "works: +experiment=playbook_models"),
+        (("grid.axes={",), 2, "overrides='grid.axes={': no viable alternative at input '{'"),
+        (("-m", "budget=1e10,2e10", "modle=tiny"), 2, "Nearest choice that works: mode"),
     ],
 )
 def test_bad_input_is_reported_and_nothing_is_written(
@@ -46,6 +55,30 @@ def test_bad_input_is_reported_and_nothing_is_written(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_names_every_mode_and_choice_and_no_part_of_others(tmp_path: Path) -> None:
+    shown = isosweep("--help", cwd=tmp_path).stdout
+    for name in (*get_args(Mode), "qwen-1.5b", "tune", "+experiment", "tiny/playbook_fix_B"):
+        assert name in shown
+    assert "_llm" not in shown
+    assert "powered by Hydra" not in shown
+    assert max(len(line) for line in shown.splitlines()) <= 100
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_is_said(tmp_path: Path) -> None:
+    assert isosweep("--version", cwd=tmp_path).stdout == f"isosweep {__version__}\n"
+
+
+def test_who_asks_hydra_for_tracebacks_gets_them(tmp_path: Path) -> None:
+    environment = {**os.environ, "HYDRA_FULL_ERROR": "1"}
+    command = [sys.executable, "-m", "isosweep", "budgets=1e10"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" in done.stderr
+    assert "Could not override 'budgets'" in done.stderr
 
 
 def test_ctrl_c_before_the_command_has_read_its_settings_leaves_no_traceback(

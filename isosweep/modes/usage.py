@@ -1,0 +1,82 @@
+"""`--help`: what isosweep is, its modes, examples, and the groups of settings."""
+
+import textwrap
+from pathlib import Path
+
+from isosweep import __version__
+
+_WHAT = """\
+isosweep: how to split a compute budget C of an LLM reinforcement-learning run among n rollouts per
+problem, B problems per batch and T update steps, found by experiment.
+
+usage: python -m isosweep [mode=MODE] [SETTING=VALUE ...]      one sweep
+       python -m isosweep -m SETTING=VALUE,VALUE [...]         several (Hydra multirun)
+
+examples:
+  python -m isosweep                                           the built-in model: minutes, no GPU
+  python -m isosweep mode=plan budget=1e20 model=qwen-1.5b     the plan and its price, in a second
+  python -m isosweep budget=1e20 model=qwen-1.5b launcher=slurm launcher.slurm.partition=gpu
+  python -m isosweep budget=[1e19,1e20] model=qwen-1.5b search=frontier   less than the whole grid
+  python -m isosweep mode=recommend budget=1e21 from=SWEEP     n, B, T and learning rate
+"""
+
+_MODES = {
+    "run": "plan, launch, follow and analyse (the default)",
+    "plan": "the plan and its price; nothing is launched",
+    "launch": "start what there are places for, and leave",
+    "resume": "finish an interrupted sweep",
+    "status": "how every run stands",
+    "list": "the sweeps, and what came of them",
+    "logs": "what a run has printed",
+    "cancel": "stop runs",
+    "clean": "remove what no sweep needs",
+    "analyse": "the analysis and report again, from the records",
+    "recommend": "n, B, T and learning rate for a budget",
+    "next": "the further runs that would decide a sweep",
+    "compare": "sweeps side by side",
+    "simulate": "what a plan could find, before it is paid for",
+    "difficulty": "how often the base model solves each problem",
+    "calibrate": "fit the time model to a sweep's measured steps",
+}
+
+_MORE = """\
+more: --version; --cfg job shows all settings as they are composed; --config-dir DIR adds groups of
+your own; --hydra-help has Hydra's own options. README.md and docs/ say what each setting means."""
+
+# Groups first that a sweep is asked with; the others follow by name.
+_FIRST = ("model", "task", "recipe", "grid", "search", "generation", "launcher", "hardware")
+_WIDTH = 100
+
+
+def version_text() -> str:
+    """`isosweep 0.1.0`."""
+    return f"isosweep {__version__}"
+
+
+def help_text(conf: Path) -> str:
+    """What `--help` prints; `conf`: the directory of the config groups."""
+    modes = "".join(f"  {name:<12}{what}\n" for name, what in _MODES.items())
+    names = sorted(path.name for path in conf.iterdir() if path.is_dir())
+    names = [*_FIRST, *(name for name in names if name not in _FIRST)]
+    groups = "".join(_group(conf, name) for name in names)
+    return f"{_WHAT}\nmodes:\n{modes}\ngroups, GROUP=CHOICE:\n{groups}\n{_MORE}"
+
+
+def _group(conf: Path, name: str) -> str:
+    """One group and its choices, without the files that others are built on."""
+    found = sorted((conf / name).rglob("*.yaml"))
+    kept = [path.relative_to(conf / name).with_suffix("") for path in found]
+    # Templates of jobs lie beside the launchers.
+    shown = [p.as_posix() for p in kept if p.parts[0] != "files" and not p.name.startswith("_")]
+    label = f"+{name}" if name == "experiment" else name
+    indent = " " * 14
+    return (
+        textwrap.fill(
+            ", ".join(shown),
+            _WIDTH,
+            initial_indent=f"  {label:<12}",
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+        )
+        + "\n"
+    )
