@@ -62,9 +62,9 @@ class SearchStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._name = study_name(plan, paths)
         self._distributions = _distributions(plan)
-        if config.storage is None:
-            _mend(paths.search)
         try:
+            if config.storage is None:
+                _mend(paths.search)
             self._storage = _storage(paths, config)
             self._study: Study = optuna.create_study(
                 study_name=self._name,
@@ -77,18 +77,19 @@ class SearchStudy:
         except Exception as error:
             # What a database's driver raises is its own.
             raise _not_opened(paths, config, error) from error
-        self._own(plan, paths)
+        self._own(plan, paths, config.storage)
         # What an earlier driver enqueued, and was ended before it asked for.
         self._ask_for_waiting()
 
-    def _own(self, plan: Plan, paths: SweepPaths) -> None:
+    def _own(self, plan: Plan, paths: SweepPaths, storage: str | None) -> None:
         known = self._study.user_attrs.get("sweep_dir")
         if known == str(paths.root):
             return
-        if known is not None and Path(known).is_dir():
+        # A journal lies in the sweep's own directory, wherever that was copied to.
+        if storage is not None and known is not None and _is_other(Path(known), paths.root):
             rule = f"has the study {self._name} of another sweep, {known}"
             nearest = "another name by sweep_dir=DIRECTORY"
-            raise SettingError("search.storage", "that storage", rule, nearest)
+            raise SettingError("search.storage", storage, rule, nearest)
         heading = {"sweep_dir": str(paths.root), "plan_id": plan.plan_id, "unit": plan.budget_unit}
         for name, value in heading.items():
             self._study.set_user_attr(name, value)
@@ -236,6 +237,11 @@ def _storage(paths: SweepPaths, config: SearchConfig) -> "BaseStorage":
     return storages.JournalStorage(JournalFileBackend(str(paths.search)))
 
 
+def _is_other(known: Path, root: Path) -> bool:
+    """Whether a sweep is there still, and is not the same by another path."""
+    return known.is_dir() and not (root.is_dir() and known.samefile(root))
+
+
 def _mend(journal: Path) -> None:
     """Take away a line whose writer was ended in the middle of it: the journal could not be read
     any more after the next one."""
@@ -250,10 +256,16 @@ def _mend(journal: Path) -> None:
 
 
 def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> SettingError:
-    said = " ".join(str(error).split())[:300] or repr(error)
+    # Without the statement and the link that SQLAlchemy adds.
+    said = " ".join(str(error).partition("\n[SQL")[0].partition("\n(Background")[0].split())[:300]
+    said = said or repr(error)
     if config.storage is None:
         rule = f"{paths.search} cannot be opened ({said})"
-        return SettingError("search.storage", "null", rule, "another sweep_dir, or search=grid")
+        nearest = (
+            f"mv {paths.search} {paths.search}.old, and the same command: the search begins anew, "
+            "from all that was trained"
+        )
+        return SettingError("search.storage", "null", rule, nearest)
     rule = f"cannot be opened ({said})"
     return SettingError("search.storage", config.storage, rule, "search.storage=null")
 
