@@ -218,6 +218,17 @@ def test_a_search_ends_when_every_run_has_been_trained() -> None:
     assert "every run" in (decision.stop or "")
 
 
+def test_a_search_whose_runs_collapsed_does_not_say_that_they_were_trained_to_the_end() -> None:
+    readings = tuple(
+        replace(r, reward=None, fallen=0.0) if r.cell.budget == BUDGETS[2] else r
+        for r in trained(dict.fromkeys(EVERYWHERE, BUDGETS[2])).readings
+    )
+    data = replace(trained(dict.fromkeys(EVERYWHERE, BUDGETS[2])), readings=readings)
+    decision = decide(PLAN, data, {}, SEARCH, ANALYSIS, 4, 0)
+    assert not decision.steps
+    assert "15 of 15 collapsed" in (decision.stop or "")
+
+
 def test_a_search_waits_for_what_is_pending_before_it_ends() -> None:
     reached = {**EVERYWHERE, run_id(8, 0): BUDGETS[0]}
     decision = choose(reached, {run_id(8, 0): BUDGETS[-1]})
