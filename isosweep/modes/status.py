@@ -13,7 +13,7 @@ from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import as_asked, described_search, stored_search
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
-from isosweep.modes.look import Sight, look
+from isosweep.modes.look import Sight, look, of_planned
 from isosweep.modes.status_document import disk_bytes, driver_of, status_document
 from isosweep.plan.standing import Standing
 
@@ -113,7 +113,7 @@ def _cells(sight: Sight, sweep: StoredSweep) -> tuple[str, ...]:
         run.label,
         sight.standing.value,
         str(state.attempt) if state else "",
-        f"{state.step if state else 0}/{run.num_steps}",
+        of_planned(state.step if state else 0, run.num_steps),
         f"{spent:.0%}",
         "" if state is None or state.reward is None else f"{state.reward:.3f}",
         _told(sight),

@@ -144,7 +144,7 @@ def _gaussian(
     away = state - mean
     places = mean.size - len(VERDICTS)
     # Where no pair can be read nothing is lost by choosing.
-    some = offered.any(axis=1)
+    some: BoolArray = np.asarray(offered.any(axis=1))
     best = np.where(offered, rewards, -np.inf)[:, some]
     losses = np.zeros(len(some))
     losses[some] = best.max(axis=2).mean(axis=0) - best.mean(axis=0).max(axis=1)
