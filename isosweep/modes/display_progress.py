@@ -83,7 +83,7 @@ class Progress:
             known = self._runs.get(run.run_id)
             if known is not None and known.milestones[-1] < run.milestones[-1]:
                 self._left(run.run_id, None, now - self._since.pop(run.run_id, now))
-                before += self._standings[run.run_id].ended
+                before += self._has_passed(known)
                 kept.remove(run.run_id)
         more = Progress(
             plan, self._paths, self._stop, self._console, self._places, steps=self._steps
@@ -91,6 +91,12 @@ class Progress:
         more._since = {name: since for name, since in self._since.items() if name in more._runs}
         more._told, more._before = (self._told & kept) | (more._told - kept), before
         return more
+
+    def _has_passed(self, run: PlannedRun) -> bool:
+        """Whether the step is over, though the run may be at its next one already."""
+        state, unit = self._views[run.run_id].state, self._plan.budget_unit
+        reached = state is not None and state.compute.has_reached(run.milestones[-1], unit)
+        return reached or self._standings[run.run_id].ended
 
     def update(self, active: Active, failed: Mapping[str, str]) -> None:
         """Tell what has changed, and draw again at most twice a second; `failed`: why, by run."""

@@ -10,7 +10,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
-from isosweep.modes.display_search import as_asked, described_search, stored_search
+from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, look, of_planned
@@ -54,6 +54,9 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     if search is not None:
         for line in described_search(sweep.plan, search):
             console.print(line, markup=False, soft_wrap=True)
+    elif (fault := search_fault(sweep)) is not None:
+        line = f"what the search has asked for is not known: {fault}"
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
     shown = sights
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]

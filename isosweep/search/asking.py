@@ -68,7 +68,9 @@ class Search:
     def look(self) -> bool:
         """Read what another process, which has opened it, has asked for; whether that is new."""
         document = read_search(self._plan, self._paths, self._config.search)
-        before, self._elsewhere = self._elsewhere, (document or {}).get("asked", {})
+        before = self._elsewhere
+        # Where it cannot be read just now, what was read before counts.
+        self._elsewhere = before if document is None else document["asked"]
         return self._elsewhere != before
 
     @property

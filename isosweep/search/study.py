@@ -89,7 +89,7 @@ class SearchStudy:
         if storage is not None and known is not None and _is_other(Path(known), paths.root):
             rule = f"has the study {self._name} of another sweep, {known}"
             nearest = "another name by sweep_dir=DIRECTORY"
-            raise SettingError("search.storage", storage, rule, nearest)
+            raise SettingError("search.storage", _shown(storage), rule, nearest)
         heading = {"sweep_dir": str(paths.root), "plan_id": plan.plan_id, "unit": plan.budget_unit}
         for name, value in heading.items():
             self._study.set_user_attr(name, value)
@@ -184,24 +184,43 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     `state` and why it `ended` (None: it has not) by its newest trial, and the `steps` of all, as
     `SearchStudy.ask` has them.
     """
-    if config.storage is None and not paths.search.exists():
-        return None
     try:
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        storage = _storage(paths, config)
-        study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
-        found = study.get_trials(deepcopy=False)
-        asked = [_asked(trial) for trial in found]
+        return _read(plan, paths, config)
     except Exception:
         return None
-    return {
+
+
+def unread(plan: Plan, paths: SweepPaths, config: SearchConfig) -> str | None:
+    """Why what a search has written down cannot be read; None where it can, or nothing is there."""
+    try:
+        _read(plan, paths, config)
+    except KeyError:
+        # No study of this name.
+        return None
+    except Exception as error:
+        return str(_not_opened(paths, config, error))
+    return None
+
+
+def _read(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:
+    import optuna
+
+    if config.storage is None and not paths.search.exists():
+        return None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = _storage(paths, config)
+    study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
+    found = study.get_trials(deepcopy=False)
+    asked = [_asked(trial) for trial in found]
+    document: JsonObject = {
         "asked": {a.run_id: a.milestone for a in asked if a.milestone is not None},
         "open": [a.run_id for a in asked if a.told is None],
         "decision": study.user_attrs.get("decision"),
         "trials": _trials_document(found),
     }
+    # A number that is none, as older searches may have written it, is no JSON.
+    plain: JsonObject = json.loads(json.dumps(document), parse_constant=lambda _: None)
+    return plain
 
 
 def _trials_document(trials: "Sequence[FrozenTrial]") -> JsonObject:
@@ -267,7 +286,39 @@ def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> Se
         )
         return SettingError("search.storage", "null", rule, nearest)
     rule = f"cannot be opened ({said})"
-    return SettingError("search.storage", config.storage, rule, "search.storage=null")
+    return SettingError("search.storage", _shown(config.storage), rule, "search.storage=null")
+
+
+def shown_storage(paths: SweepPaths, config: SearchConfig) -> str:
+    """Where the search is written down, without a password."""
+    return str(paths.search) if config.storage is None else _shown(config.storage)
+
+
+def _shown(url: str) -> str:
+    """Without its password."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return url
+
+
+def require_storage(url: str) -> None:
+    """Raise SettingError for a database of no kind that is known and has its driver here, or whose
+    file has no directory; nothing is connected to."""
+    from sqlalchemy import create_engine
+
+    try:
+        engine = create_engine(url)
+    except Exception as error:
+        rule = f"cannot be opened ({error})"
+        raise SettingError("search.storage", _shown(url), rule, "search.storage=null") from error
+    file = engine.url.database
+    if engine.dialect.name == "sqlite" and file and not Path(file).absolute().parent.is_dir():
+        rule = f"{Path(file).parent} is no directory"
+        raise SettingError("search.storage", _shown(url), rule, "search.storage=null")
 
 
 def _distributions(plan: Plan) -> "dict[str, BaseDistribution]":

@@ -166,3 +166,19 @@ def test_an_end_that_falls_together_with_a_new_step_is_told(tmp_path: Path) -> N
     progress = progress.asked_for_more(replace(sweep.plan, runs=(first, second)))
     progress.update([], {})
     assert printed(console).startswith(f"1/2 steps done: {first.label} to ")
+
+
+def test_who_watches_counts_a_step_whose_run_is_at_its_next_one(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    first = sweep.plan.runs[0]
+    last = first.milestones[-1]
+    short = replace(first, milestones=(last / 2,))
+    run = sweep.paths.run(first.run_id)
+    console = Console(file=io.StringIO(), force_terminal=True, width=150, color_system=None)
+    progress = Progress(replace(sweep.plan, runs=(short,)), sweep.paths, [], console, steps=True)
+    submitted(run)
+    reported(run, "running", 0.75, first)
+    progress = progress.asked_for_more(replace(sweep.plan, runs=(first,)))
+    with progress:
+        progress.update(seen(run, first), {})
+    assert "1/2 steps, 75% of the compute" in printed(console)

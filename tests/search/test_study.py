@@ -14,7 +14,7 @@ from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan
 from isosweep.search.steps import Decision, Step
-from isosweep.search.study import SearchStudy, read_search, study_name
+from isosweep.search.study import SearchStudy, read_search, study_name, unread
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config, plan_of
 
@@ -196,3 +196,17 @@ def test_a_journal_that_cannot_be_read_is_refused_with_the_way_out(
         SearchStudy(plan, paths, FRONTIER)
     paths.search.rename(f"{paths.search}.old")
     assert not SearchStudy(plan, paths, FRONTIER).asked
+
+
+def test_who_looks_is_told_why_a_search_cannot_be_read(plan: Plan, paths: SweepPaths) -> None:
+    assert unread(plan, paths, FRONTIER) is None
+    study = asked(plan, paths)
+    assert unread(plan, paths, FRONTIER) is None
+    # As it was written where nothing could be read at a budget: no JSON.
+    study.note(Decision(steps=(), considered=(), stop=None, loss=float("nan")), {})
+    seen = read_search(plan, paths, FRONTIER)
+    assert seen is not None
+    assert seen["decision"]["loss"] is None
+    paths.search.write_bytes(b"\xfe\x00\n")
+    assert read_search(plan, paths, FRONTIER) is None
+    assert "search.journal cannot be opened" in (unread(plan, paths, FRONTIER) or "")
