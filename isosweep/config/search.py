@@ -38,9 +38,7 @@ class SearchConfig:
     expected to say most about n*(C) for their compute, one decision after another. `optuna`: the
     runs that a sampler of Optuna's asks for, each as far as a pruner lets it go. `tune`: the
     values of `grid.axes`, the learning rate unless given, that may be the best at two cells."""
-    max_compute: (
-        Annotated[Positive, Says("must be a finite number above 0, or null", "null")] | None
-    ) = None
+    max_compute: Positive | None = None
     """Compute of all runs together, in `budget_unit`, that a search may spend; null: the whole
     plan's, a third of it with `search=tune`."""
     # Optuna's samplers take seeds of 32 bits.
