@@ -31,3 +31,13 @@ class PreflightError(IsosweepError):
 
 class RecordError(IsosweepError):
     """A file that isosweep wrote does not hold what its format promises; names file and line."""
+
+
+class StorageError(IsosweepError):
+    """Where a search is written down fails while its runs are at work; these go on."""
+
+    exit_status = 1
+
+    def __init__(self, where: object, said: str, again: str) -> None:
+        """`again`: the command that goes on."""
+        super().__init__(f"the search cannot be written to {where} ({said}). Go on with: {again}")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from pydantic import AfterValidator
 
 from isosweep.config.settings import settings
@@ -41,7 +41,8 @@ class SearchConfig:
     max_compute: Positive | None = None
     """Compute of all runs together, in `budget_unit`, that a search may spend; null: the whole
     plan's, a third of it with `search=tune`."""
-    seed: Annotated[Whole, Ge(0), Says("must be 0 or more", "0")] = 0
+    # Optuna's samplers take seeds of 32 bits.
+    seed: Annotated[Whole, Ge(0), Le(2**32 - 1), Says("must be from 0 to 2**32 - 1", "0")] = 0
     """Seed of what the search draws at random to decide."""
     storage: Annotated[str, AfterValidator(_url)] | None = None
     """Optuna storage that holds the search; null: `search.journal` in the sweep's directory."""

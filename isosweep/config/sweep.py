@@ -148,6 +148,9 @@ class SweepConfig:
             if limit is not None and self.mode != "next":
                 rule = "is a search's, and search=grid trains the whole plan"
                 nearest = "search=frontier, or search.max_compute=null"
+                if self.mode == "resume":
+                    rule = "mode=resume goes on with the search as it was begun"
+                    nearest = f"mode=run, the sweep's own command, with search.max_compute={limit}"
                 raise SettingError("search.max_compute", limit, rule, nearest)
             return
         if self.mode == "simulate" and self.search.kind == "tune":

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isosweep.modes.estimate import Estimate
-from isosweep.modes.look import in_words
+from isosweep.modes.look import in_words, of_planned
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, compute_behind, run_standing
 from isosweep.store.paths import SweepPaths
@@ -38,11 +38,13 @@ class Progress:
         stop: Collection[str],
         console: Console,
         places: int | None = None,
+        steps: bool = False,
     ) -> None:
         """`stop`: health rules that end a run, which then has nothing left to spend; `places`: runs
-        at once, None: all."""
+        at once, None: all; `steps`: the runs go as far as a search has asked, which may ask for
+        more."""
         self._plan, self._stop, self._paths = plan, stop, paths
-        self._console = console
+        self._console, self._places = console, places
         self._live = Live(console=console, refresh_per_second=2, transient=True)
         self._shown = console.is_terminal
         self._drawn = 0.0
@@ -52,9 +54,14 @@ class Progress:
         self._views: dict[str, RunView] = {}
         self._since: dict[str, float] = {}
         self._told: set[str] = set()
+        self._steps = steps
+        # Steps of a search that are over, of runs that are asked for more since.
+        self._before = 0
         for run in plan.runs:
             self._saw(run, view_run(paths.run(run.run_id)))
         self._estimate = Estimate(plan.runs, self._share_behind(), places or len(plan.runs))
+        # What was over before is told by nobody.
+        self._told |= {name for name, standing in self._standings.items() if standing.ended}
         self._spent = sum(self._behind.values())
         self._total = sum(run.milestones[-1] for run in plan.runs)
 
@@ -66,6 +73,30 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._shown:
             self._live.stop()
+
+    def asked_for_more(self, plan: Plan) -> "Progress":
+        """The progress of `plan`, of which more is wanted than of this one's: what is over is
+        told, and goes on to count."""
+        now, before = time.monotonic(), self._before
+        kept = set(self._runs)
+        for run in plan.runs:
+            known = self._runs.get(run.run_id)
+            if known is not None and known.milestones[-1] < run.milestones[-1]:
+                self._left(run.run_id, None, now - self._since.pop(run.run_id, now))
+                before += self._has_passed(known)
+                kept.remove(run.run_id)
+        more = Progress(
+            plan, self._paths, self._stop, self._console, self._places, steps=self._steps
+        )
+        more._since = {name: since for name, since in self._since.items() if name in more._runs}
+        more._told, more._before = (self._told & kept) | (more._told - kept), before
+        return more
+
+    def _has_passed(self, run: PlannedRun) -> bool:
+        """Whether the step is over, though the run may be at its next one already."""
+        state, unit = self._views[run.run_id].state, self._plan.budget_unit
+        reached = state is not None and state.compute.has_reached(run.milestones[-1], unit)
+        return reached or self._standings[run.run_id].ended
 
     def update(self, active: Active, failed: Mapping[str, str]) -> None:
         """Tell what has changed, and draw again at most twice a second; `failed`: why, by run."""
@@ -122,14 +153,19 @@ class Progress:
         reward = "" if state is None or state.reward is None else f", reward {state.reward:.3f}"
         what = "" if standing is Standing.DONE else f": {standing}"
         why = f" ({failed or view.reason})" if what and (failed or view.reason) else ""
+        counted, far = f"{self._counted()} done", ""
+        if self._steps:
+            counted = f"{self._counted()} steps done"
+            far = f" to {run.milestones[-1]:.4g} {self._plan.budget_unit}"
         line = (
-            f"{self._ended()}/{len(self._runs)} done: {run.label}{reward}"
+            f"{counted}: {run.label}{far}{reward}"
             f", {in_words(seconds)}{what}{why}; {self._eta(time.monotonic())}"
         )
         self._console.print(line, markup=False, soft_wrap=True)
 
-    def _ended(self) -> int:
-        return sum(standing.ended for standing in self._standings.values())
+    def _counted(self) -> str:
+        ended = sum(standing.ended for standing in self._standings.values())
+        return f"{self._before + ended}/{self._before + len(self._runs)}"
 
     def _eta(self, now: float) -> str:
         seconds = self._estimate.seconds_left(now)
@@ -147,8 +183,9 @@ class Progress:
             more.append(f"{queued} queued")
         standings = list(self._standings.values())
         warned = sum(bool(v.state.warnings) for v in self._views.values() if v.state)
-        ended, diverged = self._ended(), standings.count(Standing.DIVERGED)
-        line = f"{ended}/{len(self._runs)} runs, {self._spent / self._total:.0%} of the compute"
+        diverged = standings.count(Standing.DIVERGED)
+        what = "steps" if self._steps else "runs"
+        line = f"{self._counted()} {what}, {self._spent / self._total:.0%} of the compute"
         line += f", {self._eta(now)}"
         for count, word in ((failed, "failed"), (diverged, "diverged"), (warned, "with warnings")):
             line += f", {count} {word}" if count else ""
@@ -159,7 +196,7 @@ class Progress:
         reward = "" if state is None or state.reward is None else f"{state.reward:.3f}"
         table.add_row(
             run.label,
-            f"step {state.step if state else 0:,}/{run.num_steps:,}",
+            f"step {of_planned(state.step if state else 0, run.num_steps)}",
             f"reward {reward}",
             f"{done:.2e}/{run.milestones[-1]:.2e} {self._plan.budget_unit}",
             ProgressBar(total=run.milestones[-1], completed=done, width=24),

@@ -36,6 +36,15 @@ def search_document(config: SweepConfig, plan: Plan, paths: SweepPaths) -> JsonO
     return read_search(plan, paths, config.search)
 
 
+def search_fault(sweep: StoredSweep) -> str | None:
+    """Why the sweep's search cannot be read; None where it can, or there is none."""
+    if not sweep.config.search.searches:
+        return None
+    from isosweep.search.study import unread
+
+    return unread(sweep.plan, sweep.paths, sweep.config.search)
+
+
 def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course | None":
     """What the sweep's search asked for, and what was known then; None without one."""
     document = search_document(config, plan, paths)

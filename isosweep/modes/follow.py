@@ -91,25 +91,31 @@ class _Followed:
         self._queues = _queues(console)
         self._trackers: dict[str, BackgroundTracker] = {}
         self._others_active: list[tuple[PlannedRun, RunView]] = []
-        self._others_at = 0.0
+        self._others_at = self._others_asked_at = 0.0
         self._worst = 0
 
     def run(self) -> int:
         analysed: list[Sweep] = []
         with Signals() as signals:
             self._look_who()
+            progress: Progress | None = None
             while self.watching.sweeps:
                 self._ask()
-                with self._progress() as progress:
+                self._others_ask()
+                followed = self.watching.sweeps
+                with self._progress(progress) as progress:
                     done = self._until_something_is_done(progress, signals)
                 if signals.asked:
                     return self._leave(signals)
+                if done or self.watching.sweeps != followed:
+                    progress = None
                 analysed += self._finish(done, signals)
         over_all_budgets(analysed, self._console)
         return self._worst
 
-    def _progress(self) -> Progress:
-        """Of all sweeps that are left: each run once, by the sweep that wants most of it."""
+    def _progress(self, before: Progress | None) -> Progress:
+        """Of all sweeps that are left: each run once, by the sweep that wants most of it; `before`:
+        the one that goes on."""
         sweeps = self.watching.sweeps
         first = sweeps[0]
         runs: dict[str, PlannedRun] = {}
@@ -122,8 +128,11 @@ class _Followed:
                     runs[run.run_id] = run
         wanted = tuple(runs.values()) or first.study.plan.runs
         plan: Plan = replace(first.study.plan, runs=wanted)
+        if before is not None:
+            return before.asked_for_more(plan)
         places, stop = places_of(first.study), first.study.config.health.stop
-        return Progress(plan, first.paths, stop, self._console, places)
+        steps = any(sweep.search is not None for sweep in sweeps)
+        return Progress(plan, first.paths, stop, self._console, places, steps)
 
     def _until_something_is_done(self, progress: Progress, signals: Signals) -> bool:
         """Follow until own sweeps are through, sweeps are lost or completed, more runs are wanted,
@@ -137,7 +146,7 @@ class _Followed:
                 return False
             # The last runs to end are told too.
             progress.update(self._active(), self._queues.failed)
-            if self._ask():
+            if self._ask() or self._others_ask():
                 return False
             if self.watching.own and not self._queues.busy and self._settled:
                 return True
@@ -166,6 +175,15 @@ class _Followed:
         for sweep, run_ids in asked:
             self._queues.ask(sweep, run_ids)
         return bool(asked)
+
+    def _others_ask(self) -> bool:
+        """Whether another process's search has asked for more since the last look."""
+        if not self.watching.others or time.monotonic() < self._others_asked_at:
+            return False
+        self._others_asked_at = time.monotonic() + _OTHERS_S
+        searches = [sweep.search for sweep in self.watching.others if sweep.search is not None]
+        # All of them look.
+        return max([search.look() for search in searches], default=False)
 
     @property
     def _settled(self) -> bool:

@@ -137,7 +137,8 @@ def _described(sweep: Listed) -> str:
     ]
     if sweep.asked is not None:
         reached, wanted = sweep.asked
-        shown.insert(0, f"search: {reached} of the {wanted} runs asked for are as far as asked")
+        search = f"search: {reached} of the {wanted} runs asked for are as far as asked"
+        shown.insert(0, search if wanted else "search: nothing asked for")
     verdict = f"; verdict: {sweep.verdict}" if sweep.verdict else ""
     driver = f"; followed by {sweep.driver}" if sweep.driver else ""
     return f"{when}  {sweep.name}  {budgets} {sweep.unit}: {', '.join(shown)}{verdict}{driver}"

@@ -168,6 +168,12 @@ def _activity(state: RunState | None, ages: tuple[float, float] | None, *, at_wo
     return "; ".join([*parts, *state.warnings])
 
 
+def of_planned(step: int, planned: int) -> str:
+    """Steps done of those planned: 40/63; a run ends by measured compute, so that it may take a few
+    more: 64 (63 planned)."""
+    return f"{step:,}/{planned:,}" if step <= planned else f"{step:,} ({planned:,} planned)"
+
+
 def in_words(seconds: float) -> str:
     """A duration in one unit: 40 s, 12 min, 3.5 h, 2.1 d."""
     for size, unit, digits in ((86400, "d", 1), (3600, "h", 1), (60, "min", 0)):

@@ -1,13 +1,16 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from isosweep.config.launcher import overridden
-from isosweep.modes.directory import stored_sweep
+from isosweep.config.search import SearchConfig
+from isosweep.errors import SettingError
+from isosweep.modes.directory import stored_sweep, sweep_paths
 from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
@@ -67,11 +70,27 @@ class Launch:
 def together(launches: Sequence[Launch]) -> Launch:
     """One launch of all: their runs share places and devices, and none waits for another's end.
 
-    Raises SettingError where they exceed `launcher.max_device_hours` together.
+    Raises SettingError where they exceed `launcher.max_device_hours` together, or are one sweep
+    whose runs are to be chosen in two ways.
     """
     studies = tuple(study for launch in launches for study in launch.studies)
+    _require_one_search(studies)
     require_affordable(studies)
     return Launch(studies=studies, follow=any(launch.follow for launch in launches))
+
+
+def _require_one_search(studies: Sequence[Study]) -> None:
+    chosen: dict[Path, SearchConfig] = {}
+    for study in studies:
+        paths, search = sweep_paths(study), study.config.search
+        known = chosen.setdefault(paths.root, search)
+        if known != search:
+            rule = (
+                f"these jobs are one sweep, {paths.root}, and differ in nothing but how its runs "
+                "are chosen"
+            )
+            nearest = "one command after another, or sweeps_dir=DIRECTORY of its own for each"
+            raise SettingError("search", f"{known.name},{search.name}", rule, nearest)
 
 
 def resume_sweep(config: "SweepConfig", console: Console) -> int:
@@ -84,6 +103,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
 
     sweep = stored_sweep(config)
     study = sweep.study()
+    _require_stored_search(config, study.config)
     launcher = overridden(study.config.launcher, config.launcher, config.launcher_given)
     asked = replace(
         study.config,
@@ -104,6 +124,17 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         line = f"{len(left)} runs failed for good; retry_failed=true tries them again"
         console.print(line, soft_wrap=True)
     return follow_sweeps([_sweep(study, sweep.paths, left)], console)
+
+
+def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None:
+    """Raise SettingError where the command names another search than that which goes on."""
+    if config.search.searches and config.search != stored.search:
+        asked, known = asdict(config.search), asdict(stored.search)
+        name = next(name for name in asked if asked[name] != known[name])
+        setting = "search" if name in ("name", "kind") else f"search.{name}"
+        rule = f"mode=resume goes on as the sweep was begun, with {setting}={known[name]}"
+        nearest = f"mode=run, the sweep's own command, with {setting}={asked[name]}"
+        raise SettingError(setting, asked[name], rule, nearest)
 
 
 def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":

@@ -1,10 +1,12 @@
 """The searches of a command's sweeps: opened, asked for what is next, and told at their ends."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.errors import StorageError
 from isosweep.modes.display_search import described_step
 from isosweep.modes.stored import places_of
 from isosweep.plan.study import Study
@@ -39,7 +41,24 @@ def close_searches(sweeps: "Iterable[Sweep]") -> None:
     """Tell what is left of searches that have stopped."""
     for sweep in sweeps:
         if sweep.search is not None:
-            sweep.search.close()
+            with _written(sweep):
+                sweep.search.close()
+
+
+@contextmanager
+def _written(sweep: "Sweep") -> Iterator[None]:
+    """A storage that fails while runs are at work, as a StorageError."""
+    from optuna.exceptions import OptunaError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (OptunaError, SQLAlchemyError) as error:
+        from isosweep.search.study import shown_storage
+
+        where = shown_storage(sweep.paths, sweep.study.config.search)
+        again = f"python -m isosweep mode=resume sweep_dir={sweep.paths.root}"
+        raise StorageError(where, " ".join(str(error).split())[:300], again) from error
 
 
 def ask(
@@ -54,7 +73,8 @@ def ask(
         if sweep.search is None:
             continue
         plan, before = sweep.study.plan, sweep.search.stop
-        steps = sweep.search.next({**sweep.left, **failed})
+        with _written(sweep):
+            steps = sweep.search.next({**sweep.left, **failed})
         for step in steps:
             console.print(f"search: {described_step(step, plan)}", markup=False, soft_wrap=True)
         if steps:

@@ -10,10 +10,10 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
-from isosweep.modes.display_search import as_asked, described_search, stored_search
+from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
-from isosweep.modes.look import Sight, look
+from isosweep.modes.look import Sight, look, of_planned
 from isosweep.modes.status_document import disk_bytes, driver_of, status_document
 from isosweep.plan.standing import Standing
 
@@ -54,6 +54,9 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     if search is not None:
         for line in described_search(sweep.plan, search):
             console.print(line, markup=False, soft_wrap=True)
+    elif (fault := search_fault(sweep)) is not None:
+        line = f"what the search has asked for is not known: {fault}"
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
     shown = sights
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]
@@ -113,7 +116,7 @@ def _cells(sight: Sight, sweep: StoredSweep) -> tuple[str, ...]:
         run.label,
         sight.standing.value,
         str(state.attempt) if state else "",
-        f"{state.step if state else 0}/{run.num_steps}",
+        of_planned(state.step if state else 0, run.num_steps),
         f"{spent:.0%}",
         "" if state is None or state.reward is None else f"{state.reward:.3f}",
         _told(sight),

@@ -23,7 +23,7 @@ from isosweep.modes.findings import described_evaluation, described_findings, de
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.plan.standing import Standing, run_standing, standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
-from isosweep.preflight.search import require_classes
+from isosweep.preflight.search import require_search
 from isosweep.store.paths import SweepPaths, complete_checkpoints
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
@@ -32,10 +32,10 @@ from isosweep.store.submissions import newest_submission
 def stored_plan(study: Study, console: Console) -> SweepPaths:
     """Store and show the plan; warns of what was lost of its runs.
 
-    Raises SettingError as `require_classes` and `require_sets`.
+    Raises SettingError as `require_search` and `require_sets`.
     """
     paths, places = sweep_paths(study), places_of(study)
-    require_classes(study)
+    require_search(study)
     require_sets(study, paths)
     store_plan(study, paths, places)
     progress = standing(study.plan, paths.run, study.config.health.stop)

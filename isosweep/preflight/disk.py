@@ -40,7 +40,9 @@ def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
         f"up to {size(peak)} (checkpoint.keep={saving.keep}: {size(each)} each)"
     )
     nearest = f"sweeps_dir=DIRECTORY on a disk with {size(peak)} free"
-    for keep in (saving.keep, *_less(saving.keep)):
+    # A search goes on from what is kept.
+    less = () if study.config.search.searches else _less(saving.keep)
+    for keep in (saving.keep, *less):
         takes = _takes(study, runs, keep)
         fits = [n for n in range(places, 0, -1) if peak_bytes(takes, n) <= free]
         if fits:

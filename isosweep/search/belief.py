@@ -143,8 +143,11 @@ def _gaussian(
     mean = state.mean(axis=0)
     away = state - mean
     places = mean.size - len(VERDICTS)
-    best = np.where(offered, rewards, -np.inf)
-    losses = best.max(axis=2).mean(axis=0) - best.mean(axis=0).max(axis=1)
+    # Where no pair can be read nothing is lost by choosing.
+    some: BoolArray = np.asarray(offered.any(axis=1))
+    best = np.where(offered, rewards, -np.inf)[:, some]
+    losses = np.zeros(len(some))
+    losses[some] = best.max(axis=2).mean(axis=0) - best.mean(axis=0).max(axis=1)
     return Belief(
         budgets=surface.budgets,
         pairs=pairs,
@@ -165,7 +168,7 @@ def _offered(plan: Plan, budgets: tuple[float, ...], pairs: tuple[Pair, ...]) ->
     for cell in plan.cells:
         q = pairs.index(Pair.of(cell))
         # Between the plan's own budgets a run is read where it has taken a few steps.
-        steps = cell.num_steps * known / cell.planned_compute
+        steps = np.round(cell.num_steps * known / cell.planned_compute)
         between = np.array([budget not in own for budget in budgets])
         found[:, q] |= (known == cell.budget) | (
             between & (known < cell.budget) & (steps >= LEAST_STEPS)

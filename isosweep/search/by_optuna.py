@@ -9,7 +9,9 @@ those of the smallest.
 
 import importlib
 import inspect
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.curves import SweepData
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 # Steps listed for mode=status.
 _LISTED = 5
+# Trials of the asking beforehand: more than the ten after which TPE and others begin to fit.
+_TRIED = 12
 
 
 def decide(
@@ -43,13 +47,15 @@ def decide(
     """The next `count` steps, or why there is none; `plan`: all variants together.
 
     Runs that the pruner lets go on come first. Each is judged in a study of its own, beside all
-    others: seconds with a hundred runs. Raises SettingError as `load`.
+    others: seconds with a hundred runs. Raises SettingError as `load`, and for what the sampler or
+    the pruner raises.
     """
     # The sampler's seed is of the settings.
     del analysis_config, seed
     at = standings(plan, data, pending)
     begun = _Begun(plan, data, at, config)
-    steps = begun.going_on() + begun.fresh(count)
+    with _refused(config):
+        steps = begun.going_on() + begun.fresh(count)
     most = config.max_compute
     left = float("inf") if most is None else most - at.committed
     chosen: list[Step] = []
@@ -83,23 +89,50 @@ def load(config: SearchConfig, plan: Plan) -> "tuple[BaseSampler, BasePruner]":
 
 
 def require(config: SearchConfig, plan: Plan) -> None:
-    """Raise SettingError as `load`, and where the two cannot be asked once: some classes find only
-    then that an option, or a package of theirs, is wrong or missing."""
-    study = _new_study(config, plan)
+    """Raise SettingError as `load`, and where the two cannot be asked a dozen times: some classes
+    find only then, or once trials have ended, that an option, or a package of theirs, is wrong or
+    missing."""
+    from optuna.trial import create_trial
+
+    study, space = _new_study(config, plan), _Space(plan).distributions
+    with _refused(config):
+        for number in range(_TRIED):
+            # Rewards differ, or what is fitted to them may be degenerate.
+            trial, reward = study.ask(space), 0.5 + 0.01 * number
+            trial.report(reward, 1)
+            trial.should_prune()
+            # As `_Begun` has it: nothing is told.
+            ended = create_trial(
+                params=trial.params,
+                distributions=space,
+                value=reward,
+                intermediate_values={1: reward},
+            )
+            study.add_trial(ended)
+
+
+@contextmanager
+def _refused(config: SearchConfig) -> Iterator[None]:
+    """What a sampler or a pruner raises, as a SettingError."""
     try:
-        trial = study.ask(_Space(plan).distributions)
-        trial.report(0.5, 1)
-        trial.should_prune()
+        yield
+    except SettingError:
+        raise
     except Exception as error:
         what = f"{config.sampler}, {config.pruner}"
-        rule = f"cannot be used with their options: {error}"
-        nearest = "search.sampler_options=null search.pruner_options=null"
-        raise SettingError("search.sampler, search.pruner", what, rule, nearest) from None
+        rule = f"cannot be used with their options: {error or type(error).__name__}"
+        nearest = (
+            "search.sampler=optuna.samplers.TPESampler search.sampler_options=null "
+            "search.pruner=optuna.pruners.HyperbandPruner search.pruner_options=null"
+        )
+        raise SettingError("search.sampler, search.pruner", what, rule, nearest) from error
 
 
 def _built(
     name: str, path: str | None, options: dict[str, Any] | None, kind: type, known: dict[str, Any]
 ) -> Any:
+    from optuna.exceptions import ExperimentalWarning
+
     setting = f"search.{name}"
     nearest = f"{setting}=optuna.{name}s.{'TPESampler' if name == 'sampler' else 'NopPruner'}"
     module, _, attribute = str(path).rpartition(".")
@@ -112,8 +145,11 @@ def _built(
     parameters = inspect.signature(found).parameters
     given = {key: value for key, value in known.items() if key in parameters} | (options or {})
     try:
-        return found(**given)
-    except (TypeError, ValueError) as error:
+        with warnings.catch_warnings():
+            # Which class it is was chosen.
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            return found(**given)
+    except Exception as error:
         rule = f"are not what {path} takes: {error}"
         raise SettingError(f"{setting}_options", options, rule, nearest) from None
 

@@ -60,11 +60,23 @@ def decided(
             return Decision(steps=(), considered=(), stop=None)
         if not any(asked.at.reached.values()):
             return ended("no run that could be trained is left, and no reward is known of any")
-        return ended("every run of the plan has been trained as far as it goes")
+        return ended(_all_over(asked))
     belief = form_belief(asked.plan, telling, asked.analysis, asked.seed)
     if belief is None:
         return affordable_of(asked, _in_order(asked))
     return by(asked, belief)
+
+
+def _all_over(asked: Question) -> str:
+    """Why no run is left."""
+    at, runs = asked.at, asked.plan.runs
+    short = sum(r.run_id in at.closed and at.reached[r.run_id] < r.milestones[-1] for r in runs)
+    if not short:
+        return "every run of the plan has been trained as far as it goes"
+    return (
+        f"no run is left that could be trained further: {short} of {len(runs)} collapsed, diverged "
+        "or failed on the way"
+    )
 
 
 def ended(reason: str, considered: tuple[Step, ...] = ()) -> Decision:

@@ -62,9 +62,9 @@ class SearchStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._name = study_name(plan, paths)
         self._distributions = _distributions(plan)
-        if config.storage is None:
-            _mend(paths.search)
         try:
+            if config.storage is None:
+                _mend(paths.search)
             self._storage = _storage(paths, config)
             self._study: Study = optuna.create_study(
                 study_name=self._name,
@@ -77,18 +77,19 @@ class SearchStudy:
         except Exception as error:
             # What a database's driver raises is its own.
             raise _not_opened(paths, config, error) from error
-        self._own(plan, paths)
+        self._own(plan, paths, config.storage)
         # What an earlier driver enqueued, and was ended before it asked for.
         self._ask_for_waiting()
 
-    def _own(self, plan: Plan, paths: SweepPaths) -> None:
+    def _own(self, plan: Plan, paths: SweepPaths, storage: str | None) -> None:
         known = self._study.user_attrs.get("sweep_dir")
         if known == str(paths.root):
             return
-        if known is not None and Path(known).is_dir():
+        # A journal lies in the sweep's own directory, wherever that was copied to.
+        if storage is not None and known is not None and _is_other(Path(known), paths.root):
             rule = f"has the study {self._name} of another sweep, {known}"
             nearest = "another name by sweep_dir=DIRECTORY"
-            raise SettingError("search.storage", "that storage", rule, nearest)
+            raise SettingError("search.storage", _shown(storage), rule, nearest)
         heading = {"sweep_dir": str(paths.root), "plan_id": plan.plan_id, "unit": plan.budget_unit}
         for name, value in heading.items():
             self._study.set_user_attr(name, value)
@@ -183,24 +184,43 @@ def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObje
     `state` and why it `ended` (None: it has not) by its newest trial, and the `steps` of all, as
     `SearchStudy.ask` has them.
     """
-    if config.storage is None and not paths.search.exists():
-        return None
     try:
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        storage = _storage(paths, config)
-        study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
-        found = study.get_trials(deepcopy=False)
-        asked = [_asked(trial) for trial in found]
+        return _read(plan, paths, config)
     except Exception:
         return None
-    return {
+
+
+def unread(plan: Plan, paths: SweepPaths, config: SearchConfig) -> str | None:
+    """Why what a search has written down cannot be read; None where it can, or nothing is there."""
+    try:
+        _read(plan, paths, config)
+    except KeyError:
+        # No study of this name.
+        return None
+    except Exception as error:
+        return str(_not_opened(paths, config, error))
+    return None
+
+
+def _read(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:
+    import optuna
+
+    if config.storage is None and not paths.search.exists():
+        return None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = _storage(paths, config)
+    study = optuna.load_study(study_name=study_name(plan, paths), storage=storage)
+    found = study.get_trials(deepcopy=False)
+    asked = [_asked(trial) for trial in found]
+    document: JsonObject = {
         "asked": {a.run_id: a.milestone for a in asked if a.milestone is not None},
         "open": [a.run_id for a in asked if a.told is None],
         "decision": study.user_attrs.get("decision"),
         "trials": _trials_document(found),
     }
+    # A number that is none, as older searches may have written it, is no JSON.
+    plain: JsonObject = json.loads(json.dumps(document), parse_constant=lambda _: None)
+    return plain
 
 
 def _trials_document(trials: "Sequence[FrozenTrial]") -> JsonObject:
@@ -236,6 +256,11 @@ def _storage(paths: SweepPaths, config: SearchConfig) -> "BaseStorage":
     return storages.JournalStorage(JournalFileBackend(str(paths.search)))
 
 
+def _is_other(known: Path, root: Path) -> bool:
+    """Whether a sweep is there still, and is not the same by another path."""
+    return known.is_dir() and not (root.is_dir() and known.samefile(root))
+
+
 def _mend(journal: Path) -> None:
     """Take away a line whose writer was ended in the middle of it: the journal could not be read
     any more after the next one."""
@@ -250,12 +275,50 @@ def _mend(journal: Path) -> None:
 
 
 def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> SettingError:
-    said = " ".join(str(error).split())[:300] or repr(error)
+    # Without the statement and the link that SQLAlchemy adds.
+    said = " ".join(str(error).partition("\n[SQL")[0].partition("\n(Background")[0].split())[:300]
+    said = said or repr(error)
     if config.storage is None:
         rule = f"{paths.search} cannot be opened ({said})"
-        return SettingError("search.storage", "null", rule, "another sweep_dir, or search=grid")
+        nearest = (
+            f"mv {paths.search} {paths.search}.old, and the same command: the search begins anew, "
+            "from all that was trained"
+        )
+        return SettingError("search.storage", "null", rule, nearest)
     rule = f"cannot be opened ({said})"
-    return SettingError("search.storage", config.storage, rule, "search.storage=null")
+    return SettingError("search.storage", _shown(config.storage), rule, "search.storage=null")
+
+
+def shown_storage(paths: SweepPaths, config: SearchConfig) -> str:
+    """Where the search is written down, without a password."""
+    return str(paths.search) if config.storage is None else _shown(config.storage)
+
+
+def _shown(url: str) -> str:
+    """Without its password."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return url
+
+
+def require_storage(url: str) -> None:
+    """Raise SettingError for a database of no kind that is known and has its driver here, or whose
+    file has no directory; nothing is connected to."""
+    from sqlalchemy import create_engine
+
+    try:
+        engine = create_engine(url)
+    except Exception as error:
+        rule = f"cannot be opened ({error})"
+        raise SettingError("search.storage", _shown(url), rule, "search.storage=null") from error
+    file = engine.url.database
+    if engine.dialect.name == "sqlite" and file and not Path(file).absolute().parent.is_dir():
+        rule = f"{Path(file).parent} is no directory"
+        raise SettingError("search.storage", _shown(url), rule, "search.storage=null")
 
 
 def _distributions(plan: Plan) -> "dict[str, BaseDistribution]":

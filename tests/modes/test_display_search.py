@@ -5,16 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.errors import SettingError
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
 from isosweep.modes.display_search import as_asked, described_cost, stored_search, trial_tags
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.listing import list_sweeps
 from isosweep.modes.look import look
+from isosweep.modes.run import resume_sweep
+from isosweep.modes.status import show_status
 from isosweep.plan.study import resolve
 from isosweep.search.expected import expected_cost
 from isosweep.search.steps import Step
 from isosweep.search.study import SearchStudy
 from tests.conftest import SMALL, make_config
+from tests.modes.looked_after import printed, terminal
 
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
 
@@ -64,3 +68,30 @@ def test_runs_that_were_asked_for_are_told_from_those_that_were_not(
     assert list_sweeps(config, Console()) == 0
     (listed,) = json.loads(capsys.readouterr().out)["sweeps"]
     assert (listed["asked_for"], listed["as_far_as_asked"]) == (1, 0)
+
+
+def test_a_search_that_asked_for_nothing_or_cannot_be_read_is_a_line(tmp_path: Path) -> None:
+    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}")
+    study = resolve(config)
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    SearchStudy(study.plan, paths, config.search).ask_known(study.plan.runs[0])
+    console = terminal()
+    assert list_sweeps(config, console) == 0
+    assert "search: nothing asked for, 0/2 runs done" in printed(console)
+    paths.search.write_bytes(b"\xfe\x00\n")
+    sweep, console = read_sweep(paths.root), terminal()
+    assert show_status(sweep, config, Jobs(sweep.config), console) == 0
+    assert "what the search has asked for is not known: search.storage=null" in printed(console)
+
+
+def test_a_resumed_search_is_the_one_that_was_begun(tmp_path: Path) -> None:
+    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}", "search.max_compute=1e10")
+    study = resolve(config)
+    store_plan(study, sweep_paths(study))
+    here = (f"sweeps_dir={tmp_path}", f"sweep_dir={sweep_paths(study).root}", "mode=resume")
+    other = make_config(*here, "search=frontier", "search.max_compute=2e10")
+    with pytest.raises(SettingError, match=r"goes on as .* with search\.max_compute=10000000000"):
+        resume_sweep(other, terminal())
+    with pytest.raises(SettingError, match="mode=resume goes on with the search as it was begun"):
+        make_config(*here, "search.max_compute=2e10")

@@ -117,3 +117,68 @@ def test_a_picture_is_drawn_from_what_the_queue_has_read_and_shows_20_runs(tmp_p
         progress.update([(each, view) for each in planned], {})
     assert read == []
     assert "30 more are running" in printed(console)
+
+
+def test_steps_of_a_search_are_counted_on_and_each_is_told_once(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    first, second, *_ = sweep.plan.runs
+    last = first.milestones[-1]
+    short = replace(first, milestones=(last / 2,))
+    run = sweep.paths.run(first.run_id)
+    over = sweep.paths.run(second.run_id)
+    close(submitted(over), "finished", "")
+    reported(over, "finished", 1.0, second)
+    console = terminal()
+    progress = Progress(
+        replace(sweep.plan, runs=(short, second)), sweep.paths, [], console, 1, steps=True
+    )
+    submission = submitted(run)
+    reported(run, "running", 0.25, first)
+    progress.update(seen(run, short), {})
+    reported(run, "finished", 0.5, first)
+    close(submission, "finished", "")
+    # The search asks for more before the queue has seen the end.
+    progress = progress.asked_for_more(replace(sweep.plan, runs=(first, second)))
+    submission = submitted(run)
+    reported(run, "running", 0.75, first)
+    progress.update(seen(run, first), {})
+    reported(run, "finished", 1.0, first)
+    close(submission, "finished", "")
+    progress.update([], {})
+    progress = progress.asked_for_more(replace(sweep.plan, runs=(first, second)))
+    progress.update([], {})
+    one, two = printed(console).splitlines()
+    assert one.startswith(f"2/2 steps done: {first.label} to {last / 2:g} flops, reward ")
+    assert two.startswith(f"3/3 steps done: {first.label} to {last:g} flops, reward ")
+
+
+def test_an_end_that_falls_together_with_a_new_step_is_told(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    first, second, *_ = sweep.plan.runs
+    run = sweep.paths.run(first.run_id)
+    console = terminal()
+    progress = Progress(replace(sweep.plan, runs=(first,)), sweep.paths, [], console, steps=True)
+    submission = submitted(run)
+    reported(run, "running", 0.5, first)
+    progress.update(seen(run, first), {})
+    reported(run, "finished", 1.0, first)
+    close(submission, "finished", "")
+    progress = progress.asked_for_more(replace(sweep.plan, runs=(first, second)))
+    progress.update([], {})
+    assert printed(console).startswith(f"1/2 steps done: {first.label} to ")
+
+
+def test_who_watches_counts_a_step_whose_run_is_at_its_next_one(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    first = sweep.plan.runs[0]
+    last = first.milestones[-1]
+    short = replace(first, milestones=(last / 2,))
+    run = sweep.paths.run(first.run_id)
+    console = Console(file=io.StringIO(), force_terminal=True, width=150, color_system=None)
+    progress = Progress(replace(sweep.plan, runs=(short,)), sweep.paths, [], console, steps=True)
+    submitted(run)
+    reported(run, "running", 0.75, first)
+    progress = progress.asked_for_more(replace(sweep.plan, runs=(first,)))
+    with progress:
+        progress.update(seen(run, first), {})
+    assert "1/2 steps, 75% of the compute" in printed(console)

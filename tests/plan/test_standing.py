@@ -36,6 +36,11 @@ def the_plan() -> Plan:
     return plan_of(make_config("budget=[1e11,2e11]", "grid.num_generations=[2,4]"))
 
 
+def test_a_plan_without_runs_has_nothing_left(tmp_path: Path) -> None:
+    empty = replace(the_plan(), runs=())
+    assert standing(empty, lambda run_id: RunPaths(tmp_path / run_id), ()).left == 0.0
+
+
 def long_runs() -> list[PlannedRun]:
     return [run for run in the_plan().runs if run.milestones[-1] == 2e11]
 

@@ -56,6 +56,13 @@ def test_the_nearest_choice_fits(free: float, nearest: str | None, tmp_path: Pat
         assert not refusal(free, places, tmp_path, *keep)
 
 
+def test_a_search_is_not_told_to_keep_less_than_it_goes_on_from(tmp_path: Path) -> None:
+    said = refusal(60e9, 8, tmp_path, "search=frontier")
+    assert said.endswith(
+        "Nearest choice that works: sweeps_dir=DIRECTORY on a disk with 797 GB free"
+    )
+
+
 def test_the_built_in_model_fits_this_machine(tmp_path: Path) -> None:
     study = resolve(make_config(f"sweeps_dir={tmp_path}"))
     require_disk(study, sweep_paths(study), 4)

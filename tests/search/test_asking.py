@@ -1,12 +1,19 @@
 """A search beside its driver: fills the places there are, and takes up what is there."""
 
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
+from rich.console import Console
 
 from isosweep.analysis.curves import SweepData
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
+from isosweep.errors import StorageError
 from isosweep.modes.directory import store_plan, sweep_paths
+from isosweep.modes.queues import Sweep
+from isosweep.modes.searching import ask
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
@@ -105,3 +112,32 @@ def test_a_look_that_finds_nothing_new_decides_nothing(tmp_path: Path) -> None:
     search._next_look = 0.0
     search._decide = None  # type: ignore[assignment]
     assert search.next({}) == ()
+
+
+def test_who_watches_sees_what_another_process_has_asked_for(tmp_path: Path) -> None:
+    study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}"))
+    watching = Search(study.plan, sweep_paths(study), study.config, 1, decide=in_order)
+    assert not watching.look()
+    assert watching.runs == []
+    driving = opened(tmp_path, places=1)
+    driving.next({})
+    assert watching.look()
+    assert watching.runs == driving.runs
+    assert not watching.look()
+    # What cannot be read for the moment is as it was.
+    sweep_paths(study).search.rename(tmp_path / "away")
+    assert not watching.look()
+    assert watching.runs == driving.runs
+
+
+def test_a_database_that_fails_in_mid_search_names_the_way_on(tmp_path: Path) -> None:
+    storage = f"search.storage='sqlite:///{tmp_path}/search.db'"
+    study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}", storage))
+    search = opened(tmp_path, storage, places=1)
+    sweep = Sweep(study=study, paths=sweep_paths(study), search=search)
+    database = sqlite3.connect(tmp_path / "search.db")
+    database.execute("drop table trials")
+    database.commit()
+    database.close()
+    with pytest.raises(StorageError, match=r"search\.db .*Go on with: .* mode=resume sweep_dir="):
+        ask([sweep], {}, Console())

@@ -4,6 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from optuna import Study
+from optuna.samplers import RandomSampler
+from optuna.trial import TrialState
 
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
@@ -117,6 +120,39 @@ def test_options_that_fail_only_when_asked_are_refused_before() -> None:
     with pytest.raises(SettingError, match="cannot be used with their options: math domain error"):
         require(config, PLAN)
     require(TPE, PLAN)
+
+
+class Delayed(RandomSampler):
+    """Fails once trials have ended, as a class does that imports a package then."""
+
+    def sample_relative(self, study: Study, *_: object) -> dict[str, object]:
+        if len(study.get_trials(states=(TrialState.COMPLETE,))) > 10:
+            raise ModuleNotFoundError("No module named 'cmaes'")
+        return {}
+
+
+class Broken(RandomSampler):
+    def __init__(self) -> None:
+        raise ModuleNotFoundError("No module named 'cmaes'")
+
+
+@pytest.mark.parametrize("name", ["Delayed", "Broken"])
+def test_a_class_that_lacks_a_package_is_refused_before_anything_is_launched(name: str) -> None:
+    config = replace(TPE, sampler=f"tests.search.test_by_optuna.{name}")
+    with pytest.raises(SettingError, match="No module named 'cmaes'"):
+        require(config, PLAN)
+
+
+def test_a_sampler_that_fails_in_a_search_is_named() -> None:
+    config = replace(TPE, sampler="tests.search.test_by_optuna.Delayed")
+    done = {run.run_id: run.milestones[-1] for run in PLAN.runs[:12]}
+    with pytest.raises(SettingError, match=r"search\.sampler.*Delayed.*No module named 'cmaes'"):
+        choose(done, config=config)
+
+
+def test_an_experimental_or_exhaustive_sampler_may_be_chosen() -> None:
+    for name in ("QMCSampler", "BruteForceSampler"):
+        require(replace(TPE, sampler=f"optuna.samplers.{name}", sampler_options=None), PLAN)
 
 
 def test_a_class_that_is_none_is_refused_before_anything_is_stored(tmp_path: Path) -> None:

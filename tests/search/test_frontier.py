@@ -188,10 +188,45 @@ def test_the_level_of_a_new_budget_is_known_well_enough_that_one_run_says_someth
     assert new.mean() < 0.05**2
 
 
+def test_where_no_run_is_planned_nothing_is_lost_and_nothing_is_nan() -> None:
+    cells = tuple(cell for cell in PLAN.cells if cell.budget != BUDGETS[1])
+    belief = form_belief(replace(PLAN, cells=cells), trained(BEGUN).readings, ANALYSIS, 0)
+    assert belief is not None
+    assert not belief.offered[1].any()
+    assert np.isfinite(belief.losses).all()
+    assert belief.losses[1] == 0.0
+
+
+def test_a_budget_between_is_offered_where_it_is_read() -> None:
+    # The cell there has 3.6 steps, which the analysis rounds to the least that it reads.
+    last = next(cell for cell in PLAN.cells if cell.num_generations == 128)
+    rung = 3.6 * last.planned_compute / last.num_steps
+    known = trained(BEGUN).readings
+    between = [
+        replace(reading, cell=replace(reading.cell, budget=rung))
+        for reading in known
+        if reading.cell.budget == BUDGETS[0]
+    ]
+    belief = form_belief(PLAN, [*known, *between], ANALYSIS, 0)
+    assert belief is not None
+    assert belief.offered[belief.budgets.index(rung)].all()
+
+
 def test_a_search_ends_when_every_run_has_been_trained() -> None:
     decision = choose(EVERYWHERE)
     assert not decision.steps
     assert "every run" in (decision.stop or "")
+
+
+def test_a_search_whose_runs_collapsed_does_not_say_that_they_were_trained_to_the_end() -> None:
+    readings = tuple(
+        replace(r, reward=None, fallen=0.0) if r.cell.budget == BUDGETS[2] else r
+        for r in trained(dict.fromkeys(EVERYWHERE, BUDGETS[2])).readings
+    )
+    data = replace(trained(dict.fromkeys(EVERYWHERE, BUDGETS[2])), readings=readings)
+    decision = decide(PLAN, data, {}, SEARCH, ANALYSIS, 4, 0)
+    assert not decision.steps
+    assert "15 of 15 collapsed" in (decision.stop or "")
 
 
 def test_a_search_waits_for_what_is_pending_before_it_ends() -> None:

@@ -1,5 +1,6 @@
 """The search as an Optuna study: what is written is read again, whoever ended in the middle."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan
 from isosweep.search.steps import Decision, Step
-from isosweep.search.study import SearchStudy, read_search, study_name
+from isosweep.search.study import SearchStudy, read_search, study_name, unread
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config, plan_of
 
@@ -161,3 +162,51 @@ def test_values_of_axes_are_parameters(tmp_path: Path) -> None:
     study.ask(runs, [step(plan, place, 1.28e10) for place in range(len(plan.runs))], {})
     for run, trial in zip(plan.runs, trials(plan, paths), strict=True):
         assert {name: trial.params[name] for name in run.axes} == run.axes
+
+
+def test_a_sweep_that_was_copied_or_has_another_path_goes_on_with_its_journal(
+    plan: Plan, paths: SweepPaths, tmp_path: Path
+) -> None:
+    before = asked(plan, paths).asked
+    shutil.copytree(paths.root, tmp_path / "copies" / "sweep")
+    copied = SweepPaths(tmp_path / "copies" / "sweep", tmp_path / "runs")
+    assert SearchStudy(plan, copied, FRONTIER).asked == before
+
+
+def test_a_database_knows_a_sweep_by_another_path(
+    plan: Plan, paths: SweepPaths, tmp_path: Path
+) -> None:
+    config = replace(FRONTIER, storage=f"sqlite:///{tmp_path}/search.db")
+    runs = {run.run_id: run for run in plan.runs}
+    SearchStudy(plan, paths, config).ask(runs, [step(plan, 0, 6.4e9)], {})
+    (tmp_path / "link").symlink_to(tmp_path)
+    linked = SweepPaths(tmp_path / "link" / "sweep", tmp_path / "runs")
+    assert len(SearchStudy(plan, linked, config).asked) == 1
+
+
+@pytest.mark.parametrize("kind", ["garbage", "directory"])
+def test_a_journal_that_cannot_be_read_is_refused_with_the_way_out(
+    plan: Plan, paths: SweepPaths, kind: str
+) -> None:
+    if kind == "directory":
+        paths.search.mkdir()
+    else:
+        paths.search.write_bytes(b"\xfe\x00 no line of a journal\n")
+    with pytest.raises(SettingError, match=r"cannot be opened .*mv .*search\.journal\.old, and"):
+        SearchStudy(plan, paths, FRONTIER)
+    paths.search.rename(f"{paths.search}.old")
+    assert not SearchStudy(plan, paths, FRONTIER).asked
+
+
+def test_who_looks_is_told_why_a_search_cannot_be_read(plan: Plan, paths: SweepPaths) -> None:
+    assert unread(plan, paths, FRONTIER) is None
+    study = asked(plan, paths)
+    assert unread(plan, paths, FRONTIER) is None
+    # As it was written where nothing could be read at a budget: no JSON.
+    study.note(Decision(steps=(), considered=(), stop=None, loss=float("nan")), {})
+    seen = read_search(plan, paths, FRONTIER)
+    assert seen is not None
+    assert seen["decision"]["loss"] is None
+    paths.search.write_bytes(b"\xfe\x00\n")
+    assert read_search(plan, paths, FRONTIER) is None
+    assert "search.journal cannot be opened" in (unread(plan, paths, FRONTIER) or "")
