@@ -44,6 +44,7 @@ LONGEST = (
     "tests/training/test_ranks.py",
     "tests/modes/test_sweep_killed.py",
     "tests/modes/test_search.py",
+    "tests/modes/test_tuning.py",
     "tests/training/test_diverged.py",
     "tests/modes/test_sweep.py",
     "tests/modes/test_sweep_extended.py",
