@@ -21,6 +21,13 @@ SMALLEST = {
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
+    "search_real": (
+        (
+            *("--repetitions", "1", "--seeds", "2"),
+            *("--num-generations", "2", "4", "--budgets", "3.2e9", "6.4e9"),
+        ),
+        "compute=-1",
+    ),
     "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
@@ -130,6 +137,17 @@ def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path:
     parts = [float(line.rsplit(maxsplit=1)[1]) for line in lines[4 : lines.index(lines[-1])]]
     assert len(parts) == 10
     assert float(whole[2]) == pytest.approx(sum(parts), abs=0.1)
+
+
+@pytest.mark.long
+@pytest.mark.train
+def test_the_benchmark_of_real_searches_has_a_row_for_each_way(tmp_path: Path) -> None:
+    rows = [
+        line.split(" | ") for line in missed("search_real", tmp_path) if line.startswith("| 200")
+    ]
+    assert [row[1] for row in rows] == ["grid", "search"]
+    assert rows[0][2] == "100%"
+    assert 0 < float(rows[1][2].rstrip("%")) <= 100
 
 
 @pytest.mark.long
