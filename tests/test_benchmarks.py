@@ -21,13 +21,6 @@ SMALLEST = {
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
-    "search_real": (
-        (
-            *("--repetitions", "1", "--seeds", "2"),
-            *("--num-generations", "2", "4", "--budgets", "3.2e9", "6.4e9"),
-        ),
-        "compute=-1",
-    ),
     "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
         (*TINY, "--hardware", "cpu", "--completion", "8", "--steps", "2"),
@@ -42,6 +35,13 @@ SMALLEST = {
         "calls=0",
     ),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
+    "search_real": (
+        (
+            *("--repetitions", "1", "--seeds", "2"),
+            *("--num-generations", "2", "4", "--budgets", "6.4e9"),
+        ),
+        "compute=-1",
+    ),
     "tracking": (("--runs", "2", "--points", "5", "--client", "0"), "first=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
