@@ -9,9 +9,12 @@ TESTS ?= tests
 # Processes that tests are spread over: a module stays in one, the slow ones come first.
 JOBS ?= logical
 PYTEST := $(BIN)/python -m pytest
-SPREAD := -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+SPREAD = -n $(JOBS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 # Markers of pyproject.toml; what is marked vllm or ray needs an environment of its own.
 SYSTEM := slurm or browser or disk or package or slow
+# Modules with such a marker: every process reads 27 of them, and not all.
+MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include='test_*.py'
+SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
 
 .PHONY: sweep schemas test test-system test-vllm test-ray test-faults test-all test-long lint
 .PHONY: bench bench-quick bench-gpu experiments studies setup setup-vllm setup-ray clean help
@@ -26,8 +29,10 @@ help:  ## List the targets.
 test: setup  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
 	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm or ray or long)" $(TESTS)
 
+# Much of it waits, for Slurm and for servers: a process more than CI has cores.
+test-system: JOBS := 3
 test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
-	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray or long)" $(TESTS)
+	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray or long)" $(SYSTEM_TESTS)
 
 test-faults: setup  ## Run what takes minutes: a real Slurm at fault in mid-run, learning, kills.
 	$(PYTEST) -m "long" $(TESTS)

@@ -40,7 +40,11 @@ SMALL = (
 
 
 # What takes longest begins first, so that no worker of pytest-xdist ends long after the others.
+# make test-system has the first three alone, which wait most of their time.
 LONGEST = (
+    "tests/tracking/test_server.py",
+    "tests/slurm/test_faults_queue.py",
+    "tests/slurm/test_faults_cancel.py",
     "tests/training/test_ranks.py",
     "tests/modes/test_sweep_killed.py",
     "tests/modes/test_search.py",

@@ -36,6 +36,13 @@ SMALLEST = {
         "calls=0",
     ),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
+    "search_real": (
+        (
+            *("--repetitions", "1", "--seeds", "2"),
+            *("--num-generations", "2", "4", "--budgets", "6.4e9"),
+        ),
+        "compute=-1",
+    ),
     "tracking": (("--runs", "2", "--points", "5", "--client", "0"), "first=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
@@ -131,6 +138,17 @@ def test_the_worker_benchmark_times_all_sides_and_the_parts_of_a_start(tmp_path:
     parts = [float(line.rsplit(maxsplit=1)[1]) for line in lines[4 : lines.index(lines[-1])]]
     assert len(parts) == 10
     assert float(whole[2]) == pytest.approx(sum(parts), abs=0.1)
+
+
+@pytest.mark.long
+@pytest.mark.train
+def test_the_benchmark_of_real_searches_has_a_row_for_each_way(tmp_path: Path) -> None:
+    rows = [
+        line.split(" | ") for line in missed("search_real", tmp_path) if line.startswith("| 200")
+    ]
+    assert [row[1] for row in rows] == ["grid", "search"]
+    assert rows[0][2] == "100%"
+    assert 0 < float(rows[1][2].rstrip("%")) <= 100
 
 
 @pytest.mark.long

@@ -24,6 +24,9 @@ ENVIRONMENT = {
     # A line for every run that ends.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+# Seconds to wait for another process that makes MLflow's tables: about 5 s of a core, which a busy
+# machine stretches; less than `background.JOIN_S` too.
+_MAKING_S = 45
 
 
 class Store:
@@ -70,7 +73,7 @@ class Store:
         else:
             self._database.parent.mkdir(parents=True, exist_ok=True)
             # Two processes that make MLflow's tables at once both fail.
-            with FileLock(self._database.with_suffix(".lock"), timeout=BUSY_S):
+            with FileLock(self._database.with_suffix(".lock"), timeout=_MAKING_S):
                 _require_writable(self._database)
                 self._connect(uri)
         self._file, self._emptied = self._identity(), False
