@@ -95,7 +95,7 @@ def _budgets_figure(tuning: Tuning, last: TunedAt, scale: Scale) -> Figure:
     return Figure(
         title=f"Reward by value over compute, {cell_label(last)}",
         caption="Reward to expect at each budget. A value without a point at a larger budget was "
-        "not trained that far: it had fallen behind, or had collapsed.",
+        "not trained that far: it had fallen behind or collapsed, or the compute was spent.",
         x=_value_axis(scale),
         y=Axis(title="held-out reward"),
         series=tuple(

@@ -62,6 +62,12 @@ def summarise(tuning: Tuning, margin: float) -> list[str]:
     if not tuning.cells:
         return ["No run has come as far as a budget yet, so nothing is known of any value."]
     sentences = [_best(tuning, at, margin) for at in tuning.cells]
+    if tuning.untried:
+        values = ", ".join(_values(values) for values in tuning.untried)
+        sentences.append(
+            f"Not every value was tried at every cell, for search.max_compute was spent: {values}. "
+            "Until they are, nothing is recommended; a larger limit goes on from here."
+        )
     if tuning.rules:
         sentences.append(_rules(tuning, margin))
     if tuning.best_gain is not None:
@@ -79,23 +85,36 @@ def _named(tried: Tried) -> str:
 
 def _best(tuning: Tuning, at: TunedAt, margin: float) -> str:
     where = f"At {cell_label(at)} and {short(at.budget)} {UNITS[tuning.unit]}"
-    best = at.best
+    best, base = at.best, tuning.base_reward
+    before = "" if base is None else f" ({base:.3f} before training)"
+    if not at.learns(base):
+        reached = best.mean if best.expected is None else best.expected
+        return (
+            f"{where}, no value that was tried learns anything: the best, {_named(best)}, comes to "
+            f"{reached:.3f}{before}. grid.axes is to list others, smaller rates as a rule."
+        )
     if best.expected is None or best.interval is None or best.probability_best is None:
         return (
-            f"{where}, {_named(best)} has the largest mean reward, {best.mean:.3f}; with one "
-            "seed nothing is known of how surely."
+            f"{where}, {_named(best)} has the largest mean reward, {best.mean:.3f}{before}; how "
+            "surely is not known, for no two seeds of a value can be compared."
         )
     low, high = best.interval
     line = (
-        f"{where}, {_named(best)} is best: reward {best.expected:.3f} [{low:.3f}, {high:.3f}], "
-        f"with a chance of {best.probability_best:.0%}"
+        f"{where}, {_named(best)} is best: expected reward {best.expected:.3f} [{low:.3f}, "
+        f"{high:.3f}]{before}, with a chance of {best.probability_best:.0%} to be the best "
+        "of those tried"
     )
     first = tuning.settings[0]
     if at.optimum is not None:
         words = at.optimum.open_words(below=at.open_below, above=at.open_above)
-        line += f"; between values, {first} is best at {words}"
-        if at.open_below or at.open_above:
-            line += ", the edge of what was tried: grid.axes lists further values"
+        line += f"; between values too, {first} is best at {words}"
+        ends = [
+            word
+            for word, is_open in (("smaller", at.open_below), ("larger", at.open_above))
+            if is_open
+        ]
+        if ends:
+            line += f", so that {' and '.join(ends)} values are to be tried (grid.axes)"
     close = [t for t in at.tried if t is not best and t.loss is not None and t.loss <= margin]
     if close:
         values = ", ".join(
@@ -108,7 +127,7 @@ def _best(tuning: Tuning, at: TunedAt, margin: float) -> str:
 def _rules(tuning: Tuning, margin: float) -> str:
     anchor, second = tuning.cells
     products = [at.num_generations * at.problems_per_batch for at in (anchor, second)]
-    between = f"From n x B = {products[0]} to {products[1]}"
+    between = f"From n x B = {products[0]} to {products[1]}, and no further"
     agrees = [rule.rule for rule in tuning.rules if rule.agrees]
     others = [rule.rule for rule in tuning.rules if not rule.agrees]
     if tuning.exponent is None:

@@ -73,6 +73,11 @@ class TunedAt:
     open_above: bool
     """Whether it may as well lie above them."""
 
+    def learns(self, base: float | None) -> bool:
+        """Whether the best value beats the reward before training, as far as that is known."""
+        reached = self.best.mean if self.best.expected is None else self.best.expected
+        return base is None or reached > base
+
 
 @dataclass(frozen=True, kw_only=True)
 class RateRule:
@@ -115,6 +120,8 @@ class Tuning:
     """Spent by all runs together, in unit."""
     share: NotNegative
     """Of what every value at every seed, trained to the end, would take."""
+    base_reward: Share | None
+    """Mean over runs before training; null without such records."""
     cells: tuple[TunedAt, ...]
     """At the largest budget that each cell was read at; none without records."""
     courses: tuple[TunedAt, ...]
@@ -128,6 +135,8 @@ class Tuning:
     """Whether it may be larger than the interval says."""
     rules: tuple[RateRule, ...]
     """The rules of the learning rate; none for other settings or one cell."""
+    untried: tuple[dict[str, float], ...]
+    """Values of which no run of some cell was read: the compute was spent before."""
     preferences: tuple[Preference, ...]
     """By value that both cells were read with."""
     best_gain: Interval | None
@@ -154,6 +163,7 @@ def find_tuning(cells: Sequence[TunedCell], config: AnalysisConfig, rule: str | 
         confidence=config.confidence,
         compute=spent,
         share=spent / whole,
+        base_reward=_base(cells),
         cells=last,
         courses=tuple(at for each in read for at in each.courses[:-1]),
         exponent=exponent,
@@ -166,9 +176,30 @@ def find_tuning(cells: Sequence[TunedCell], config: AnalysisConfig, rule: str | 
                 *rated, rule, _allowed(exponent, below=below, above=above), config.confidence
             )
         ),
+        untried=_untried(cells),
         preferences=() if both is None else _preferences(*both, config.confidence),
         best_gain=None if both is None else _best_gain(*both, config.confidence),
     )
+
+
+def _base(cells: Sequence[TunedCell]) -> float | None:
+    curves = [curve for cell in cells for curve in cell.data.curves]
+    known = [base for curve in curves if (base := curve.base_reward) is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _untried(cells: Sequence[TunedCell]) -> tuple[dict[str, float], ...]:
+    found = dict[tuple[tuple[str, float], ...], dict[str, float]]()
+    for cell in cells:
+        read = {
+            reading.cell.run_id
+            for reading in cell.data.readings
+            if reading.reward is not None or reading.fallen is not None
+        }
+        tried = [cell.values_at(run) for run in cell.plan.runs if run.run_id in read]
+        every = [cell.values_at(run) for run in cell.plan.runs]
+        found |= {tuple(values.items()): values for values in every if values not in tried}
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -325,7 +356,9 @@ def _losses(anchor: _Seen, second: _Seen, further: float) -> FloatArray | None:
         return None
     by_value = _by_value(surface, -1)
     column = int(np.abs(surface.log2_n - place).argmin())
-    return np.asarray(by_value.max(axis=1) - by_value[:, column])
+    # As the loss of a value that was tried: against the best of those that were.
+    best = by_value[:, surface.measured[-1]].max(axis=1)
+    return np.asarray(np.maximum(best - by_value[:, column], 0.0))
 
 
 def _preferences(anchor: _Seen, second: _Seen, confidence: float) -> tuple[Preference, ...]:

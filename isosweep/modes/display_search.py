@@ -104,7 +104,7 @@ def described_tuning(plan: Plan, config: SweepConfig) -> str:
     cells = sorted({(run.num_generations, run.problems_per_batch) for run in plan.runs}, key=prod)
     shown = [f"n = {n}, B = {B}" for n, B in cells]
     second = f", checked at {shown[1]}" if len(shown) > 1 else "; no second cell is planned"
-    limit = config.search.max_compute or whole
+    limit = min(config.search.max_compute or whole, whole)
     return (
         f"search={config.search.name}: {of}, tuned at {shown[0]}{second}; up to {limit:.3g} "
         f"{plan.budget_unit}, {limit / whole:.0%} of every value at {len(config.grid.seeds)} seeds "

@@ -38,6 +38,8 @@ def analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: 
         console.print(sentence, markup=False, soft_wrap=True)
     if handed:
         line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"
+        if "recipe.learning_rate_rule" in handed:
+            line += f" (at the anchor still {tuning.cells[0].best.values[RATE]:g})"
         console.print(line, markup=False, soft_wrap=True)
     console.print(f"report: {target.report}", soft_wrap=True)
     return 0
@@ -46,15 +48,19 @@ def analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: 
 def settings_for_the_grid(
     tuning: "Tuning", recipe: RecipeConfig, margin: float
 ) -> dict[str, object]:
-    """Dotted settings: the anchor's best values, and the rule of the learning rate that loses least
-    where the recipe's own costs more than `margin` at the second cell."""
-    if not tuning.cells:
+    """Dotted settings: the anchor's best values, and another rule of the learning rate where the
+    recipe's own does not agree with the second cell and costs more than `margin` there. None where
+    nothing was learned, or values were not tried at all."""
+    if not tuning.cells or tuning.untried or not tuning.cells[0].learns(tuning.base_reward):
         return {}
     anchor = tuning.cells[0]
     values: dict[str, object] = dict(anchor.best.values)
-    losses = {rule.rule: rule.loss for rule in tuning.rules if rule.loss is not None}
     own = recipe.learning_rate_rule
-    if not losses or losses.get(own, 1.0) <= margin:
+    refuted = any(rule.rule == own and rule.agrees is False for rule in tuning.rules)
+    losses = {
+        r.rule: r.loss for r in tuning.rules if r.loss is not None and (r.agrees or r.rule == own)
+    }
+    if not refuted or losses.get(own, 1.0) <= margin:
         return values
     best = min(losses, key=lambda rule: losses[rule])
     if best == own:

@@ -7,7 +7,7 @@ shares those of its runs that have the chosen value.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,9 +48,12 @@ def tuned(config: SweepConfig) -> SweepConfig:
     config = replace(config, budget=_budgets(config.budgets))
     cells = _cells(config)
     runs = len(cells) * len(seeds) * math.prod(len(values) for values in axes.values())
-    limit = config.search.max_compute
+    limit, least = config.search.max_compute, _least(config, cells, axes)
     if limit is None:
-        limit = float(f"{SHARE * runs * config.budgets[-1]:.6g}")
+        limit = max(float(f"{SHARE * runs * config.budgets[-1]:.6g}"), least)
+    elif limit < least:
+        rule = f"two seeds of every value to the smallest budget of each cell take {least:.6g}"
+        raise SettingError("search.max_compute", limit, rule, f"search.max_compute={least:.6g}")
     grid = replace(
         config.grid,
         num_generations=sorted({n for n, _ in cells}),
@@ -62,6 +65,16 @@ def tuned(config: SweepConfig) -> SweepConfig:
     )
     search = replace(config.search, max_compute=limit, cells=[list(cell) for cell in cells])
     return replace(config, grid=grid, search=search)
+
+
+def _least(
+    config: SweepConfig, cells: Sequence[tuple[int, int]], axes: Mapping[str, Sequence[float]]
+) -> float:
+    """Compute of where the search starts; each cell has an equal part of `search.max_compute`."""
+    values = math.prod(len(each) for each in axes.values())
+    first = [config.budgets[int(_alone(config, cell).feasible[0, 0].argmax())] for cell in cells]
+    # A run may miss its budget by the tolerance.
+    return len(cells) * _LEAST_SEEDS * values * max(first) * (1 + config.grid.tolerance)
 
 
 def _axes(config: SweepConfig) -> dict[str, Any]:
@@ -86,8 +99,15 @@ def _numbers(name: str, values: Any) -> list[float]:
         raise SettingError(
             f"grid.axes.{name}", values, rule, f"grid.axes={{{RATE}:[1e-6,2e-6,4e-6]}}"
         )
-    if len(numbers) < _LEAST_VALUES or min(numbers) < 0:
-        rule = f"search=tune takes {_LEAST_VALUES} values or more, of 0 or above"
+    if not name.startswith("recipe."):
+        rule = "search=tune takes settings of recipe: with others the rewards are no match"
+        raise SettingError(f"grid.axes.{name}", values, rule, "search=grid")
+    if min(numbers, default=0) < 0:
+        rule = "search=tune takes values of 0 or above"
+        nearest = str(sorted({abs(number) for number in numbers}))
+        raise SettingError(f"grid.axes.{name}", values, rule, nearest)
+    if len(numbers) < _LEAST_VALUES:
+        rule = f"search=tune takes {_LEAST_VALUES} values or more (here {len(numbers)})"
         raise SettingError(f"grid.axes.{name}", values, rule, f"{_LEAST_VALUES} values or more")
     return sorted(numbers)
 
@@ -115,11 +135,16 @@ def _table(config: SweepConfig, **changed: Any) -> Candidates:
     return table
 
 
+def _alone(config: SweepConfig, cell: tuple[int, int]) -> Candidates:
+    """The candidates of one cell."""
+    n, B = cell
+    return _table(config, num_generations=[n], problems_per_batch=[B], completions_per_step=None)
+
+
 def _require_planned(config: SweepConfig, cell: tuple[int, int]) -> None:
     """Raise SettingError for a cell that is not planned at the largest budget."""
     n, B = cell
-    alone = {"num_generations": [n], "problems_per_batch": [B], "completions_per_step": None}
-    table, place = _table(config, **alone), Place(0, 0, -1)
+    table, place = _alone(config, cell), Place(0, 0, -1)
     if broken := rules_of(int(table.broken[place])):
         rule = f"n = {n}, B = {B} is not planned at {config.budgets[-1]:g}: {broken[0].setting}: "
         nearest = str([list(known) for known in _default_cells(_table(config))]).replace(" ", "")
@@ -130,10 +155,14 @@ def _require_planned(config: SweepConfig, cell: tuple[int, int]) -> None:
 
 
 def _default_cells(table: Candidates) -> list[tuple[int, int]]:
-    """At the B with most n: the n a third of the way up, and the largest of those that are planned
-    at all budgets; of those at the largest alone where no two are."""
-    everywhere = np.asarray(table.feasible.all(axis=2))
-    found = everywhere if (everywhere.sum(axis=0) > 1).any() else table.feasible[:, :, -1]
+    """At the B with most n: the n a third of the way up, and the largest, of those that are planned
+    at the most budgets that two n are; the largest budget is one of them."""
+    last = table.feasible[:, :, -1]
+    counts = np.where(last, table.feasible.sum(axis=2), 0)  # (N, M)
+    found = last
+    for least in range(1, len(table.budgets) + 1):
+        if ((counts >= least).sum(axis=0) > 1).any():
+            found = counts >= least
     if not found.any():
         # The planner says why.
         return [(int(table.num_generations[0]), int(table.problems_per_batch[0]))]

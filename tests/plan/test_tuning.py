@@ -42,10 +42,24 @@ def test_a_stored_sweep_is_planned_as_it_was() -> None:
 
 
 def test_four_budgets_that_are_given_and_a_limit_are_kept() -> None:
-    given = ("budget=[5e10,1e11,2e11,3e11]", "search.max_compute=1e12")
+    given = ("budget=[5e10,1e11,2e11,3e11]", "search.max_compute=2e12")
     config = tuned(make_config(*TUNE[:2], *given))
     assert config.budgets == (5e10, 1e11, 2e11, 3e11)
-    assert config.search.max_compute == 1e12
+    assert config.search.max_compute == 2e12
+
+
+def test_the_second_cell_is_one_that_runs_can_be_ended_early_at() -> None:
+    # No n takes ten steps at the smallest budgets.
+    budgets = "budget=[1e9,2e9,4e10,8e10,1.6e11,3.2e11]"
+    study = resolve(make_config("search=tune", TUNE[1], budgets))
+    assert {len(run.milestones) for run in study.plan.runs} == {4}
+
+
+def test_the_limit_pays_for_two_seeds_of_every_value_at_least() -> None:
+    # n = 128 takes ten steps at the largest budget alone.
+    tune = ("search=tune", "search.cells=[[128,4]]", "grid.seeds=[0,1]", "budget=9e10")
+    config = tuned(make_config(*tune))
+    assert config.search.max_compute == pytest.approx(8 * 2 * 9e10, rel=0.05)
 
 
 def test_one_n_is_tuned_without_a_second_cell() -> None:
@@ -68,6 +82,9 @@ def test_one_n_is_tuned_without_a_second_cell() -> None:
             ],
             r"takes 2 settings at most \(here 3\)",
         ),
+        (["grid.axes={recipe.learning_rate:[1e-4,-2e-4,3e-4]}"], "takes values of 0 or above"),
+        (["grid.axes={evaluation.samples_per_problem:[2,4,8]}"], "takes settings of recipe"),
+        (["search.max_compute=1e12"], r"take 1.32.*e\+12. Nearest.*search.max_compute=1.32"),
         (["search.cells=[[8,4],[4,8]]"], "cannot show what the rate does"),
         (["search.cells=[[8,4,2]]"], r"lists one cell or two, each as \[n, B\]"),
         (["search.cells=[[8,4],[64,4000]]"], r"search.cells=.*n = 64, B = 4000 is not planned"),

@@ -80,7 +80,7 @@ def test_an_optimum_at_the_edge_bounds_the_exponent_on_one_side() -> None:
     assert agreeing(tuning) == ["linear"]
     said = " ".join(summarise(tuning, 0.02))
     assert "or more], which agrees with the rule linear and not with constant or sqrt" in said
-    assert "the edge of what was tried: grid.axes lists further values" in said
+    assert "so that larger values are to be tried (grid.axes)" in said
 
 
 def test_optima_at_both_ends_leave_the_exponent_open() -> None:
@@ -142,7 +142,7 @@ def test_one_seed_names_the_largest_mean_and_no_interval() -> None:
     one = replace(cell, data=replace(cell.data, readings=tuple(alone)))
     (at,) = (tuning := find_tuning([one], ANALYSIS, "constant")).cells
     assert (at.best.interval, at.optimum) == (None, None)
-    assert "with one seed nothing is known of how surely" in summarise(tuning, 0.02)[0]
+    assert "no two seeds of a value can be compared" in summarise(tuning, 0.02)[0]
 
 
 def test_the_rule_that_loses_least_is_handed_on_where_the_recipes_own_costs_the_margin() -> None:
@@ -154,6 +154,34 @@ def test_the_rule_that_loses_least_is_handed_on_where_the_recipes_own_costs_the_
     assert changed["recipe.learning_rate_rule"] == "linear"
     # The anchor has a quarter of the reference's completions: the same rate there.
     assert changed[RATE] == pytest.approx(4e-4 * 4)
+
+
+def test_nothing_is_handed_on_where_nothing_is_learned_or_a_value_was_not_tried() -> None:
+    recipe = make_config().recipe
+    tuning = rated(2.0)
+    worse = replace(tuning, base_reward=0.9)
+    assert settings_for_the_grid(worse, recipe, 0.02) == {}
+    assert "no value that was tried learns anything" in summarise(worse, 0.02)[0]
+    partly = replace(tuning, untried=({RATE: 1e-4},))
+    assert settings_for_the_grid(partly, recipe, 0.02) == {}
+    assert "Not every value was tried at every cell" in " ".join(summarise(partly, 0.02))
+
+
+def test_values_that_no_run_was_read_of_are_untried() -> None:
+    cell = cell_of(SMALL, peak(2.0))
+    first = RATES.places[0]
+    kept = [
+        replace(r, reward=None, reading="missing") if r.cell.num_generations == first else r
+        for r in cell.data.readings
+    ]
+    partly = replace(cell, data=replace(cell.data, readings=tuple(kept)))
+    assert find_tuning([partly], ANALYSIS, "constant").untried == ({RATE: RATES.values[0]},)
+
+
+def test_a_value_loses_the_same_by_itself_and_by_the_rule_that_keeps_it() -> None:
+    tuning = rated(3.0)
+    (own,) = [t for t in tuning.cells[1].tried if t.values == tuning.cells[0].best.values]
+    assert tuning.rules[0].loss == pytest.approx(own.loss, abs=1e-6)
 
 
 def test_nothing_is_handed_on_of_a_sweep_without_records() -> None:
