@@ -125,6 +125,9 @@ def affordable_of(asked: Question, steps: list[Step]) -> Decision:
 
 def _spent(asked: Question) -> str:
     limit = f"search.max_compute={asked.config.max_compute:g} {asked.plan.budget_unit}"
+    if asked.config.kind == "tune":
+        most = f"{asked.config.max_compute:g} {asked.plan.budget_unit}"
+        limit = f"this cell's part of search.max_compute, {most},"
     if not asked.at.committed:
         return f"{limit} is less than any first step takes"
     left = max(asked.affordable, 0)
