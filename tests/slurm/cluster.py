@@ -49,7 +49,8 @@ STOP_GRACE_S = 20.0
 # Longer than KillWait in slurm.conf, after which Slurm itself kills a cancelled job.
 CANCEL_GRACE_S = 8.0
 POLL_S = 0.05
-LOG_TAIL_LINES = 12
+# The last thirty of mariadb-install-db are advice, after what went wrong.
+LOG_TAIL_LINES = 50
 # Linux's sockaddr_un.sun_path holds 108 bytes, one of them the final zero (man 7 unix).
 UNIX_SOCKET_PATH_BYTES = 107
 # slurmd names a step's socket NODE_JOB.STEP; the batch step is 0xfffffffb (slurm.h), and a job
@@ -252,7 +253,7 @@ class SlurmCluster:
         ):
             self._write(name, template.format_map(values).encode())
         self._write("munge.key", secrets.token_bytes(128))
-        for name in ("mariadb", "slurmctld", *(f"slurmd-{node}" for node in NODES)):
+        for name in ("mariadb", "mariadb-tmp", "slurmctld", *(f"slurmd-{node}" for node in NODES)):
             (self.run_dir / name).mkdir()
         for number in range(GPUS_PER_NODE):
             (self.run_dir / f"gpu{number}").symlink_to(os.devnull)

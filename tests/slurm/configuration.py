@@ -80,6 +80,8 @@ datadir={run_dir}/mariadb
 socket={run_dir}/mariadb.sock
 pid-file={run_dir}/mariadbd.pid
 init-file={run_dir}/mariadb.sql
+# A server that starts removes the temporary tables it finds: of others too, in a shared folder.
+tmpdir={run_dir}/mariadb-tmp
 bind-address=127.0.0.1
 port={mariadb_port}
 skip-name-resolve
