@@ -1,6 +1,8 @@
 """The command line: `python -m isosweep [mode=...] [overrides]`, with Hydra's own habits."""
 
+import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -27,7 +29,7 @@ from rich.console import Console
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.overrides import refusal, require_public
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import IsosweepError
+from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
 from isosweep.modes.usage import help_text, version_text
@@ -51,13 +53,24 @@ def _compose() -> None:
     require_public(typed)
     asked = os.environ.get("HYDRA_FULL_ERROR")
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    said = io.StringIO()
     try:
-        _collect()
+        with contextlib.redirect_stderr(said):
+            _collect()
+    except SystemExit as left:
+        if left.code != 2 or not said.getvalue().startswith("usage:"):
+            raise
+        # argparse, of an option that there is not.
+        options = [text for text in sys.argv[1:] if text.startswith("-")]
+        rule = said.getvalue().strip().rpartition("error: ")[2]
+        said.truncate(0)
+        raise SettingError("options", " ".join(options), rule, "--help shows them") from None
     except (HydraException, OmegaConfBaseException) as error:
         if asked is not None:
             raise
         raise refusal(error, typed) from None
     finally:
+        sys.stderr.write(said.getvalue())
         if asked is None:
             del os.environ["HYDRA_FULL_ERROR"]
 
@@ -68,6 +81,8 @@ def main() -> None:
         return print(help_text(config_directory()))
     if "--version" in sys.argv[1:]:
         return print(version_text())
+    if "--completion" in sys.argv[1:]:
+        return _complete(sys.argv[sys.argv.index("--completion") + 1 :])
     # A service manager's stop is treated as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     worst = 0
@@ -95,6 +110,15 @@ def main() -> None:
         print(f"isosweep: {error.filename or ''}: {error.strerror}", file=sys.stderr)
         sys.exit(1)
     sys.exit(worst)
+
+
+def _complete(given: list[str]) -> None:
+    from isosweep.modes.completion import completion_script
+
+    try:
+        print(completion_script(given[0] if given else "", config_directory()), end="")
+    except IsosweepError as error:
+        _leave(error)
 
 
 def _with_launcher(config: SweepConfig) -> SweepConfig:

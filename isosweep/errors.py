@@ -11,12 +11,16 @@ class SettingError(IsosweepError):
     """A setting has a value that breaks a rule.
 
     The message names the setting, its value, the rule with its numbers and the nearest choice
-    that works, in that order.
+    that works, in that order. `example`: that choice is but one of the right kind, beside which
+    what the setting is by default is the better advice.
     """
 
-    def __init__(self, setting: str, value: object, rule: str, nearest: str) -> None:
+    def __init__(
+        self, setting: str, value: object, rule: str, nearest: str, *, example: bool = False
+    ) -> None:
         super().__init__(f"{setting}={value}: {rule}. Nearest choice that works: {nearest}")
         self.setting, self.value, self.rule, self.nearest = setting, value, rule, nearest
+        self.example = example
 
 
 class PreflightError(IsosweepError):

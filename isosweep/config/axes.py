@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from isosweep.config.choices import closest, one_of
 from isosweep.config.data_files import NUMBERS, PATHS, find_data
 from isosweep.config.hydra import config_directory
-from isosweep.config.mended import mended_axes
+from isosweep.config.mended import mended_axes, typed
 from isosweep.config.model_files import read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine
@@ -61,6 +61,10 @@ def _varied(config: SweepConfig, combination: Combination) -> SweepConfig:
         rule = f"{error.rule} (where {combination.label})"
         axes, chosen = config.grid.axes, combination.axes
         nearest = mended_axes(axes or {}, chosen, combination.settings, error.nearest)
+        values = (axes or {}).get(error.setting)
+        if error.example and isinstance(values, list) and len(values) > 1:
+            others = [value for value in values if value != chosen[error.setting]]
+            nearest = f"'grid.axes={typed({**(axes or {}), error.setting: others})}'"
         raise SettingError(error.setting, error.value, rule, nearest) from None
 
 

@@ -28,8 +28,7 @@ def parse_budgets(value: Any) -> tuple[float, ...]:
         number = _number(item)
         if not (math.isfinite(number) and number > 0):
             rule = "must be a finite number above 0, in budget_unit"
-            nearest = f"budget={-number:g}" if -math.inf < number < 0 else example
-            raise SettingError("budget", item, rule, nearest)
+            raise SettingError("budget", item, rule, example)
         budgets.append(number)
     return _distinct(value, budgets, "lists a value twice")
 

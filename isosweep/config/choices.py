@@ -13,7 +13,11 @@ def closest(word: str, choices: tuple[str, ...]) -> str:
 
 def close(word: str, choices: Sequence[str], most: int) -> list[str]:
     """Of `choices` at most so many, those that look most like `word`, the likest first."""
-    return difflib.get_close_matches(word, choices, n=most, cutoff=0.0) or list(choices[:most])
+    if not word:
+        return list(choices[:most])
+    written = {choice.casefold(): choice for choice in choices}
+    likest = difflib.get_close_matches(word.casefold(), written, n=most, cutoff=0.0)
+    return [written[each] for each in likest]
 
 
 def one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:

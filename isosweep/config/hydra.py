@@ -13,11 +13,13 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue
+from hydra.errors import HydraException
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from isosweep.config.composition import composed_choices
 from isosweep.config.data_files import find_data, find_data_of_sets
+from isosweep.config.mended import typed as as_text
 from isosweep.config.model_files import read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import combine
@@ -46,7 +48,28 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     find_data(plain["task"])
     find_data_of_sets(plain["evaluation"])
     plain["grid"]["composed"] = composed_choices(plain, overrides, config_directory())
-    return sweep_config(plain)
+    try:
+        return sweep_config(plain)
+    except SettingError as error:
+        raise _advised(error, overrides) from None
+
+
+def _advised(error: SettingError, overrides: Sequence[str]) -> SettingError:
+    """The refusal, with what its setting would be if it had not been typed as the choice."""
+    others = [text for text in overrides if text.lstrip("+").partition("=")[0] != error.setting]
+    if not error.example or len(others) == len(overrides):
+        return error
+    try:
+        with packaged():
+            default = OmegaConf.select(compose("config", overrides=others), error.setting)
+    except (HydraException, OmegaConfBaseException):
+        # Of groups that are not packaged.
+        return error
+    if isinstance(default, DictConfig):
+        return error
+    plain = OmegaConf.to_container(default) if isinstance(default, ListConfig) else default
+    nearest = f"{error.setting}={as_text(plain)}"
+    return SettingError(error.setting, error.value, error.rule, nearest)
 
 
 def compose_config(overrides: Sequence[str]) -> SweepConfig:

@@ -4,17 +4,18 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from hydra import compose
-from hydra.errors import HydraException, MissingConfigException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from isosweep.config.choices import closest
 from isosweep.config.hydra import compose_config, config_directory, packaged
 from isosweep.config.mended import typed
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import Mode, SweepConfig
 from isosweep.config.variants import flattened
 from isosweep.errors import SettingError
 
@@ -25,6 +26,20 @@ _TYPED = re.compile(r"(?P<sign>[+~]{0,2})(?P<name>[^=]+)=?(?P<value>.*)", re.DOT
 # What of Hydra's words says which name it found no place for, and which value two meanings.
 _NO_PLACE = re.compile(r"Could not override '([^']+)'")
 _AMBIGUOUS = re.compile(r"Ambiguous value for argument '([^']+)'")
+
+
+# What settings are called in papers and by other tools.
+_AS_WRITTEN = {
+    "n": "grid.num_generations",
+    "B": "grid.problems_per_batch",
+    "seed": "grid.seeds",
+    "lr": "recipe.learning_rate",
+    "kl": "recipe.beta",
+    "gpus": "hardware.devices_per_run",
+    "max_tokens": "task.max_completion_tokens",
+    "experiment": "+experiment",
+}
+_PARSER = OverridesParser.create()
 
 
 def as_typed(given: Overrides) -> tuple[str, ...]:
@@ -83,22 +98,22 @@ def require_public(overrides: Sequence[str]) -> None:
 
 def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     """What Hydra refuses, in our words where it is a name that is misspelt."""
+    if isinstance(error, OverrideParseException):
+        return _unread(error.override)
     if isinstance(error, MissingConfigException) and error.options:
-        group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        options = tuple(o for o in error.options if not o.startswith("_"))
+        # A choice may lie in a folder of its group, where Hydra lists none: tiny/data_reuse.
+        group, _, choice = str(error.missing_cfg_file).partition("/")
+        options = tuple(sorted({*error.options, *choices_of(config_directory(), group)}))
+        options = tuple(option for option in options if not option.startswith("_"))
         name = _signed(group, overrides)
         rule = f"must be one of {', '.join(options)}"
         return SettingError(name, choice, rule, f"{name}={closest(choice, options)}")
     words = str(error).strip()
     if match := _NO_PLACE.match(words):
         name, value = match[1], _value(match[1], overrides)
-        known = tuple(_known())
+        known = tuple(setting_names())
         if name not in known:
-            first, dot, _ = name.partition(".")
-            siblings = tuple(one for one in known if dot and one.startswith(f"{first}."))
-            nearest = f"{closest(name, siblings or known)}={value}"
-            if name == "experiment":
-                nearest = f"+experiment={value}"
+            nearest = f"{_meant(name, known)}={value}"
             return SettingError(name, value, "there is no such setting", nearest)
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
@@ -107,6 +122,48 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     nearest = "python -m isosweep --cfg job, which shows all settings as they are composed"
     first = words.splitlines()[0].rstrip(".")
     return SettingError("overrides", shlex.join(overrides), first, nearest)
+
+
+def choices_of(conf: Path, group: str) -> list[str]:
+    """The choices of one group of the directory `conf`, without what others are built on."""
+    found = sorted((conf / group).rglob("*.yaml"))
+    paths = [path.relative_to(conf / group).with_suffix("") for path in found]
+    # Templates of jobs lie beside the launchers.
+    return [p.as_posix() for p in paths if p.parts[0] != "files" and not p.name.startswith("_")]
+
+
+def _unread(text: str) -> SettingError:
+    """Why an override is none, where its grammar ends Hydra's reading of it."""
+    name, given, value = text.partition("=")
+    if given:
+        rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
+        quoted = value.replace("\\", "").replace("'", "").replace('"', "")
+        tried = (f"{text}{end}" for end in ("]", "}", "'", '"', ")"))
+        nearest = next(filter(_reads, tried), f"{name}='\"{quoted}\"'")
+        return SettingError(name, value, rule, nearest)
+    modes, known = get_args(Mode), tuple(setting_names())
+    likest = closest(text, (*modes, *known))
+    nearest = f"mode={likest}" if likest in modes else f"{likest}=VALUE"
+    return SettingError(text, "", "an override is SETTING=VALUE", nearest)
+
+
+def _reads(text: str) -> bool:
+    try:
+        return not _PARSER.parse_override(text).is_sweep_override()
+    except HydraException:
+        return False
+
+
+def _meant(name: str, known: tuple[str, ...]) -> str:
+    """The setting that `name`, which is none, stands for: as the papers write it, without its
+    group, or misspelt."""
+    *_, last = name.split(".")
+    if last in _AS_WRITTEN:
+        return _AS_WRITTEN[last]
+    group = name.rpartition(".")[0].partition(".")[0]
+    siblings = tuple(one for one in known if group and one.startswith(f"{group}."))
+    alike = tuple(one for one in known if one.rpartition(".")[2] == last)
+    return closest(name, siblings or alike or known)
 
 
 def _signed(name: str, overrides: Sequence[str]) -> str:
@@ -120,7 +177,7 @@ def _value(name: str, overrides: Sequence[str]) -> str:
     return next((m["value"] for m in matches if m and m["name"] == name), "")
 
 
-def _known() -> Iterator[str]:
+def setting_names() -> Iterator[str]:
     """Dotted names of all settings, and of the groups that hold them."""
     with packaged():
         plain: Any = OmegaConf.to_container(compose("config"))

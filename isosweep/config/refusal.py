@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from isosweep.config.choices import closest
-from isosweep.config.values import RefusedError, Says
+from isosweep.config.values import ANY_POSITIVE, RefusedError, Says
 from isosweep.errors import SettingError
 
 # What is wanted where a value has the wrong type, and an example of it.
@@ -20,6 +20,8 @@ _WRONG_TYPE = {
     "dict_type": ("must be a group of settings", "{}"),
     "dataclass_type": ("must be a group of settings", "{}"),
 }
+# Of the top, what no command line has: it follows from others, or has another name there.
+_NOT_TYPED = ("launcher_given", "from_sweep")
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 
 
@@ -38,7 +40,8 @@ def setting_error(kind: type, group: str, error: ValidationError) -> SettingErro
     names = [str(part) for part in first["loc"] if unknown or not isinstance(part, int)]
     setting = ".".join([group, *names] if group else names)
     value, rule, nearest = _explained(kind, first, setting)
-    return SettingError(setting, value, rule, nearest)
+    example = first["type"] in _WRONG_TYPE or nearest == f"{setting}={ANY_POSITIVE}"
+    return SettingError(setting, value, rule, nearest, example=example)
 
 
 def _urgency(error: ErrorDetails) -> int:
@@ -50,7 +53,7 @@ def _explained(kind: type, error: ErrorDetails, setting: str) -> tuple[Any, str,
     value = error["input"]
     if error["type"] in _UNKNOWN:
         group, _ = _declared(kind, error["loc"][:-1])
-        known = tuple(item.name for item in fields(group))
+        known = tuple(item.name for item in fields(group) if item.name not in _NOT_TYPED)
         *parents, name = setting.split(".")
         nearest = ".".join([*parents, closest(name, known)])
         return value, f"no such setting; here are {', '.join(known)}", nearest

@@ -25,7 +25,7 @@ from isosweep.config.settings import read, settings
 from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
-from isosweep.config.values import Listed, PositiveInt
+from isosweep.config.values import DirectoryName, Listed, PositiveInt
 from isosweep.errors import SettingError
 
 Mode = Literal[
@@ -62,9 +62,12 @@ class SweepConfig:
     """Unit of the budgets."""
     sweeps_dir: str
     """Directory of runs/ (shared by all sweeps), the sweeps, and mlflow.db."""
+    name: DirectoryName | None = None
+    """Name of this sweep, which lies in `sweeps_dir` under it; null: `<model>-<task>-<hash of the
+    plan>`. Of a sweep that exists, the beginning of its name is enough."""
     sweep_dir: str | None
-    """Directory of this sweep; null: `<sweeps_dir>/<model>-<task>-<hash of the plan>`. Of a sweep
-    that exists, its name in `sweeps_dir` or the beginning of that is enough."""
+    """Directory of this sweep, wherever it is; null: that of `name`. Of a sweep that exists, its
+    name in `sweeps_dir` or the beginning of that is enough, too."""
     confirm: bool = False
     """Launch without asking, whatever it is predicted to take (`launcher.confirm_above`); with
     `mode=clean`, remove what it lists."""
@@ -124,6 +127,9 @@ class SweepConfig:
         if self.dry_run and self.mode != "launch":
             rule = f"shows what mode=launch would submit, and mode={self.mode}"
             raise SettingError("dry_run", True, rule, "mode=launch dry_run=true")
+        if self.name is not None and self.sweep_dir is not None:
+            rule = f"and sweep_dir={self.sweep_dir}: each says which directory the sweep has"
+            raise SettingError("name", self.name, rule, f"name={self.name}, without sweep_dir")
         self._check_search()
         self._check_vllm()
         self._check_interruption()

@@ -4,6 +4,7 @@ Besides these, a plain `str`, `bool`, `float`, `Literal` or group is checked as 
 number, true is no number, and a whole number is taken for a `float`.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -48,6 +49,33 @@ def _distinct(values: list[Any]) -> list[Any]:
     return values
 
 
+# What isosweep itself keeps beside the sweeps.
+_TAKEN = ("runs", "multirun", "difficulty", "studies", "mlartifacts", "mlruns")
+# Names of files have 255 bytes at most, and what is written beside a sweep adds to its own.
+_LONGEST = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _digits(value: Any) -> Any:
+    """A name of digits only, such as a date, which is read as a number."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _directory_name(value: str) -> str:
+    free = value if value not in _TAKEN else f"{value}-1"
+    if not _NAME.fullmatch(free):
+        free = re.sub(r"[^A-Za-z0-9._-]+", "-", value).strip("._-") or "first"
+    if free != value or len(value) > _LONGEST:
+        rule = (
+            f"must begin with a letter or digit and go on with these, `.`, `_` and `-`, "
+            f"{_LONGEST} at most; {', '.join(_TAKEN)} are taken"
+        )
+        raise RefusedError(rule, free[:_LONGEST])
+    return value
+
+
+# A sweep's name, which is that of its directory.
+DirectoryName = Annotated[str, BeforeValidator(_digits), AfterValidator(_directory_name)]
 # A whole number; 8.0 is one.
 Whole = Annotated[int, BeforeValidator(_whole)]
 # A whole number above 0.
@@ -55,7 +83,11 @@ PositiveInt = Annotated[Whole, Gt(0), Says("must be a finite number above 0", "1
 # A whole number, 0 or more.
 NonNegativeInt = Annotated[Whole, Ge(0), Says("must be a finite number, 0 or more", "0")]
 
-Positive = Annotated[float, AllowInfNan(False), Gt(0), Says("must be a finite number above 0", "1")]
+# No number is the nearest above 0.
+ANY_POSITIVE = "1.0"
+Positive = Annotated[
+    float, AllowInfNan(False), Gt(0), Says("must be a finite number above 0", ANY_POSITIVE)
+]
 NonNegative = Annotated[
     float, AllowInfNan(False), Ge(0), Says("must be a finite number, 0 or more", "0")
 ]

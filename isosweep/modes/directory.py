@@ -53,12 +53,12 @@ class StoredSweep:
 
 
 def sweep_paths(study: "Study") -> SweepPaths:
-    """Where the study's sweep lies: `sweep_dir`, or a name of its own in `sweeps_dir`."""
+    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`."""
     config = study.config
     sweeps = Path(config.sweeps_dir).absolute()
     if config.sweep_dir is not None:
         return SweepPaths(Path(config.sweep_dir).absolute(), sweeps / "runs")
-    name = f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
+    name = config.name or f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
     return SweepPaths(sweeps / name, sweeps / "runs")
 
 
@@ -80,6 +80,8 @@ def read_sweep(root: Path) -> StoredSweep:
     # A sweep that chose no place of its own lies beside its runs, wherever both were moved.
     if stored.get("sweep_dir") is None and (root.parent / "runs").is_dir():
         stored = stored | {"sweeps_dir": str(root.parent)}
+        if stored.get("name") is not None:
+            stored = stored | {"name": root.name}
     paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
     # The plan first: of a sweep made by another version, its format is what to report.
     try:
@@ -108,11 +110,13 @@ def sweep_roots(sweeps_dir: str) -> list[Path]:
 def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
     """The sweep that `given` names: a directory, a name in `sweeps_dir`, or how one begins.
 
-    Where a sweep of the working directory and one in `sweeps_dir` have that name, standard error
-    says which it is. Raises SettingError, of `setting`, where there is none or more than one.
+    Of the setting `name` it is no directory elsewhere. Where a sweep of the working directory and
+    one in `sweeps_dir` have that name, standard error says which it is. Raises SettingError, of
+    `setting`, where there is none or more than one.
     """
     root = Path(sweeps_dir).absolute() / given
-    named = [place for place in (Path(given).absolute(), root) if (place / "plan.json").exists()]
+    places = (root,) if setting == "name" else (Path(given).absolute(), root)
+    named = [place for place in places if (place / "plan.json").exists()]
     if len({place.resolve() for place in named}) > 1:
         sys.stderr.write(f"sweep: {named[0]}; another one of that name is {named[1]}\n")
     if named:
@@ -123,7 +127,7 @@ def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
     fitting = sorted(plan.parent for plan in _plans(parent) if plan.parent.name.startswith(begin))
     if len(fitting) == 1:
         return fitting[0]
-    name = f"{setting}={{}}" if setting == "sweep_dir" else f"{setting}=[{{}}]"
+    name = f"{setting}=[{{}}]" if setting == "from" else f"{setting}={{}}"
     if fitting:
         rule = f"begins the names of {len(fitting)} sweeps"
         nearest = ", ".join(name.format(root.name) for root in fitting[:_NAMED])
@@ -143,6 +147,8 @@ def _plans(directory: Path) -> list[Path]:
 def _root(config: SweepConfig) -> Path:
     if config.sweep_dir is not None:
         return named_root("sweep_dir", config.sweep_dir, config.sweeps_dir)
+    if config.name is not None:
+        return named_root("name", config.name, config.sweeps_dir)
     known = sweep_roots(config.sweeps_dir)
     planned = _planned_root(config)
     if planned in known:
@@ -183,8 +189,10 @@ def store_plan(study: "Study", paths: SweepPaths, places: int | None = None) -> 
         existing = read_json(paths.plan)
         if existing is not None and existing["plan_id"] != plan.plan_id:
             rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
-            free = f"sweep_dir={paths.root}-{plan.plan_id} (or leave sweep_dir unset)"
-            raise SettingError("sweep_dir", paths.root, rule, free)
+            setting = "sweep_dir" if config.name is None else "name"
+            given = config.name or paths.root
+            free = f"{setting}={given}-{plan.plan_id} (or leave {setting} unset)"
+            raise SettingError(setting, given, rule, free)
         settings = asdict(config) | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))

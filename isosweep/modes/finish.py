@@ -81,14 +81,14 @@ def _same_question(first: Sweep, second: Sweep) -> bool:
 
 
 def _without_budget(study: Study) -> object:
-    return replace(study.config, budget=(1.0,), sweep_dir=None)
+    return replace(study.config, budget=(1.0,), name=None, sweep_dir=None)
 
 
 def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
     config = sweeps[0].study.config
     budgets = tuple(sorted({budget for s in sweeps for budget in s.study.config.budgets}))
     try:
-        study = resolve_stored(replace(config, budget=budgets, sweep_dir=None))
+        study = resolve_stored(replace(config, budget=budgets, name=None, sweep_dir=None))
     except SettingError as error:
         console.print(f"no analysis over all budgets: {error}", markup=False, soft_wrap=True)
         return

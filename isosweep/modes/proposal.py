@@ -99,7 +99,8 @@ def _wide(sweep: StoredSweep) -> Study:
     from isosweep.analysis.load import load_view
     from isosweep.search.proposing import widened
 
-    config, plan = sweep.config, sweep.plan
+    # Another plan, which has no directory yet.
+    config, plan = replace(sweep.config, name=None, sweep_dir=None), sweep.plan
     further: set[int] = set()
     for axes in plan.axes:
         view = load_view(sweep.paths, _asked(sweep), axes)
@@ -111,7 +112,7 @@ def _wide(sweep: StoredSweep) -> Study:
     larger = (*budgets, float(f"{budgets[-1] * _BUDGET:.3g}"))
     own = {run.run_id for run in plan.runs}
     for tried in (larger, budgets):
-        asked = replace(config, budget=tried, grid=wider, search=SearchConfig(), sweep_dir=None)
+        asked = replace(config, budget=tried, grid=wider, search=SearchConfig())
         study = resolve_stored(asked)
         if own <= {run.run_id for run in study.plan.runs}:
             return study

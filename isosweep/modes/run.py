@@ -70,11 +70,12 @@ class Launch:
 def together(launches: Sequence[Launch]) -> Launch:
     """One launch of all: their runs share places and devices, and none waits for another's end.
 
-    Raises SettingError where they exceed `launcher.max_device_hours` together, or are one sweep
-    whose runs are to be chosen in two ways.
+    Raises SettingError where they exceed `launcher.max_device_hours` together, are one sweep
+    whose runs are to be chosen in two ways, or have one name.
     """
     studies = tuple(study for launch in launches for study in launch.studies)
     _require_one_search(studies)
+    _require_one_plan(studies)
     require_affordable(studies)
     return Launch(studies=studies, follow=any(launch.follow for launch in launches))
 
@@ -91,6 +92,19 @@ def _require_one_search(studies: Sequence[Study]) -> None:
             )
             nearest = "one command after another, or sweeps_dir=DIRECTORY of its own for each"
             raise SettingError("search", f"{known.name},{search.name}", rule, nearest)
+
+
+def _require_one_plan(studies: Sequence[Study]) -> None:
+    """Raise SettingError where several plans were given one directory."""
+    first: dict[Path, Study] = {}
+    for study in studies:
+        known = first.setdefault(sweep_paths(study).root, study)
+        if known.plan.plan_id != study.plan.plan_id:
+            setting = "sweep_dir" if study.config.name is None else "name"
+            given = getattr(study.config, setting)
+            rule = "is one directory, and the sweeps of these jobs are several"
+            nearest = f"'{setting}={given}-${{model.name}}', or whatever differs between them"
+            raise SettingError(setting, given, rule, nearest)
 
 
 def resume_sweep(config: "SweepConfig", console: Console) -> int:

@@ -1,10 +1,8 @@
 """The sweeps that `sweep_dir` and `from` mean: by directory, by name, by the beginning of one."""
 
-from dataclasses import replace
-
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.modes.directory import StoredSweep, named_root, stored_sweep
+from isosweep.modes.directory import StoredSweep, named_root, read_sweep, stored_sweep
 
 
 def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
@@ -30,6 +28,6 @@ def _found(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
     # Directories of one name are shown as they were given.
     alike = len({root.name for root in roots}) < len(roots)
     return [
-        (given if alike else root.name, stored_sweep(replace(config, sweep_dir=str(root))))
+        (given if alike else root.name, read_sweep(root))
         for given, root in zip(config.from_sweep, roots, strict=True)
     ]

@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 
 from isosweep import __version__
+from isosweep.config.overrides import choices_of
 
 _WHAT = """\
 isosweep: how to split a compute budget C of an LLM reinforcement-learning run among n rollouts per
@@ -20,7 +21,7 @@ examples:
   python -m isosweep mode=recommend budget=1e21 from=SWEEP     n, B, T and learning rate
 """
 
-_MODES = {
+MODES = {
     "run": "plan, launch, follow and analyse (the default)",
     "plan": "the plan and its price; nothing is launched",
     "launch": "start what there are places for, and leave",
@@ -40,8 +41,9 @@ _MODES = {
 }
 
 _MORE = """\
-more: --version; --cfg job shows all settings as they are composed; --config-dir DIR adds groups of
-your own; --hydra-help has Hydra's own options. README.md and docs/ say what each setting means."""
+more: --version; eval "$(isosweep --completion bash)" (zsh; fish: | source) completes all this;
+--cfg job shows all settings as they are composed; --config-dir DIR adds groups of your own;
+--hydra-help has Hydra's own options. README.md and docs/ say what each setting means."""
 
 # Groups first that a sweep is asked with; the others follow by name.
 _FIRST = ("model", "task", "recipe", "grid", "search", "generation", "launcher", "hardware")
@@ -55,7 +57,7 @@ def version_text() -> str:
 
 def help_text(conf: Path) -> str:
     """What `--help` prints; `conf`: the directory of the config groups."""
-    modes = "".join(f"  {name:<12}{what}\n" for name, what in _MODES.items())
+    modes = "".join(f"  {name:<12}{what}\n" for name, what in MODES.items())
     names = sorted(path.name for path in conf.iterdir() if path.is_dir())
     names = [*_FIRST, *(name for name in names if name not in _FIRST)]
     groups = "".join(_group(conf, name) for name in names)
@@ -64,15 +66,11 @@ def help_text(conf: Path) -> str:
 
 def _group(conf: Path, name: str) -> str:
     """One group and its choices, without the files that others are built on."""
-    found = sorted((conf / name).rglob("*.yaml"))
-    kept = [path.relative_to(conf / name).with_suffix("") for path in found]
-    # Templates of jobs lie beside the launchers.
-    shown = [p.as_posix() for p in kept if p.parts[0] != "files" and not p.name.startswith("_")]
     label = f"+{name}" if name == "experiment" else name
     indent = " " * 14
     return (
         textwrap.fill(
-            ", ".join(shown),
+            ", ".join(choices_of(conf, name)),
             _WIDTH,
             initial_indent=f"  {label:<12}",
             subsequent_indent=indent,

@@ -43,7 +43,15 @@ from tests.conftest import SMALL, isosweep, missing
         (("task.rewrd=1",), 2, "there is no such setting. Nearest choice that works: task."),
         (("budget=1,2",), 2, "or with -m on the command line a sweep each"),
         (("experiment=playbook_models",), 2, "works: +experiment=playbook_models"),
-        (("grid.axes={",), 2, "overrides='grid.axes={': no viable alternative at input '{'"),
+        (("grid.axes={",), 2, "grid.axes={: cannot be read: brackets and quotes are closed"),
+        (("budget=[1e20",), 2, "Nearest choice that works: budget=[1e20]"),
+        (("plan",), 2, "an override is SETTING=VALUE. Nearest choice that works: mode=plan"),
+        (("--halp",), 2, "unrecognized arguments: --halp"),
+        (("--completion", "tcsh"), 2, "must be one of bash, zsh, fish"),
+        (("name=a/b",), 2, "Nearest choice that works: name=a-b"),
+        (("name=runs",), 2, "multirun, difficulty, studies, mlartifacts, mlruns are taken"),
+        (("name=a", "sweep_dir=b"), 2, "name=a: and sweep_dir=b: each says which directory"),
+        (("mode=status", "name=none"), 2, "name=none: holds no plan.json"),
         (("-m", "budget=1e10,2e10", "modle=tiny"), 2, "Nearest choice that works: mode"),
     ],
 )
@@ -164,6 +172,25 @@ def test_a_directory_of_another_plan_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "belongs to plan" in done.stderr
     assert (tmp_path / "mine" / "plan.json").read_bytes() == before
+
+
+def test_a_sweep_lies_under_the_name_it_was_given(tmp_path: Path) -> None:
+    isosweep("mode=plan", *SMALL, "name=20261123", cwd=tmp_path)
+    assert (tmp_path / "sweeps" / "20261123" / "plan.json").exists()
+    assert "not begun" in isosweep("mode=status", "name=2026", cwd=tmp_path).stdout
+    other = isosweep(
+        "mode=plan", *SMALL, "grid.seeds=[7]", "name=20261123", cwd=tmp_path, check=False
+    )
+    assert other.returncode == 2
+    assert "name=20261123: belongs to plan" in other.stderr
+
+
+def test_sweeps_of_a_multirun_cannot_share_a_name(tmp_path: Path) -> None:
+    jobs = ("-m", *SMALL, "grid.seeds=[0],[1]", "name=mine", "confirm=true")
+    done = isosweep(*jobs, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "name=mine: is one directory, and the sweeps of these jobs are several" in done.stderr
+    assert not (tmp_path / "sweeps" / "mine").exists()
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
