@@ -16,7 +16,7 @@ SYSTEM := slurm or browser or disk or package or slow
 MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include='test_*.py'
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
 
-.PHONY: sweep schemas test test-system test-vllm test-ray test-faults test-all test-long lint
+.PHONY: sweep schemas docs test test-system test-vllm test-ray test-faults test-all test-long lint
 .PHONY: bench bench-quick bench-gpu experiments studies setup setup-vllm setup-ray clean help
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
@@ -54,6 +54,11 @@ lint: setup  ## Lint, check formatting, type-check.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/hadolint containers/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/ci.yml
+
+docs: setup  ## Build the documentation in site/, which opens from the disk; warnings are errors.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 schemas: setup  ## Write the JSON Schemas of plan, fits and comparison.json anew, from dataclasses.
 	$(BIN)/python -m isosweep.plan.schema
@@ -100,7 +105,7 @@ setup: $(VENV)/.done  ## Make the environment.
 $(VENV)/.done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,dev,docs]'
 	touch $@
 
 setup-vllm: $(VLLM)/.done  ## Make vLLM's environment.

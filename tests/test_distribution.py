@@ -1,0 +1,77 @@
+"""What is handed on: citation, containers, extras, and the pages of the documentation."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from isosweep import __version__
+from isosweep.modes.usage import MODES
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def test_the_citation_is_of_this_version_and_licence() -> None:
+    cited: Any = OmegaConf.load(ROOT / "CITATION.cff")
+    # What version 1.2.0 of the Citation File Format requires.
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert cited["cff-version"] == "1.2.0"
+    assert cited["title"] == _project()["name"]
+    assert cited["version"] == __version__
+    assert cited["license"] == _project()["license"]
+    assert f"version = {{{__version__}}}" in (ROOT / "docs" / "cite.md").read_text()
+
+
+def test_containers_install_torch_first_and_the_same_extras() -> None:
+    image = (ROOT / "containers" / "Dockerfile").read_text()
+    recipe = (ROOT / "containers" / "isosweep.def").read_text()
+    for text in (image, recipe):
+        installed = re.findall(r"pip install --no-cache-dir -c constraints.txt (\S+)", text)
+        assert installed == ["torch", "'.[train,vllm]'"]
+    assert re.search(r"FROM (\S+)", image)[1] == re.search(r"From: (\S+)", recipe)[1]  # type: ignore[index]
+
+
+def test_the_apptainer_recipe_has_its_header_and_sections_that_exist() -> None:
+    text = (ROOT / "containers" / "isosweep.def").read_text()
+    # Apptainer User Guide, "Definition Files".
+    known = "arguments setup files pre post environment startscript runscript test labels help"
+    sections = re.findall(r"^%(\w+)$", text, re.MULTILINE)
+    assert set(sections) <= set(known.split())
+    assert len(sections) == len(set(sections))
+    assert {"files", "post", "runscript", "test"} <= set(sections)
+    header, _, _ = text.partition("%")
+    assert re.search(r"^Bootstrap: docker$", header, re.MULTILINE)
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    extras = _project()["optional-dependencies"].keys()
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "Makefile"]
+    files += [*(ROOT / "containers").iterdir(), *(ROOT / "isosweep").rglob("*.py")]
+    named = {
+        extra
+        for path in files
+        for listed in re.findall(r"(?:isosweep|'\.)\[([a-z,]+)\]", path.read_text())
+        for extra in listed.split(",")
+    }
+    assert {"train", "vllm", "dev", "docs"} <= named <= extras
+
+
+def test_every_page_is_in_the_contents_of_the_site() -> None:
+    site: Any = OmegaConf.load(ROOT / "mkdocs.yml")
+    listed = re.findall(r"\w+\.md", str(site["nav"]))
+    assert len(listed) == len(set(listed))
+    made = {"index.md", "settings.md", "contributing.md", "changelog.md"}
+    assert set(listed) == made | {path.name for path in (ROOT / "docs").glob("*.md")}
+
+
+def test_every_mode_is_told_in_the_docs() -> None:
+    pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    pages += (ROOT / "README.md").read_text()
+    assert [mode for mode in MODES if f"mode={mode}" not in pages] == []
