@@ -42,6 +42,9 @@ _GAIN = 0.3
 # Records by which the likelihood counts by half, as in `forecast`: no form is right, and a run
 # wanders, so that records that lie close together say the same.
 _HALF = 20
+# Seeds of an (n, B) count as this times the square root of their number, and as themselves at most:
+# what no form has is the same in all of them, so that many seeds would be sure of a wrong one.
+_SEEDS = 2.5
 # Over-dispersion below which rounding, not noise, would speak, and parameters of a form.
 _LEAST_DISPERSION, _PARAMETERS = 0.1, 3
 # Numbers in an array at a time: they stay in the processor's cache.
@@ -108,10 +111,11 @@ def find_limits(
     prior = special.log_softmax(-(_EXPONENTS**2) / 2)
     found: dict[int, tuple[Limit, ...]] = {}
     for group in map(list, seeds):
-        joint = special.softmax(evidence[group].sum(axis=0) + prior)
-        weight = joint.sum(axis=1)
+        counted = min(1.0, _SEEDS / math.sqrt(len(group)))
+        log = counted * evidence[group].sum(axis=0) + prior
+        weight = special.softmax(log).sum(axis=1)
         # A form of no weight has exponents all the same.
-        within = special.softmax(evidence[group].sum(axis=0) + prior, axis=1)
+        within = special.softmax(log, axis=1)
         mean = gain[group].mean(axis=0)
         centre = (within * mean).sum(axis=1, keepdims=True)
         spread = np.sqrt((within * (mean - centre) ** 2).sum(axis=1))

@@ -1,5 +1,6 @@
 """A is given where the forms that count agree, with an interval that covers the truth."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -115,6 +116,25 @@ def test_the_end_of_its_own_curves_favours_a_form_and_tells_its_limit(form: Form
     assert best.risen == pytest.approx(CURVES[form](LOGS[-1:])[0], abs=0.03)
     for limits in of_runs:
         assert sum(limit.weight for limit in limits) == pytest.approx(1.0)
+
+
+def test_many_seeds_make_a_form_less_sure_than_as_many_independent_curves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    reward = 0.3 + 0.4 * CURVES["Gompertz"](LOGS) + rng.normal(0, 2e-4, 24)
+
+    def log_odds(seeds: int) -> float:
+        curves = [np.tile(row, (seeds, 1)) for row in (np.exp(LOGS), reward, np.full(24, 1e-3))]
+        limits = find_limits(curves[0], curves[1], curves[2], np.full(seeds, 0.3), [range(seeds)])
+        weight = {limit.form: limit.weight for limit in limits[0]}
+        return math.log(weight["Gompertz"] / weight["power law"])
+
+    six, sixteen = log_odds(6), log_odds(16)
+    monkeypatch.setattr("isosweep.analysis.statistics.limits._SEEDS", math.inf)
+    # Six count as six, and sixteen as ten.
+    assert six == pytest.approx(log_odds(6))
+    assert sixteen == pytest.approx(log_odds(10))
 
 
 def test_missing_records_and_other_curves_change_nothing() -> None:
