@@ -45,6 +45,7 @@ Mode = Literal[
     "simulate",
     "difficulty",
     "next",
+    "dashboard",
 ]
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
@@ -73,6 +74,8 @@ class SweepConfig:
     `mode=clean`, remove what it lists."""
     dry_run: bool = False
     """With `mode=launch`: show what would be submitted, and do nothing."""
+    open_browser: bool = True
+    """Whether `mode=dashboard` opens the page, where there is a terminal and a display."""
     takeover: bool = False
     """Follow the sweep although another process does, which then leaves; its runs go on."""
     model: ModelConfig

@@ -50,7 +50,7 @@ def prepare(config: SweepConfig) -> Action:
             from isosweep.modes.run import resume_sweep
 
             return partial(resume_sweep, config)
-        case "status" | "list" | "logs" | "cancel" | "clean":
+        case "status" | "list" | "logs" | "cancel" | "clean" | "dashboard":
             return _looking_after(config)
         case "difficulty":
             from isosweep.modes.difficulty import measure_difficulty
@@ -112,6 +112,10 @@ def _looking_after(config: SweepConfig) -> Action:
         from isosweep.modes.cancel import cancel_sweep
 
         return partial(cancel_sweep, config)
+    if config.mode == "dashboard":
+        from isosweep.modes.dashboard import show_dashboard
+
+        return partial(show_dashboard, config)
     from isosweep.modes.clean import clean_sweeps
 
     return partial(clean_sweeps, config)

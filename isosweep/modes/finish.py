@@ -23,7 +23,7 @@ def finish(
 ) -> int:
     """Analyse the sweep and close its tracker; 1 if runs `failed` (why, by id), else 0."""
     status = complete(sweep, failed, console)
-    close_tracker(tracker, sweep.paths, "FAILED" if failed else "FINISHED")
+    close_tracker(tracker, sweep.paths, "FAILED" if failed else "FINISHED", console)
     return status
 
 

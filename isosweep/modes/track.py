@@ -6,7 +6,7 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
-from isosweep.modes.display_search import search_document, trial_tags
+from isosweep.modes.overview import sweep_overview
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
@@ -37,7 +37,7 @@ def track(
             config.tracking,
             sweeps_dir,
             stop,
-            trials=lambda: trial_tags(search_document(config, plan, paths), plan),
+            overview=lambda: sweep_overview(config, plan, paths),
         ),
         config.tracking.interval_s,
         lambda line: console.print(line, style="yellow", markup=False, soft_wrap=True),
@@ -48,15 +48,22 @@ def track(
 
 def catch_up(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> None:
     """Bring the store up to what the files say, statuses, figures and report included."""
-    close_tracker(track(config, plan, paths, console), paths, status=None)
+    close_tracker(track(config, plan, paths, console), paths, None, console)
 
 
 def close_tracker(
-    tracker: "BackgroundTracker", paths: SweepPaths, status: "FinalStatus | None"
+    tracker: "BackgroundTracker",
+    paths: SweepPaths,
+    status: "FinalStatus | None",
+    console: Console,
 ) -> None:
-    """Sync a last time, with what the analysis drew; `status`: as `BackgroundTracker.close`."""
+    """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
+    `BackgroundTracker.close`."""
     figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
     tracker.close(status, figures, paths.report if paths.report.exists() else None)
+    if tracker.shown:
+        where = tracker.link() or f"python -m isosweep mode=dashboard sweep_dir={paths.root}"
+        console.print(f"dashboard: {where}", markup=False, soft_wrap=True)
 
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:

@@ -37,6 +37,7 @@ MODES = {
     "compare": "sweeps side by side",
     "simulate": "what a plan could find, before it is paid for",
     "difficulty": "how often the base model solves each problem",
+    "dashboard": "the sweep in MLflow's pages, in a browser",
     "calibrate": "fit the time model to a sweep's measured steps",
 }
 

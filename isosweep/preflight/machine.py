@@ -112,6 +112,12 @@ def _missing_packages(*names: str) -> list[tuple[str, str]]:
     ]
 
 
+def require_mlflow() -> None:
+    """Raise PreflightError where this installation has no MLflow."""
+    if missing := _missing_packages("mlflow"):
+        raise PreflightError(missing)
+
+
 def require_analysis() -> None:
     """Raise PreflightError where this installation cannot analyse."""
     missing = _missing_packages(*ANALYSIS_PACKAGES)

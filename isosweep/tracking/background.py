@@ -14,7 +14,8 @@ from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 from isosweep.tracking.faults import StoreError
-from isosweep.tracking.mlflow import MlflowTracker, Params, Trials
+from isosweep.tracking.mlflow import Asked, MlflowTracker, Params
+from isosweep.tracking.overview import Overview
 from isosweep.tracking.points import FinalStatus
 
 # How long `close` waits for the store, and for each run besides: a first sync takes 0.03 s a run
@@ -38,6 +39,9 @@ class Tracker(Protocol):
     def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
         """Add figures and report to the sweep's own run and end it; None: as its runs stand."""
 
+    def link(self) -> str | None:
+        """Where a server shows the sweep; None where none does."""
+
 
 class NullTracker:
     """`tracking=none`."""
@@ -49,6 +53,10 @@ class NullTracker:
 
     def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
         """Do nothing."""
+
+    def link(self) -> str | None:
+        """None."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,15 @@ class BackgroundTracker:
         self._ending: _Ending | None = None
         self._thread = threading.Thread(target=self._work, name="isosweep-tracking", daemon=True)
         self._thread.start()
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is a store that shows the sweep."""
+        return not isinstance(self._tracker, NullTracker)
+
+    def link(self) -> str | None:
+        """Where a server shows the sweep, once it has taken everything; None where none does."""
+        return None if self._thread.is_alive() or self._fault else self._tracker.link()
 
     def close(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
         """Sync a last time, add figures and report, end the sweep's run as `status`.
@@ -156,11 +173,11 @@ def make_tracker(
     config: TrackingConfig,
     sweeps_dir: Path,
     stop: Collection[str],
-    trials: Trials | None = None,
+    overview: Asked = Overview,
 ) -> MlflowTracker | NullTracker:
-    """The tracker that `config.name` asks for; `stop`, `trials`: as `MlflowTracker` has them."""
+    """The tracker that `config.name` asks for; `stop`, `overview`: as `MlflowTracker` has them."""
     match config.name:
         case "none":
             return NullTracker()
         case _:
-            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, stop, trials)
+            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, stop, overview)

@@ -13,7 +13,9 @@ from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.paths import SweepPaths
+from isosweep.store.records import read_records
 from isosweep.store.state import RunView, view_run
+from isosweep.tracking.overview import Overview, put_artifacts
 from isosweep.tracking.points import (
     MLFLOW_STATUS,
     FinalStatus,
@@ -23,19 +25,25 @@ from isosweep.tracking.points import (
     read_run,
 )
 from isosweep.tracking.store import Store, is_gone
+from isosweep.tracking.tags import (
+    RUN_TAG,
+    changing_tags,
+    fixed_tags,
+    own_params,
+    run_name,
+    sweep_run_name,
+)
+from isosweep.tracking.view import experiment_tags, link, sweep_filter
 from isosweep.tracking.watch import RunWatch
 from isosweep.tracking.writers import News, milliseconds
 
 Params = Mapping[str, str | float | int]
-# Asked at the end: tags of each run by its id, and of the sweep by None.
-Trials = Callable[[], Mapping[str | None, Mapping[str, str]]]
+# Asked at the end, once the sweep is analysed.
+Asked = Callable[[], Overview]
 
 SWEEP_TAG = "isosweep.sweep"
-RUN_TAG = "isosweep.run_id"
 # How many points of a run are there, and which: a sync that finds them need not ask for more.
 POINTS_TAG = "isosweep.points"
-# mlflow.utils.mlflow_tags: what the MLflow UI nests runs by.
-PARENT_TAG = "mlflow.parentRunId"
 LIVE = (Standing.RUNNING, Standing.QUEUED)
 
 
@@ -83,9 +91,9 @@ class MlflowTracker:
         config: TrackingConfig,
         sweeps_dir: Path,
         stop: Collection[str],
-        trials: Trials | None = None,
+        overview: Asked = Overview,
     ) -> None:
-        """`stop`: health rules that end a run; `trials`: of the search that chooses the runs."""
+        """`stop`: health rules that end a run; `overview`: what came of the sweep."""
         self.store = Store(config.uri, config.experiment, sweeps_dir.resolve())
         self.name = self.store.name
         self._paths = paths
@@ -93,7 +101,7 @@ class MlflowTracker:
         self._spec_params = dict(spec_params)
         self._max_points = config.max_points
         self._stop = stop
-        self._trials = trials
+        self._overview = overview
         self._sweep = f"{paths.root.name}@{plan.plan_id}"
         self._stored: dict[str | None, _StoredRun] | None = None
         self._known = {run.run_id: _KnownRun(RunWatch(paths.run(run.run_id))) for run in plan.runs}
@@ -124,8 +132,10 @@ class MlflowTracker:
             self._open()
             parent = self._parent()
             client = self.store.client
-            self._write_trials()
             try:
+                overview = self._overview()
+                self._write_overview(overview)
+                put_artifacts(client, parent.mlflow_id, overview)
                 for figure in figures:
                     folder = self._artifact_folder(figure)
                     client.log_artifact(parent.mlflow_id, str(figure), folder)
@@ -134,12 +144,22 @@ class MlflowTracker:
             finally:
                 self._write_status(parent, status or self._final_status())
 
-    def _write_trials(self) -> None:
-        """Tag the runs, and the sweep's own, with what the search asked of them."""
+    def link(self) -> str | None:
+        """Where the store's server shows the sweep; None without one, or before it was opened."""
+        if self._stored is None or not self.store.served:
+            return None
+        return link(self.store.name, self.store.experiment_id, self._plan)
+
+    def _write_overview(self, overview: Overview) -> None:
+        """Tag the runs, and the sweep's own, with what came of them."""
         assert self._stored is not None
-        for run_id, tags in (self._trials() if self._trials else {}).items():
-            if (run := self._stored.get(run_id)) is not None:
-                self._write(run, News(tags=_changed(run, dict(tags))))
+        for run_id, run in self._stored.items():
+            wanted = overview.metrics.get(run_id or "", {})
+            values = {key: value for key, value in wanted.items() if run.metrics.get(key) != value}
+            tags = _changed(run, overview.tags_of(run_id, run.mlflow_id))
+            points = [Point(0, overview.unix_time, values)] if values else []
+            self._write(run, News(tags=tags, points=points))
+            run.metrics.update(values)
 
     def _artifact_folder(self, figure: Path) -> str:
         """`figures`, and in it the variant of `grid.axes` where the sweep has several."""
@@ -167,13 +187,13 @@ class MlflowTracker:
         if self._stored is not None and (parent := self._stored.get(None)):
             self.store.client.get_run(parent.mlflow_id)
             return
+        self.store.show(experiment_tags(self._plan))
         self._stored = self._search()
         for known in self._known.values():
             known.watch.forget()
 
     def _search(self) -> dict[str | None, _StoredRun]:
-        # The plan's id alone, because a directory name may hold quotes that the filter cannot.
-        query = f"tags.`{SWEEP_TAG}` LIKE '%@{self._plan.plan_id}'"
+        query = sweep_filter(self._plan)
         runs: dict[str | None, _StoredRun] = {}
         token = None
         while True:
@@ -195,9 +215,16 @@ class MlflowTracker:
         assert self._stored is not None
         budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
         params = {"budget_unit": self._plan.budget_unit, "budgets": budgets}
-        run = self._stored.get(None) or self._create(None, self._paths.root.name, {}, None)
+        name = sweep_run_name(self._paths.root.name)
+        run = self._stored.get(None) or self._create(None, name, {}, self._begun())
         self._write(run, News(params=self._missing(run, params | self._num_runs)))
         return run
+
+    def _begun(self) -> float | None:
+        """When the first record of any run was written; None before that."""
+        logs = (self._paths.run(run.run_id).records for run in self._plan.runs)
+        first = (record.unix_time for log in logs for record in read_records(log).records[:1])
+        return min(first, default=None)
 
     @property
     def _num_runs(self) -> dict[str, str]:
@@ -240,12 +267,10 @@ class MlflowTracker:
         if not changed and standing is known.standing:
             return
         reading = read_run(files, planned, self._max_points, unit) if changed else known.reading
-        tags = _fixed_tags(planned, parent)
+        tags = fixed_tags(planned, parent.mlflow_id)
         run = self._stored.get(planned.run_id)
         if run is None:
-            name = f"n{planned.num_generations}-B{planned.problems_per_batch}-s{planned.seed}"
-            start = reading.first_time
-            run = self._create(planned.run_id, name, tags, start)
+            run = self._create(planned.run_id, run_name(planned), tags, reading.first_time)
         elif run.doubtful:
             run = self._stored[planned.run_id] = self._again(run)
         self._write(run, self._news(planned, run, view, standing, reading))
@@ -266,14 +291,14 @@ class MlflowTracker:
         standing: Standing,
         reading: RunReading,
     ) -> News:
-        params = {**_own(planned), "learning_rate": planned.learning_rate}
+        params = {**own_params(planned), "learning_rate": planned.learning_rate}
         status = MLFLOW_STATUS[standing]
         end = milliseconds(view.state.updated) if view.state else None
         ended = status not in ("RUNNING", "SCHEDULED")
         same = (run.status, run.end_time) == (status, end) if ended else run.status == status
         news = News(
             params=self._missing(run, params),
-            tags=_changed(run, _tags(run, view, standing, reading)),
+            tags=_changed(run, changing_tags(view, standing, reading, run.tags)),
             status=None if same else status,
             end_time=end,
         )
@@ -346,31 +371,6 @@ class MlflowTracker:
 
     def _last_time(self) -> float:
         return max(known.reading.last_time for known in self._known.values())
-
-
-def _own(planned: PlannedRun) -> dict[str, str | float | int]:
-    return {
-        "n": planned.num_generations,
-        "B": planned.problems_per_batch,
-        "T": planned.num_steps,
-        "seed": planned.seed,
-    }
-
-
-def _fixed_tags(planned: PlannedRun, parent: _StoredRun) -> dict[str, str]:
-    tags = {key: str(value) for key, value in _own(planned).items()}
-    return tags | {RUN_TAG: planned.run_id, PARENT_TAG: parent.mlflow_id}
-
-
-def _tags(
-    run: _StoredRun, view: RunView, standing: Standing, reading: RunReading
-) -> dict[str, str]:
-    reached = ",".join(f"{budget:g}" for budget in reading.reached)
-    texts = {"reason": view.reason, "warnings": reading.warnings, "unreadable": reading.fault}
-    texts["diverged_by"] = (view.state.diverged_by if view.state else None) or ""
-    # What is no longer so is emptied; what never was is not sent.
-    said = {key: text for key, text in texts.items() if text or key in run.tags}
-    return {"status": str(standing), "budgets_reached": reached, **said}
 
 
 def _changed(run: _StoredRun, tags: dict[str, str]) -> dict[str, str]:

@@ -88,6 +88,10 @@ def _read_run(
     records = read_records(files.records).records
     stride = math.ceil(planned.num_steps / max_points)
     held = [*held_out_points(records, read_base_rates(files))]
+    first_time = records[0].unix_time if records else None
+    # As numbers, which params are not: filters compare them.
+    own = {"n": planned.num_generations, "B": planned.problems_per_batch, "T": planned.num_steps}
+    numbers = Point(0, first_time or 0.0, {key: float(value) for key, value in own.items()})
     lines = read_metrics(files.metrics, files.records)
     training = [training_point(line) for line in lines if line["step"] % stride == 0]
     training = [point for point in training if point.values]
@@ -95,14 +99,14 @@ def _read_run(
     digest = hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:12]
     raised = read_warnings(files.warnings, files.records)
     return RunReading(
-        points=(*held, *training),
-        digest=f"{len(held)}+{len(training)} {digest}",
+        points=(numbers, *held, *training),
+        digest=f"1+{len(held)}+{len(training)} {digest}",
         reached=tuple(
             b for b in planned.milestones if records and records[-1].compute.has_reached(b, unit)
         ),
         num_records=len(records),
         best_reward=max((record.reward for record in records), default=None),
-        first_time=records[0].unix_time if records else None,
+        first_time=first_time,
         last_time=max((record.unix_time for record in records), default=0.0),
         warnings=", ".join(f"{warning.rule} (step {warning.step})" for warning in raised),
     )

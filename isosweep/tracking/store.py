@@ -5,7 +5,7 @@ MLflow itself is imported by the first use: it costs seconds, and planning must 
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from isosweep.tracking.faults import StoreError, described, store_name
 from isosweep.tracking.quiet import quiet
+from isosweep.tracking.view import KIND_TAG
 from isosweep.tracking.writers import BUSY_S, ClientWriter, SqliteWriter, Writer
 
 # MLflow's defaults, of 7 retries with 120 s each, would hold up the end of a sweep for a quarter
@@ -80,9 +81,33 @@ class Store:
         self._openings += 1
         return True
 
+    def found(self) -> bool:
+        """Whether the store is there, and has the experiment; makes neither."""
+        if self._database is not None and not self._database.is_file():
+            return False
+        import mlflow
+
+        self.client = mlflow.MlflowClient(tracking_uri=self.uri)
+        experiment = self.client.get_experiment_by_name(self._experiment)
+        if experiment is not None:
+            self.experiment_id = str(experiment.experiment_id)
+        return experiment is not None
+
     def emptied(self) -> None:
         """It does not have what it had: at the next `open` the experiment is looked for again."""
         self._emptied = True
+
+    @property
+    def served(self) -> bool:
+        """Whether a server answers for it, which then has pages."""
+        return self.uri.startswith(("http://", "https://"))
+
+    def show(self, tags: Mapping[str, str]) -> None:
+        """Give the experiment the tags that it lacks; what it has as its view is its user's."""
+        known = self.client.get_experiment(self.experiment_id).tags
+        for key, value in tags.items():
+            if known.get(key) != value and (key != KIND_TAG or key not in known):
+                self.client.set_experiment_tag(self.experiment_id, key, value)
 
     @property
     def _database(self) -> Path | None:

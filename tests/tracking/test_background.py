@@ -47,6 +47,9 @@ class FakeTracker:
     def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
         self.finished.append(status)
 
+    def link(self) -> str | None:
+        return None
+
 
 FAILED = "tracking: http://store: it does not answer; the runs go on, and the view catches up later"
 WORKS = "tracking: http://store: it works again and is up to date"

@@ -38,7 +38,7 @@ def test_parent_and_children_carry_params_and_tags(sweep: Sweep) -> None:
     assert len(stored) == 3
     assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert child.data.tags["isosweep.sweep"] == f"it's a sweep@{sweep.plan.plan_id}"
-    assert child.info.run_name == "n2-B4-s0"
+    assert child.info.run_name == "n0002-B0004-s00"
     assert child.info.start_time == START * 1000
     wanted = {"n": "2", "B": "4", "T": "40", "seed": "0", "status": "running"}
     assert {key: child.data.tags[key] for key in wanted} == wanted
@@ -86,6 +86,7 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
         "compute/evaluation_seconds",
         "train/loss",
         "train/reward",
+        *("n", "B", "T"),
     }
     assert [value for _, _, value in histories["parent", "sweep/done_runs"]] == [0]
     assert [value for _, _, value in histories["parent", "sweep/best_reward"]] == [20 / 160]

@@ -1,13 +1,11 @@
 """The report and the plan's map in a real browser that reaches no network."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -18,7 +16,8 @@ from isosweep.plan.cells import Plan
 from isosweep.plan.output import plan_page
 from tests.analysis.sweeps import BUDGETS, paths_in, peaked, write_plan, write_sweep
 from tests.analysis.sweeps import make_plan as make_small_plan
-from tests.conftest import make_config, missing, plan_of
+from tests.browser import start_browser
+from tests.conftest import make_config, plan_of
 
 pytestmark = pytest.mark.browser
 
@@ -29,20 +28,7 @@ MANY = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in programs:
-        missing("browser", "chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(programs[0])
-    arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    # No name resolves: whatever the page asked for from elsewhere would fail and be logged.
-    arguments += ["--window-size=1300,1000", "--host-resolver-rules=MAP * ~NOTFOUND"]
-    arguments.append(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    for argument in arguments:
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=str(programs[1]))
-    driver = webdriver.Chrome(options=options, service=service)
+    driver = start_browser(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 

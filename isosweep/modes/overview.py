@@ -1,0 +1,155 @@
+"""What MLflow says of a sweep once it is analysed: read off the analysis's files."""
+
+import csv
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from isosweep.config.sweep import SweepConfig
+from isosweep.files import JsonObject, read_json
+from isosweep.modes.display_search import search_document, trial_tags
+from isosweep.plan.cells import Plan, variant_label
+from isosweep.store.paths import SweepPaths
+from isosweep.store.state import view_run
+
+if TYPE_CHECKING:
+    from isosweep.tracking.overview import Overview, Table
+
+# Of the figures, the one that says most at a glance.
+_FIGURE = "reward.png"
+# Values of `grid.axes`, where their analysis lies, and its fits.json.
+_Known = list[tuple[dict[str, Any], SweepPaths, JsonObject]]
+
+
+def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overview":
+    """Verdicts, rewards at the budgets, tables and files; of the search alone where the analysis
+    was asked for another metric, set or method than the sweep's own."""
+    from isosweep.tracking.overview import Overview
+
+    tags = trial_tags(search_document(config, plan, paths), plan)
+    if config.analysis.view({}):
+        return Overview(tags=tags)
+    known: _Known = []
+    frontier: set[str] = set()
+    for axes in plan.axes:
+        view = replace(paths, view=config.analysis.view(axes))
+        if (fits := read_json(view.fits)) is not None:
+            known.append((axes, view, fits))
+            frontier |= _best_runs(fits, plan.of_axes(axes))
+    read = {run.run_id for axes, _, _ in known for run in plan.of_axes(axes).runs}
+    for run_id in read:
+        told = {"on_frontier": str(run_id in frontier).lower()}
+        tags[run_id] = tags.get(run_id, {}) | told
+    tags[None] = tags.get(None, {}) | _verdict_tags([fits for _, _, fits in known])
+    metrics: dict[str, dict[str, float]] = {}
+    for _, view, _ in known:
+        _add_rewards(metrics, view)
+    drawn = (paths.analysis / "figures" / _FIGURE).exists()
+    files = (paths.plan_page, paths.config, *(view.fits for _, view, _ in known[:1]))
+    return Overview(
+        note="\n\n".join([*_notes(known), _spent(plan, paths), f"Report: `{paths.report}`"]),
+        figure=_FIGURE if drawn else "",
+        tags=tags,
+        metrics=metrics,
+        unix_time=max((view.fits.stat().st_mtime for _, view, _ in known), default=0.0),
+        tables=_tables(known),
+        files=tuple(path for path in files if path.exists()),
+    )
+
+
+def _last(fits: JsonObject) -> JsonObject | None:
+    """The frontier at the largest budget that was read."""
+    budgets: list[JsonObject] = fits["frontier"]["budgets"]
+    return budgets[-1] if budgets else None
+
+
+def _best_runs(fits: JsonObject, plan: Plan) -> set[str]:
+    """The runs of the best (n, B) at one of the plan's budgets."""
+    best = {
+        (at["best"]["cell"]["num_generations"], at["best"]["cell"]["problems_per_batch"])
+        for at in fits["frontier"]["budgets"]
+        if at["budget"] in plan.budgets
+    }
+    return {r.run_id for r in plan.runs if (r.num_generations, r.problems_per_batch) in best}
+
+
+def _verdict_tags(documents: list[JsonObject]) -> dict[str, str]:
+    """Of several variants their words, in the order of `grid.axes`."""
+    ends = [at["best"]["cell"] if (at := _last(fits)) else {} for fits in documents]
+    columns = {
+        "verdict": [fits["verdict"] for fits in documents],
+        "best_n": [str(end.get("num_generations", "")) for end in ends],
+        "best_B": [str(end.get("problems_per_batch", "")) for end in ends],
+    }
+    return {key: ", ".join(values) for key, values in columns.items() if any(values)}
+
+
+def _notes(known: _Known) -> list[str]:
+    """A part for each variant."""
+    notes = []
+    for axes, _, fits in known:
+        label = variant_label(axes)
+        heading = f"**{label + ': ' if label else ''}{fits['verdict']}.** {fits['reason']}"
+        notes.append(heading)
+        if (at := _last(fits)) is not None:
+            notes.append(_recommended(at, fits))
+    return notes
+
+
+def _recommended(at: JsonObject, fits: JsonObject) -> str:
+    best, cell = at["best"], at["best"]["cell"]
+    text = (
+        f"At {at['budget']:.4g} {fits['budget_unit']} use **n = {cell['num_generations']}, "
+        f"B = {cell['problems_per_batch']}, T = {cell['num_steps']}**: "
+    )
+    if best["expected"] is None or best["interval"] is None:
+        return f"{text}measured reward {cell['mean']:.3f}."
+    low, high = best["interval"]
+    confidence = fits["settings"]["confidence"]
+    interval = f"({confidence:.0%} interval {low:.3f} to {high:.3f})"
+    return f"{text}expected reward {best['expected']:.3f} {interval}."
+
+
+def _spent(plan: Plan, paths: SweepPaths) -> str:
+    states = [view_run(paths.run(run.run_id)).state for run in plan.runs]
+    begun = [state.compute for state in states if state is not None]
+    spent = sum(compute.spent(plan.budget_unit) for compute in begun)
+    hours = sum(compute.device_seconds for compute in begun) / 3600
+    return (
+        f"{len(begun)} of {len(plan.runs)} runs have begun and spent {spent:.4g} "
+        f"{plan.budget_unit} of training, {hours:.3g} device-hours."
+    )
+
+
+def _add_rewards(metrics: dict[str, dict[str, float]], view: SweepPaths) -> None:
+    from isosweep.tracking.view import budget_metric
+
+    with view.frontier.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["reward"]:
+                name = budget_metric(float(row["budget"]))
+                metrics.setdefault(row["run_id"], {})[name] = float(row["reward"])
+
+
+def _tables(known: _Known) -> "dict[str, Table]":
+    """Cells and frontier; of several variants each under its label."""
+    tables = {}
+    for axes, view, _ in known:
+        label = f"-{variant_label(axes).replace(' ', '-').replace('/', '_')}" if axes else ""
+        tables[f"cells{label}"] = _table(view, "frontier")
+        tables[f"frontier{label}"] = _table(view, "choices")
+    return tables
+
+
+def _table(view: SweepPaths, name: str) -> "Table":
+    from isosweep.tracking.overview import Table
+
+    with view.table(name).open(newline="") as file:
+        head, *rows = csv.reader(file)
+    return Table(columns=head, rows=[[_cell(text) for text in row] for row in rows])
+
+
+def _cell(text: str) -> str | float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text

@@ -1,0 +1,77 @@
+"""What came of a sweep, beside its runs' points: what its own run in MLflow says and holds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+# mlflow.utils.mlflow_tags: a run's description, in Markdown.
+NOTE_TAG = "mlflow.note.content"
+# mlflow.utils.mlflow_tags: which artifacts the pages show as tables.
+_TABLES_TAG = "mlflow.loggedArtifacts"
+# MLflow's limit of a tag's value.
+_MAX_NOTE = 8000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table whose cells are numbers, words, or None for what is not known."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """What an analysis, or a search, says of the sweep's runs, by run id, and of its own by None.
+
+    `note`: Markdown; `figure`: the one shown in it. `metrics` are held by `unix_time`, when they
+    were found. `files`: artifacts beside figures and report.
+    """
+
+    note: str = ""
+    figure: str = ""
+    tags: Mapping[str | None, Mapping[str, str]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unix_time: float = 0.0
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+    def tags_of(self, run_id: str | None, mlflow_id: str) -> dict[str, str]:
+        """The tags of a run that MLflow calls `mlflow_id`."""
+        tags = dict(self.tags.get(run_id, {}))
+        if run_id is not None:
+            return tags
+        if self.note:
+            tags[NOTE_TAG] = self._described(mlflow_id)
+        if self.tables:
+            shown = [{"path": _path(name), "type": "table"} for name in self.tables]
+            tags[_TABLES_TAG] = json.dumps(shown)
+        return tags
+
+    def _described(self, mlflow_id: str) -> str:
+        note = self.note[:_MAX_NOTE]
+        if not self.figure:
+            return note
+        # As the pages themselves ask for artifacts.
+        query = urlencode({"path": f"figures/{self.figure}", "run_uuid": mlflow_id})
+        return f"{note}\n\n![{self.figure}](get-artifact?{query})"
+
+
+def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
+    """Replace the tables and files that the run has. Raises as the store does.
+
+    `log_table` of MLflow adds rows to a table that is there, so that each analysis would double
+    them; this is the form that it writes.
+    """
+    for name, table in overview.tables.items():
+        document = {"columns": list(table.columns), "data": [list(row) for row in table.rows]}
+        client.log_text(mlflow_id, json.dumps(document), _path(name))
+    for file in overview.files:
+        client.log_artifact(mlflow_id, str(file))
+
+
+def _path(name: str) -> str:
+    return f"tables/{name}.json"

@@ -1,0 +1,51 @@
+"""What a run is called in MLflow, and the params, tags and numbers that say which it is."""
+
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import Standing
+from isosweep.store.state import RunView
+from isosweep.tracking.points import RunReading
+
+RUN_TAG = "isosweep.run_id"
+# mlflow.utils.mlflow_tags: what the MLflow UI nests runs by.
+PARENT_TAG = "mlflow.parentRunId"
+
+
+def run_name(planned: PlannedRun) -> str:
+    """n, B, seed and values of `grid.axes`; sorted as text they are sorted as numbers."""
+    name = f"n{planned.num_generations:04d}-B{planned.problems_per_batch:04d}-s{planned.seed:02d}"
+    return name + "".join(
+        f"-{axis.rpartition('.')[2]}={value}" for axis, value in planned.axes.items()
+    )
+
+
+def sweep_run_name(name: str) -> str:
+    """What the sweep's own run is called, which then comes before the others by name."""
+    return f"all of {name}"
+
+
+def own_params(planned: PlannedRun) -> dict[str, str | float | int]:
+    """What tells the run from the sweep's others; the numbers of it are metrics too."""
+    return {
+        "n": planned.num_generations,
+        "B": planned.problems_per_batch,
+        "T": planned.num_steps,
+        "seed": planned.seed,
+    }
+
+
+def fixed_tags(planned: PlannedRun, parent_id: str) -> dict[str, str]:
+    """Tags that a run is made with."""
+    tags = {key: str(value) for key, value in own_params(planned).items()}
+    return tags | {RUN_TAG: planned.run_id, PARENT_TAG: parent_id}
+
+
+def changing_tags(
+    view: RunView, standing: Standing, reading: RunReading, known: dict[str, str]
+) -> dict[str, str]:
+    """Tags that say how far the run is; `known`: those that it has."""
+    reached = ",".join(f"{budget:g}" for budget in reading.reached)
+    texts = {"reason": view.reason, "warnings": reading.warnings, "unreadable": reading.fault}
+    texts["diverged_by"] = (view.state.diverged_by if view.state else None) or ""
+    # What is no longer so is emptied; what never was is not sent.
+    said = {key: text for key, text in texts.items() if text or key in known}
+    return {"status": str(standing), "budgets_reached": reached, **said}

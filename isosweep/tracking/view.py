@@ -1,0 +1,114 @@
+"""How MLflow's pages show a sweep: which runs, columns and charts, and the link to that.
+
+MLflow has no documented way to ship a view. What its own Share button writes it reads again: a tag
+of the experiment, of JSON, that a link names. An MLflow that does not know that form says so and
+shows its own view of the same runs.
+"""
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from isosweep.compute import BudgetUnit
+from isosweep.plan.cells import Plan
+
+# mlflow.utils.mlflow_tags: which of its views an experiment opens in.
+KIND_TAG, TRAINING = "mlflow.experimentKind", "custom_model_development"
+# Of the Share button: the experiment's tag, and the link's parameter that names it.
+_SHARED_TAG, _SHARED = "mlflow.sharedViewState.", "viewStateShareKey"
+REWARD = "heldout/avg_at_k"
+# What a chart of reward is drawn against, of what every record has.
+_COMPUTE: dict[BudgetUnit, str] = {
+    "flops": "compute/flops",
+    "rollouts": "compute/rollouts",
+    "tokens": "compute/tokens",
+    "device_hours": "compute/device_seconds",
+}
+# MLflow's limit of an experiment's tag is 5000 characters, which many budgets would exceed.
+_MAX_BUDGETS = 8
+
+
+def budget_metric(budget: float) -> str:
+    """The metric that holds a run's reward at `budget`: of characters that MLflow takes."""
+    return f"reward_at_{budget:g}".replace("+", "")
+
+
+def sweep_filter(plan: Plan) -> str:
+    """MLflow's filter of the sweep's runs: by the plan's id alone, since a directory's name may
+    hold quotes that a filter cannot."""
+    return f"tags.`isosweep.sweep` LIKE '%@{plan.plan_id}'"
+
+
+def experiment_tags(plan: Plan) -> dict[str, str]:
+    """Tags of the experiment that `link` rests on."""
+    return {KIND_TAG: TRAINING, _SHARED_TAG + _key(plan): json.dumps(_state(plan))}
+
+
+def link(address: str, experiment_id: str, plan: Plan) -> str:
+    """Where a server at `address` shows the sweep's runs as a table, sorted by n, B and seed."""
+    query = urlencode({"workflowType": "machine_learning", _SHARED: _key(plan)})
+    return f"{address.rstrip('/')}/#/experiments/{experiment_id}/runs?{query}"
+
+
+def _key(plan: Plan) -> str:
+    return f"isosweep-{plan.plan_id}"
+
+
+def _state(plan: Plan) -> dict[str, Any]:
+    compute = _COMPUTE[plan.budget_unit]
+    budgets = [f"metrics.`{budget_metric(each)}`" for each in plan.budgets[-_MAX_BUDGETS:]]
+    axis = {"xAxisKey": "metric", "selectedXAxisMetricKey": compute, "lineSmoothness": 0}
+    return {
+        "searchFilter": sweep_filter(plan),
+        "orderByKey": "tags.`mlflow.runName`",
+        "orderByAsc": True,
+        "selectedColumns": [
+            *(f"metrics.`{name}`" for name in ("n", "B", "T")),
+            *budgets,
+            *(f"tags.`{name}`" for name in ("on_frontier", "status", "verdict")),
+        ],
+        "globalLineChartConfig": axis,
+        "runsHiddenMode": "SHOW_ALL",
+        **_charts(plan, axis),
+    }
+
+
+def _charts(plan: Plan, axis: dict[str, Any]) -> dict[str, Any]:
+    """The chart that a sweep is about, before those that MLflow makes of every metric."""
+    section = "isosweep-reward"
+    shared = {"metricSectionId": section, "deleted": False, "isGenerated": False}
+    line = shared | {
+        **axis,
+        "uuid": "isosweep-reward-by-compute",
+        "type": "LINE",
+        "displayName": f"held-out reward by compute ({plan.budget_unit})",
+        "runsCountToCompare": 10,
+        "metricKey": REWARD,
+        "selectedMetricKeys": [REWARD],
+        "xAxisScaleType": "linear",
+        "scaleType": "linear",
+        "range": {},
+        "yAxisKey": "metric",
+        "yAxisExpressions": [],
+        "ignoreOutliers": False,
+        "useGlobalXaxisKey": False,
+        "useGlobalLineSmoothing": True,
+    }
+    last = budget_metric(plan.budgets[-1])
+    points = shared | {
+        "uuid": "isosweep-reward-by-n",
+        "type": "SCATTER",
+        "displayName": "reward at the largest budget by n",
+        "runsCountToCompare": 100,
+        "xaxis": {"key": "n", "type": "METRIC"},
+        "yaxis": {"key": last, "type": "METRIC"},
+    }
+    heading = {"name": " reward", "uuid": section, "display": True, "isReordered": False}
+    others = [
+        {"name": name, "uuid": f"isosweep-{name}", "display": False, "isReordered": False}
+        for name in ("Model metrics", "System metrics")
+    ]
+    return {
+        "compareRunCharts": [line, points],
+        "compareRunSections": [heading | {"isGenerated": False, "deleted": False}, *others],
+    }

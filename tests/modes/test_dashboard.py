@@ -1,0 +1,111 @@
+"""MLflow's own pages of a sweep: what `mode=dashboard` opens."""
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Command
+from tests.conftest import SMALL, isosweep
+from tests.modes.sweeps import write_records
+from tests.runs import wait_for
+
+# Of which the made records have spent all.
+BUDGETS = ("budget_unit=device_hours", "budget=[0.005,0.01]")
+SWEEP = (*BUDGETS, *SMALL, "grid.num_generations=[2,4,8]")
+DRAWN = ("analysis.formats=[png]",)
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a sweep of made records, and the line that its analysis ended with."""
+    cwd = tmp_path_factory.mktemp("dashboard")
+    isosweep("mode=plan", *SWEEP, cwd=cwd)
+    write_records(cwd)
+    done = isosweep("mode=analyse", *SWEEP, *DRAWN, cwd=cwd)
+    assert re.search(r"^dashboard: python -m isosweep mode=dashboard sweep_dir=", done.stdout, re.M)
+    return cwd
+
+
+@pytest.fixture
+def dashboard(analysed: Path) -> Iterator[str]:
+    """The link of a dashboard, which then ends by Ctrl-C, with status 0 and nothing left."""
+    command = Command("mode=dashboard", cwd=analysed, output=analysed / "written")
+    try:
+        wait_for(lambda: "until Ctrl-C" in command.written)
+        found = re.search(r"^dashboard: (\S+)", command.written, re.M)
+        assert found is not None
+        yield found[1]
+    finally:
+        command.send_signal(signal.SIGINT)
+        assert command.wait(60) == 0
+
+
+@pytest.mark.mlflow
+def test_a_store_without_the_sweep_is_refused_with_what_makes_it(analysed: Path) -> None:
+    for setting, said in (
+        ("tracking=none", "tracking=none: keeps no store that could be shown"),
+        (f"tracking.uri=sqlite:///{analysed}/no.db", "no.db: holds no experiment isosweep"),
+        ("tracking.uri=http://127.0.0.1:1", "http://127.0.0.1:1: it does not answer"),
+    ):
+        done = isosweep("mode=dashboard", setting, cwd=analysed, check=False)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
+    assert not (analysed / "no.db").exists()
+
+
+TEXTS = "return Array.from(document.querySelectorAll(arguments[0]), (e) => e.textContent)"
+
+
+@pytest.mark.browser
+def test_the_link_shows_runs_curves_and_verdict(
+    analysed: Path, dashboard: str, tmp_path: Path
+) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    from tests.browser import start_browser
+
+    browser = start_browser(tmp_path / "profile", reaches="127.0.0.1")
+    # Columns that are out of sight are not there.
+    browser.set_window_size(2400, 1000)
+    wait = WebDriverWait(browser, 60)
+
+    def texts(selector: str) -> list[str]:
+        found: list[str] = browser.execute_script(TEXTS, selector)
+        return found
+
+    def names() -> list[str]:
+        return [text for text in texts("[role=row] a[href*='/runs/']") if text]
+
+    try:
+        browser.get(dashboard)
+        children = [f"n000{n}-B0004-s00" for n in (2, 4, 8)]
+        wait.until(lambda _: len(names()) == 4)
+        parent, *others = names()
+        assert parent.startswith("all of ")
+        assert others == children
+        assert {"n", "reward_at_0.01"} <= {*texts("[role=columnheader]")}
+        run = browser.find_element("css selector", "[role=row] a[href*='/runs/']")
+        page = run.get_attribute("href")
+
+        browser.get("about:blank")
+        browser.get(f"{dashboard}&compareRunsMode=CHART")
+        wait.until(lambda _: any("held-out reward by compute" in t for t in texts("h4, span")))
+        axes = ".js-plotly-plot .xtitle"
+        wait.until(lambda _: "compute/device_seconds" in texts(axes))
+        assert browser.find_elements("css selector", ".js-plotly-plot .scatterlayer path.js-line")
+
+        browser.get("about:blank")
+        more = "&searchFilter=metrics.n%20%3E%204&orderByKey=tags.%60mlflow.runName%60"
+        browser.get(dashboard + more)
+        wait.until(lambda _: names() == children[2:])
+
+        browser.get("about:blank")
+        browser.get(page)
+        wait.until(lambda _: any(text.startswith("not identified") for text in texts("p")))
+        drawn = "return document.querySelector(\"img[src*='reward.png']\")?.naturalWidth"
+        wait.until(lambda _: browser.execute_script(drawn))
+    finally:
+        browser.quit()

@@ -1,0 +1,97 @@
+"""What a sweep's own run in MLflow says of it, and how the pages are told to show it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.tracking.overview import Overview, Table
+from isosweep.tracking.tags import run_name
+from isosweep.tracking.view import budget_metric, experiment_tags, link
+from tests.tracking.sweeps import START, Sweep, make_plan
+
+pytestmark = [
+    pytest.mark.mlflow,
+    # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
+]
+
+
+def overview_of(sweep: Sweep, reward: float, when: float) -> Overview:
+    run = sweep.runs[0].run_id
+    return Overview(
+        note="**saturated.** The best n has stopped growing.",
+        figure="reward.png",
+        tags={None: {"verdict": "saturated", "best_n": "2"}, run: {"on_frontier": "true"}},
+        metrics={run: {"reward_at_2e10": reward}},
+        unix_time=when,
+        tables={"cells": Table(columns=["n", "reward"], rows=[[2, reward], [4, None]])},
+    )
+
+
+def finished(sweep: Sweep, overview: Overview) -> Any:
+    tracker = sweep.tracker()
+    tracker._overview = lambda: overview
+    tracker.sync()
+    tracker.finish(None, [], None)
+    return sweep.stored()
+
+
+def test_what_came_of_a_sweep_is_in_its_run_and_follows_the_next_analysis(sweep: Sweep) -> None:
+    first = finished(sweep, overview_of(sweep, 0.25, START))
+    parent = first["parent"]
+    assert parent.info.run_name == "all of it's a sweep"
+    assert parent.info.start_time == START * 1000
+    assert parent.data.tags["verdict"] == "saturated"
+    note = parent.data.tags["mlflow.note.content"]
+    assert note.startswith("**saturated.** The best n")
+    assert f"run_uuid={parent.info.run_id}" in note
+    for reward in (0.25, 0.2):
+        stored = finished(sweep, overview_of(sweep, reward, START + 9))
+        child = stored[sweep.runs[0].run_id].data
+        assert child.tags["on_frontier"] == "true"
+        assert child.metrics["reward_at_2e10"] == reward
+        # Rows are replaced; `log_table` would have added them.
+        path = sweep.client().download_artifacts(parent.info.run_id, "tables/cells.json")
+        assert json.loads(Path(path).read_text())["data"] == [[2, reward], [4, None]]
+    histories = sweep.histories()
+    rewards = [value for _, _, value in histories[sweep.runs[0].run_id, "reward_at_2e10"]]
+    assert sorted(rewards) == [0.2, 0.25]
+
+
+def test_runs_are_filtered_by_n_as_a_number(sweep: Sweep) -> None:
+    sweep.tracker().sync()
+    client = sweep.client()
+    experiment = client.get_experiment_by_name(sweep.config.experiment)
+    order = ["tags.`mlflow.runName` ASC"]
+    found = client.search_runs([experiment.experiment_id], "metrics.n > 2", order_by=order)
+    assert [run.info.run_name for run in found] == ["n0004-B0004-s00"]
+    everything = client.search_runs([experiment.experiment_id], order_by=order)
+    assert everything[0].info.run_name == "all of it's a sweep"
+
+
+def test_the_experiment_has_the_view_that_the_link_names(sweep: Sweep) -> None:
+    sweep.tracker().sync()
+    client = sweep.client()
+    experiment = client.get_experiment_by_name(sweep.config.experiment)
+    assert experiment.tags.items() >= experiment_tags(sweep.plan).items()
+    url = link("http://host:5000/", experiment.experiment_id, sweep.plan)
+    key = url.rpartition("viewStateShareKey=")[2]
+    state = json.loads(experiment.tags[f"mlflow.sharedViewState.{key}"])
+    assert url.startswith("http://host:5000/#/experiments/1/runs?workflowType=machine_learning&")
+    assert "metrics.`reward_at_2e10`" in state["selectedColumns"]
+    assert client.search_runs([experiment.experiment_id], state["searchFilter"])
+    # What the user has chosen since stays.
+    client.set_experiment_tag(experiment.experiment_id, "mlflow.experimentKind", "genai")
+    sweep.tracker().sync()
+    kind = client.get_experiment(experiment.experiment_id).tags["mlflow.experimentKind"]
+    assert kind == "genai"
+
+
+def test_names_sort_by_n_and_views_fit_into_a_tag() -> None:
+    plan = make_plan(10)
+    names = [run_name(run) for run in plan.runs]
+    assert names == sorted(names)
+    assert budget_metric(8.1e10) == "reward_at_8.1e10"
+    assert max(len(value) for value in experiment_tags(plan).values()) < 5000
