@@ -1,6 +1,7 @@
 """What is handed on: citation, containers, extras, and the pages of the documentation."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -110,3 +111,14 @@ def test_every_mode_is_told_in_the_docs() -> None:
     pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     pages += (ROOT / "README.md").read_text()
     assert [mode for mode in MODES if f"mode={mode}" not in pages] == []
+
+
+def test_the_page_of_settings_says_type_default_and_meaning_of_each() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "site" / "settings.py"))["settings_page"]()
+    rows = [re.split(r"(?<!\\) \| ", line) for line in page.splitlines() if line.startswith("| `")]
+    assert [row for row in rows if len(row) != 4 or not all(map(str.strip, row))] == []
+    said = {row[0].strip("|` "): row[2] for row in rows}
+    # As `python -m isosweep` composes it, and with a language model.
+    assert said["grid.seeds"].startswith("`[0,1,2]`")
+    assert said["task.kind"] == "`sort`; language model: `math`"
+    assert {"from", "task.code.dataset", "launcher.slurm.partition"} <= said.keys()
