@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from isosweep import __version__
+
 pytestmark = pytest.mark.package
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,6 +42,10 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     pages = [path for path in (ROOT / "analysis" / "pages").iterdir() if path.is_file()]
     assert {path.suffix for path in pages} == {".py", ".html", ".css", ".js"}
     assert {f"isosweep/analysis/pages/{path.name}" for path in pages} <= shipped
+    (metadata,) = (name for name in shipped if name.endswith(".dist-info/METADATA"))
+    said = zipfile.ZipFile(wheel).read(metadata).decode()
+    extras = {line.split()[1] for line in said.splitlines() if line.startswith("Provides-Extra:")}
+    assert extras == {"train", "vllm", "search", "docs", "dev"}
     files = (ROOT / "conf" / "launcher" / "files").iterdir()
     assert {f"isosweep/conf/launcher/files/{path.name}" for path in files} <= shipped
     venv.create(tmp_path / "clean", with_pip=True)
@@ -51,6 +57,12 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
         (elsewhere / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n")
     output = _run(python, "-m", "isosweep", "mode=plan", cwd=elsewhere)
     assert "18 runs" in output
+    version = _run(tmp_path / "clean" / "bin" / "isosweep", "--version", cwd=elsewhere)
+    assert version.split() == ["isosweep", __version__]
+    door = "import isosweep; print(isosweep.__file__, isosweep.make_plan(budget=1e10).price.runs)"
+    where, runs = _run(python, "-c", door, cwd=elsewhere).split()
+    assert str(tmp_path / "clean") in where
+    assert int(runs) > 0
     # It installs what planning needs; the rest is named, not traced.
     for mode in ("simulate", "run"):
         refused = subprocess.run(

@@ -1,99 +1,197 @@
-"""The page of all settings, made from the dataclasses that validate them."""
+"""The page of all settings, from the dataclasses that check them: name, type, default, meaning."""
 
 import ast
 import inspect
 import json
-import textwrap
-from dataclasses import MISSING, fields, is_dataclass
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from typing import Any, get_args, get_origin
 
+from pydantic import TypeAdapter
+
+from isosweep.config.hydra import compose_config
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
-from isosweep.schemas import definitions
 
-_HEAD = """\
-# Settings
+# A language model, whose defaults stand beside those of the built-in one.
+_LANGUAGE_MODEL = "model=qwen-1.5b"
+# Filled in by the command line, and not to be typed.
+_OWN = frozenset({"launcher_given", "composed", "directory", "selection_sha256"})
+_TYPED = {"from_sweep": "from"}
+_BOUNDS = {
+    "exclusiveMinimum": ">",
+    "gt": ">",
+    "minimum": ">=",
+    "ge": ">=",
+    "exclusiveMaximum": "<",
+    "maximum": "<=",
+}
+_NOT_HERE = object()
+_HEAD = f"""# Settings
 
-Every setting of the command line, `group.name=value`, as `isosweep/config/` declares and checks it.
-Where there is no default, the chosen file of `conf/` has the value: `--cfg job` prints all of them
-as a command composes them. Bad values are refused before anything is launched.
+Every setting that a command can name, made from the dataclasses that check it. Two defaults: of \
+the built-in model, and, where it differs, of a language model (`{_LANGUAGE_MODEL}`). A group's \
+choices are files of `conf/`, which set several of these at once; `python -m isosweep --help` \
+lists them, and `--cfg job` prints what a command comes to. The settings that most sweeps need \
+are in [Commands](commands.md).
 """
-# What no command line has: it follows from others.
-_INTERNAL = ("launcher_given",)
-_RENAMED = {"from_sweep": "from"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting: its dotted name, what it may be, its default as typed, and its meaning.
+
+    `model_default`: that of a language model; None where it is the same.
+    """
+
+    name: str
+    kind: str
+    default: str
+    model_default: str | None
+    meaning: str
 
 
 def settings_page() -> str:
-    """Markdown: a table for each group, those of the top first."""
-    schemas = definitions(SweepConfig)
-    return "\n".join([_HEAD, *_sections(SweepConfig, "", schemas)])
+    """The Markdown page: a table for each group."""
+    parts = [_HEAD]
+    for group, meaning, settings in _all():
+        title = f"`{group}`" if group else "The sweep"
+        rows = [_row(setting) for setting in settings]
+        parts.append(
+            f"## {title}\n\n{meaning}\n\n| setting | type | default | meaning |\n"
+            "|---|---|---|---|\n" + "\n".join(rows) + "\n"
+        )
+    return "\n".join(parts)
 
 
-def _sections(kind: Any, group: str, schemas: dict[str, JsonObject]) -> list[str]:
-    documented, properties = _documented(kind), schemas[kind.__name__]["properties"]
-    inner: list[tuple[str, Any]] = []
-    rows: list[str] = []
+def _all() -> list[tuple[str, str, list[Setting]]]:
+    """Each group with its meaning and settings, those inside it after it."""
+    schema = TypeAdapter(SweepConfig).json_schema()
+    composed = (compose_config([]), compose_config([_LANGUAGE_MODEL]))
+    return list(_groups(SweepConfig, "", composed, schema))
+
+
+def _groups(
+    kind: type[Any], name: str, values: tuple[Any, ...], schema: JsonObject
+) -> Iterator[tuple[str, str, list[Setting]]]:
+    known = schema if kind is SweepConfig else schema["$defs"][kind.__name__]
+    words = _meanings(kind)
+    settings, inner = [], []
     for item in fields(kind):
-        name = ".".join(filter(None, (group, _RENAMED.get(item.name, item.name))))
-        below = _group_of(item.type)
-        if below is not None:
-            inner.append((name, below))
-        elif item.name not in _INTERNAL:
-            about = properties[item.name]
-            cells = (f"`{name}`", _type(about), _default(item), documented.get(item.name, ""))
-            rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    title = f"## {group}" if group else "## At the top"
-    words = "" if not group else " ".join(inspect.getdoc(kind).split()) + "\n"
-    table = ["| setting | type | default | meaning |", "|---|---|---|---|", *rows, ""]
-    lines = [title, "", words, *table] if rows else [title, "", words]
-    return lines + [line for name, of in inner for line in _sections(of, name, schemas)]
+        if item.name in _OWN:
+            continue
+        path = f"{name}.{item.name}".lstrip(".")
+        own = tuple(getattr(value, item.name, _NOT_HERE) for value in values)
+        group, several = _group_of(item.type)
+        if group is not None:
+            within = (None, None) if several else own
+            inner.append((group, f"{path}.NAME" if several else path, within))
+            if not several:
+                continue
+        part = known["properties"][item.name]
+        shown = [_typed(value) for value in own if value is not _NOT_HERE] or [_default(item)]
+        settings.append(
+            Setting(
+                name=_TYPED.get(path, path),
+                kind=_kind(part, schema["$defs"]),
+                default=shown[0],
+                model_default=shown[-1] if shown[-1] != shown[0] else None,
+                meaning=words.get(item.name, ""),
+            )
+        )
+    yield name, _one_line(inspect.getdoc(kind) or ""), settings
+    for group, path, own in inner:
+        yield from _groups(group, path, own, schema)
 
 
-def _documented(kind: type) -> dict[str, str]:
-    """The line under each field."""
-    found = {}
-    for owner in reversed(kind.__mro__[:-1]):
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-        for field, text in zip(body.body, body.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-                found[field.target.id] = " ".join(ast.literal_eval(text.value).split())
-    return found
+def _group_of(annotation: Any) -> tuple[type[Any] | None, bool]:
+    """The settings class of a field that holds a group, and whether it holds several by name."""
+    if isinstance(annotation, type) and hasattr(annotation, "__settings_group__"):
+        return annotation, False
+    for inner in get_args(annotation):
+        kind, several = _group_of(inner)
+        if kind is not None:
+            return kind, several or get_origin(annotation) in (dict, list, tuple)
+    return None, False
 
 
-def _group_of(declared: Any) -> Any:
-    """The group of settings that a field holds, if it is one."""
-    if get_origin(declared) is Annotated:
-        return _group_of(get_args(declared)[0])
-    if get_origin(declared) in (Union, UnionType):
-        found = [_group_of(option) for option in get_args(declared)]
-        return next((each for each in found if each is not None), None)
-    return declared if is_dataclass(declared) else None
-
-
-def _type(about: JsonObject) -> str:
-    """What a value has to be, in a few words."""
-    if "enum" in about:
-        return ", ".join(f"`{value}`" for value in about["enum"])
-    if "anyOf" in about:
-        return " or ".join(dict.fromkeys(_type(option) for option in about["anyOf"]))
-    kind = about.get("type", "")
-    if kind == "array":
-        return f"list of {_type(about['items'])}" if "items" in about else "list"
-    names = {"integer": "whole number", "string": "text", "boolean": "`true`, `false`"}
-    names |= {"object": "mapping", "null": "`null`"}
-    least = about.get("minimum", about.get("ge"))
-    most = about.get("maximum", about.get("le"))
-    above = about.get("exclusiveMinimum", about.get("gt"))
-    bounds = [f"above {above:g}"] if above is not None else []
-    bounds += [f"at least {least:g}"] if least is not None else []
-    bounds += [f"at most {most:g}"] if most is not None else []
-    return ", ".join([names.get(kind, kind), *bounds])
-
-
-def _default(item: Any) -> str:
+def _default(item: Field[Any]) -> str:
+    """What is declared on a field of a group that neither config has."""
     if item.default is not MISSING:
-        return f"`{json.dumps(item.default)}`"
-    if item.default_factory is not MISSING:
-        return f"`{json.dumps(item.default_factory())}`"
-    return ""
+        return _typed(item.default)
+    return "to be given" if item.default_factory is MISSING else _typed(item.default_factory())
+
+
+def _meanings(kind: type[Any]) -> dict[str, str]:
+    """The string under each field, by the field's name; those of the class that it extends too."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        body = ast.parse(inspect.getsource(base)).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, text in zip(body.body, body.body[1:], strict=False):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(meaning))),
+                ):
+                    texts[name] = _one_line(meaning)
+    return texts
+
+
+def _kind(part: JsonObject, known: JsonObject) -> str:
+    """What a value may be, in words: `a whole number > 0, or null`."""
+    if "anyOf" in part:
+        return ", or ".join(dict.fromkeys(_kind(each, known) for each in part["anyOf"]))
+    if "$ref" in part:
+        return _kind(known[part["$ref"].rpartition("/")[2]], known)
+    if "enum" in part:
+        return ", ".join(f"`{choice}`" for choice in part["enum"])
+    if "const" in part:
+        return f"`{part['const']}`"
+    bounds = " and ".join(f"{sign} {part[key]:g}" for key, sign in _BOUNDS.items() if key in part)
+    match part.get("type"):
+        case "array":
+            return f"list of {_kind(part['items'], known)}" if part.get("items") else "list"
+        case "object":
+            return "names with values"
+        case "integer":
+            return f"whole number {bounds}".strip()
+        case "number":
+            return f"number {bounds}".strip()
+        case "string":
+            return "text"
+        case "boolean":
+            return "`true`, `false`"
+        case "null":
+            return "`null`"
+    return "see its meaning"
+
+
+def _typed(value: Any) -> str:
+    """A value as it is typed on the command line."""
+    if isinstance(value, float):
+        return f"{value:g}".replace("e+", "e")
+    if isinstance(value, list | tuple):
+        return f"[{','.join(_typed(each) for each in value)}]"
+    if is_dataclass(value):
+        return "{...}"
+    if isinstance(value, str):
+        return value or '""'
+    return json.dumps(value, default=str)
+
+
+def _row(setting: Setting) -> str:
+    default = _code(setting.default)
+    if setting.model_default is not None:
+        default += f"; language model: {_code(setting.model_default)}"
+    cells = (f"`{setting.name}`", setting.kind, default, setting.meaning)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _code(text: str) -> str:
+    """Text on one line, as code."""
+    return f"`{_one_line(text)}`"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,24 @@
+"""The commands of README.md for a cluster, on a real Slurm with the built-in model."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import isosweep
+from tests.test_readme import FEWER, recipe
+
+pytestmark = [pytest.mark.slurm, pytest.mark.train]
+
+
+@pytest.mark.usefixtures("slurm_environment")
+def test_the_clusters_commands_follow_each_other(tmp_path: Path) -> None:
+    _, launch, status, resume = recipe("cluster")
+    assert "launcher=slurm" in launch
+    kept = [word for word in launch if not word.startswith(("budget=", "model="))]
+    # As the cluster of the tests calls it.
+    kept = ["launcher.slurm.partition=main" if "partition=" in word else word for word in kept]
+    small = ("launcher.slurm.cpus_per_task=1", "launcher.slurm.mem_gb=1", "tracking=none")
+    isosweep(*kept, *FEWER, *small, cwd=tmp_path)
+    assert isosweep(*status, cwd=tmp_path).stdout.count("done") >= 2
+    assert "verdict: " in isosweep(*resume, cwd=tmp_path).stdout
+    assert list(tmp_path.glob("sweeps/*/batches/*"))
