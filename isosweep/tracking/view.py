@@ -74,14 +74,14 @@ def _state(plan: Plan) -> dict[str, Any]:
 
 
 def _charts(plan: Plan, axis: dict[str, Any]) -> dict[str, Any]:
-    """The chart that a sweep is about, before those that MLflow makes of every metric."""
+    """The charts that a sweep is about, and closed below them those that MLflow makes of every
+    metric: each open one asks for the histories of up to 100 runs."""
     section = "isosweep-reward"
     shared = {"metricSectionId": section, "deleted": False, "isGenerated": False}
     line = shared | {
         **axis,
         "uuid": "isosweep-reward-by-compute",
         "type": "LINE",
-        "displayName": f"held-out reward by compute ({plan.budget_unit})",
         "runsCountToCompare": 10,
         "metricKey": REWARD,
         "selectedMetricKeys": [REWARD],
@@ -98,7 +98,6 @@ def _charts(plan: Plan, axis: dict[str, Any]) -> dict[str, Any]:
     points = shared | {
         "uuid": "isosweep-reward-by-n",
         "type": "SCATTER",
-        "displayName": "reward at the largest budget by n",
         "runsCountToCompare": 100,
         "xaxis": {"key": "n", "type": "METRIC"},
         "yaxis": {"key": last, "type": "METRIC"},
@@ -106,7 +105,7 @@ def _charts(plan: Plan, axis: dict[str, Any]) -> dict[str, Any]:
     heading = {"name": " reward", "uuid": section, "display": True, "isReordered": False}
     others = [
         {"name": name, "uuid": f"isosweep-{name}", "display": False, "isReordered": False}
-        for name in ("Model metrics", "System metrics")
+        for name in ("compute", "heldout", "sweep", "train", "Model metrics", "System metrics")
     ]
     return {
         "compareRunCharts": [line, points],
