@@ -10,6 +10,7 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import by_pair
+from isosweep.analysis.training import TrainingCourse
 from isosweep.compute import BudgetUnit, sits_at
 from isosweep.heldout import scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
@@ -32,7 +33,8 @@ class Curve:
     `successes`: (records, problems), how many of `samples_per_problem` completions were right.
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
-    which on the run never again has half of its best gain; None if it keeps it.
+    which on the run never again has half of its best gain; None if it keeps it. `device_hours`:
+    what it took up to its last record.
     """
 
     run: PlannedRun
@@ -48,6 +50,7 @@ class Curve:
     warnings: tuple[HealthWarning, ...] = ()
     diverged_by: str | None = None
     collapsed_at: int | None = None
+    device_hours: float | None = None
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""
@@ -108,7 +111,7 @@ class SweepData:
 
     `curves` are in the plan's order of runs, `readings` in its order of cells; both are of
     `evaluation_set`, one of `sets`, which lists the main evaluation first. `course`: of the search
-    that chose the runs; None without one.
+    that chose the runs; None without one. `training`: what runs wrote of their steps.
     """
 
     plan: Plan
@@ -121,6 +124,7 @@ class SweepData:
     evaluation_set: str | None = None
     sets: tuple[SetReading, ...] = ()
     course: Course | None = None
+    training: tuple[TrainingCourse, ...] = ()
 
     @property
     def searched(self) -> bool:

@@ -128,6 +128,7 @@ def make_curve(
         status_reason=ending.reason,
         warnings=warnings,
         diverged_by=ending.diverged_by,
+        device_hours=records[-1].compute.spent("device_hours") if records else None,
         collapsed_at=collapse(reward, num_problems * samples, ending.diverged_by),
     )
 

@@ -1,5 +1,6 @@
 """Analyses a sweep and writes what came of it: fits, frontier, figures and the report."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,16 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions, fits_document
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
+from isosweep.analysis.figures.health import METRICS
 from isosweep.analysis.load import load_view
-from isosweep.analysis.pages.report import render_report
+from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import Fit
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.saturation import Saturation, Verdict
 from isosweep.analysis.summary import summarise
 from isosweep.analysis.tables import all_tables
+from isosweep.analysis.training import read_training
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.variants import flattened, stored_settings
 from isosweep.files import write_json, write_text
@@ -51,26 +54,30 @@ def analyse(
     config: AnalysisConfig,
     axes: dict[str, Any] | None = None,
     course: Course | None = None,
+    advice: Sequence[str] = (),
 ) -> Analysis:
     """Analyse the sweep as far as its runs have come, and replace its `analysis/`.
 
     `axes`: the variant of `grid.axes` to analyse, where the plan has several. `course`: of the
-    search that chose the runs.
+    search that chose the runs; `advice`: what would make the answer surer, and what that costs.
 
     Raises RecordError when the sweep has no readable plan.
     """
     data = replace(load_view(paths, config, axes), course=course)
+    data = replace(data, training=read_training(paths, data, METRICS))
     findings = find(data, config, views=True)
     frontier, saturation = findings.frontier, findings.saturation
     figures = describe_figures(data, findings)
-    drawn = write_figures(figures.drawn, paths.figures, config.formats)
+    drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
     versions = Versions.here()
     write_json(paths.fits, fits_document(data, config, findings, versions))
     tables = all_tables(data, findings)
     for table in tables:
         write_text(paths.table(table.name), table.to_csv())
-    settings = _settings(data, config, versions)
-    write_text(paths.report, render_report(data, findings, figures, tables, settings))
+    about = About(
+        config=config, settings=_settings(data, config), versions=versions, advice=tuple(advice)
+    )
+    write_text(paths.report, render_report(data, findings, figures, tables, about))
     return Analysis(
         verdict=saturation.verdict,
         reason=saturation.reason,
@@ -87,12 +94,9 @@ def analyse(
     )
 
 
-def _settings(data: SweepData, config: AnalysisConfig, versions: Versions) -> dict[str, object]:
-    """Dotted names and values: the config of the sweep, or of its variant, what the analysis used,
-    and versions."""
+def _settings(data: SweepData, config: AnalysisConfig) -> dict[str, object]:
+    """Dotted names and values: the config of the sweep, or of its variant, and what the analysis
+    used."""
     axes = data.plan.runs[0].axes if data.plan.runs else {}
     settings = stored_settings(data.config_document, axes)
-    settings |= flattened(asdict(config), "analysis.")
-    settings["plan_id"] = data.plan_document.get("plan_id", "")
-    settings.update({f"version of {name}": number for name, number in asdict(versions).items()})
-    return settings
+    return settings | flattened(asdict(config), "analysis.")

@@ -25,7 +25,7 @@ def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
     at = frontier.budgets[-1]
     return (
         _what_to_use(data, findings, at),
-        _how_sure(at, frontier.confidence),
+        how_sure(at, frontier.confidence),
         whether_it_grows(data, findings.saturation),
         *(_best_batch(data, law) for law in findings.batch_laws if law.optima),
         *_searched(data),
@@ -75,7 +75,8 @@ def _fallen_runs(survivals: tuple[Survival, ...], n: int) -> str:
     return f", counting that {mine[0].num_fallen} of its {mine[0].num_runs} runs fell"
 
 
-def _how_sure(at: BudgetFrontier, confidence: float) -> str:
+def how_sure(at: BudgetFrontier, confidence: float) -> str:
+    """Which other n may be as good, and what the neighbours of the best cost."""
     best = at.best.num_generations
     others = [n for n in at.candidates if n != best]
     if len(at.choices) == 1:

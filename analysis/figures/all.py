@@ -7,13 +7,22 @@ describes it: files, page and tracking go by this list.
 from dataclasses import dataclass
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures import batch, checks, mechanism, optima, reward, search
+from isosweep.analysis.figures import (
+    batch,
+    checks,
+    forecasts,
+    health,
+    mechanism,
+    optima,
+    reward,
+    search,
+)
 from isosweep.analysis.figures.description import Figure, LeftOut, ReportFigure, Section
 from isosweep.analysis.statistics.findings import Findings
 
 REPORT_FIGURES: tuple[ReportFigure, ...] = tuple(
     figure
-    for topic in (reward, optima, batch, search, mechanism, checks)
+    for topic in (optima, batch, reward, forecasts, search, health, mechanism, checks)
     for figure in topic.FIGURES
 )
 

@@ -48,33 +48,49 @@ def spaced(values: Iterable[_Number], room: float) -> list[_Number]:
     return kept[::-1]
 
 
+# Mantissas of ticks, from few to many.
+_MANTISSAS = ((1,), (1, 3), (1, 2, 5), tuple(range(1, 10)))
+
+
+def round_ticks(low: float, high: float, most: int) -> tuple[tuple[float, str], ...]:
+    """Ticks of a logarithmic axis at round numbers, 1e19 and 3e19, `most` of them or fewer.
+
+    Every so many powers of ten where those are more; the ends themselves where none lies between.
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    chosen: list[float] = []
+    for mantissas in _MANTISSAS:
+        values = [m * 10.0**power for power in decades for m in mantissas]
+        inside = [value for value in values if low <= value <= high]
+        if len(inside) > most and chosen:
+            break
+        chosen = inside
+    if len(chosen) < 2:
+        chosen = sorted({float(f"{low:.2g}"), *chosen, float(f"{high:.2g}")})
+    # Every second power of ten, or third, where there are many.
+    return tuple((value, short(value)) for value in chosen[:: math.ceil(len(chosen) / most)])
+
+
 def compute_axis(data: SweepData) -> Axis:
-    """Compute on a logarithmic axis: ticks at the budgets, and at powers of ten before them."""
+    """Compute on a logarithmic axis, from the first record to the last."""
     budgets = sorted(data.plan.budgets)
     spent = [float(value) for curve in data.curves for value in curve.compute if value > 0]
     first, last = min([*spent, budgets[0]]), max([*spent, budgets[-1]])
-    # Ten labels fit side by side.
-    room = max(1.3, (last / first) ** (1 / 10))
-    decades = range(math.ceil(math.log10(first)), math.ceil(math.log10(budgets[0])))
-    ticks = spaced([*budgets, *(10.0**power for power in decades)], room)
-    return Axis(
-        title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
-        log=True,
-        ticks=tuple((value, short(value)) for value in ticks),
-        limits=(first / 1.15, last * 1.15),
-    )
+    return _along(data, (first / 1.15, last * 1.15))
 
 
 def budget_axis(data: SweepData) -> Axis:
     """As `compute_axis`, from the first budget to the last."""
     budgets = sorted(data.plan.budgets)
-    ends = budgets[0] / 1.3, budgets[-1] * 1.3
-    room = max(1.1, (budgets[-1] / budgets[0]) ** (1 / 9))
-    ticks = spaced(budgets, room)
+    return _along(data, (budgets[0] / 1.3, budgets[-1] * 1.3))
+
+
+def _along(data: SweepData, ends: tuple[float, float]) -> Axis:
+    # Eight labels fit side by side, where a page is narrow.
     return Axis(
         title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
         log=True,
-        ticks=tuple((value, short(value)) for value in ticks),
+        ticks=round_ticks(*ends, 8),
         limits=ends,
     )
 

@@ -240,7 +240,7 @@ def _open_ends(points: Sequence[tuple[float, float]], color: str, marker: Marker
 
 
 FIGURES = (
-    ReportFigure(name="batch", section="Verdict", describe=batch_figure),
-    ReportFigure(name="tradeoff", section="Verdict", describe=tradeoff_figure),
-    ReportFigure(name="best_batch", section="Verdict", describe=best_batch_figure),
+    ReportFigure(name="batch", section="Best n", describe=batch_figure),
+    ReportFigure(name="tradeoff", section="Best n", describe=tradeoff_figure),
+    ReportFigure(name="best_batch", section="Best n", describe=best_batch_figure),
 )

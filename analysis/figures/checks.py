@@ -20,7 +20,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit, sigmoid
 
 # More points than a page draws quickly.
-_MOST_POINTS = 6000
+_MOST_POINTS = 3000
 
 
 def residuals_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:

@@ -9,6 +9,7 @@ from isosweep.analysis.figures.axes import (
     generations_axis,
     level,
     rewarded,
+    round_ticks,
     spaced,
 )
 from isosweep.analysis.figures.colors import BLUE, GREEN, RED, sequential
@@ -48,7 +49,7 @@ def _budget_axis(comparison: Comparison) -> Axis:
     return Axis(
         title=f"training compute per run ({UNITS[comparison.unit]})",
         log=True,
-        ticks=tuple((budget, short(budget)) for budget in budgets[:: len(budgets) // 8 + 1]),
+        ticks=round_ticks(budgets[0] / 1.4, budgets[-1] * 1.4, 8) if budgets else (),
         limits=(budgets[0] / 1.4, budgets[-1] * 1.4) if budgets else None,
     )
 

@@ -18,5 +18,6 @@ def dark(figure: Figure) -> Figure:
         figure,
         bands=tuple(replace(band, color=DARK[band.color]) for band in figure.bands),
         series=tuple(replace(series, color=DARK[series.color]) for series in figure.series),
+        labels=tuple(replace(label, color=DARK[label.color]) for label in figure.labels),
         heat_map=heat_map,
     )

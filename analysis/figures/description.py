@@ -1,7 +1,7 @@
 """The words in which a figure is described: bands and series on axes, or a heat map."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from isosweep.analysis.curves import SweepData
@@ -25,7 +25,8 @@ Marker = Literal[
 class Series:
     """Points in the axes' units. `low` and `high`: ends of vertical intervals, None without.
 
-    `text`: what pointing at each point shows, lines separated by a newline.
+    A point that is not a number interrupts the line. `text`: what pointing at each point shows,
+    lines separated by a newline. `groups`: of the figure's groups those that show it; empty: all.
     """
 
     x: tuple[float, ...]
@@ -40,6 +41,7 @@ class Series:
     opacity: float = 1.0
     marker: Marker | None = None
     size: float = 6.0
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,21 @@ class Band:
     color: str
     opacity: float = 0.15
     label: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndLabel:
+    """What a line is called, written beside its end at (x, y).
+
+    `shift`: how far above its line the words stand, as a share of the figure's height.
+    """
+
+    x: float
+    y: float
+    text: str
+    color: str
+    shift: float = 0.0
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +98,11 @@ class HeatMap:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure, in light colours."""
+    """One figure, in light colours.
+
+    `groups`: sets of series of which a reader sees one at a time, the first one at first, which is
+    also what files show. `small`: one of several that stand side by side.
+    """
 
     title: str
     caption: str
@@ -90,6 +111,20 @@ class Figure:
     bands: tuple[Band, ...] = ()
     series: tuple[Series, ...] = ()
     heat_map: HeatMap | None = None
+    labels: tuple[EndLabel, ...] = ()
+    groups: tuple[str, ...] = ()
+    small: bool = False
+
+    def of_group(self) -> "Figure":
+        """The figure as files show it: with the first group alone."""
+        shown = self.groups[:1]
+
+        def kept(groups: tuple[str, ...]) -> bool:
+            return not groups or not shown or shown[0] in groups
+
+        series = tuple(each for each in self.series if kept(each.groups))
+        labels = tuple(each for each in self.labels if kept(each.groups))
+        return replace(self, series=series, labels=labels, groups=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +134,10 @@ class LeftOut:
     reason: str
 
 
-# Sections of the report's page that have figures, by their headings.
-Section = Literal["Verdict", "Search", "Cells", "Problems", "Fits"]
+# Sections of the report's page that have figures, in the page's order.
+Section = Literal[
+    "Answer", "Best n", "Reward", "Forecasts", "Fits", "Search", "Training", "Problems", "Cells"
+]
 
 
 @dataclass(frozen=True, kw_only=True)

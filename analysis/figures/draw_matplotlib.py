@@ -9,7 +9,8 @@ import numpy as np
 
 from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, contrast
 from isosweep.analysis.figures.dark import dark
-from isosweep.analysis.figures.description import Band, Figure, HeatMap, Series
+from isosweep.analysis.figures.description import Band, EndLabel, Figure, HeatMap, Series
+from isosweep.config.analysis import FigureWidth
 
 # Where it is drawn with, and not before: importing matplotlib takes long.
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DPI = 200
+# Width and height in inches: one and two columns of a paper of letter size, whose columns are a
+# fifth of an inch apart (the styles of NeurIPS, ICML and ACL agree to a tenth).
+_SIZES: dict[FigureWidth, tuple[float, float]] = {
+    "one_column": (3.3, 2.6),
+    "two_columns": (6.8, 3.6),
+}
+_SMALL: FigureWidth = "one_column"
+# Height of the axes as a share of the figure's, about.
+_AXES_SHARE, _POINTS_PER_INCH = 0.75, 72
 _MARKERS = {
     "circle": "o",
     "circle-open": "o",
@@ -52,7 +62,10 @@ _DARK = _Tone(ink=DARK[INK], grey=DARK[GREY], grid=DARK[GRID], ground=DARK[GROUN
 
 
 def write_figures(
-    figures: Mapping[str, Figure], directory: Path, formats: Collection[str]
+    figures: Mapping[str, Figure],
+    directory: Path,
+    formats: Collection[str],
+    width: FigureWidth = "two_columns",
 ) -> tuple[Path, ...]:
     """Write NAME.png, NAME.svg, NAME.pdf and NAME-dark.png (`dark_png`) of every figure, as far
     as `formats` names them, each in one step; their paths.
@@ -64,7 +77,7 @@ def write_figures(
     written = [
         path
         for name, figure in figures.items()
-        for path in _write_figure(name, figure, directory, formats)
+        for path in _write_figure(name, figure.of_group(), directory, formats, width)
     ]
     for path in directory.iterdir():
         if path not in written and path.suffix[1:] in _METADATA:
@@ -73,7 +86,7 @@ def write_figures(
 
 
 def _write_figure(
-    name: str, figure: Figure, directory: Path, formats: Collection[str]
+    name: str, figure: Figure, directory: Path, formats: Collection[str], width: FigureWidth
 ) -> list[Path]:
     from matplotlib import rc_context
 
@@ -81,11 +94,11 @@ def _write_figure(
     paths: list[Path] = []
     with rc_context(_SETTINGS):
         if light:
-            drawn = _laid_out(_draw(figure, _LIGHT))
+            drawn = _laid_out(_draw(figure, _LIGHT, width))
             paths += [_save(drawn, directory / f"{name}.{kind}") for kind in light]
         if "dark_png" in formats:
             paths.append(
-                _save(_laid_out(_draw(dark(figure), _DARK)), directory / f"{name}-dark.png")
+                _save(_laid_out(_draw(dark(figure), _DARK, width)), directory / f"{name}-dark.png")
             )
     return paths
 
@@ -116,19 +129,19 @@ def _save(drawn: "matplotlib.figure.Figure", path: Path) -> Path:
     return path
 
 
-def _draw(figure: Figure, tone: _Tone) -> "matplotlib.figure.Figure":
+def _draw(figure: Figure, tone: _Tone, width: FigureWidth) -> "matplotlib.figure.Figure":
     import matplotlib.figure
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     drawn = matplotlib.figure.Figure(
-        figsize=(8.0, 4.6), dpi=DPI, layout="constrained", facecolor=tone.ground
+        figsize=_SIZES[width], dpi=DPI, layout="constrained", facecolor=tone.ground
     )
     FigureCanvasAgg(drawn)
     axes = drawn.add_subplot(facecolor=tone.ground)
-    axes.set_title(figure.title, fontsize=11, color=tone.ink)
-    axes.set_xlabel(figure.x.title, color=tone.ink)
-    axes.set_ylabel(figure.y.title, color=tone.ink)
-    axes.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=9)
+    # The paper's caption has the title.
+    axes.set_xlabel(figure.x.title, color=tone.ink, fontsize=8)
+    axes.set_ylabel(figure.y.title, color=tone.ink, fontsize=8)
+    axes.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=7)
     axes.spines[:].set_color(tone.grey)
     if figure.heat_map is not None:
         _heat_map(drawn, axes, figure.heat_map, tone)
@@ -138,16 +151,37 @@ def _draw(figure: Figure, tone: _Tone) -> "matplotlib.figure.Figure":
         _band(axes, band)
     for series in figure.series:
         _series(axes, series)
+    for label in figure.labels:
+        _end_label(axes, label, tone, _AXES_SHARE * _SIZES[width][1] * _POINTS_PER_INCH)
     labels = [series.label for series in figure.series] + [band.label for band in figure.bands]
     if any(labels):
-        axes.legend(
-            loc="center left",
-            bbox_to_anchor=(1.01, 0.5),
-            frameon=False,
-            fontsize=8,
-            labelcolor=tone.ink,
-        )
+        _legend(drawn, axes, tone, below=width == _SMALL or bool(figure.labels))
     return drawn
+
+
+def _legend(drawn: "matplotlib.figure.Figure", axes: "Axes", tone: _Tone, *, below: bool) -> None:
+    """Beside the axes; below where one column, or the names of lines, leave no room."""
+    look: Any = {"frameon": False, "fontsize": 7, "labelcolor": tone.ink}
+    if below:
+        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, **look)
+    else:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), **look)
+
+
+def _end_label(axes: "Axes", label: EndLabel, tone: _Tone, height: float) -> None:
+    """The words to the right of the line's end, joined to it by a thin line; the axes are `height`
+    points high."""
+    axes.annotate(
+        label.text,
+        (label.x, label.y),
+        xytext=(9, label.shift * height),
+        textcoords="offset points",
+        va="center",
+        fontsize=7,
+        color=tone.ink,
+        annotation_clip=False,
+        arrowprops={"arrowstyle": "-", "color": label.color, "linewidth": 0.6, "shrinkA": 0},
+    )
 
 
 def _set_axes(figure: Figure, axes: "Axes", tone: _Tone) -> None:
@@ -243,15 +277,15 @@ def _heat_map(
     _cell_texts(axes, heat_map.text, grounds)
     if high > low:
         bar = drawn.colorbar(image, ax=axes)
-        bar.set_label(heat_map.scale_title, color=tone.ink)
-        bar.ax.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=9)
+        bar.set_label(heat_map.scale_title, color=tone.ink, fontsize=8)
+        bar.ax.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=7)
         bar.outline.set_visible(False)
 
 
 def _cell_texts(
     axes: "Axes", text: Sequence[Sequence[str]], grounds: Sequence[Sequence[str]]
 ) -> None:
-    size = 8 if len(text[0]) <= 12 else 6
+    size = 7 if len(text[0]) <= 12 else 5
     for row, cells in enumerate(text):
         for column, cell in enumerate(cells):
             ground = grounds[row][column]

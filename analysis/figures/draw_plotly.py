@@ -6,7 +6,15 @@ from html import escape
 from typing import Any
 
 from isosweep.analysis.figures.colors import GREY, GRID, GROUND, INK
-from isosweep.analysis.figures.description import Axis, Band, Figure, HeatMap, Number, Series
+from isosweep.analysis.figures.description import (
+    Axis,
+    Band,
+    EndLabel,
+    Figure,
+    HeatMap,
+    Number,
+    Series,
+)
 
 _MARKERS = {
     "circle": "circle",
@@ -27,7 +35,7 @@ def to_plotly(figure: Figure) -> Any:
 
     drawn = go.Figure()
     traces = [_band(band) for band in figure.bands]
-    traces += [_series(series) for series in figure.series]
+    traces += [_series(series, figure.groups[:1]) for series in figure.series]
     if figure.heat_map is not None:
         traces.append(_heat_map(figure.heat_map))
     drawn.add_traces(traces)
@@ -52,6 +60,17 @@ def to_plotly(figure: Figure) -> Any:
         margin={"l": 75, "r": 20, "t": 55, "b": 60},
         hovermode="closest",
     )
+    shown = set(figure.groups[:1])
+    for label in figure.labels:
+        seen = not label.groups or bool(shown & set(label.groups))
+        drawn.add_annotation(_end_label(label, figure) | {"visible": seen})
+    if figure.labels:
+        # Room for the words beside the lines.
+        drawn.update_layout(
+            margin={"r": 90}, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
+        )
+    if figure.groups:
+        drawn.update_layout(meta={"labels": [list(label.groups) for label in figure.labels]})
     if figure.heat_map is not None:
         # Plotly draws the first row at the bottom.
         drawn.update_yaxes(autorange="reversed")
@@ -63,6 +82,28 @@ def to_plotly(figure: Figure) -> Any:
 def _safe(text: str) -> str:
     """Text for plotly, which reads a part of HTML in titles, labels and hover texts."""
     return escape(text, quote=False).replace("\n", "<br>")
+
+
+# Height of the plot itself, in pixels, that shifts of labels are shares of.
+_PLOT_HEIGHT = 345
+
+
+def _end_label(label: EndLabel, figure: Figure) -> dict[str, Any]:
+    """The words, to the right of the line's end and joined to it by a thin line."""
+    return {
+        # Annotations of logarithmic axes lie at logarithms.
+        "x": _place(figure.x, label.x),
+        "y": _place(figure.y, label.y),
+        "text": _safe(label.text),
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 1,
+        "arrowcolor": label.color,
+        "ax": 14,
+        "ay": -label.shift * _PLOT_HEIGHT,
+        "xanchor": "left",
+        "font": {"color": INK, "size": 12},
+    }
 
 
 def _blank_cells(heat_map: HeatMap) -> list[tuple[int, int, str]]:
@@ -120,7 +161,7 @@ def _band(band: Band) -> Any:
     )
 
 
-def _series(series: Series) -> Any:
+def _series(series: Series, shown: tuple[str, ...]) -> Any:
     import plotly.graph_objects as go
 
     modes = [
@@ -152,6 +193,8 @@ def _series(series: Series) -> Any:
         hoverinfo=None if series.text else "skip",
         name=_safe(series.label or ""),
         showlegend=series.label is not None,
+        visible=not series.groups or bool(set(shown) & set(series.groups)),
+        meta=list(series.groups) or None,
         line={"color": series.color, "dash": series.dash or "solid", "width": series.width},
         marker=_marker(series),
         opacity=series.opacity,

@@ -343,8 +343,8 @@ def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
 
 
 FIGURES = (
-    ReportFigure(name="best_n", section="Verdict", describe=best_generations_figure),
-    ReportFigure(name="growth", section="Verdict", describe=growth_figure),
-    ReportFigure(name="slices", section="Verdict", describe=slices_figure),
-    ReportFigure(name="heat_map", section="Verdict", describe=heat_map_figure),
+    ReportFigure(name="best_n", section="Answer", describe=best_generations_figure),
+    ReportFigure(name="growth", section="Best n", describe=growth_figure),
+    ReportFigure(name="slices", section="Best n", describe=slices_figure),
+    ReportFigure(name="heat_map", section="Best n", describe=heat_map_figure),
 )

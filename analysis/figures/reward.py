@@ -1,6 +1,8 @@
 """Figures of reward against compute: single runs, and the best n at every budget."""
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,63 +17,88 @@ from isosweep.analysis.figures.axes import (
 )
 from isosweep.analysis.figures.colors import GREY, INK
 from isosweep.analysis.figures.description import (
-    Dash,
+    EndLabel,
     Figure,
     LeftOut,
     Marker,
     ReportFigure,
     Series,
 )
+from isosweep.analysis.figures.labels import padded, spread
+from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, Frontier
 
-_DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
-# More values of B than dashes that can be distinguished; more runs than lines that can.
-_MOST_DASHES = len(_DASHES)
-_MANY_RUNS = 60
 # States of a run that is no reason for a mark where its records end.
 _ENDED_WELL = ("finished", None)
+_BEST_BATCH = "best B of each n"
+# More runs than lines that can be told apart.
+_MANY_RUNS = 60
 
 
 def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Reward against compute: every run, the mean over seeds, and the frontier.
 
-    With many B the mean lines would hide each other: then there is one for each n, at its best B.
+    With several B one group of lines for each, and first one with each n at its best B.
     """
     frontier = findings.frontier
     if not any(np.any(curve.compute > 0) for curve in data.curves):
         return LeftOut(reason="no run has left a record past step 0")
-    generations, batches = data.generations, data.batches
-    colors = generation_colors(generations)
-    crowded = len(batches) > _MOST_DASHES
-    dashes = {B: "solid" if crowded else _DASHES[i] for i, B in enumerate(batches)}
-    series = [_run_series(data, curve, colors, dashes) for curve in data.curves]
-    trained = {c.run.num_generations for c in data.curves if np.any(c.compute > 0)}
-    for n in generations:
-        if n not in trained:
-            continue
-        if crowded:
-            series.append(_mean_series(frontier, n, None, colors[n], "solid"))
-        else:
-            series += [_mean_series(frontier, n, B, colors[n], dashes[B]) for B in batches]
-        series.append(Series(x=(), y=(), label=f"n = {n}", color=colors[n], width=2.0))
-    if 1 < len(batches) <= _MOST_DASHES:
-        series += [
-            Series(x=(), y=(), label=f"B = {B}", color=GREY, dash=dashes[B], width=2.0)
-            for B in batches
-        ]
+    colors = generation_colors(data.generations)
+    groups = (_BEST_BATCH, *(f"B = {B}" for B in data.batches)) if len(data.batches) > 1 else ()
+    best = _best_batches(data, frontier)
+    thin, thick = [], []
+    for pair, curves in by_pair(data.curves, lambda curve: curve.run).items():
+        own: tuple[str, ...] = (f"B = {pair.problems_per_batch}",) if groups else ()
+        if groups and best.get(pair.num_generations) == pair.problems_per_batch:
+            own = (_BEST_BATCH, *own)
+        color = colors[pair.num_generations]
+        thin += _runs_series(data, curves, color, own)
+        thick.append(_mean_series(frontier, pair, color, own))
     marked, about_marks = _marks(data, colors)
     if frontier.budgets:
-        series.append(_frontier_series(data, frontier.budgets, label="best n"))
-    thick = "for each n its best B, mean over seeds" if crowded else "mean over seeds"
+        marked.append(_frontier_series(data, frontier.budgets, label="best n"))
+    limits = padded([y for each in (*thin, *thick, *marked) for y in (*each.y, *_known_ends(each))])
+    choice = " At first each n is at its best B." if groups else ""
     return Figure(
         title="Held-out reward against compute",
-        caption=f"Thin lines: single runs. Thick lines: {thick}, at the budgets. "
-        f"{_about_best(findings)}{about_marks}",
+        caption="Thin lines: single runs. Thick lines: mean over seeds, at the budgets."
+        f"{choice} {_about_best(findings)}{about_marks}",
         x=compute_axis(data),
-        y=reward_axis(data),
-        series=(*series, *marked),
+        y=replace(reward_axis(data), limits=limits),
+        series=(*thin, *thick, *marked),
+        labels=_line_labels(data, thin, thick, limits),
+        groups=groups,
     )
+
+
+def _best_batches(data: SweepData, frontier: Frontier) -> dict[int, int]:
+    """The best B of every n at the largest budget at which it was read; else the smallest run."""
+    best = {run.num_generations: run.problems_per_batch for run in reversed(data.plan.runs)}
+    for at in frontier.budgets:
+        best |= {c.num_generations: c.cell.problems_per_batch for c in at.choices}
+    return best
+
+
+def _known_ends(series: Series) -> list[float]:
+    return [end for end in (*series.low, *series.high) if end is not None]
+
+
+def _line_labels(
+    data: SweepData, thin: Sequence[Series], thick: Sequence[Series], limits: tuple[float, float]
+) -> tuple[EndLabel, ...]:
+    """`n = 8` at the end of every mean; of an n that has none, at the end of its runs."""
+    names = {color: f"n = {n}" for n, color in generation_colors(data.generations).items()}
+    lines = [line for line in thick if line.x]
+    told = {(line.color, line.groups) for line in lines}
+    lines += [line for line in thin if (line.color, line.groups) not in told]
+    # Each line is in one or two groups, and its label has a place in each of them.
+    labels = [
+        EndLabel(x=line.x[-1], y=line.y[-1], text=names[line.color], color=line.color, groups=group)
+        for line in lines
+        for group in _single(line.groups)
+    ]
+    return spread(labels, limits)
 
 
 def _about_best(findings: Findings) -> str:
@@ -90,22 +117,43 @@ def _about_best(findings: Findings) -> str:
     )
 
 
-def _run_series(
-    data: SweepData, curve: Curve, colors: dict[int, str], dashes: dict[int, Dash]
-) -> Series:
-    past = np.flatnonzero(curve.compute > 0)
-    return Series(
-        x=tuple(curve.compute[past].tolist()),
-        y=tuple(curve.reward[past].tolist()),
-        text=record_texts(data, curve, past),
-        color=colors[curve.run.num_generations],
-        dash=dashes[curve.run.problems_per_batch],
-        width=0.8,
-        opacity=0.4 if len(data.curves) <= _MANY_RUNS else 0.15,
-        # A line through one point is not seen.
-        marker="circle" if len(past) == 1 else None,
-        size=4,
-    )
+def _single(groups: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return [(name,) for name in groups] if groups else [()]
+
+
+def _runs_series(
+    data: SweepData, curves: Sequence[Curve], color: str, groups: tuple[str, ...]
+) -> list[Series]:
+    """All runs of one (n, B) as one series, which is drawn far faster than one for each."""
+    x: list[float] = []
+    y: list[float] = []
+    text: list[str] = []
+    longest = 0
+    for curve in curves:
+        past = np.flatnonzero(curve.compute > 0)
+        if not past.size:
+            continue
+        longest = max(longest, len(past))
+        gap = [] if not x else [math.nan]
+        x += [*gap, *curve.compute[past].tolist()]
+        y += [*gap, *curve.reward[past].tolist()]
+        text += [*("" for _ in gap), *record_texts(data, curve, past)]
+    if not x:
+        return []
+    return [
+        Series(
+            x=tuple(x),
+            y=tuple(y),
+            text=tuple(text),
+            color=color,
+            width=0.8,
+            opacity=0.4 if len(data.curves) <= _MANY_RUNS else 0.25,
+            # A line through one point is not seen.
+            marker="circle" if longest == 1 else None,
+            size=4,
+            groups=groups,
+        )
+    ]
 
 
 def _marks(data: SweepData, colors: dict[int, str]) -> tuple[list[Series], str]:
@@ -166,27 +214,22 @@ def _reason(curve: Curve) -> str:
     return f"{status}, {curve.status_reason[:80]}" if curve.status_reason else status
 
 
-def _mean_series(frontier: Frontier, n: int, B: int | None, color: str, dash: Dash) -> Series:
-    """Mean reward over seeds of (n, B) at every budget; of the best B where B is None."""
-    cells = [
-        (at.budget, cell)
-        for at in frontier.budgets
-        for cell in ([choice.cell for choice in at.choices] if B is None else at.cells)
-        if cell.num_generations == n and B in (None, cell.problems_per_batch)
-    ]
+def _mean_series(frontier: Frontier, pair: Pair, color: str, groups: tuple[str, ...]) -> Series:
+    """Mean reward over seeds of one (n, B) at every budget."""
+    cells = [(at.budget, c) for at in frontier.budgets for c in at.cells if Pair.of(c) == pair]
     return Series(
         x=tuple(budget for budget, _ in cells),
         y=tuple(cell.mean for _, cell in cells),
         text=tuple(
-            f"mean over {c.num_seeds} seeds\nn={n}, B={c.problems_per_batch}, T={c.num_steps}\n"
-            f"reward {c.mean:.4f}"
+            f"mean over {c.num_seeds} seeds\nn={c.num_generations}, B={c.problems_per_batch}, "
+            f"T={c.num_steps}\nreward {c.mean:.4f}"
             for _, c in cells
         ),
         color=color,
-        dash=dash,
         width=2.0,
         marker="circle",
         size=4,
+        groups=groups,
     )
 
 
@@ -237,7 +280,6 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
                 x=tuple(budget for budget, _ in mine),
                 y=tuple(_reward_of(choice) for _, choice in mine),
                 text=tuple(choice_text(data, budget, choice) for budget, choice in mine),
-                label=f"n = {n}",
                 color=color,
                 marker="circle" if len(mine) == 1 else None,
                 size=4,
@@ -269,17 +311,20 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             f"Expected reward by the reward surface, with {findings.frontier.confidence:.0%} "
             "intervals of the best n"
         )
+    drawn = (outline, *series, *diamonds)
+    limits = padded([y for each in drawn for y in (*each.y, *_known_ends(each))])
     return Figure(
         title="What the best n reaches, and what a fixed n would",
         caption=f"{what}. Diamonds have the colour of the n that is best there; thin lines: every "
         "n at its best B.",
         x=budget_axis(data),
-        y=reward_axis(data),
-        series=(outline, *series, *diamonds),
+        y=replace(reward_axis(data), limits=limits),
+        series=drawn,
+        labels=_line_labels(data, (), series, limits),
     )
 
 
 FIGURES = (
-    ReportFigure(name="reward", section="Verdict", describe=reward_figure),
-    ReportFigure(name="envelope", section="Verdict", describe=envelope_figure),
+    ReportFigure(name="reward", section="Reward", describe=reward_figure),
+    ReportFigure(name="envelope", section="Reward", describe=envelope_figure),
 )

@@ -16,6 +16,7 @@ from isosweep.analysis.statistics.intervals import Interval, short
 from isosweep.analysis.statistics.reuse import ReuseLaw
 from isosweep.analysis.statistics.sizes import SizeLaw
 from isosweep.analysis.statistics.updates import UpdatesLaw
+from isosweep.config.analysis import FigureWidth
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
 
@@ -30,13 +31,14 @@ def write_comparison(
     formats: Collection[str],
     *,
     reports: Mapping[str, str] = MappingProxyType({}),
+    width: FigureWidth = "two_columns",
 ) -> None:
     """Write the comparison into `paths.analysis`, replacing what was there.
 
     `reports`: where each entry's own page lies from there.
     """
     figures = comparison_figures(comparison, entries)
-    write_figures(figures, paths.figures, formats)
+    write_figures(figures, paths.figures, formats, width)
     write_json(paths.comparison, to_json(asdict(comparison)))
     page = render(
         "comparison.html",

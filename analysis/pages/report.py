@@ -1,20 +1,38 @@
 """What the report's page shows: values for its template."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, get_args
 
-from isosweep.analysis.columns import Table, page_table
+from isosweep.analysis.answer import facts
+from isosweep.analysis.columns import PageTable, Table, page_table
 from isosweep.analysis.curves import SweepData
+from isosweep.analysis.document import Versions
 from isosweep.analysis.figures.all import Figures
 from isosweep.analysis.figures.axes import UNITS
-from isosweep.analysis.figures.description import Section
+from isosweep.analysis.figures.description import Figure, Section
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.pages.tables import missing_runs, set_table, view_table
+from isosweep.analysis.pages.tables import law_table, missing_runs, set_table, view_table
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.summary import summarise
+from isosweep.analysis.summary import summarise, whether_it_grows
 from isosweep.analysis.tables import cell_page
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.changes import changed_settings
 from isosweep.heldout import CHANGED
 from isosweep.plan.cells import variant_label
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What the page says beside the findings. `settings`: all, by dotted name; `advice`: what would
+    make the answer surer, and what that costs."""
+
+    config: AnalysisConfig
+    settings: Mapping[str, Any]
+    versions: Versions
+    advice: tuple[str, ...] = ()
 
 
 def render_report(
@@ -22,18 +40,24 @@ def render_report(
     findings: Findings,
     figures: Figures,
     tables: Sequence[Table[Any]],
-    settings: Mapping[str, Any],
+    about: About,
 ) -> str:
-    """The whole page. `tables`: those of its files; `settings`: names and values, shown last."""
+    """The whole page. `tables`: those of its files."""
+    drawn = {section: figures.of(section) for section in get_args(Section)}
     return render(
         "report.html",
         _title(data),
+        made=_made(data, about),
+        headline=_headline(data, findings),
+        facts=facts(data, findings, about.advice),
         summary=summarise(data, findings),
         verdict=findings.saturation.verdict,
         reason=findings.saturation.reason,
-        drawn={section: figures.of(section) for section in get_args(Section)},
-        left_out=figures.left_out,
+        drawn=drawn,
+        first=_first_numbers(drawn),
+        left_out=_by_reason(figures.left_out),
         frontier=findings.frontier,
+        laws=law_table(findings.saturation.laws),
         tables={table.name: table.to_page() for table in tables},
         cells=cell_page(data),
         unit=UNITS[data.plan.budget_unit],
@@ -46,8 +70,51 @@ def render_report(
         survived=findings.survivals,
         num_rejected=len(data.plan.rejected),
         problems=data.problems,
-        settings=page_table(("setting", "value"), settings.items(), left=(0, 1)),
+        **_settings(data, about),
     )
+
+
+def _headline(data: SweepData, findings: Findings) -> str:
+    """The verdict as a sentence."""
+    if not findings.frontier.budgets:
+        return "No run has reached a budget yet, so there is nothing to recommend."
+    return whether_it_grows(data, findings.saturation)
+
+
+def _made(data: SweepData, about: About) -> str:
+    """When and by what, and of which plan."""
+    now = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+    plan = data.plan_document.get("plan_id")
+    named = f", plan {plan}" if plan else ""
+    return f"Analysed {now} with isosweep {about.versions.isosweep}{named}"
+
+
+def _settings(data: SweepData, about: About) -> dict[str, PageTable | None]:
+    """Tables of the settings that differ from their defaults (None where those are not known), of
+    all, and of versions."""
+    changed = changed_settings(about.settings)
+    named = {"plan_id": data.plan_document.get("plan_id", ""), **asdict(about.versions)}
+    head = ("setting", "value")
+    return {
+        "altered": None if changed is None else page_table(head, changed.items(), left=(0, 1)),
+        "settings": page_table(head, about.settings.items(), left=(0, 1)),
+        "versions": page_table(("of", "version"), named.items(), left=(0, 1)),
+    }
+
+
+def _first_numbers(drawn: Mapping[Section, Mapping[str, Figure]]) -> dict[Section, int]:
+    """The number of each section's first figure, in the order of the page."""
+    counts = [len(figures) for figures in drawn.values()]
+    starts = accumulate(counts, initial=1)
+    return dict(zip(drawn, starts, strict=False))
+
+
+def _by_reason(left_out: Mapping[str, str]) -> dict[str, str]:
+    """Names of figures, joined, by why they are left out."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        reasons.setdefault(why, []).append(name)
+    return {why: ", ".join(names) for why, names in reasons.items()}
 
 
 def _title(data: SweepData) -> str:

@@ -13,6 +13,7 @@ from isosweep.analysis.pages.render import render
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.tuning import RateRule, Tried, TunedAt, Tuning
 from isosweep.analysis.tuned import TunedCell
+from isosweep.config.analysis import FigureWidth
 from isosweep.files import write_json, write_text
 from isosweep.store.paths import SweepPaths
 
@@ -26,11 +27,12 @@ def write_tuning(
     handed: Mapping[str, object],
     margin: float,
     course: Course | None,
+    width: FigureWidth = "two_columns",
 ) -> None:
     """Write what was found into `paths.analysis`, replacing what was there; `handed`: the settings
     for the grid."""
     figures = tuning_figures(tuning, cells, course)
-    write_figures(figures, paths.figures, formats)
+    write_figures(figures, paths.figures, formats, width)
     write_json(paths.tuning, to_json(asdict(tuning) | {"settings_for_the_grid": dict(handed)}))
     page = render(
         "tuning.html",

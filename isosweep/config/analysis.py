@@ -14,6 +14,7 @@ from isosweep.config.values import Listed, NonNegativeInt, Positive, Says
 Metric = Literal["avg", "best", "worst"]
 Method = Literal["isosweep", "playbook"]
 
+FigureWidth = Literal["one_column", "two_columns"]
 Format = Literal["png", "svg", "pdf", "dark_png"]
 
 
@@ -57,6 +58,10 @@ class AnalysisConfig:
     formats: Listed[Format] = field(default_factory=lambda: list(get_args(Format)))
     """Files written of every figure, NAME.png and so on; `dark_png` is NAME-dark.png; none where
     empty. The report draws its own."""
+
+    figure_width: FigureWidth = "two_columns"
+    """Width of the files of figures: of one or two columns of a paper, 3.3 or 6.8 inches. They
+    have no titles, which are a caption's."""
 
     def view(self, axes: dict[str, Any]) -> str:
         """Name of this view of one variant's records; empty for the plain one."""

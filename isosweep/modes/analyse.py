@@ -8,6 +8,7 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.display_search import stored_course
+from isosweep.modes.findings import surer
 from isosweep.modes.tuning import analyse_tuning
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
@@ -32,13 +33,20 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
         view = config.analysis.view(axes)
         if view:
             console.print(f"{view}:", markup=False)
-        analysis = analyse(replace(paths, view=view), config.analysis, axes, course)
+        own = plan.of_axes(axes)
+        advice = (*surer(own, config), _single_runs(paths)) if own.runs else ()
+        analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         _show(analysis, console)
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
         reports[entries[-1].name] = str(analysis.report)
     if len(entries) > 1:
         _side_by_side(config, entries, reports, paths, console)
     return 0
+
+
+def _single_runs(paths: SweepPaths) -> str:
+    """Where single runs are valued."""
+    return f"Further runs one by one, with what each is worth: mode=next from={paths.root.name}."
 
 
 def _side_by_side(
@@ -55,8 +63,8 @@ def _side_by_side(
     target = replace(paths, view=config.analysis.view({}))
     comparison = compare(entries, config.analysis, "variant")
     own = {name: relpath(report, target.analysis) for name, report in reports.items()}
-    formats = config.analysis.formats
-    write_comparison(comparison, entries, target, formats, reports=own)
+    formats, width = config.analysis.formats, config.analysis.figure_width
+    write_comparison(comparison, entries, target, formats, reports=own, width=width)
     for sentence in summarise(comparison):
         console.print(sentence, markup=False, soft_wrap=True)
     console.print(f"variants side by side: {target.report}", soft_wrap=True)

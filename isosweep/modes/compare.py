@@ -34,7 +34,8 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     root = Path(config.sweeps_dir).absolute() / f"comparison-{digest}"
     target = SweepPaths(root, root.parent / "runs")
     own = _reports(config, sweeps, [entry.name for entry in entries], target)
-    write_comparison(comparison, entries, target, config.analysis.formats, reports=own)
+    formats, width = config.analysis.formats, config.analysis.figure_width
+    write_comparison(comparison, entries, target, formats, reports=own, width=width)
     show_comparison(comparison, console)
     for doubt in doubts(comparison):
         console.print(doubt, markup=False, soft_wrap=True)

@@ -105,6 +105,30 @@ def described_findings(plan: Plan, config: SweepConfig) -> str:
     return line if change is None else f"{line}\n{change}"
 
 
+def surer(plan: Plan, config: SweepConfig) -> tuple[str, ...]:
+    """What would make a verdict surer and what that costs, then what it brings, for a report.
+
+    `plan`: of one combination of `grid.axes`. Empty where the table knows nothing of the view.
+    """
+    if said := _short_of_a_verdict(plan, config):
+        return (said.removeprefix("can find: "),)
+    analysis = config.analysis
+    if analysis.method != "isosweep" or analysis.metric != "avg":
+        return ()
+    if analysis.evaluation_set is not None:
+        config = on_all(config)[analysis.evaluation_set]
+    design = design_of(plan, analysis, _problems(config))
+    found = findable(design)
+    change = _cheapest(plan, config, design, found)
+    if change is None:
+        return ("no larger evaluation and no more seeds: few sweeps like this leave it open",)
+    first, _, brings = change.removeprefix("cheapest change: ").partition("): ")
+    if not brings:
+        return (first,)
+    now = f"{_of_100(found.ends)} and {_of_100(found.goes_on)} now"
+    return (f"{first})", f"Of 100 sweeps like this it finds {brings}; {now}.")
+
+
 def _short_of_a_verdict(plan: Plan, config: SweepConfig) -> str | None:
     """The rule that keeps the plan `not identified`, whatever its runs measure."""
     analysis = config.analysis

@@ -206,7 +206,7 @@ def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> No
             with pytest.raises(SettingError, match=rf"figure={name}: has nothing to show: .*plot"):
                 sweep.plot(name)
     assert {"reward", "best_n", "growth"} <= drawn.keys() < set(sweep.figures)
-    with pytest.raises(SettingError, match=r'must be one of reward, .*plot\("best_n"\)$'):
+    with pytest.raises(SettingError, match=r'must be one of best_n, .*plot\("best_n"\)$'):
         sweep.plot("best n")
 
 

@@ -8,7 +8,7 @@ import pytest
 from isosweep.analysis.simulation.findable import Design, Findable, findable
 from isosweep.config.evaluation import SIZES
 from isosweep.modes import findings
-from isosweep.modes.findings import described_evaluation, described_findings
+from isosweep.modes.findings import described_evaluation, described_findings, surer
 from isosweep.plan.study import evaluation_of, resolve
 from tests.conftest import make_config, plan_of
 
@@ -167,3 +167,23 @@ def test_the_line_on_evaluation_has_its_shares_of_flops_and_time() -> None:
     assert f"{evaluation.share_of_time:.0%} of its device time" in line
     none = replace(evaluation, share_of_flops=1e-6)
     assert "under 0.1% of the sweep's FLOPs" in described_evaluation(none, len(runs))
+
+
+def test_a_report_is_told_the_change_first_and_then_what_it_brings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finds(lambda design: min(0.9, design.runs_of_each_n / 10), monkeypatch)
+    config = make_config()
+    change, brings = surer(plan_of(config), config)
+    assert change.startswith("grid.seeds=[")
+    assert change.endswith("the device time)")
+    assert brings.startswith("Of 100 sweeps like this it finds that growth has ended, in about ")
+    assert brings.endswith(" now.")
+
+
+def test_a_report_of_a_sweep_too_small_for_a_verdict_is_told_the_rule() -> None:
+    config = make_config("grid.seeds=[0]")
+    (said,) = surer(plan_of(config), config)
+    assert "2 seeds, to know the spread between them (here 1)" in said
+    other = make_config("analysis.metric=best")
+    assert surer(plan_of(other), other) == ()

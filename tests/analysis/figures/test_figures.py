@@ -92,7 +92,10 @@ def many_runs(root: Path) -> SweepPaths:
     )
 
 
-ALWAYS = {"reward", "best_n", "heat_map", "mechanism", "interference", "evenness", "compute"}
+ALWAYS = {
+    *("reward", "best_n", "heat_map", "mechanism", "interference", "evenness", "compute"),
+    "curves",
+}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ ALWAYS = {"reward", "best_n", "heat_map", "mechanism", "interference", "evenness
     [
         (one_run, ALWAYS | {"envelope"}),
         (all_failed, set()),
-        (one_budget, ALWAYS | {"slices"}),
+        (one_budget, ALWAYS - {"curves"} | {"slices"}),
         (one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
         (five_runs, ALWAYS | {"envelope", "slices"}),
         (whole, ALWAYS | {"envelope", "growth", "slices", "batch", "tradeoff"}),
@@ -116,7 +119,7 @@ def test_no_figure_is_empty(
     assert [*figures.drawn, *figures.left_out] == sorted(
         (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
     )
-    assert len(REPORT_FIGURES) == 16
+    assert len(REPORT_FIGURES) == 23
     assert all(figures.left_out.values())
     for name, figure in figures.drawn.items():
         values = figure.heat_map.values if figure.heat_map else ()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import axe_core_python
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -91,7 +92,7 @@ def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: A
     paths = write_sweep(tmp_path, peaked(lambda C: 16.0), plan=plan)
     report = analyse(paths, CONFIG).report
     assert len(plan.runs) == 30 * len(batches)
-    assert report.stat().st_size < 15e6
+    assert report.stat().st_size < 4e6
     prefer(browser, "light")
     load(browser, report)
     assert all_on(browser, WHITE)
@@ -99,7 +100,7 @@ def test_every_figure_of_a_report_is_drawn(size: str, tmp_path: Path, browser: A
         prefer(browser, scheme)
         assert all_on(browser, WHITE if scheme == "light" else BLACK)
         drawn = figures(browser)
-        assert len(drawn) == (10 if size == "few" else 12)
+        assert len(drawn) == (11 if size == "few" else 13)
         for figure in drawn:
             assert figure.find_elements(By.CSS_SELECTOR, DRAWN)
             assert figure.size["width"] > 400
@@ -225,4 +226,58 @@ def test_the_map_of_a_plan_answers_to_choices_and_keys(tmp_path: Path, browser: 
     assert "n = 8, B = 32" in details
     assert rejected.rule in details
     assert rejected.reason in details
+    assert complaints(browser) == []
+
+
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 400)])
+def test_axe_finds_nothing_amiss(scheme: str, width: int, small_report: Path, browser: Any) -> None:
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        prefer(browser, scheme)
+        load(browser, small_report)
+        assert all_on(browser, WHITE if scheme == "light" else BLACK)
+        browser.execute_script(AXE.read_text(encoding="utf-8"))
+        script = """
+        document.querySelectorAll("main details").forEach((each) => { each.open = true; });
+        axe.run().then(arguments[0]);
+        """
+        found = browser.execute_async_script(script)["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+        # Nothing but tables, each in a box of its own, is wider than the window.
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        prefer(browser, "light")
+
+
+def test_contents_lead_to_every_section_and_a_group_shows_one_batch(
+    small_report: Path, browser: Any
+) -> None:
+    load(browser, small_report)
+    assert all_on(browser, WHITE)
+    links = browser.find_elements(By.CSS_SELECTOR, "#contents a")
+    headings = browser.find_elements(By.CSS_SELECTOR, "main h2")
+    targets = [link.get_attribute("href").partition("#")[2] for link in links]
+    assert targets == [heading.get_attribute("id") for heading in headings]
+    assert links[0].text == "Answer"
+    captions = browser.find_elements(By.CSS_SELECTOR, "figcaption b")
+    numbers = [int(re.findall(r"Figure (\d+)\.", caption.text)[0]) for caption in captions]
+    assert numbers == list(range(1, len(captions) + 1))
+    groups = browser.find_elements(By.CSS_SELECTOR, "#contents ~ main .groups input")
+    assert [each.get_attribute("value") for each in groups] == [
+        *("best B of each n", "B = 4", "B = 8")
+    ]
+    script = """
+    return document.getElementById("figure-reward").data.filter((each) => each.visible && each.meta)
+      .map((each) => each.meta);
+    """
+    for radio in groups:
+        browser.execute_script("arguments[0].click()", radio)
+        shown = browser.execute_script(script)
+        assert shown
+        assert all(radio.get_attribute("value") in each for each in shown)
     assert complaints(browser) == []

@@ -1,0 +1,156 @@
+"""The report's first screen: the answer, what it cost, and what would make it surer."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.figures.axes import amount
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.frontier import BudgetFrontier
+from isosweep.analysis.statistics.intervals import short
+from isosweep.analysis.summary import how_sure
+
+# Runs that train no further.
+_ENDED = ("finished", "diverged", "failed", "cancelled")
+# The budget that the last one's reward is compared with is smaller by this factor or more.
+_EARLIER = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One line of the first screen: a question in a word, its answer, and what it rests on.
+
+    `link`: the id of the section that has more of it.
+    """
+
+    term: str
+    answer: str
+    detail: str = ""
+    link: str | None = None
+
+
+def facts(data: SweepData, findings: Findings, advice: Sequence[str]) -> tuple[Fact, ...]:
+    """All lines. `advice`: what would make the answer surer and what that costs."""
+    frontier = findings.frontier
+    found: list[Fact] = []
+    if frontier.budgets:
+        at = frontier.budgets[-1]
+        found += [_setting(data, at, frontier.confidence), _sure(at, frontier.confidence)]
+        found.append(_rise(data, frontier.budgets))
+    else:
+        found.append(Fact(term="Use", answer="nothing yet: no run has reached a budget"))
+    found += [_spent(data), _runs(data)]
+    if advice:
+        first, *others = advice
+        found.append(Fact(term="To be surer", answer=first, detail=" ".join(others)))
+    return tuple(found)
+
+
+def _setting(data: SweepData, at: BudgetFrontier, confidence: float) -> Fact:
+    cell, best = at.best.cell, at.best
+    reward = f"measured reward {cell.mean:.3f}"
+    if best.expected is not None and best.interval is not None:
+        low, high = best.interval
+        reward = f"expected reward {best.expected:.3f} [{low:.3f}, {high:.3f}] ({confidence:.0%})"
+    chance = "" if best.probability_best is None else f"; best n with {best.probability_best:.0%}"
+    return Fact(
+        term="Use",
+        answer=f"n = {cell.num_generations}, B = {cell.problems_per_batch}, T = {cell.num_steps}",
+        detail=f"at {amount(data, at.budget)}: {reward}{chance}",
+        link="best-n",
+    )
+
+
+def _sure(at: BudgetFrontier, confidence: float) -> Fact:
+    seeds = at.best.cell.num_seeds
+    spread = f"{seeds} seed{'s' * (seeds > 1)} of it"
+    if at.seed_sd is not None:
+        spread += f"; seeds differ by {at.seed_sd:.3f} (standard deviation)"
+    return Fact(term="How sure", answer=how_sure(at, confidence), detail=spread, link="reward")
+
+
+def _rise(data: SweepData, budgets: Sequence[BudgetFrontier]) -> Fact:
+    """What the last factor of two or more of compute brought."""
+    last = budgets[-1]
+    reward = _reward(last)
+    base = "" if data.base_reward is None else f", from {data.base_reward:.3f} before training"
+    earlier = [at for at in budgets if at.budget * _EARLIER <= last.budget * 1.01]
+    answer = f"{reward:.3f} at the best n{base}"
+    if not earlier:
+        return Fact(term="Reward", answer=answer, link="forecasts")
+    before = earlier[-1]
+    gain = reward - _reward(before)
+    return Fact(
+        term="Reward",
+        answer=answer,
+        detail=f"{gain:+.3f} over the last {short(last.budget / before.budget)}x of compute",
+        link="forecasts",
+    )
+
+
+def _reward(at: BudgetFrontier) -> float:
+    return at.best.cell.mean if at.best.expected is None else at.best.expected
+
+
+def _reached(curve: Curve) -> float:
+    return float(curve.compute[-1]) if curve.compute.size else 0.0
+
+
+def _spent(data: SweepData) -> Fact:
+    """What was spent of what was planned, and what runs that may go on still have to spend."""
+    spent = math.fsum(_reached(curve) for curve in data.curves)
+    planned = math.fsum(run.milestones[-1] for run in data.plan.runs if run.milestones)
+    left = math.fsum(
+        max(0.0, c.run.milestones[-1] - _reached(c))
+        for c in data.curves
+        if c.run.milestones and c.status not in _ENDED and not _is_done(c)
+    )
+    hours = [c.device_hours for c in data.curves if c.device_hours is not None]
+    took = f", {_in_hours(math.fsum(hours))}" if hours and math.fsum(hours) > 0 else ""
+    share = f"{spent / planned:.0%} of the plan's {short(planned)}; " if planned else ""
+    rest = "nothing is left to train" if left == 0 else f"{amount(data, left)} left to train"
+    if left and data.searched:
+        rest = f"{amount(data, left)} of the grid that the search did not ask for"
+    return Fact(term="Spent", answer=f"{amount(data, spent)}{took}", detail=share + rest)
+
+
+def _is_done(curve: Curve) -> bool:
+    return _reached(curve) >= curve.run.milestones[-1] * 0.98
+
+
+def _in_hours(hours: float) -> str:
+    if hours < 1 / 60:
+        return f"{hours * 3600:.0f} device-seconds"
+    return f"{hours * 60:.0f} device-minutes" if hours < 1 else f"{hours:.3g} device-hours"
+
+
+def _runs(data: SweepData) -> Fact:
+    """How runs ended."""
+    states = Counter(_state(curve, searched=data.searched) for curve in data.curves)
+    done = states.pop("finished", 0)
+    others = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    return Fact(
+        term="Runs",
+        answer=f"{done} of {len(data.curves)} finished" + (f"; {others}" if others else ""),
+        detail=f"n = {_listed(data.generations)}; B = {_listed(data.batches)}; "
+        f"{len({run.seed for run in data.plan.runs})} seeds",
+        link="runs",
+    )
+
+
+def _state(curve: Curve, *, searched: bool) -> str:
+    if curve.collapsed_at is not None:
+        return "collapsed"
+    if curve.status in _ENDED:
+        return str(curve.status)
+    if curve.run.milestones and curve.compute.size and _is_done(curve):
+        return "finished"
+    if curve.status is None and not curve.compute.size:
+        return "not asked for" if searched else "never started"
+    return curve.status or "unfinished"
+
+
+def _listed(values: Sequence[int]) -> str:
+    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"

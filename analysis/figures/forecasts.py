@@ -1,0 +1,202 @@
+"""Where learning curves go: fitted curves, their asymptotes, and forecasts beyond the records."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.figures.axes import (
+    amount,
+    compute_axis,
+    evenly_chosen,
+    generation_colors,
+    reward_axis,
+    round_ticks,
+)
+from isosweep.analysis.figures.description import (
+    Band,
+    EndLabel,
+    Figure,
+    LeftOut,
+    ReportFigure,
+    Series,
+)
+from isosweep.analysis.figures.labels import padded, spread
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.fits import Fit, sigmoid
+from isosweep.analysis.statistics.forecast import forecast
+
+# More fans than can be told apart, how far they go (in factors of ten), and their points.
+_MOST_FANS, _AHEAD, _POINTS = 3, 1.0, 12
+# Records of a mean over seeds, which lie at the same computes for all of them.
+_MEAN_RECORDS = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Drawn:
+    """What is drawn of one (n, B)."""
+
+    series: tuple[Series, ...]
+    bands: tuple[Band, ...]
+    label: EndLabel
+
+
+def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
+    """The smallest, the best and the largest n: mean records, fitted curve, asymptote, forecast."""
+    if not findings.frontier.budgets:
+        return LeftOut(reason="no run has reached a budget yet")
+    found = [_drawn(data, findings, pair) for pair in _chosen(findings)]
+    drawn = [each for each in found if each is not None]
+    if not drawn:
+        return LeftOut(reason="no run has three records past step 0")
+    series = [each for part in drawn for each in part.series]
+    bands = [band for part in drawn for band in part.bands]
+    x = [value for each in series for value in each.x]
+    y = [value for each in series for value in each.y]
+    limits = padded(y + [end for band in bands for end in (*band.low, *band.high)])
+    ends = min(x) / 1.15, max(x) * 1.05
+    return Figure(
+        title="Where the curves go",
+        caption=_caption(data, findings, len(drawn)),
+        x=replace(compute_axis(data), ticks=round_ticks(*ends, 8), limits=ends),
+        y=replace(reward_axis(data), limits=limits),
+        bands=tuple(bands),
+        series=tuple(series),
+        labels=spread([part.label for part in drawn], limits),
+    )
+
+
+def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
+    """None where no run has enough records."""
+    color = generation_colors(data.generations)[pair.num_generations]
+    kept = [c.until_collapse() for c in data.curves if Pair.of(c.run) == pair]
+    long = [curve for curve in kept if (curve.compute > 0).sum() > 2]
+    mean = _mean_course(long)
+    if mean is None:
+        return None
+    compute, reward = mean
+    series = [_records(data, pair, mean, color, len(long))]
+    fitted = _fitted(data, findings.fits, pair, compute)
+    if fitted is not None:
+        series.append(Series(x=_row(compute), y=_row(fitted), color=color, width=2.0))
+    at = np.geomspace(compute[-1], compute[-1] * 10**_AHEAD, _POINTS + 1)
+    ahead = forecast(compute, reward, at[1:], findings.frontier.confidence)
+    bands = []
+    if ahead is not None:
+        now, x = reward[-1:], _row(at)
+        bands = [Band(x=x, low=_row(now, ahead.low), high=_row(now, ahead.high), color=color)]
+        middle = _row(now, ahead.median)
+        series.append(Series(x=x, y=middle, color=color, width=2.0, dash="dot"))
+    label = EndLabel(
+        x=series[-1].x[-1], y=series[-1].y[-1], text=f"n = {pair.num_generations}", color=color
+    )
+    series += _asymptote(findings, pair, (float(at[0]), float(at[-1])), color)
+    return _Drawn(series=tuple(series), bands=tuple(bands), label=label)
+
+
+def _caption(data: SweepData, findings: Findings, shown: int) -> str:
+    dashed = any(a.value is not None for a in findings.asymptotes)
+    return (
+        f"Smallest, best and largest n at their best B, mean over seeds ({shown} of "
+        f"{len(data.generations)} n). Dots: records. Full lines: fitted sigmoid. Dotted lines and "
+        f"bands: forecast to ten times the compute and its {findings.frontier.confidence:.0%} "
+        "interval, if nothing collapses. "
+        + (
+            "Dashed: the asymptote A, where the seeds identify it, with its interval."
+            if dashed
+            else "No asymptote is drawn, for the records identify none."
+        )
+    )
+
+
+def _chosen(findings: Findings) -> list[Pair]:
+    """Of the n read at the largest budget the first, the best and the last, each at its best B."""
+    at = findings.frontier.budgets[-1]
+    ends = {at.choices[0].num_generations, at.best.num_generations, at.choices[-1].num_generations}
+    return [Pair.of(c.cell) for c in at.choices if c.num_generations in ends][:_MOST_FANS]
+
+
+def _mean_course(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray] | None:
+    """Compute, ascending, and the mean reward of all `curves` there, over what they share."""
+    if not curves:
+        return None
+    past = [(c.compute[c.compute > 0], c.reward[c.compute > 0]) for c in curves]
+    first, last = max(x[0] for x, _ in past), min(x[-1] for x, _ in past)
+    own = past[0][0]
+    at = own[(own >= first * (1 - 1e-9)) & (own <= last * (1 + 1e-9))]
+    at = np.array(evenly_chosen(at.tolist(), _MEAN_RECORDS))
+    if len(at) < 2:
+        return None
+    rewards = [np.interp(np.log(at), np.log(x), y) for x, y in past]
+    return at, np.mean(rewards, axis=0)
+
+
+def _row(*parts: FloatArray) -> tuple[float, ...]:
+    return tuple(float(value) for part in parts for value in part)
+
+
+def _records(
+    data: SweepData, pair: Pair, mean: tuple[FloatArray, FloatArray], color: str, seeds: int
+) -> Series:
+    x, y = _row(mean[0]), _row(mean[1])
+    return Series(
+        x=x,
+        y=y,
+        text=tuple(
+            f"n={pair.num_generations}, B={pair.problems_per_batch}, mean over {seeds} seeds\n"
+            f"{amount(data, at)}\nreward {reward:.4f}"
+            for at, reward in zip(x, y, strict=True)
+        ),
+        color=color,
+        dash=None,
+        marker="circle",
+        size=4.5,
+        opacity=0.8,
+    )
+
+
+def _fitted(
+    data: SweepData, fits: Sequence[Fit], pair: Pair, compute: FloatArray
+) -> FloatArray | None:
+    """Mean over seeds of their sigmoids at `compute`; None unless each identifies one."""
+    mine = [f for c, f in zip(data.curves, fits, strict=True) if Pair.of(c.run) == pair]
+    curves = []
+    for fit in mine:
+        if fit.base_reward is None or None in (fit.asymptote, fit.midpoint, fit.exponent):
+            return None
+        assert fit.asymptote
+        assert fit.midpoint
+        assert fit.exponent
+        parameters = (fit.asymptote.value, fit.midpoint.value, fit.exponent.value)
+        curves.append(sigmoid(compute, fit.base_reward, *parameters))
+    return np.asarray(np.mean(curves, axis=0)) if curves else None
+
+
+def _asymptote(
+    findings: Findings, pair: Pair, across: tuple[float, float], color: str
+) -> list[Series]:
+    """A level beyond the records with its interval at the far end."""
+    found = [a for a in findings.asymptotes if Pair.of(a) == pair and a.value is not None]
+    if not found or found[0].value is None:
+        return []
+    value, end = found[0].value, math.sqrt(across[0] * across[1])
+    level = Series(x=across, y=(value, value), color=color, dash="dash", width=1.2)
+    interval = Series(
+        x=(end,),
+        y=(value,),
+        low=(found[0].low,),
+        high=(found[0].high,),
+        text=(f"n={pair.num_generations}: A = {value:.4f}",),
+        color=color,
+        dash=None,
+        marker="diamond",
+        width=1.2,
+    )
+    return [level, interval]
+
+
+FIGURES = (ReportFigure(name="curves", section="Forecasts", describe=curves_figure),)

@@ -1,0 +1,107 @@
+"""Figures of training's health: what optimisation itself reports, over compute, run by run."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from isosweep.analysis.curves import SweepData
+from isosweep.analysis.figures.axes import amount, compute_axis, evenly_chosen, generation_colors
+from isosweep.analysis.figures.description import Axis, Figure, LeftOut, ReportFigure, Series
+from isosweep.analysis.pairs import by_pair
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.training import TrainingCourse
+
+# By the metric's name in metrics.jsonl: the figure's, its title, and what to look for.
+_METRICS = {
+    "entropy": (
+        "entropy",
+        "Entropy of the policy",
+        "nats per token",
+        "A fall to 0 early on ends exploration; a steep rise is a policy that comes apart.",
+    ),
+    "grad_norm": (
+        "grad_norm",
+        "Gradient norm",
+        "norm before clipping",
+        "Spikes point to single batches; a steady rise to a learning rate that is too large.",
+    ),
+    "kl": ("kl", "KL to the base model", "nats per token", "Given where the recipe penalises it."),
+    "zero_variance_share": (
+        "no_signal",
+        "Problems without signal",
+        "share of problems",
+        "Those whose rollouts all score the same; they teach nothing.",
+    ),
+    "completion_tokens": (
+        "response_length",
+        "Response length",
+        "tokens",
+        "With the share cut off beside it: growth up to the limit trains on cut answers.",
+    ),
+    "truncated_share": (
+        "cut_off",
+        "Responses cut off",
+        "share of rollouts",
+        "More than a tenth, for long, is a limit that is too short.",
+    ),
+}
+METRICS = tuple(_METRICS)
+# More lines than are seen in a small figure.
+_MOST_RUNS = 60
+
+
+def _figure(metric: str) -> Callable[[SweepData, Findings], Figure | LeftOut]:
+    _, title, unit, look = _METRICS[metric]
+
+    def describe(data: SweepData, findings: Findings) -> Figure | LeftOut:
+        del findings
+        written = [c for c in data.training if any(v is not None for v in c.values[metric])]
+        if not written:
+            return LeftOut(reason="no run has written this metric")
+        known = evenly_chosen(written, _MOST_RUNS)
+        colors = generation_colors(data.generations)
+        series = []
+        for n, color in colors.items():
+            mine = [c for c in known if c.run.num_generations == n]
+            if mine:
+                series.append(_runs(data, mine, metric, color, f"n = {n}"))
+        return Figure(
+            title=title,
+            caption=f"{_how_many(known, written)}; means over stretches of steps. {look}",
+            x=compute_axis(data),
+            y=Axis(title=unit),
+            series=tuple(series),
+            small=True,
+        )
+
+    return describe
+
+
+def _how_many(shown: Sequence[object], of: Sequence[object]) -> str:
+    return f"{len(shown)} runs" if len(shown) == len(of) else f"{len(shown)} of {len(of)} runs"
+
+
+def _runs(
+    data: SweepData, courses: Sequence[TrainingCourse], metric: str, color: str, label: str
+) -> Series:
+    """Runs of one n as one series, interrupted between them."""
+    x: list[float] = []
+    y: list[float] = []
+    text: list[str] = []
+    for runs in by_pair(courses, lambda course: course.run).values():
+        for course in runs:
+            run, values = course.run, course.values[metric]
+            x += [*course.compute, math.nan]
+            y += [*(math.nan if v is None else v for v in values), math.nan]
+            text += [
+                f"{run.run_id}\n{amount(data, at)}: " + ("not known" if v is None else f"{v:.4g}")
+                for at, v in zip(course.compute, values, strict=True)
+            ] + [""]
+    return Series(
+        x=tuple(x), y=tuple(y), text=tuple(text), label=label, color=color, width=1.1, opacity=0.6
+    )
+
+
+FIGURES = tuple(
+    ReportFigure(name=name, section="Training", describe=_figure(metric))
+    for metric, (name, *_) in _METRICS.items()
+)

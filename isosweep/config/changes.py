@@ -1,0 +1,70 @@
+"""Which settings of a stored sweep are not what they would be without a word about them."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from isosweep.config.variants import flattened
+
+# What a sweep is called and where it lies: no settings of what was asked.
+_PLACES = (
+    *("sweep_dir", "sweeps_dir", "runs", "from_sweep", "mode", "launcher_given"),
+    *("confirm", "dry_run", "takeover", "format"),
+)
+
+
+def changed_settings(settings: Mapping[str, object]) -> dict[str, object] | None:
+    """Of `settings`, dotted, those that differ from their defaults; None where these are not known.
+
+    What a choice of a group sets (model=qwen-1.5b) counts as that choice alone, under the group's
+    name, unless the default chooses the same.
+    """
+    groups = {
+        name.removesuffix(".name"): str(value)
+        for name, value in settings.items()
+        if name.count(".") == 1 and name.endswith(".name") and value
+    }
+    plain = _composed(()) if "model" in groups else None
+    chosen = _composed(tuple(f"{group}={name}" for group, name in groups.items()))
+    if plain is None or chosen is None:
+        return None
+    changed: dict[str, object] = {
+        group: name for group, name in groups.items() if plain.get(f"{group}.name") != name
+    }
+    return changed | {
+        name: value
+        for name, value in settings.items()
+        if name not in _PLACES
+        and name not in {f"{group}.name" for group in groups}
+        and (name.startswith("grid.axes.") or _plain(chosen.get(name, value)) != _plain(value))
+    }
+
+
+@cache
+def _composed(overrides: tuple[str, ...]) -> dict[str, object] | None:
+    """Settings by dotted name; None for a choice that is not among the packaged ones."""
+    from hydra import compose
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from isosweep.config.hydra import packaged
+
+    try:
+        with packaged():
+            config = compose("config", list(overrides))
+            composed: Any = OmegaConf.to_container(config, resolve=False)
+    except (HydraException, OmegaConfBaseException):
+        return None
+    return flattened(composed)
+
+
+def _plain(value: object) -> str:
+    """Values as they compare: whole numbers alike, lists of one thing and the thing."""
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int | float):
+        return f"{float(value):g}"
+    if isinstance(value, list | tuple):
+        return ",".join(_plain(item) for item in value)
+    return str(value)

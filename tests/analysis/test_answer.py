@@ -1,0 +1,74 @@
+"""The report's first screen says what to use, what was spent and left, and how runs ended."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.answer import Fact, facts
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.intervals import short
+from tests.analysis.conftest import CONFIG, Analysed
+from tests.analysis.sweeps import (
+    BUDGETS,
+    REWARD,
+    SMALL,
+    paths_in,
+    write_end,
+    write_plan,
+    write_run,
+)
+
+
+def by_term(found: tuple[Fact, ...]) -> dict[str, Fact]:
+    return {fact.term: fact for fact in found}
+
+
+def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
+    said = by_term(facts(full.data, full.findings, ["grid.seeds=[0,1]", "twice the time"]))
+    best = full.findings.frontier.budgets[-1].best
+    cell = best.cell
+    assert said["Use"].answer == (
+        f"n = {cell.num_generations}, B = {cell.problems_per_batch}, T = {cell.num_steps}"
+    )
+    assert said["Spent"].detail.endswith("nothing is left to train")
+    assert said["Runs"].answer == "45 of 45 finished"
+    assert (said["To be surer"].answer, said["To be surer"].detail) == (
+        *("grid.seeds=[0,1]", "twice the time"),
+    )
+    assert said["Reward"].detail.endswith("over the last 2x of compute")
+
+
+def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
+    paths, rng = paths_in(tmp_path), np.random.default_rng(0)
+    write_plan(paths, SMALL)
+    done, halfway, failed, *unseen = SMALL.runs
+    write_run(paths, done, SMALL.budgets, REWARD, rng, 0.0)
+    for run in (halfway, failed):
+        write_run(paths, run, SMALL.budgets[:2], REWARD, rng, 0.0)
+    write_end(paths, failed.run_id, "failed", "out of memory")
+    data = load_sweep(paths)
+    said = by_term(facts(data, find(data, CONFIG), []))
+    left = BUDGETS[2] - BUDGETS[1] + len(unseen) * BUDGETS[2]
+    assert said["Spent"].detail == f"33% of the plan's 4.8e7; {short(left)} FLOPs left to train"
+    assert said["Runs"].answer.startswith("1 of 6 finished; 3 never started, ")
+    assert "1 failed" in said["Runs"].answer
+    assert "To be surer" not in said
+
+
+def test_without_records_nothing_is_recommended(tmp_path: Path) -> None:
+    paths = paths_in(tmp_path)
+    write_plan(paths, SMALL)
+    data = load_sweep(paths)
+    said = by_term(facts(data, find(data, CONFIG), []))
+    assert said["Use"].answer == "nothing yet: no run has reached a budget"
+    assert said["Spent"].answer == "0 FLOPs"
+
+
+def test_hours_are_counted_where_records_have_them(full: Analysed) -> None:
+    curves = tuple(replace(curve, device_hours=0.5) for curve in full.data.curves)
+    said = by_term(facts(replace(full.data, curves=curves), full.findings, []))
+    assert said["Spent"].answer.endswith(", 22.5 device-hours")
+    assert pytest.approx(22.5) == 0.5 * len(curves)

@@ -1,0 +1,39 @@
+"""What training wrote of its steps is thinned for figures, and decides nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isosweep.analysis.figures.description import Figure, LeftOut
+from isosweep.analysis.figures.health import FIGURES, METRICS
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.training import read_training
+from isosweep.store.records import append_metrics
+from tests.analysis.conftest import CONFIG
+from tests.analysis.sweeps import REWARD, SMALL, write_sweep
+
+
+def test_courses_are_means_over_stretches_and_a_damaged_file_costs_its_run(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+    first, damaged, unfinite, *_ = SMALL.runs
+    for step in range(1, first.num_steps + 1):
+        line = {"step": step, "time": 0.0, "entropy": float(step), "kl": None}
+        append_metrics(paths.run(first.run_id).metrics, 1, line)
+    append_metrics(paths.run(damaged.run_id).metrics, 1, {"step": 1, "entropy": "high"})
+    append_metrics(paths.run(unfinite.run_id).metrics, 1, {"step": 1, "entropy": None})
+    data = load_sweep(paths)
+    courses = read_training(paths, data, METRICS)
+    assert [course.run for course in courses] == [first, unfinite]
+    entropy = courses[0].values["entropy"]
+    known = [value for value in entropy if value is not None]
+    assert len(known) == len(entropy) <= 24
+    assert sum(known) / len(known) == pytest.approx((first.num_steps + 1) / 2, rel=0.01)
+    assert set(courses[0].values["kl"]) == {None}
+    assert courses[0].compute[-1] < data.curves[0].compute[-1]
+    seen = replace(data, training=courses)
+    drawn = {each.name: each.describe(seen, find(data, CONFIG)) for each in FIGURES}
+    assert isinstance(drawn["entropy"], Figure)
+    assert drawn["entropy"].caption.startswith("1 runs;")
+    assert isinstance(drawn["kl"], LeftOut)
