@@ -40,8 +40,11 @@ class Validation:
 
 
 def leave_last_budget_out(data: SweepData, confidence: float) -> Validation | None:
-    """None with one budget, or without runs that were read at both of the last two."""
-    budgets = sorted(data.plan.budgets)
+    """None with one budget, or without runs that were read at both of the last two.
+
+    Of the budgets that runs go to: at those that are read between them no run has a record.
+    """
+    budgets = sorted({milestone for curve in data.curves for milestone in curve.run.milestones})
     if len(budgets) < 2:
         return None
     known, budget = budgets[-2:]

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.analysis.simulation.sweep import analysed_sweep, simulated_sweep
 from isosweep.analysis.simulation.worlds import simulate_records, worlds
 from isosweep.analysis.statistics.forecast import _FORMS, MIN_RECORDS, forecast
 from isosweep.analysis.statistics.validation import leave_last_budget_out
+from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import make_plan
 
 COMPUTE = np.exp(np.linspace(math.log(1e8), math.log(1e10), 30))
@@ -225,6 +226,19 @@ def test_the_last_budget_is_left_out_and_forecast() -> None:
         for name, run in records.items()
     }
     assert leave_last_budget_out(simulated_sweep(plan, spoilt), 0.9) == ahead
+
+
+def test_budgets_that_are_read_between_those_planned_leave_the_check_as_it_is() -> None:
+    plan = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=(1e9, 4e9, 16e9))
+    world = worlds(4e9, smallest_n=2, largest_n=8)["easy"]
+    rng = np.random.default_rng(0)
+    records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
+    config = AnalysisConfig(name="default", readings_per_decade=5)
+    data = analysed_sweep(plan, records, config)
+    assert len(data.plan.budgets) > 3
+    assert leave_last_budget_out(data, 0.9) == leave_last_budget_out(
+        simulated_sweep(plan, records), 0.9
+    )
 
 
 @pytest.mark.parametrize("budgets", [(1e9,), (1e9, 4e9)])
