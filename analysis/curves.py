@@ -1,7 +1,7 @@
 """Curves of runs and readings of cells: what an analysis works on. Pure: no files, no records."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +10,6 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import by_pair
-from isosweep.analysis.training import TrainingCourse
 from isosweep.compute import BudgetUnit, sits_at
 from isosweep.heldout import scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
@@ -103,6 +102,19 @@ class SetReading:
     before: float | None
     last: float
     num_runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCourse:
+    """Per-step metrics of one run, means over stretches of its steps.
+
+    `compute`: in the budget's unit, at the middle of each stretch; `values`: by the metric's name,
+    (stretches,), None where no step of it has a finite value.
+    """
+
+    run: PlannedRun
+    compute: tuple[float, ...]
+    values: Mapping[str, tuple[float | None, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

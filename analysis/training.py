@@ -1,40 +1,21 @@
 """What training itself wrote of every step, thinned for a figure."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from isosweep.analysis.curves import Curve, SweepData, TrainingCourse
 from isosweep.files import JsonObject
-from isosweep.plan.cells import PlannedRun
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_metrics
-
-# A sweep's data hold the courses.
-if TYPE_CHECKING:
-    from isosweep.analysis.curves import Curve, SweepData
 
 # Points of a run's course: more are not seen in a small figure.
 _MOST_POINTS = 24
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingCourse:
-    """Per-step metrics of one run, means over stretches of its steps.
-
-    `compute`: in the budget's unit, at the middle of each stretch; `values`: by the metric's name,
-    (stretches,), None where no step of it has a finite value.
-    """
-
-    run: PlannedRun
-    compute: tuple[float, ...]
-    values: Mapping[str, tuple[float | None, ...]]
-
-
 def read_training(
-    paths: SweepPaths, data: "SweepData", names: Sequence[str]
+    paths: SweepPaths, data: SweepData, names: Sequence[str]
 ) -> tuple[TrainingCourse, ...]:
     """Courses of the metrics `names` of all runs that wrote any, in the plan's order."""
     courses = []
@@ -50,7 +31,7 @@ def read_training(
     return tuple(courses)
 
 
-def _course(curve: "Curve", lines: Sequence[JsonObject], names: Sequence[str]) -> TrainingCourse:
+def _course(curve: Curve, lines: Sequence[JsonObject], names: Sequence[str]) -> TrainingCourse:
     parts = np.array_split(np.arange(len(lines)), min(len(lines), _MOST_POINTS))
     steps = [float(np.mean([lines[i]["step"] for i in part])) for part in parts]
     # Compute goes with the steps between records.

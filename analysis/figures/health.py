@@ -3,12 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.curves import SweepData, TrainingCourse
 from isosweep.analysis.figures.axes import amount, compute_axis, evenly_chosen, generation_colors
 from isosweep.analysis.figures.description import Axis, Figure, LeftOut, ReportFigure, Series
 from isosweep.analysis.pairs import by_pair
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.training import TrainingCourse
 
 # By the metric's name in metrics.jsonl: the figure's, its title, and what to look for.
 _METRICS = {
