@@ -5,6 +5,9 @@ from collections.abc import Sequence
 
 from isosweep.errors import SettingError
 
+# Of difflib's ratio: what is less alike is no guess.
+_ALIKE = 0.5
+
 
 def closest(word: str, choices: tuple[str, ...]) -> str:
     """Of `choices` (at least one) the one that looks most like `word`."""
@@ -12,12 +15,11 @@ def closest(word: str, choices: tuple[str, ...]) -> str:
 
 
 def close(word: str, choices: Sequence[str], most: int) -> list[str]:
-    """Of `choices` at most so many, those that look most like `word`, the likest first."""
-    if not word:
-        return list(choices[:most])
+    """Of `choices` at most so many, those that look most like `word`, the likest first; the first
+    ones where none looks like it."""
     written = {choice.casefold(): choice for choice in choices}
-    likest = difflib.get_close_matches(word.casefold(), written, n=most, cutoff=0.0)
-    return [written[each] for each in likest]
+    likest = difflib.get_close_matches(word.casefold(), written, n=most, cutoff=_ALIKE)
+    return [written[each] for each in likest] or list(choices[:most])
 
 
 def one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:

@@ -25,6 +25,7 @@ Overrides = str | Sequence[str] | Mapping[str, object]
 _TYPED = re.compile(r"(?P<sign>[+~]{0,2})(?P<name>[^=]+)=?(?P<value>.*)", re.DOTALL)
 # What of Hydra's words says which name it found no place for, and which value two meanings.
 _NO_PLACE = re.compile(r"Could not override '([^']+)'")
+_NOT_THERE = re.compile(r"Could not delete from config\. '([^']+)'")
 _AMBIGUOUS = re.compile(r"Ambiguous value for argument '([^']+)'")
 
 
@@ -113,8 +114,14 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         name, value = match[1], _value(match[1], overrides)
         known = tuple(setting_names())
         if name not in known:
-            nearest = f"{_meant(name, known)}={value}"
+            # What is given already is not what was meant.
+            given = {m["name"] for m in map(_TYPED.fullmatch, overrides) if m}
+            free = tuple(one for one in known if one not in given)
+            nearest = f"{_meant(name, free)}={value}"
             return SettingError(name, value, "there is no such setting", nearest)
+    if match := _NOT_THERE.match(words):
+        rule, nearest = "there is no such setting", _meant(match[1], tuple(setting_names()))
+        return SettingError(f"~{match[1]}", "", rule, f"~{nearest}")
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
         rule = "several values are a list, or with -m on the command line a sweep each"

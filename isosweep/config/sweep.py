@@ -130,6 +130,11 @@ class SweepConfig:
         if self.dry_run and self.mode != "launch":
             rule = f"shows what mode=launch would submit, and mode={self.mode}"
             raise SettingError("dry_run", True, rule, "mode=launch dry_run=true")
+        if self.from_sweep and self.mode not in ("recommend", "next", "compare"):
+            rule = f"is for mode=recommend, next and compare; mode={self.mode} asks for sweep_dir"
+            raise SettingError(
+                "from", ", ".join(self.from_sweep), rule, f"sweep_dir={self.from_sweep[0]}"
+            )
         if self.name is not None and self.sweep_dir is not None:
             rule = f"and sweep_dir={self.sweep_dir}: each says which directory the sweep has"
             raise SettingError("name", self.name, rule, f"name={self.name}, without sweep_dir")

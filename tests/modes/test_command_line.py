@@ -50,6 +50,7 @@ from tests.conftest import SMALL, isosweep, missing
         (("--completion", "tcsh"), 2, "must be one of bash, zsh, fish"),
         (("name=a/b",), 2, "Nearest choice that works: name=a-b"),
         (("name=runs",), 2, "multirun, difficulty, studies, mlartifacts, mlruns are taken"),
+        (("mode=status", "from=a"), 2, "from=a: is for mode=recommend, next and compare"),
         (("name=a", "sweep_dir=b"), 2, "name=a: and sweep_dir=b: each says which directory"),
         (("mode=status", "name=none"), 2, "name=none: holds no plan.json"),
         (("-m", "budget=1e10,2e10", "modle=tiny"), 2, "Nearest choice that works: mode"),
