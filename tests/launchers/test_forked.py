@@ -273,8 +273,10 @@ def test_a_killed_server_is_started_again_and_its_runs_go_on(
 
 
 DRIVER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+# Where the tests run under nohup it would be ignored.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from isosweep.launchers.local import LocalLauncher
 from tests.launchers.processes import pid_of, sleeping, start
 launcher = LocalLauncher(devices=None)
