@@ -8,9 +8,6 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))
-
-from settings import settings_page  # noqa: E402
 
 # Files of the project that are pages of the site, too.
 _PAGES = {
@@ -24,6 +21,10 @@ _LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s]+)(#[^)\s]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that no file of `docs/` is."""
+    # It lies beside this file, in no package; what is added while hooks are read is taken away.
+    sys.path.insert(0, str(Path(__file__).parent))
+    from settings import settings_page
+
     for source, page in _PAGES.items():
         files.append(File.generated(config, page, content=_moved((ROOT / source).read_text())))
     files.append(File.generated(config, "settings.md", content=settings_page()))
