@@ -15,11 +15,16 @@ def closest(word: str, choices: tuple[str, ...]) -> str:
 
 
 def close(word: str, choices: Sequence[str], most: int) -> list[str]:
-    """Of `choices` at most so many, those that look most like `word`, the likest first; the first
-    ones where none looks like it."""
+    """Of `choices` at most so many, those that look most like `word` or begin with it, the likest
+    first; the first ones where none does."""
     written = {choice.casefold(): choice for choice in choices}
-    likest = difflib.get_close_matches(word.casefold(), written, n=most, cutoff=_ALIKE)
-    return [written[each] for each in likest] or list(choices[:most])
+    word = word.casefold()
+    begun = [each for each in written if word and each.startswith(word)]
+    likest = [
+        *difflib.get_close_matches(word, written, n=most, cutoff=_ALIKE),
+        *difflib.get_close_matches(word, begun, n=most, cutoff=0.0),
+    ]
+    return [written[each] for each in dict.fromkeys(likest)][:most] or list(choices[:most])
 
 
 def one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:

@@ -61,6 +61,8 @@ def test_an_application_of_the_user_s_keeps_its_own_hydra(tmp_path: Path) -> Non
         (["+experiment=tiny/data_reus"], r"^\+experiment=tiny/data_reus: .*=tiny/data_reuse$"),
         (["recipe=GRPO"], r"works: recipe=grpo$"),
         (["mode=plan", "modle=tiny"], r"works: model=tiny$"),
+        # A beginning is a guess however much is missing.
+        (["model=q"], r"works: model=qwen-"),
         (["mode=qwen"], r"works: mode=run$"),
         (["~launcher.nosuch"], r"^~launcher\.nosuch.*: there is no such setting"),
         (["n=[2,4]"], r"works: grid\.num_generations=\[2,4\]$"),
