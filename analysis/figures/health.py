@@ -24,6 +24,12 @@ _METRICS = {
         "Spikes point to single batches; a steady rise to a learning rate that is too large.",
     ),
     "kl": ("kl", "KL to the base model", "nats per token", "Given where the recipe penalises it."),
+    "clipped_share": (
+        "clipped",
+        "Tokens clipped",
+        "share of tokens",
+        "0 where each batch makes one update; much of it means updates that go far between batches.",
+    ),
     "zero_variance_share": (
         "no_signal",
         "Problems without signal",

@@ -40,6 +40,9 @@ METRICS = {
     "learning_rate": "learning_rate",
     "completions/mean_length": "completion_tokens",
     "completions/clipped_ratio": "truncated_share",
+    # The loss decides which of the two is logged.
+    "clip_ratio/region_mean": "clipped_share",
+    "cispo_clip_ratio": "clipped_share",
     "zero_variance_share": "zero_variance_share",
     "sampling/sampling_logp_difference/mean": "logp_difference",
     "sampling/sampling_logp_difference/max": "logp_difference_max",

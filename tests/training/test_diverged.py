@@ -90,7 +90,7 @@ def test_metrics_hold_what_the_rules_look_at(diverged: Path) -> None:
     run = the_run(diverged)
     for line in read_metrics(run.metrics, run.records):
         wanted = {"reward", "reward_std", "loss", "grad_norm", "entropy", "learning_rate"}
-        assert line.keys() >= wanted | {"completion_tokens", "truncated_share"}
+        assert line.keys() >= wanted | {"completion_tokens", "truncated_share", "clipped_share"}
 
 
 def test_it_is_neither_retried_nor_resumed_and_plans_count_it_out(copy: Path) -> None:
