@@ -28,7 +28,7 @@ _METRICS = {
         "clipped",
         "Tokens clipped",
         "share of tokens",
-        "0 where each batch makes one update; much of it means that updates go far from the sampler.",
+        "0 where each batch makes one update; much of it: updates go far from the sampler.",
     ),
     "zero_variance_share": (
         "no_signal",
