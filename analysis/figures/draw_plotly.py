@@ -60,10 +60,6 @@ def to_plotly(figure: Figure) -> Any:
         margin={"l": 75, "r": 20, "t": 55, "b": 60},
         hovermode="closest",
     )
-    shown = set(figure.groups[:1])
-    for label in figure.labels:
-        seen = not label.groups or bool(shown & set(label.groups))
-        drawn.add_annotation(_end_label(label, figure) | {"visible": seen})
     if figure.labels:
         # Room for the words beside the lines.
         drawn.update_layout(
@@ -74,8 +70,8 @@ def to_plotly(figure: Figure) -> Any:
     if figure.heat_map is not None:
         # Plotly draws the first row at the bottom.
         drawn.update_yaxes(autorange="reversed")
-        for row, column, text in _blank_cells(figure.heat_map):
-            drawn.add_annotation(x=column, y=row, text=text, showarrow=False)
+    # At once: plotly copies those that are there for each that is added.
+    drawn.update_layout(annotations=[*_end_labels(figure), *_blank_cells(figure)])
     return drawn
 
 
@@ -86,6 +82,14 @@ def _safe(text: str) -> str:
 
 # Height of the plot itself, in pixels, that shifts of labels are shares of.
 _PLOT_HEIGHT = 345
+
+
+def _end_labels(figure: Figure) -> list[dict[str, Any]]:
+    shown = set(figure.groups[:1])
+    return [
+        _end_label(label, figure) | {"visible": not label.groups or bool(shown & {*label.groups})}
+        for label in figure.labels
+    ]
 
 
 def _end_label(label: EndLabel, figure: Figure) -> dict[str, Any]:
@@ -106,11 +110,13 @@ def _end_label(label: EndLabel, figure: Figure) -> dict[str, Any]:
     }
 
 
-def _blank_cells(heat_map: HeatMap) -> list[tuple[int, int, str]]:
-    """Row, column and text of the cells without a value, in which plotly writes no text."""
+def _blank_cells(figure: Figure) -> list[dict[str, Any]]:
+    """The texts of the cells without a value, in which plotly writes none."""
+    if figure.heat_map is None:
+        return []
     return [
-        (i, j, heat_map.text[i][j])
-        for i, row in enumerate(heat_map.values)
+        {"x": j, "y": i, "text": figure.heat_map.text[i][j], "showarrow": False}
+        for i, row in enumerate(figure.heat_map.values)
         for j, value in enumerate(row)
         if value is None
     ]
