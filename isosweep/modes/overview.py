@@ -4,7 +4,9 @@ import csv
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from isosweep.config.identity import identity
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import TaskConfig
 from isosweep.files import JsonObject, read_json
 from isosweep.modes.display_search import search_document, trial_tags
 from isosweep.plan.cells import Plan, variant_label
@@ -12,7 +14,7 @@ from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
 
 if TYPE_CHECKING:
-    from isosweep.tracking.overview import Overview, Table
+    from isosweep.tracking.overview import Overview, Problems, Table
 
 # Of the figures, the one that says most at a glance.
 _FIGURE = "reward.png"
@@ -53,6 +55,18 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         unix_time=max((view.fits.stat().st_mtime for _, view, _ in known), default=0.0),
         tables=_tables(known),
         files=tuple(path for path in files if path.exists()),
+        problems=_problems(config.task),
+    )
+
+
+def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
+    """Of the sweep's own task: a variant of `grid.axes` may have another."""
+    from isosweep.tracking.overview import Problems
+
+    source = identity(task)
+    return (
+        Problems(f"{task.name} to train on", "training", task.num_train_problems, source),
+        Problems(f"{task.name} held out", "evaluation", task.num_eval_problems, source),
     )
 
 

@@ -1,10 +1,11 @@
 """What came of a sweep, beside its runs' points: what its own run in MLflow says and holds."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 # mlflow.utils.mlflow_tags: a run's description, in Markdown.
@@ -23,12 +24,22 @@ class Table:
     rows: Sequence[Sequence[str | float | None]]
 
 
+@dataclass(frozen=True)
+class Problems:
+    """Problems that the runs are trained on, or scored on: `source` says which they are."""
+
+    name: str
+    context: Literal["training", "evaluation"]
+    count: int
+    source: Mapping[str, Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Overview:
     """What an analysis, or a search, says of the sweep's runs, by run id, and of its own by None.
 
     `note`: Markdown; `figure`: the one shown in it. `metrics` are held by `unix_time`, when they
-    were found. `files`: artifacts beside figures and report.
+    were found. `files`: artifacts beside figures and report; `problems`: its inputs.
     """
 
     note: str = ""
@@ -38,6 +49,7 @@ class Overview:
     unix_time: float = 0.0
     tables: Mapping[str, Table] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
+    problems: tuple[Problems, ...] = ()
 
     def tags_of(self, run_id: str | None, mlflow_id: str) -> dict[str, str]:
         """The tags of a run that MLflow calls `mlflow_id`."""
@@ -61,7 +73,7 @@ class Overview:
 
 
 def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
-    """Replace the tables and files that the run has. Raises as the store does.
+    """Replace the tables and files that the run has, and add its inputs. Raises as the store does.
 
     `log_table` of MLflow adds rows to a table that is there, so that each analysis would double
     them; this is the form that it writes.
@@ -71,6 +83,23 @@ def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
         client.log_text(mlflow_id, json.dumps(document), _path(name))
     for file in overview.files:
         client.log_artifact(mlflow_id, str(file))
+    # MLflow adds what the run has already no second time.
+    client.log_inputs(mlflow_id, [_dataset(each) for each in overview.problems])
+
+
+def _dataset(problems: Problems) -> Any:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    source = json.dumps(problems.source, sort_keys=True)
+    dataset = Dataset(
+        name=problems.name,
+        digest=hashlib.sha256(source.encode()).hexdigest()[:8],
+        source_type="isosweep",
+        source=source,
+        profile=json.dumps({"num_problems": problems.count}),
+    )
+    # mlflow.utils.mlflow_tags: what it is used for.
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", problems.context)])
 
 
 def _path(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.tracking.overview import Overview, Table
+from isosweep.tracking.overview import Overview, Problems, Table
 from isosweep.tracking.tags import run_name
 from isosweep.tracking.view import budget_metric, experiment_tags, link
 from tests.tracking.sweeps import START, Sweep, make_plan
@@ -27,6 +27,7 @@ def overview_of(sweep: Sweep, reward: float, when: float) -> Overview:
         metrics={run: {"reward_at_2e10": reward}},
         unix_time=when,
         tables={"cells": Table(columns=["n", "reward"], rows=[[2, reward], [4, None]])},
+        problems=(Problems("sort held out", "evaluation", 64, {"seed": 0}),),
     )
 
 
@@ -55,6 +56,9 @@ def test_what_came_of_a_sweep_is_in_its_run_and_follows_the_next_analysis(sweep:
         # Rows are replaced; `log_table` would have added them.
         path = sweep.client().download_artifacts(parent.info.run_id, "tables/cells.json")
         assert json.loads(Path(path).read_text())["data"] == [[2, reward], [4, None]]
+        (held_out,) = stored["parent"].inputs.dataset_inputs
+        assert held_out.dataset.name == "sort held out"
+        assert [tag.value for tag in held_out.tags] == ["evaluation"]
     histories = sweep.histories()
     rewards = [value for _, _, value in histories[sweep.runs[0].run_id, "reward_at_2e10"]]
     assert sorted(rewards) == [0.2, 0.25]
