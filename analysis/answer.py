@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from isosweep.analysis.curves import Curve, SweepData
@@ -37,7 +37,7 @@ def facts(data: SweepData, findings: Findings, advice: Sequence[str]) -> tuple[F
     found: list[Fact] = []
     if frontier.budgets:
         at = frontier.budgets[-1]
-        found += [_setting(data, at, frontier.confidence), _sure(at, frontier.confidence)]
+        found += [_setting(data, at, frontier.confidence), _sure(at, findings)]
         found.append(_rise(data, frontier.budgets))
     else:
         found.append(Fact(term="Use", answer="nothing yet: no run has reached a budget"))
@@ -54,21 +54,31 @@ def _setting(data: SweepData, at: BudgetFrontier, confidence: float) -> Fact:
     if best.expected is not None and best.interval is not None:
         low, high = best.interval
         reward = f"expected reward {best.expected:.3f} [{low:.3f}, {high:.3f}] ({confidence:.0%})"
+        reward += f", measured {cell.mean:.3f}"
     chance = "" if best.probability_best is None else f"; best n with {best.probability_best:.0%}"
+    only = "" if len(data.batches) > 1 else f"; no B but {cell.problems_per_batch} was tried"
     return Fact(
         term="Use",
         answer=f"n = {cell.num_generations}, B = {cell.problems_per_batch}, T = {cell.num_steps}",
-        detail=f"at {amount(data, at.budget)}: {reward}{chance}",
+        detail=f"at {amount(data, at.budget)}: {reward}{chance}{only}",
         link="best-n",
     )
 
 
-def _sure(at: BudgetFrontier, confidence: float) -> Fact:
-    seeds = at.best.cell.num_seeds
-    spread = f"{seeds} seed{'s' * (seeds > 1)} of it"
+def _sure(at: BudgetFrontier, findings: Findings) -> Fact:
+    confidence, seeds = findings.frontier.confidence, at.best.cell.num_seeds
+    rests = [f"{seeds} seed{'s' * (seeds > 1)} of it"]
     if at.seed_sd is not None:
-        spread += f"; seeds differ by {at.seed_sd:.3f} (standard deviation)"
-    return Fact(term="How sure", answer=how_sure(at, confidence), detail=spread, link="reward")
+        rests.append(f"standard deviation between seeds {at.seed_sd:.3f}, by the runs of all n")
+    for view in findings.views:
+        if view.new_problems:
+            rests.append(
+                f"the verdict is of these {view.num_problems} held-out problems; of further ones "
+                f"of their kind it would be: {view.verdict}"
+            )
+    return Fact(
+        term="How sure", answer=how_sure(at, confidence), detail="; ".join(rests), link="best-n"
+    )
 
 
 def _rise(data: SweepData, budgets: Sequence[BudgetFrontier]) -> Fact:
@@ -79,15 +89,13 @@ def _rise(data: SweepData, budgets: Sequence[BudgetFrontier]) -> Fact:
     earlier = [at for at in budgets if at.budget * _EARLIER <= last.budget * 1.01]
     answer = f"{reward:.3f} at the best n{base}"
     if not earlier:
-        return Fact(term="Reward", answer=answer, link="forecasts")
+        return Fact(term="Reward", answer=answer, link="reward")
     before = earlier[-1]
     gain = reward - _reward(before)
-    return Fact(
-        term="Reward",
-        answer=answer,
-        detail=f"{gain:+.3f} over the last {short(last.budget / before.budget)}x of compute",
-        link="forecasts",
-    )
+    times = f"the last {short(last.budget / before.budget)}x of compute"
+    brought = f"{gain:+.3f} by {times}" if gain > 0 else f"{times} brought nothing ({gain:+.3f})"
+    detail = f"at {amount(data, before.budget)} it was {_reward(before):.3f}: {brought}"
+    return Fact(term="Reward", answer=answer, detail=detail, link="reward")
 
 
 def _reward(at: BudgetFrontier) -> float:
@@ -109,7 +117,10 @@ def _spent(data: SweepData) -> Fact:
     )
     hours = [c.device_hours for c in data.curves if c.device_hours is not None]
     took = f", {_in_hours(math.fsum(hours))}" if hours and math.fsum(hours) > 0 else ""
+    budgets = sorted({each for run in data.plan.runs for each in run.milestones})
+    listed = "" if not budgets else f"budgets {_and(map(short, budgets))} a run; "
     share = f"{spent / planned:.0%} of the plan's {short(planned)}; " if planned else ""
+    share = f"{listed}evaluation not counted; {share}"
     rest = "nothing is left to train" if left == 0 else f"{amount(data, left)} left to train"
     if left and data.searched:
         rest = f"{amount(data, left)} of the grid that the search did not ask for"
@@ -131,13 +142,31 @@ def _runs(data: SweepData) -> Fact:
     states = Counter(_state(curve, searched=data.searched) for curve in data.curves)
     done = states.pop("finished", 0)
     others = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    grid = (
+        f"n = {_listed(data.generations)}; B = {_listed(data.batches)}; "
+        f"{len({run.seed for run in data.plan.runs})} seeds"
+    )
     return Fact(
         term="Runs",
         answer=f"{done} of {len(data.curves)} finished" + (f"; {others}" if others else ""),
-        detail=f"n = {_listed(data.generations)}; B = {_listed(data.batches)}; "
-        f"{len({run.seed for run in data.plan.runs})} seeds",
+        detail="; ".join([*_collapsed(data), grid]),
         link="runs",
     )
+
+
+def _collapsed(data: SweepData) -> list[str]:
+    """Of which n runs collapsed, and what those were left with at the last budget."""
+    runs = Counter(curve.run.num_generations for curve in data.curves)
+    fallen = Counter(c.run.num_generations for c in data.curves if c.collapsed_at is not None)
+    left: dict[int, list[float]] = {}
+    for reading in data.readings:
+        if reading.fallen is not None and reading.cell.budget == data.plan.budgets[-1]:
+            left.setdefault(reading.cell.num_generations, []).append(reading.fallen)
+    return [
+        f"n = {n}: {count} of {runs[n]} collapsed"
+        + (f", to {math.fsum(left[n]) / len(left[n]):.3f}" if n in left else "")
+        for n, count in sorted(fallen.items())
+    ]
 
 
 def _state(curve: Curve, *, searched: bool) -> str:
@@ -150,6 +179,11 @@ def _state(curve: Curve, *, searched: bool) -> str:
     if curve.status is None and not curve.compute.size:
         return "not asked for" if searched else "never started"
     return curve.status or "unfinished"
+
+
+def _and(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _listed(values: Sequence[int]) -> str:

@@ -16,6 +16,8 @@ from isosweep.analysis.figures.description import Figure, Section
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import law_table, missing_runs, set_table, view_table
 from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.intervals import short
+from isosweep.analysis.statistics.recommend import supported_factor
 from isosweep.analysis.summary import summarise, whether_it_grows
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
@@ -65,6 +67,8 @@ def render_report(
         sets=set_table(data),
         changed=CHANGED,
         validation=findings.validation,
+        reach=supported_factor(findings.validation, findings.frontier.confidence),
+        essentials=_essentials(data, about),
         missing=missing_runs(data),
         searched=data.searched,
         survived=findings.survivals,
@@ -100,6 +104,37 @@ def _settings(data: SweepData, about: About) -> dict[str, PageTable | None]:
         "settings": page_table(head, about.settings.items(), left=(0, 1)),
         "versions": page_table(("of", "version"), named.items(), left=(0, 1)),
     }
+
+
+# Of the settings, those that a reader asks for first.
+_ESSENTIALS = {
+    "model": "model.name",
+    "task": "task.name",
+    "problems to train on": "task.num_train_problems",
+    "held-out problems": "task.num_eval_problems",
+    "samples of each in an evaluation": "evaluation.samples_per_problem",
+    "recipe": "recipe.name",
+    "learning rate": "recipe.learning_rate",
+    "how it goes with n x B": "recipe.learning_rate_rule",
+    "device": "hardware.device",
+    "dtype": "hardware.dtype",
+}
+
+
+def _essentials(data: SweepData, about: About) -> PageTable:
+    """What was run, in a dozen lines."""
+    plan, settings = data.plan, about.settings
+    budgets = sorted({each for run in plan.runs for each in run.milestones})
+    rows: list[tuple[str, object]] = [
+        (words, settings[name]) for words, name in _ESSENTIALS.items() if name in settings
+    ]
+    rows += [
+        ("n", ", ".join(map(str, data.generations))),
+        ("B", ", ".join(map(str, data.batches))),
+        ("seeds", ", ".join(map(str, sorted({run.seed for run in plan.runs})))),
+        (f"budgets ({UNITS[plan.budget_unit]} a run)", ", ".join(map(short, budgets))),
+    ]
+    return page_table(("what", "value"), rows, left=(0, 1))
 
 
 def _first_numbers(drawn: Mapping[Section, Mapping[str, Figure]]) -> dict[Section, int]:

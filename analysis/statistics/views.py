@@ -4,7 +4,7 @@ Easy problems gain by sharpening (worst@k), hard ones by coverage (best@k), and 
 them (IsoCompute Playbook, arXiv 2603.12151).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,7 +36,8 @@ class View:
     base_reward: Share
     """Reward before training, by this metric."""
     best_reward: float
-    """Expected reward of the best n at the largest budget."""
+    """Expected reward of the best n at the largest budget; on further problems what it is on these,
+    which are a random choice of them."""
     best: AtLeastOne
     """The n that came out best."""
     candidates: tuple[AtLeastOne, ...]
@@ -54,10 +55,17 @@ def all_views(
     and avg@k on each difficulty; () unless `data` is avg@k."""
     if data.metric != "avg":
         return ()
-    views = [_view(data, "avg", None, frontier, saturation)]
-    if _num_problems(data) > 1:
+    here = _view(data, "avg", None, frontier, saturation)
+    views = [here]
+    if here is not None and here.num_problems > 1:
         _, beyond, verdict = judge(data, config, new_problems=True)
-        views.append(_view(data, "avg", None, beyond, verdict, new_problems=True))
+        there = _view(data, "avg", None, beyond, verdict)
+        # Its surface takes a part of what is seen on these problems for their luck, and is drawn
+        # towards no effect: right for what is sure, and no better a guess of the reward.
+        views.append(
+            there
+            and replace(there, new_problems=True, best=here.best, best_reward=here.best_reward)
+        )
     if any(curve.samples_per_problem > 1 for curve in data.curves):
         views += [_judged(data, config, metric, None) for metric in ("best", "worst")]
         views += [_judged(data, config, "avg", bucket) for bucket in BUCKETS]
@@ -85,7 +93,6 @@ def _view(
     difficulty: tuple[float, float] | None,
     frontier: Frontier,
     saturation: Saturation,
-    new_problems: bool = False,
 ) -> View | None:
     """None where nothing was read."""
     bases = [curve.base_reward for curve in seen.curves if curve.base_reward is not None]
@@ -96,7 +103,7 @@ def _view(
     return View(
         metric=metric,
         difficulty=difficulty,
-        new_problems=new_problems,
+        new_problems=False,
         num_problems=_num_problems(seen),
         base_reward=float(np.mean(bases)),
         best_reward=last.best.cell.mean if expected is None else expected,

@@ -38,7 +38,9 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
     assert (said["To be surer"].answer, said["To be surer"].detail) == (
         *("grid.seeds=[0,1]", "twice the time"),
     )
-    assert said["Reward"].detail.endswith("over the last 2x of compute")
+    assert said["Reward"].detail.endswith("by the last 2x of compute")
+    assert "no B but" not in said["Use"].detail
+    assert said["Spent"].detail.startswith("budgets ")
 
 
 def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
@@ -52,7 +54,8 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
     data = load_sweep(paths)
     said = by_term(facts(data, find(data, CONFIG), []))
     left = BUDGETS[2] - BUDGETS[1] + len(unseen) * BUDGETS[2]
-    assert said["Spent"].detail == f"33% of the plan's 4.8e7; {short(left)} FLOPs left to train"
+    rest = f"33% of the plan's 4.8e7; {short(left)} FLOPs left to train"
+    assert said["Spent"].detail.endswith(f" a run; evaluation not counted; {rest}")
     assert said["Runs"].answer.startswith("1 of 6 finished; 3 never started, ")
     assert "1 failed" in said["Runs"].answer
     assert "To be surer" not in said
@@ -72,3 +75,23 @@ def test_hours_are_counted_where_records_have_them(full: Analysed) -> None:
     said = by_term(facts(replace(full.data, curves=curves), full.findings, []))
     assert said["Spent"].answer.endswith(", 22.5 device-hours")
     assert pytest.approx(22.5) == 0.5 * len(curves)
+
+
+def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: Path) -> None:
+    paths, rng = paths_in(tmp_path), np.random.default_rng(0)
+    write_plan(paths, SMALL)
+    for run in SMALL.runs:
+        write_run(paths, run, SMALL.budgets, REWARD, rng, 0.0)
+    data = load_sweep(paths)
+    smallest = [c for c in data.curves if c.run.num_generations == data.generations[0]]
+    ids = {curve.run.run_id for curve in smallest}
+    data = replace(
+        data,
+        curves=tuple(replace(c, collapsed_at=3) if c in smallest else c for c in data.curves),
+        readings=tuple(
+            replace(r, fallen=0.125) if r.cell.run_id in ids else r for r in data.readings
+        ),
+    )
+    detail = by_term(facts(data, find(data, CONFIG), []))["Runs"].detail
+    n, count = data.generations[0], len(smallest)
+    assert detail.startswith(f"n = {n}: {count} of {count} collapsed, to 0.125; n = ")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from isosweep.analysis.answer import facts
 from isosweep.analysis.curves import rescored
 from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.pages.tables import missing_runs
@@ -116,7 +117,9 @@ def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
 
 def test_metrics_can_disagree_on_the_best_n(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1, 2)))
-    views = find(load_sweep(paths), AnalysisConfig(name="default"), views=True).views
+    data = load_sweep(paths)
+    found = find(data, AnalysisConfig(name="default"), views=True)
+    views = found.views
     plain = [(view.metric, view.new_problems) for view in views if view.difficulty is None]
     assert plain == [("avg", False), ("avg", True), ("best", False), ("worst", False)]
     assert views[0].best == 8
@@ -124,6 +127,10 @@ def test_metrics_can_disagree_on_the_best_n(tmp_path: Path) -> None:
     assert here is not None
     assert elsewhere is not None
     assert elsewhere[0] <= here[0] <= here[1] <= elsewhere[1]
+    # These problems are a random choice of their kind: others are no reason to expect less.
+    assert views[0].best_reward == views[1].best_reward
+    (sure,) = (fact for fact in facts(data, found, []) if fact.term == "How sure")
+    assert sure.detail.endswith(f"ones of their kind it would be: {views[1].verdict}")
     known = [view for view in views if view.difficulty is None and not view.new_problems]
     by_metric = {view.metric: view.best_reward for view in known}
     assert by_metric["worst"] < by_metric["avg"] < by_metric["best"]

@@ -177,8 +177,12 @@ def test_a_report_is_told_the_change_first_and_then_what_it_brings(
     change, brings = surer(plan_of(config), config)
     assert change.startswith("grid.seeds=[")
     assert change.endswith("the device time)")
-    assert brings.startswith("Of 100 sweeps like this it finds that growth has ended, in about ")
-    assert brings.endswith(" now.")
+    assert brings.startswith("Of 100 sweeps like this, simulated in worlds where either is so")
+    assert brings.endswith(" as it is.")
+    finds(lambda design: min(0.9, design.problems / 4000), monkeypatch)
+    change, brings = surer(plan_of(config), config)
+    assert change.startswith("evaluation=")
+    assert brings.startswith("Its runs are trained anew. ")
 
 
 def test_a_report_of_a_sweep_too_small_for_a_verdict_is_told_the_rule() -> None:
