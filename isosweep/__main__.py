@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import TextIO, cast
 
@@ -22,12 +23,14 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.overrides import refusal, require_public
+from isosweep.config.secrets import hidden
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
@@ -40,10 +43,18 @@ _jobs: list[SweepConfig] = []
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
 def _collect(composed: DictConfig) -> None:
     """Hydra only composes: a bad last job of a multirun is refused before the first one starts."""
+    _hide_passwords()
     try:
         _jobs.append(from_hydra(composed, HydraConfig.get().overrides.task))
     except IsosweepError as error:
         _leave(error)
+
+
+def _hide_passwords() -> None:
+    """Take the passwords out of what Hydra writes down of a multirun."""
+    written = Path(HydraConfig.get().sweep.dir, "multirun.yaml")
+    if HydraConfig.get().mode is RunMode.MULTIRUN and hidden(text := written.read_text()) != text:
+        written.write_text(hidden(text))
 
 
 def _compose() -> None:

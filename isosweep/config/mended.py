@@ -43,7 +43,9 @@ def _axis(axis: str, values: Any, chosen: Any, own: Mapping[str, str]) -> str:
         )
         return f"{{{','.join(variants)}}}"
     listed = values if isinstance(values, list) else [values]
-    texts = [own[axis] if axis in own and v == chosen else typed(v) for v in listed]
+    # A nan is not equal to itself.
+    mine = [axis in own and (value is chosen or value == chosen) for value in listed]
+    texts = [own[axis] if its else typed(v) for its, v in zip(mine, listed, strict=True)]
     return f"[{','.join(dict.fromkeys(texts))}]"
 
 

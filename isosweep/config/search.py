@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 from pydantic import AfterValidator
 
+from isosweep.config.secrets import hidden
 from isosweep.config.settings import settings
 from isosweep.config.values import Positive, RefusedError, Says, Whole
 from isosweep.errors import SettingError
@@ -66,7 +67,7 @@ class SearchConfig:
         if not self.searches and self.storage is not None:
             rule = "is a search's, and search=grid trains the whole plan"
             nearest = "search=frontier, or search.storage=null"
-            raise SettingError("search.storage", self.storage, rule, nearest)
+            raise SettingError("search.storage", hidden(self.storage), rule, nearest)
 
     def _check_classes(self) -> None:
         for name, usual in (("sampler", "TPESampler"), ("pruner", "HyperbandPruner")):

@@ -111,6 +111,8 @@ class SweepConfig:
     launcher_given: Listed[str] = field(default_factory=list)
     """Settings of the launcher that the command names: at `mode=resume` they count, and for all
     others what is stored."""
+    budget_unit_given: bool = False
+    """Whether the command names `budget_unit`, which a sweep that is there has of its own."""
     from_sweep: Listed[str] | None = None
     """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
     `mode=recommend` learns from (one), `mode=next` goes on from (one) and `mode=compare` sets side

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isosweep.config.choices import closest
+from isosweep.config.mended import typed
 from isosweep.errors import SettingError
 
 # Groups whose settings, and whose choices, may differ between the runs of a sweep.
@@ -54,7 +55,7 @@ def combine(axes: Mapping[str, Any]) -> tuple[Combination, ...]:
     Raises SettingError for an axis that is none, that lists nothing or a value twice, and for two
     that set the same. Whether a setting exists is not looked at.
     """
-    listed = [_values(axis, values) for axis, values in axes.items()]
+    listed = [_values(axis, axes) for axis in axes]
     combinations = []
     for chosen in itertools.product(*listed):
         settings: dict[str, Any] = {}
@@ -107,11 +108,12 @@ def flattened(document: Mapping[str, Any], prefix: str = "") -> dict[str, object
     return flat
 
 
-def _values(axis: str, values: Any) -> list[tuple[Any, dict[str, Any]]]:
-    """The values of one axis as they are shown, each with what it sets."""
+def _values(axis: str, axes: Mapping[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
+    """The values of one of the axes as they are shown, each with what it sets."""
+    values = axes[axis]
     group, _, name = axis.partition(".")
     if group in AXIS_GROUPS and (name or not isinstance(values, dict)):
-        return [(value, {axis: value}) for value in _distinct(axis, values)]
+        return [(value, {axis: value}) for value in _distinct(axis, axes)]
     if "." in axis or not isinstance(values, dict) or group in AXIS_GROUPS:
         raise _no_axis(axis, values)
     if axis in RESERVED:
@@ -122,15 +124,15 @@ def _values(axis: str, values: Any) -> list[tuple[Any, dict[str, Any]]]:
     return [(variant, _settings(axis, variant, sets)) for variant, sets in values.items()]
 
 
-def _distinct(axis: str, values: Any) -> list[Any]:
+def _distinct(axis: str, axes: Mapping[str, Any]) -> list[Any]:
+    values = axes[axis]
     listed = values if isinstance(values, list) else [values]
     if not listed:
         raise SettingError(f"grid.axes.{axis}", "[]", "lists no value", _EXAMPLE)
     once = [value for place, value in enumerate(listed) if value not in listed[:place]]
     if len(once) < len(listed):
-        raise SettingError(
-            f"grid.axes.{axis}", values, "lists a value twice", f"grid.axes.{axis}={once}"
-        )
+        nearest = f"'grid.axes={typed({**axes, axis: once})}'"
+        raise SettingError(f"grid.axes.{axis}", values, "lists a value twice", nearest)
     return listed
 
 

@@ -118,9 +118,11 @@ def _serve(uri: str, told: Callable[[str], None]) -> None:
         probe.bind((_HOST, 0))
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1"]
-    command += ["--host", _HOST, "--port", str(port), "--backend-store-uri", uri]
+    command += ["--host", _HOST, "--port", str(port)]
     # Eight processes less, which would run evaluations.
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    # Everybody on the machine sees what a command is given, a password in it too.
+    environment["MLFLOW_BACKEND_STORE_URI"] = uri
     with Signals() as signals, tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             command, env=environment, stdout=log, stderr=log, start_new_session=True

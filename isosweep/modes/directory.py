@@ -1,11 +1,12 @@
 """A sweep's directory: where it lies, what is stored in it, and how it is read again."""
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isosweep.config.choices import close
+from isosweep.config.secrets import stored_form, with_typed_password
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
@@ -68,7 +69,8 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     Which one the newest is, standard error says. Raises SettingError where there is none, or
     where a name fits several; RecordError where it is of another format.
     """
-    return read_sweep(_root(config))
+    sweep = read_sweep(_root(config))
+    return replace(sweep, config=with_typed_password(sweep.config, config))
 
 
 @keeping_all()
@@ -175,7 +177,7 @@ def _planned_root(config: SweepConfig) -> Path | None:
 
 
 def store_plan(study: "Study", paths: SweepPaths, places: int | None = None) -> None:
-    """Write plan.json and config.json; `places`: runs at once.
+    """Write plan.json and config.json, without passwords; `places`: runs at once.
 
     Raises SettingError if the directory is another plan's.
     """
@@ -193,7 +195,8 @@ def store_plan(study: "Study", paths: SweepPaths, places: int | None = None) -> 
             given = config.name or paths.root
             free = f"{setting}={given}-{plan.plan_id} (or leave {setting} unset)"
             raise SettingError(setting, given, rule, free)
-        settings = asdict(config) | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
+        kept = asdict(stored_form(config))
+        settings = kept | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
         write_text(paths.plan_page, plan_page(plan, paths.root.name))

@@ -8,6 +8,7 @@ from typing import assert_never
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
 from isosweep.modes.directory import stored_sweep
 
 # What is left to do; returns the exit status: 0, 1 if runs failed, 130 after Ctrl-C.
@@ -154,12 +155,23 @@ def _calibrate(config: SweepConfig, console: Console) -> int:
     return 0
 
 
+def _require_own_unit(config: SweepConfig, stored: SweepConfig) -> None:
+    """Raise SettingError where the command names another unit than that of the sweep's budgets."""
+    asked, own = config.budget_unit, stored.budget_unit
+    if config.budget_unit_given and asked != own:
+        rule = (
+            f"this sweep's budgets are in {own}; what it has spent is analysed by other units too"
+        )
+        raise SettingError("budget_unit", asked, rule, f"analysis.compute_axis={asked}")
+
+
 def _analyse(config: SweepConfig, console: Console) -> int:
     from isosweep.modes.analyse import analyse_sweep
     from isosweep.modes.track import asked_tracking, catch_up
 
     # What is asked of the records is this command's to say, not the sweep's.
     sweep = stored_sweep(config)
+    _require_own_unit(config, sweep.config)
     tracking = asked_tracking(config, sweep.config)
     asked = replace(sweep.config, analysis=config.analysis, tracking=tracking)
     status = analyse_sweep(asked, sweep.plan, sweep.paths, console)

@@ -175,6 +175,14 @@ def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":
     asked = document["asked"].get(sight.run.run_id)
     if sight.standing is Standing.NOT_BEGUN and asked is None:
         return replace(sight, note="not asked for")
-    if sight.standing is Standing.TO_EXTEND and asked is not None:
-        return replace(sight, note=f"asked for up to {asked:.3g}")
+    note = "" if asked is None else f"asked for up to {asked:.3g}"
+    if sight.standing is Standing.TO_EXTEND:
+        return replace(sight, standing=as_searched(sight.standing, document), note=note)
     return sight
+
+
+def as_searched(standing: Standing, document: JsonObject | None) -> Standing:
+    """How a run stands that a search may have ended with; `document`: as in `as_asked`."""
+    decision = document and document["decision"]
+    over = decision and decision["stop"] is not None and not (document and document["open"])
+    return Standing.STOPPED if over and standing is Standing.TO_EXTEND else standing

@@ -13,7 +13,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, read_json
 from isosweep.modes.directory import StoredSweep, read_sweep, sweep_roots
-from isosweep.modes.display_search import stored_search
+from isosweep.modes.display_search import as_searched, stored_search
 from isosweep.modes.status_document import driver_of
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import Standing, standing
@@ -68,7 +68,8 @@ def listed_sweep(root: Path) -> Listed:
         fault = f"{error.filename}: {error.strerror}"
         return Listed(name=root.name, planned=planned, fault=fault)
     runs = standing(sweep.plan, sweep.paths.run, sweep.config.health.stop).runs
-    counts = Counter(runs.values())
+    document = stored_search(sweep)
+    counts = Counter(as_searched(each, document) for each in runs.values())
     return Listed(
         name=root.name,
         planned=planned,
@@ -78,14 +79,13 @@ def listed_sweep(root: Path) -> Listed:
         unit=sweep.plan.budget_unit,
         counts={one.value: counts[one] for one in Standing},
         verdict=_verdict(sweep),
-        asked=_as_far_as_asked(sweep),
+        asked=_as_far_as_asked(sweep, document),
         driver=driver.described() if (driver := driver_of(sweep.paths.drivers)) else None,
     )
 
 
-def _as_far_as_asked(sweep: StoredSweep) -> tuple[int, int] | None:
+def _as_far_as_asked(sweep: StoredSweep, document: JsonObject | None) -> tuple[int, int] | None:
     """See `Listed.asked`; None where no search has asked for anything."""
-    document = stored_search(sweep)
     if document is None:
         return None
     runs = {run.run_id: run for run in sweep.plan.runs}

@@ -42,17 +42,23 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         told = {"on_frontier": str(run_id in frontier).lower()}
         tags[run_id] = tags.get(run_id, {}) | told
     tags[None] = tags.get(None, {}) | _verdict_tags([fits for _, _, fits in known])
+    tuning = read_json(paths.tuning) if config.search.kind == "tune" else None
+    if tuning is not None and (handed := _handed(tuning)):
+        tags[None] |= {"verdict": handed}
+    notes = _notes(known) if tuning is None else _tuned_notes(tuning)
     metrics: dict[str, dict[str, float]] = {}
     for _, view, _ in known:
         _add_rewards(metrics, view)
     drawn = (paths.analysis / "figures" / _FIGURE).exists()
-    files = (paths.plan_page, paths.config, *(view.fits for _, view, _ in known[:1]))
+    read_of = [view.fits for _, view, _ in known]
+    found = [*read_of, *([] if tuning is None else [paths.tuning])]
+    files = (paths.plan_page, paths.config, *found[:1])
     return Overview(
-        note="\n\n".join([*_notes(known), _spent(plan, paths), f"Report: `{paths.report}`"]),
+        note="\n\n".join([*notes, _spent(plan, paths), f"Report: `{paths.report}`"]),
         figure=_FIGURE if drawn else "",
         tags=tags,
         metrics=metrics,
-        unix_time=max((view.fits.stat().st_mtime for _, view, _ in known), default=0.0),
+        unix_time=max((path.stat().st_mtime for path in found), default=0.0),
         tables=_tables(known),
         files=tuple(path for path in files if path.exists()),
         problems=_problems(config.task),
@@ -121,6 +127,36 @@ def _recommended(at: JsonObject, fits: JsonObject) -> str:
     confidence = fits["settings"]["confidence"]
     interval = f"({confidence:.0%} interval {low:.3f} to {high:.3f})"
     return f"{text}expected reward {best['expected']:.3f} {interval}."
+
+
+def _handed(tuning: JsonObject) -> str:
+    """What tuning found for the grid, as it is typed; empty where that is nothing."""
+    return " ".join(f"{name}={value}" for name, value in tuning["settings_for_the_grid"].items())
+
+
+def _tuned_notes(tuning: JsonObject) -> list[str]:
+    """What `search=tune` found: a part for each cell, for the rules, and for the grid."""
+    notes = [_tuned_at(cell, tuning["unit"]) for cell in tuning["cells"]]
+    if not notes:
+        return ["**Nothing is tuned yet.** No run has come as far as a budget."]
+    rules = tuning["rules"]
+    if rules and all(rule["agrees"] is not None for rule in rules):
+        agree = " or ".join(rule["rule"] for rule in rules if rule["agrees"])
+        none = f"none of {', '.join(rule['rule'] for rule in rules)}"
+        notes.append(f"Rules of the rate that agree with both cells: **{agree or none}**.")
+    handed = _handed(tuning)
+    return [*notes, f"For the grid: `{handed}`" if handed else "Nothing is recommended yet."]
+
+
+def _tuned_at(cell: JsonObject, unit: str) -> str:
+    best = cell["best"]
+    values = ", ".join(f"{name} = {value:g}" for name, value in best["values"].items())
+    reward = best["mean"] if best["expected"] is None else best["expected"]
+    kind = "measured" if best["expected"] is None else "expected"
+    return (
+        f"**{values}** is best at n = {cell['num_generations']}, B = {cell['problems_per_batch']} "
+        f"and {cell['budget']:.4g} {unit}: {kind} reward {reward:.3f}."
+    )
 
 
 def _spent(plan: Plan, paths: SweepPaths) -> str:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from isosweep.config.launcher import overridden
 from isosweep.config.search import SearchConfig
+from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
 from isosweep.modes.directory import stored_sweep, sweep_paths
 from isosweep.modes.price import confirm, described_price, require_affordable
@@ -146,9 +147,10 @@ def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None
         asked, known = asdict(config.search), asdict(stored.search)
         name = next(name for name in asked if asked[name] != known[name])
         setting = "search" if name in ("name", "kind") else f"search.{name}"
-        rule = f"mode=resume goes on as the sweep was begun, with {setting}={known[name]}"
-        nearest = f"mode=run, the sweep's own command, with {setting}={asked[name]}"
-        raise SettingError(setting, asked[name], rule, nearest)
+        own, given = hidden(str(known[name])), hidden(str(asked[name]))
+        rule = f"mode=resume goes on as the sweep was begun, with {setting}={own}"
+        nearest = f"mode=run, the sweep's own command, with {setting}={given}"
+        raise SettingError(setting, given, rule, nearest)
 
 
 def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.config.secrets import hidden
 from isosweep.errors import StorageError
 from isosweep.modes.display_search import described_step
 from isosweep.modes.stored import places_of
@@ -58,7 +59,7 @@ def _written(sweep: "Sweep") -> Iterator[None]:
 
         where = shown_storage(sweep.paths, sweep.study.config.search)
         again = f"python -m isosweep mode=resume sweep_dir={sweep.paths.root}"
-        raise StorageError(where, " ".join(str(error).split())[:300], again) from error
+        raise StorageError(where, hidden(" ".join(str(error).split())[:300]), again) from error
 
 
 def ask(

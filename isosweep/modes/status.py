@@ -40,11 +40,8 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     """`sweep_status` of `sweep`, whose jobs `jobs` knows; `config` says what is shown, and how."""
     choice = choose(config.runs, sweep.plan)
     search = stored_search(sweep)
-    sights = [
-        as_asked(sight, search)
-        for sight in look(sweep, jobs, choice.runs)
-        if choice.holds(sight.standing)
-    ]
+    seen = (as_asked(sight, search) for sight in look(sweep, jobs, choice.runs))
+    sights = [sight for sight in seen if choice.holds(sight.standing)]
     failed = [sight for sight in sights if sight.standing is Standing.FAILED]
     if config.format == "json":
         document = status_document(sweep, sights, search)

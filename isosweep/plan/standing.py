@@ -19,12 +19,15 @@ class Standing(StrEnum):
     QUEUED: it was submitted, or requeued, and no attempt of it runs. INTERRUPTED: it left a
     checkpoint, or its process ended without a word; it goes on from there.
     TO_EXTEND: it ended as it should, by a smaller budget or a rule that ends no run any more.
+    STOPPED: the same, where a search that has ended asks no more of it; files of runs do not say
+    so, and who looks at the search does.
     """
 
     NOT_BEGUN = "not begun"
     QUEUED = "queued"
     RUNNING = "running"
     TO_EXTEND = "to extend"
+    STOPPED = "stopped"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     CANCELLED = "cancelled"

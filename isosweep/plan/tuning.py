@@ -9,10 +9,12 @@ shares those of its runs that have the chosen value.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
@@ -27,6 +29,9 @@ _POWERS = range(-3, 5)
 # next.
 _BUDGETS = 4
 _LEAST_VALUES, _MOST_SETTINGS = 3, 2
+# Values closer than this have one place on the axis that they are compared on.
+_APART = 1.001
+_EXAMPLE = f"grid.axes={{{RATE}:[1e-6,2e-6,4e-6]}}"
 _SEEDS, _LEAST_SEEDS = 3, 2
 # Share of the compute of all values at all seeds that may be spent where no limit is given.
 SHARE = 1 / 3
@@ -87,29 +92,53 @@ def _axes(config: SweepConfig) -> dict[str, Any]:
         rule = f"search=tune takes {_MOST_SETTINGS} settings at most (here {len(axes)})"
         kept = ", ".join(list(axes)[:_MOST_SETTINGS])
         raise SettingError("grid.axes", ", ".join(axes), rule, f"{kept} first, then the others")
-    return {name: _numbers(name, values) for name, values in axes.items()}
+    return {name: _numbers(name, axes) for name in axes}
 
 
-def _numbers(name: str, values: Any) -> list[float]:
+def _numbers(name: str, axes: Mapping[str, Any]) -> list[float]:
+    """The values of one of the axes, ascending."""
+    values = axes[name]
     numbers = list(values) if isinstance(values, list | tuple) else []
     if "." not in name or any(
         isinstance(v, bool) or not isinstance(v, int | float) for v in numbers
     ):
         rule = "search=tune takes settings whose values are numbers, in a list"
-        raise SettingError(
-            f"grid.axes.{name}", values, rule, f"grid.axes={{{RATE}:[1e-6,2e-6,4e-6]}}"
-        )
+        raise SettingError(f"grid.axes.{name}", values, rule, _EXAMPLE)
     if not name.startswith("recipe."):
         rule = "search=tune takes settings of recipe: with others the rewards are no match"
         raise SettingError(f"grid.axes.{name}", values, rule, "search=grid")
-    if min(numbers, default=0) < 0:
-        rule = "search=tune takes values of 0 or above"
-        nearest = str(sorted({abs(number) for number in numbers}))
-        raise SettingError(f"grid.axes.{name}", values, rule, nearest)
-    if len(numbers) < _LEAST_VALUES:
-        rule = f"search=tune takes {_LEAST_VALUES} values or more (here {len(numbers)})"
-        raise SettingError(f"grid.axes.{name}", values, rule, f"{_LEAST_VALUES} values or more")
+    if (broken := _broken(numbers)) is not None:
+        raise SettingError(f"grid.axes.{name}", values, broken, _mended(name, numbers, axes))
     return sorted(numbers)
+
+
+def _broken(numbers: list[float]) -> str | None:
+    """The rule that an axis with these values breaks; None where it can be tuned."""
+    ascending = sorted(numbers)
+    if not all(map(math.isfinite, numbers)):
+        return "search=tune takes finite numbers"
+    if min(numbers, default=0) < 0:
+        return "search=tune takes values of 0 or above"
+    for low, high in pairwise(ascending):
+        if high <= low * _APART:
+            return f"search=tune takes values more than {_APART - 1:.1%} apart ({low!r}, {high!r})"
+    if len(numbers) < _LEAST_VALUES:
+        return f"search=tune takes {_LEAST_VALUES} values or more (here {len(numbers)})"
+    return None
+
+
+def _mended(name: str, numbers: list[float], axes: Mapping[str, Any]) -> str:
+    """The axes as they are typed, this one with what of its values can be tuned, and with doublings
+    of the largest where those are too few."""
+    kept: list[float] = []
+    for number in sorted(abs(number) for number in numbers if math.isfinite(number)):
+        if not kept or number > kept[-1] * _APART:
+            kept.append(number)
+    if not any(kept):
+        return _EXAMPLE
+    while len(kept) < _LEAST_VALUES:
+        kept.append(kept[-1] * 2)
+    return f"'grid.axes={typed({**axes, name: kept})}'"
 
 
 def _budgets(budgets: Sequence[float]) -> tuple[float, ...]:

@@ -176,7 +176,8 @@ class Search:
         pending: Mapping[str, float],
         failed: Mapping[str, str],
     ) -> Decision:
-        """The best steps over all variants; each may spend its share of `search.max_compute`."""
+        """The best steps over all variants; each may spend its share of `search.max_compute`, and
+        with `search=tune` the second cell what the anchor has left of its own."""
         config, free = self._config.search, self._places - len(pending)
         if config.kind == "optuna" and len(views) > 1:
             # Samplers choose among variants as well.
@@ -185,22 +186,26 @@ class Search:
             # Variants are what is chosen among, at each cell for itself.
             cells = tuned_cells(self._plan, [data for _, data in views.values()])
             views = {cell.label: (cell.plan, cell.data) for cell in cells}
-        if config.max_compute is not None:
-            config = replace(config, max_compute=config.max_compute / len(views))
         steps, considered, stops = list[Step](), list[Step](), list[str]()
         believed: list[Decision] = []
-        for label, (plan, data) in views.items():
+        left = config.max_compute
+        for place, (label, (plan, data)) in enumerate(views.items()):
+            part = None if left is None else left / (len(views) - place)
             ids = {run.run_id for run in plan.runs}
             mine = {run_id: milestone for run_id, milestone in pending.items() if run_id in ids}
             barred = {run_id for run_id in ids if run_id in failed} | self._diverged(data)
             # Those that are barred may be among what is asked for.
-            count = free + len(barred)
-            found = self._decide(plan, data, mine, config, self._analysis, count, config.seed)
+            count, own = free + len(barred), replace(config, max_compute=part)
+            found = self._decide(plan, data, mine, own, self._analysis, count, config.seed)
             steps += [s for s in found.steps if s.run_id not in barred and self._is_new(s, mine)]
             considered += found.considered
             believed.append(found)
             if found.stop is not None:
                 stops.append(f"{label}: {found.stop}" if label else found.stop)
+            if left is not None and part is not None:
+                # What the anchor leaves when it is over is the second cell's.
+                over = config.kind == "tune" and found.stop is not None and not mine
+                left -= min(part, _spent([data])) if over else part
         if len(views) > 1:
             steps.sort(key=_worth, reverse=True)
             considered.sort(key=_worth, reverse=True)
@@ -324,8 +329,12 @@ def _rewards(datas: list[SweepData], runs: Mapping[str, PlannedRun]) -> dict[str
 def _known(datas: list[SweepData]) -> JsonObject:
     """What a decision rests on: cells that were read, and the compute of all runs together."""
     readings = [reading for data in datas for reading in data.readings]
-    spent = [float(c.compute[-1]) for data in datas for c in data.curves if c.compute.size]
     return {
         "cells": sum(reading.reward is not None for reading in readings),
-        "compute": math.fsum(spent),
+        "compute": _spent(datas),
     }
+
+
+def _spent(datas: list[SweepData]) -> float:
+    """Compute of all runs together."""
+    return math.fsum(float(c.compute[-1]) for d in datas for c in d.curves if c.compute.size)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from isosweep.config.search import SearchConfig
+from isosweep.config.secrets import hidden, password_remedy
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun
@@ -89,7 +90,7 @@ class SearchStudy:
         if storage is not None and known is not None and _is_other(Path(known), paths.root):
             rule = f"has the study {self._name} of another sweep, {known}"
             nearest = "another name by sweep_dir=DIRECTORY"
-            raise SettingError("search.storage", _shown(storage), rule, nearest)
+            raise SettingError("search.storage", hidden(storage), rule, nearest)
         heading = {"sweep_dir": str(paths.root), "plan_id": plan.plan_id, "unit": plan.budget_unit}
         for name, value in heading.items():
             self._study.set_user_attr(name, value)
@@ -285,24 +286,14 @@ def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> Se
             "from all that was trained"
         )
         return SettingError("search.storage", "null", rule, nearest)
-    rule = f"cannot be opened ({said})"
-    return SettingError("search.storage", _shown(config.storage), rule, "search.storage=null")
+    rule = f"cannot be opened ({hidden(said)})"
+    nearest = password_remedy(config.storage, said) or "search.storage=null"
+    return SettingError("search.storage", hidden(config.storage), rule, nearest)
 
 
 def shown_storage(paths: SweepPaths, config: SearchConfig) -> str:
     """Where the search is written down, without a password."""
-    return str(paths.search) if config.storage is None else _shown(config.storage)
-
-
-def _shown(url: str) -> str:
-    """Without its password."""
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return url
+    return str(paths.search) if config.storage is None else hidden(config.storage)
 
 
 def require_storage(url: str) -> None:
@@ -313,12 +304,12 @@ def require_storage(url: str) -> None:
     try:
         engine = create_engine(url)
     except Exception as error:
-        rule = f"cannot be opened ({error})"
-        raise SettingError("search.storage", _shown(url), rule, "search.storage=null") from error
+        rule = f"cannot be opened ({hidden(str(error))})"
+        raise SettingError("search.storage", hidden(url), rule, "search.storage=null") from error
     file = engine.url.database
     if engine.dialect.name == "sqlite" and file and not Path(file).absolute().parent.is_dir():
         rule = f"{Path(file).parent} is no directory"
-        raise SettingError("search.storage", _shown(url), rule, "search.storage=null")
+        raise SettingError("search.storage", hidden(url), rule, "search.storage=null")
 
 
 def _distributions(plan: Plan) -> "dict[str, BaseDistribution]":

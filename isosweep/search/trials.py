@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from numbers import Integral, Real
@@ -198,13 +198,15 @@ class Seen:
 
     def _reading(self, cell: Cell) -> CellReading:
         known = self.runs.get(cell.run_id, Trained())
-        reward = known.rewards.get(self.grid.budgets.index(cell.budget))
-        return CellReading(
-            cell=cell,
-            reward=reward,
-            measured_compute=None if reward is None else cell.budget,
-            reading="missing" if reward is None else "exact",
-        )
+        place, last = self.grid.budgets.index(cell.budget), max(known.rewards, default=None)
+        reward = known.rewards.get(place)
+        missing = CellReading(cell=cell, reward=None, measured_compute=None, reading="missing")
+        if reward is not None:
+            return replace(missing, reward=reward, measured_compute=cell.budget, reading="exact")
+        if known.status == "diverged" and last is not None and place > last:
+            # Whatever it was, 0 too; of a run that never reported a reward nothing is known.
+            return replace(missing, reading="diverged", fallen=known.rewards[last])
+        return missing
 
 
 def look(grid: Grid, trials: Iterable["FrozenTrial"], *, resumable: bool, stops: bool) -> Seen:

@@ -30,6 +30,10 @@ _WORDS = (
         r"too many (?P<what>5\d\d) error|error code (?P<code>5\d\d)|\b(?P<last>50[0-4]) Server",
         "it answers with an error (HTTP {what}{code}{last})",
     ),
+    (
+        r"no password supplied|password authentication failed|Access denied for user",
+        "it asks for a password, or for another: see PGPASSWORD, or type tracking.uri with it",
+    ),
     (r"error code 40[13]|Unauthorized|Forbidden", "it refuses access: see MLFLOW_TRACKING_TOKEN"),
     (r"[Tt]imed? ?out|[Tt]imeout", "it does not answer in time"),
     (

@@ -66,6 +66,7 @@ MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
     Standing.QUEUED: "SCHEDULED",
     Standing.RUNNING: "RUNNING",
     Standing.TO_EXTEND: "SCHEDULED",
+    Standing.STOPPED: "FINISHED",
     Standing.INTERRUPTED: "KILLED",
     Standing.FAILED: "FAILED",
     Standing.CANCELLED: "KILLED",

@@ -138,6 +138,11 @@ def test_what_is_no_axis_is_refused_with_what_would_be(axes: str, refused: str) 
             "'grid.axes={recipe:[tiny,grpo],v:{of it:{},"
             """b:{recipe.beta:0,task.template:"{digits}"}}}'""",
         ),
+        (
+            "{recipe:[tiny,grpo],recipe.beta:[0.5,0.5]}",
+            "'grid.axes={recipe:[tiny,grpo],recipe.beta:[0.5]}'",
+        ),
+        ("{recipe.beta:[0.5,nan]}", "'grid.axes={recipe.beta:[0.5,0]}'"),
         # What no axis sets is mended beside them.
         ("{task.num_train_problems:[8,200000]}", "task.sort.levels=[7]"),
     ],

@@ -1,9 +1,11 @@
 """What is shown of a search: what it may cost, and what it has asked of each run."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from isosweep.errors import SettingError
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
@@ -12,13 +14,14 @@ from isosweep.modes.jobs import Jobs
 from isosweep.modes.listing import list_sweeps
 from isosweep.modes.look import look
 from isosweep.modes.run import resume_sweep
-from isosweep.modes.status import show_status
+from isosweep.modes.status import show_status, sweep_status
 from isosweep.plan.study import resolve
 from isosweep.search.expected import expected_cost
-from isosweep.search.steps import Step
+from isosweep.search.steps import Decision, Step
 from isosweep.search.study import SearchStudy
+from isosweep.store.submissions import close
 from tests.conftest import SMALL, make_config
-from tests.modes.looked_after import printed, terminal
+from tests.modes.looked_after import printed, reported, submitted, terminal
 
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
 
@@ -42,8 +45,6 @@ def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
 def test_runs_that_were_asked_for_are_told_from_those_that_were_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rich.console import Console
-
     config = make_config(*SEARCH, f"sweeps_dir={tmp_path}", "format=json")
     study = resolve(config)
     paths = sweep_paths(study)
@@ -68,6 +69,43 @@ def test_runs_that_were_asked_for_are_told_from_those_that_were_not(
     assert list_sweeps(config, Console()) == 0
     (listed,) = json.loads(capsys.readouterr().out)["sweeps"]
     assert (listed["asked_for"], listed["as_far_as_asked"]) == (1, 0)
+
+
+def standings_of(sweeps: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, int]]:
+    """How the first run stands by `mode=status`, and what `mode=list` counts."""
+    config = make_config(f"sweeps_dir={sweeps}", "format=json")
+    assert sweep_status(config, Console()) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["counts"][status["runs"][0]["standing"]] == 1
+    assert list_sweeps(config, Console()) == 0
+    (listed,) = json.loads(capsys.readouterr().out)["sweeps"]
+    return status["runs"][0]["standing"], {k: v for k, v in listed["counts"].items() if v}
+
+
+def test_runs_that_a_search_has_ended_with_are_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}")
+    study = resolve(config)
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    first = study.plan.runs[0]
+    files = paths.run(first.run_id)
+    submission = submitted(files)
+    reported(files, "finished", 0.5, first)
+    close(submission, "finished", "")
+    search = SearchStudy(study.plan, paths, config.search)
+    step = Step(run_id=first.run_id, milestone=6.4e9, compute=6.4e9, value=0.0, why="it is next")
+    search.ask({first.run_id: first}, [step], {"compute": 0.0})
+    search.note(Decision(steps=(), considered=(), stop="nothing is worth it"), {"compute": 0.0})
+    at_work = ("to extend", {"not begun": 1, "to extend": 1})
+    assert standings_of(tmp_path, capsys) == at_work
+    search.tell(search.asked[first.run_id], "PRUNED", "the search stopped")
+    assert standings_of(tmp_path, capsys) == ("stopped", {"not begun": 1, "stopped": 1})
+    console, only = terminal(), make_config(f"sweeps_dir={tmp_path}", "runs=[stopped]")
+    assert sweep_status(only, console) == 0
+    assert re.search(r"stopped .* asked for up to 6\.4e\+09", printed(console))
+    assert "not begun" not in printed(console)
 
 
 def test_a_search_that_asked_for_nothing_or_cannot_be_read_is_a_line(tmp_path: Path) -> None:

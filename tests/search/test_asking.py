@@ -106,6 +106,41 @@ def test_variants_share_the_places_and_the_compute(tmp_path: Path) -> None:
     assert {step.value for step in steps} == {0.5e10}
 
 
+def parts_of_cells(cwd: Path, anchor: Decision) -> list[float | None]:
+    """What each of two cells of `search=tune` may spend of 1e12, the anchor first, where that one
+    decides so and nothing was trained."""
+    parts: list[float | None] = []
+
+    def decide(
+        plan: Plan,
+        data: SweepData,
+        pending: Mapping[str, float],
+        config: SearchConfig,
+        analysis: AnalysisConfig,
+        count: int,
+        seed: int,
+    ) -> Decision:
+        del plan, data, pending, analysis, count, seed
+        parts.append(config.max_compute)
+        return anchor if len(parts) == 1 else Decision(steps=(), considered=(), stop="it is known")
+
+    tuned = (*SMALL, "budget=6.4e9", "search=tune", "grid.seeds=[0,1]", "search.max_compute=1e12")
+    study = resolve(make_config(*tuned, "tracking=none", f"sweeps_dir={cwd}"))
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    search = Search(study.plan, paths, study.config, 1, decide=decide)
+    search.open()
+    search.next({})
+    return parts
+
+
+def test_what_the_anchor_leaves_is_the_second_cells(tmp_path: Path) -> None:
+    over = Decision(steps=(), considered=(), stop="hardly anything can be lost")
+    assert parts_of_cells(tmp_path / "over", over) == [5e11, 1e12]
+    at_work = Decision(steps=(), considered=(), stop=None)
+    assert parts_of_cells(tmp_path / "at_work", at_work) == [5e11, 5e11]
+
+
 def test_a_look_that_finds_nothing_new_decides_nothing(tmp_path: Path) -> None:
     search = opened(tmp_path, places=2)
     assert len(search.next({})) == 2

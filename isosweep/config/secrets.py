@@ -1,0 +1,53 @@
+"""Passwords in the addresses of databases: what is stored and shown of them has none."""
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isosweep.config.sweep import SweepConfig
+
+# As SQLAlchemy reads them: all from the first colon after the user to the @, slashes among it.
+_PASSWORD = re.compile(r"(://[^\s:/]*):[^@\n]*(?:@[^@/\s]*)*@")
+# What drivers take as options of an address.
+_OPTION = re.compile(r"(?<=[?&])((?:ssl)?passw(?:or)?d)=[^&\s]*&?", re.IGNORECASE)
+# How drivers ask for one that is not there.
+_ASKED_FOR = re.compile(r"no password|password authentication|access denied|using password", re.I)
+
+
+def without_password(url: str) -> str:
+    """The address as it is stored."""
+    return _OPTION.sub("", _PASSWORD.sub(r"\1@", url)).rstrip("?&")
+
+
+def hidden(text: str) -> str:
+    """Any text, with *** in the place of passwords in its addresses."""
+    return _OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", text))
+
+
+def password_remedy(url: str, said: str) -> str | None:
+    """What to do where a database at `url`, given without a password, asks for one; else None."""
+    if without_password(url) != url or not _ASKED_FOR.search(said):
+        return None
+    return (
+        "its password in PGPASSWORD or ~/.pgpass (PostgreSQL), or the address typed again with it: "
+        "no file of isosweep holds it"
+    )
+
+
+def stored_form(config: "SweepConfig") -> "SweepConfig":
+    """The settings as a sweep's directory holds them."""
+    search, tracking = config.search, config.tracking
+    if search.storage is not None:
+        search = replace(search, storage=without_password(search.storage))
+    if tracking.uri is not None:
+        tracking = replace(tracking, uri=without_password(tracking.uri))
+    return replace(config, search=search, tracking=tracking)
+
+
+def with_typed_password(stored: "SweepConfig", typed: "SweepConfig") -> "SweepConfig":
+    """A stored sweep's settings, with the password that this command has typed for its storage."""
+    known, given = stored.search.storage, typed.search.storage
+    if known is None or given is None or without_password(given) != known:
+        return stored
+    return replace(stored, search=replace(stored.search, storage=given))

@@ -1,0 +1,89 @@
+"""Passwords in addresses of databases: no file holds them, and nothing prints them."""
+
+from pathlib import Path
+
+import pytest
+
+from isosweep.config.secrets import hidden, password_remedy, without_password
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
+from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
+from isosweep.modes.run import _require_stored_search
+from isosweep.plan.study import resolve
+from tests.conftest import SMALL, isosweep, make_config
+
+URL = "postgresql+psycopg2://me:secretword@127.0.0.1:1/studies"
+SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=mlflow")
+TYPED = (f"search.storage='{URL}'", f"tracking.uri='{URL}'")
+
+
+@pytest.mark.parametrize(
+    ("url", "stored", "shown"),
+    [
+        (URL, URL.replace(":secretword", ""), URL.replace("secretword", "***")),
+        ("mysql://me:a/b:c@d@host/x", "mysql://me@host/x", "mysql://me:***@host/x"),
+        ("https://me:pw@host:5000/a", "https://me@host:5000/a", "https://me:***@host:5000/a"),
+        ("postgresql:///x?user=me&password=pw&host=h", "postgresql:///x?user=me&host=h", None),
+        ("postgresql:///x?password=pw", "postgresql:///x", "postgresql:///x?password=***"),
+        ("postgresql://me@host:5432/x", "postgresql://me@host:5432/x", None),
+        ("http://host:5000", "http://host:5000", "http://host:5000"),
+        ("sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db"),
+    ],
+)
+def test_addresses_are_stored_and_shown_without_a_password(
+    url: str, stored: str, shown: str | None
+) -> None:
+    assert without_password(url) == stored
+    assert "pw" not in hidden(url)
+    assert shown is None or hidden(f"at {url}\nor {url}") == f"at {shown}\nor {shown}"
+
+
+def stored(cwd: Path) -> SweepConfig:
+    """What was typed for a sweep in `cwd`, which is stored there."""
+    config = make_config(*SEARCH, *TYPED, f"sweeps_dir={cwd}")
+    study = resolve(config)
+    store_plan(study, sweep_paths(study))
+    return config
+
+
+def test_a_sweeps_directory_holds_no_password_and_takes_one_that_is_typed(tmp_path: Path) -> None:
+    typed = stored(tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 2
+    assert not [path for path in files if "secretword" in path.read_text()]
+    known = stored_sweep(make_config(f"sweeps_dir={tmp_path}")).config
+    assert known.search.storage == known.tracking.uri == URL.replace(":secretword", "")
+    assert stored_sweep(typed).config.search == typed.search
+    _require_stored_search(typed, stored_sweep(typed).config)
+
+
+def test_another_storage_than_the_stored_one_is_refused_without_its_password(
+    tmp_path: Path,
+) -> None:
+    stored(tmp_path)
+    other = URL.replace("studies", "other")
+    typed = make_config(*SEARCH, f"search.storage='{other}'", f"sweeps_dir={tmp_path}")
+    with pytest.raises(SettingError, match=r"me:\*\*\*@.*/other: mode=resume goes on") as refused:
+        _require_stored_search(typed, stored_sweep(typed).config)
+    assert "secretword" not in str(refused.value)
+    with pytest.raises(SettingError, match=r"me:\*\*\*@127.* is a search's"):
+        make_config(f"search.storage='{URL}'")
+
+
+def test_a_password_that_is_missing_is_asked_for() -> None:
+    said = 'connection to server at "host" failed: fe_sendauth: no password supplied'
+    assert "PGPASSWORD" in (password_remedy("postgresql://me@host/x", said) or "")
+    assert password_remedy("postgresql://me@host/x", "Connection refused") is None
+    assert password_remedy(URL, said) is None
+
+
+def test_a_multirun_and_its_refusals_write_no_password(tmp_path: Path) -> None:
+    both = ("-m", *SEARCH, *TYPED, "mode=plan", "grid.seeds=[0],[1]")
+    planned = isosweep(*both, cwd=tmp_path)
+    assert list(tmp_path.glob("sweeps/multirun/*/multirun.yaml"))
+    refused = isosweep("mode=resume", *SEARCH, *TYPED[:1], cwd=tmp_path, check=False)
+    assert refused.returncode == 2
+    assert "me:***@127.0.0.1:1/studies: cannot be opened" in refused.stderr
+    texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    texts += [done.stdout + done.stderr for done in (planned, refused)]
+    assert not [text for text in texts if "secretword" in text]
