@@ -77,7 +77,7 @@ class CellReading:
     `measured_compute`, in the budget's unit, is the compute of the record nearest to the budget;
     both it and `reward` are None when the run has not come that far (and never will, if it has
     `diverged`), or had collapsed by then. `fallen`: the reward of one that had collapsed, or that
-    diverged; None of the others.
+    diverged, then or, past its last record, there; None of the others.
     """
 
     cell: Cell
@@ -288,10 +288,14 @@ def read_cell(cell: Cell, curve: Curve) -> CellReading:
         # Reached by the whole run and not by what came before its collapse.
         before = read_cell(cell, curve.until_collapse())
         whole = read_cell(cell, replace(curve, collapsed_at=None))
-        if before.reward is not None or (whole.reward is None and whole.fallen is None):
+        if before.reward is not None or cell.budget <= curve.compute[0]:
             return before
-        fallen = whole.fallen if whole.reward is None else whole.reward
-        reading: Reading = whole.reading if whole.reward is None else "collapsed"
+        if whole.fallen is not None:
+            return whole
+        # Past its last record it stays as it was: without it those that lasted would stand for all.
+        beyond = cell.budget > curve.compute[-1]
+        fallen = float(curve.reward[-1]) if beyond else whole.reward
+        reading: Reading = "missing" if fallen is None else "collapsed"
         return replace(missing, reading=reading, fallen=fallen)
     place = place_of(cell, curve)
     if place is None:

@@ -17,7 +17,7 @@ All records of a sweep are simulated first and revealed as a way asks for them. 
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import optuna
@@ -30,7 +30,6 @@ from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.sweep import analysed_sweep
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.search.candidates import carried
 from isosweep.search.frontier import decide
 from isosweep.store.records import Record
 
@@ -68,8 +67,7 @@ def revealed(plan: Plan, records: Records, reached: Reached) -> SweepData:
             for record in records[run.run_id]
             if to and record.compute.spent(plan.budget_unit) <= to * 1.05
         )
-    data = analysed_sweep(plan, kept, CONFIG)
-    return replace(data, readings=carried(data.readings))
+    return analysed_sweep(plan, kept, CONFIG)
 
 
 def searched(plan: Plan, records: Records, seed: int) -> tuple[Reached, str]:

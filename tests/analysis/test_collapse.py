@@ -1,9 +1,12 @@
 """A run has collapsed where two records say so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import Curve, collapse, with_witnesses
+from isosweep.analysis.curves import Curve, collapse, read_cells, with_witnesses
+from isosweep.analysis.ladder import with_ladder
 from tests.analysis.sweeps import make_plan
 
 BEFORE = [0.1, 0.3, 0.5, 0.6]
@@ -50,3 +53,23 @@ def test_a_last_record_is_believed_where_another_run_of_the_same_n_fell_too() ->
     assert [c.collapsed_at for c in with_witnesses(alone)] == [None, None, None]
     both = [*alone, curve_of(fallen, 2, 8)]
     assert [c.collapsed_at for c in with_witnesses(both)] == [4, None, None, 4]
+
+
+def test_a_run_that_fell_counts_as_fallen_at_every_budget_past_its_last_record() -> None:
+    """A search trains it no further; those that lasted would stand for all, between budgets too."""
+    fallen, kept = (
+        curve_of([*BEFORE, *end], seed, 8) for seed, end in enumerate(([0.15, 0.14], []))
+    )
+    plan = make_plan(seeds=range(2), budgets=(2e6, 8e6, 3.2e7))
+    of_runs = [replace(c, collapsed_at=4) if c is fallen else c for c in (fallen, kept)]
+    runs = tuple(curve.run for curve in of_runs)
+    ids = {run.run_id for run in runs}
+    cells = tuple(cell for cell in plan.cells if cell.run_id in ids)
+    read = with_ladder(replace(plan, runs=runs, cells=cells), of_runs, 5, 1.0)
+    found = [r for r in read_cells(read, of_runs) if r.cell.run_id == runs[0].run_id]
+    late = {r.cell.budget: (r.reading, r.fallen) for r in found if r.cell.budget > 5e6}
+    assert len(late) > 4
+    assert set(late.values()) == {("collapsed", 0.14)}
+    before = [r for r in found if r.cell.budget < 2.9e6]
+    assert before
+    assert all(r.fallen is None for r in before)
