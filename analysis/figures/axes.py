@@ -71,8 +71,10 @@ def round_ticks(low: float, high: float, most: int) -> tuple[tuple[float, str], 
     return tuple((value, short(value)) for value in chosen[:: math.ceil(len(chosen) / most)])
 
 
-def compute_axis(data: SweepData) -> Axis:
-    """Compute on a logarithmic axis, from the first record to the last."""
+def compute_axis(data: SweepData, drawn: Iterable[float] = ()) -> Axis:
+    """Compute on a logarithmic axis, from the first record to the last, or of what is `drawn`."""
+    if shown := [value for value in drawn if value > 0]:
+        return _along(data, (min(shown) / 1.15, max(shown) * 1.15))
     budgets = sorted(data.plan.budgets)
     spent = [float(value) for curve in data.curves for value in curve.compute if value > 0]
     first, last = min([*spent, budgets[0]]), max([*spent, budgets[-1]])

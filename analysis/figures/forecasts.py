@@ -61,7 +61,7 @@ def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ends = min(x) / 1.15, max(x) * 1.05
     return Figure(
         title="Where the curves go",
-        caption=_caption(data, findings, len(drawn)),
+        caption=_caption(data, findings, drawn),
         x=replace(compute_axis(data), ticks=round_ticks(*ends, 8), limits=ends),
         y=replace(reward_axis(data), limits=limits),
         bands=tuple(bands),
@@ -98,11 +98,14 @@ def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
     return _Drawn(series=tuple(series), bands=tuple(bands), label=label)
 
 
-def _caption(data: SweepData, findings: Findings, shown: int) -> str:
+def _caption(data: SweepData, findings: Findings, drawn: Sequence[_Drawn]) -> str:
     dashed = any(a.value is not None for a in findings.asymptotes)
+    lines = [each for part in drawn for each in part.series if each.marker is None]
+    full = any(line.dash == "solid" for line in lines)
+    fitted = "Full lines: fitted sigmoid." if full else "Of none do all seeds identify a sigmoid."
     return (
-        f"Smallest, best and largest n at their best B, mean over seeds ({shown} of "
-        f"{len(data.generations)} n). Dots: records. Full lines: fitted sigmoid. Dotted lines and "
+        "Smallest, best and largest n that keep their gain, at their best B, mean over seeds "
+        f"({len(drawn)} of {len(data.generations)} n). Dots: records. {fitted} Dotted lines and "
         f"bands: forecast to ten times the compute and its {findings.frontier.confidence:.0%} "
         "interval, if nothing collapses. "
         + (

@@ -40,7 +40,7 @@ _METRICS = {
         "response_length",
         "Response length",
         "tokens",
-        "With the share cut off beside it: growth up to the limit trains on cut answers.",
+        "Beside the share cut off: growth up to the limit trains on cut answers.",
     ),
     "truncated_share": (
         "cut_off",
@@ -72,7 +72,7 @@ def _figure(metric: str) -> Callable[[SweepData, Findings], Figure | LeftOut]:
         return Figure(
             title=title,
             caption=f"{_how_many(known, written)}; means over stretches of steps. {look}",
-            x=compute_axis(data),
+            x=compute_axis(data, [float(c) for course in known for c in course.compute]),
             y=Axis(title=unit),
             series=tuple(series),
             small=True,

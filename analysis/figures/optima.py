@@ -77,8 +77,9 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     at = growth.history
     return Figure(
         title="Growth of the best n against compute",
-        caption=f"Slope of log2 n* over the last third of the decades up to "
-        f"each; bars: {findings.frontier.confidence:.0%} interval. No law is assumed. Where it "
+        caption="Slope of log2 n* over the last third of the decades up to "
+        "each, so that neighbours share most of their data; bars: "
+        f"{findings.frontier.confidence:.0%} interval. No law is assumed. Where it "
         f"surely lies between the dashed lines at the last budget, {growth.bound:g} doublings per "
         "decade up or down, n* has stopped.",
         x=x,
@@ -316,6 +317,7 @@ def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     at = findings.frontier.budgets[-1]
     means = {Pair.of(cell): cell.mean for cell in at.cells}
     rejected = {Pair.of(r) for r in data.plan.rejected if r.budget == at.budget}
+    fell = _left_with(data, at.budget)
     generations = sorted({*data.generations, *(n for n, _ in rejected)}, reverse=True)
     batches = sorted({*data.batches, *(B for _, B in rejected)})
 
@@ -323,12 +325,14 @@ def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         mean = means.get(Pair(n, B))
         if mean is not None:
             return f"{mean:.3f}"
+        if (n, B) in fell:
+            return f"fell to {fell[Pair(n, B)]:.3f}"
         return "R" if (n, B) in rejected else "–"
 
     return Figure(
         title=f"Mean reward at {amount(data, at.budget)}",
-        caption="Mean over seeds of every (n, B). R: rejected by the plan; –: no run has come that "
-        "far.",
+        caption="Mean over the seeds of every (n, B) that keep their gain; where all of them fell, "
+        "what they were left with. R: rejected by the plan; –: no run has come that far.",
         x=Axis(title="problems per batch, B"),
         y=Axis(title="rollouts per problem, n"),
         heat_map=HeatMap(
@@ -340,6 +344,15 @@ def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             scale=SCALE[::20],
         ),
     )
+
+
+def _left_with(data: SweepData, budget: float) -> dict[Pair, float]:
+    """Mean reward of the runs of every (n, B) that had fallen by `budget`."""
+    left: dict[Pair, list[float]] = {}
+    for reading in data.readings:
+        if reading.fallen is not None and reading.cell.budget == budget:
+            left.setdefault(Pair.of(reading.cell), []).append(reading.fallen)
+    return {pair: float(np.mean(rewards)) for pair, rewards in left.items()}
 
 
 FIGURES = (

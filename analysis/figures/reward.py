@@ -8,6 +8,7 @@ import numpy as np
 
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.axes import (
+    amount,
     budget_axis,
     choice_text,
     compute_axis,
@@ -54,7 +55,7 @@ def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
             own = (_BEST_BATCH, *own)
         color = colors[pair.num_generations]
         thin += _runs_series(data, curves, color, own)
-        thick.append(_mean_series(frontier, pair, color, own))
+        thick.append(_mean_series(data, frontier, pair, color, own))
     marked, about_marks = _marks(data, colors)
     if frontier.budgets:
         marked.append(_frontier_series(data, frontier.budgets, label="best n"))
@@ -146,8 +147,8 @@ def _runs_series(
             y=tuple(y),
             text=tuple(text),
             color=color,
-            width=0.8,
-            opacity=0.4 if len(data.curves) <= _MANY_RUNS else 0.25,
+            width=1.0,
+            opacity=0.55 if len(data.curves) <= _MANY_RUNS else 0.25,
             # A line through one point is not seen.
             marker="circle" if longest == 1 else None,
             size=4,
@@ -167,7 +168,7 @@ def _marks(data: SweepData, colors: dict[int, str]) -> tuple[list[Series], str]:
     series, words = [], ""
     if collapsed:
         series += _mark_series(data, collapsed, colors, "x-open", "collapsed")
-        words += " Crosses: where a run collapsed; no mean counts it from there on."
+        words += " Crosses: where a run collapsed; the mean of its n ends there."
     if stopped:
         series += _mark_series(data, stopped, colors, "circle-open", "not finished")
         states = ", ".join(sorted({str(curve.status) for curve, _ in stopped}))
@@ -214,16 +215,29 @@ def _reason(curve: Curve) -> str:
     return f"{status}, {curve.status_reason[:80]}" if curve.status_reason else status
 
 
-def _mean_series(frontier: Frontier, pair: Pair, color: str, groups: tuple[str, ...]) -> Series:
-    """Mean reward over seeds of one (n, B) at every budget."""
-    cells = [(at.budget, c) for at in frontier.budgets for c in at.cells if Pair.of(c) == pair]
+def _mean_series(
+    data: SweepData, frontier: Frontier, pair: Pair, color: str, groups: tuple[str, ...]
+) -> Series:
+    """Mean reward over seeds of one (n, B), at every budget by which none of them had fallen: the
+    mean of those that lasted goes up where others fall."""
+    fell = [
+        r.cell.budget for r in data.readings if r.fallen is not None and Pair.of(r.cell) == pair
+    ]
+    cells = [
+        (at.budget, c)
+        for at in frontier.budgets
+        if at.budget < min(fell, default=math.inf)
+        for c in at.cells
+        if Pair.of(c) == pair
+    ]
     return Series(
         x=tuple(budget for budget, _ in cells),
         y=tuple(cell.mean for _, cell in cells),
         text=tuple(
-            f"mean over {c.num_seeds} seeds\nn={c.num_generations}, B={c.problems_per_batch}, "
-            f"T={c.num_steps}\nreward {c.mean:.4f}"
-            for _, c in cells
+            f"mean over {c.num_seeds} seed{'s' * (c.num_seeds > 1)} at {amount(data, budget)}\n"
+            f"n={c.num_generations}, B={c.problems_per_batch}, T={c.num_steps}\n"
+            f"reward {c.mean:.4f}"
+            for budget, c in cells
         ),
         color=color,
         width=2.0,

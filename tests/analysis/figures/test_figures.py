@@ -205,6 +205,26 @@ def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(tmp_path: Pat
     assert marks["circle-open"].x == (BUDGETS[-1],)
     assert "cancelled, by <hand>" in marks["circle-open"].text[0]
     assert "(cancelled)" in figures["reward"].caption
+    # The mean ends there: that of the seeds that last would go up.
+    means = (s for s in figures["reward"].series if s.text and s.text[0].startswith("mean over"))
+    (mean,) = (s for s in means if "n=4, B=4" in s.text[0])
+    assert mean.x == tuple(BUDGETS[:-2])
+
+
+def test_of_an_n_whose_runs_all_fell_the_heat_map_has_what_they_were_left_with(
+    full: Analysed,
+) -> None:
+    data = full.data
+    fell = tuple(
+        replace(r, reward=None, fallen=0.125) if r.cell.num_generations == 4 else r
+        for r in data.readings
+    )
+    data = replace(data, readings=fell)
+    heat_map = describe_figures(data, find(data, CONFIG)).drawn["heat_map"].heat_map
+    assert heat_map is not None
+    place = heat_map.rows.index("4")
+    assert set(heat_map.text[place]) == {"fell to 0.125"}
+    assert set(heat_map.values[place]) == {None}
 
 
 def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> None:
