@@ -40,7 +40,7 @@ _METRICS = {
         "response_length",
         "Response length",
         "tokens",
-        "Beside the share cut off: growth up to the limit trains on cut answers.",
+        "See the share cut off below: growth up to the limit trains on cut answers.",
     ),
     "truncated_share": (
         "cut_off",

@@ -49,13 +49,13 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
     metrics: dict[str, dict[str, float]] = {}
     for _, view, _ in known:
         _add_rewards(metrics, view)
-    drawn = (paths.analysis / "figures" / _FIGURE).exists()
+    figure = paths.figures / _FIGURE
     read_of = [view.fits for _, view, _ in known]
     found = [*read_of, *([] if tuning is None else [paths.tuning])]
     files = (paths.plan_page, paths.config, *found[:1])
     return Overview(
         note="\n\n".join([*notes, _spent(plan, paths), f"Report: `{paths.report}`"]),
-        figure=_FIGURE if drawn else "",
+        figure=figure if figure.exists() else None,
         tags=tags,
         metrics=metrics,
         unix_time=max((path.stat().st_mtime for path in found), default=0.0),

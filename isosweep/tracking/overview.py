@@ -14,6 +14,9 @@ NOTE_TAG = "mlflow.note.content"
 _TABLES_TAG = "mlflow.loggedArtifacts"
 # MLflow's limit of a tag's value.
 _MAX_NOTE = 8000
+# Pixels of the figure in the description, which MLflow shows as large as it is.
+_FIGURE_SIZE = (720, 720)
+_SMALL = "figures/small.png"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,7 @@ class Overview:
     """
 
     note: str = ""
-    figure: str = ""
+    figure: Path | None = None
     tags: Mapping[str | None, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     unix_time: float = 0.0
@@ -65,11 +68,11 @@ class Overview:
 
     def _described(self, mlflow_id: str) -> str:
         note = self.note[:_MAX_NOTE]
-        if not self.figure:
+        if self.figure is None:
             return note
         # As the pages themselves ask for artifacts.
-        query = urlencode({"path": f"figures/{self.figure}", "run_uuid": mlflow_id})
-        return f"{note}\n\n![{self.figure}](get-artifact?{query})"
+        query = urlencode({"path": _SMALL, "run_uuid": mlflow_id})
+        return f"{note}\n\n![{self.figure.stem}](get-artifact?{query})"
 
 
 def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
@@ -78,9 +81,15 @@ def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
     `log_table` of MLflow adds rows to a table that is there, so that each analysis would double
     them; this is the form that it writes.
     """
+    from PIL import Image
+
     for name, table in overview.tables.items():
         document = {"columns": list(table.columns), "data": [list(row) for row in table.rows]}
         client.log_text(mlflow_id, json.dumps(document), _path(name))
+    if overview.figure is not None:
+        with Image.open(overview.figure) as image:
+            image.thumbnail(_FIGURE_SIZE)
+            client.log_image(mlflow_id, image, _SMALL)
     for file in overview.files:
         client.log_artifact(mlflow_id, str(file))
     # MLflow adds what the run has already no second time.

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from isosweep.tracking.overview import Overview, Problems, Table
 from isosweep.tracking.tags import run_name
@@ -20,9 +21,11 @@ pytestmark = [
 
 def overview_of(sweep: Sweep, reward: float, when: float) -> Overview:
     run = sweep.runs[0].run_id
+    figure = sweep.root / "reward.png"
+    Image.new("RGB", (1360, 880)).save(figure)
     return Overview(
         note="**saturated.** The best n has stopped growing.",
-        figure="reward.png",
+        figure=figure,
         tags={None: {"verdict": "saturated", "best_n": "2"}, run: {"on_frontier": "true"}},
         metrics={run: {"reward_at_2e10": reward}},
         unix_time=when,
@@ -48,6 +51,9 @@ def test_what_came_of_a_sweep_is_in_its_run_and_follows_the_next_analysis(sweep:
     note = parent.data.tags["mlflow.note.content"]
     assert note.startswith("**saturated.** The best n")
     assert f"run_uuid={parent.info.run_id}" in note
+    small = sweep.client().download_artifacts(parent.info.run_id, "figures/small.png")
+    with Image.open(small) as image:
+        assert image.size == (720, 466)
     for reward in (0.25, 0.2):
         stored = finished(sweep, overview_of(sweep, reward, START + 9))
         child = stored[sweep.runs[0].run_id].data
