@@ -40,7 +40,7 @@ _METRICS = {
         "response_length",
         "Response length",
         "tokens",
-        "With the share cut off beside it: growth up to the limit trains on cut answers.",
+        "See the share cut off below: growth up to the limit trains on cut answers.",
     ),
     "truncated_share": (
         "cut_off",
