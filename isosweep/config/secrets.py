@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
 
-# As SQLAlchemy reads them: all from the first colon after the user to the @, slashes among it.
-_PASSWORD = re.compile(r"(://[^\s:/]*):[^@\n]*(?:@[^@/\s]*)*@")
+# As SQLAlchemy reads them: all from the first colon after the user to the @, slashes among it. A
+# server's address ends at its first slash, and may have a port and an @ after that.
+_PASSWORD = re.compile(
+    r"((?<!http)(?<!https)://[^\s:/]*):[^@\n]*(?:@[^@/\s]*)*@|(https?://[^\s:/@]*):[^@/\s]*@"
+)
 # What drivers take as options of an address.
 _OPTION = re.compile(r"(?<=[?&])((?:ssl)?passw(?:or)?d)=[^&\s]*&?", re.IGNORECASE)
 # How drivers ask for one that is not there.
@@ -17,12 +20,12 @@ _ASKED_FOR = re.compile(r"no password|password authentication|access denied|usin
 
 def without_password(url: str) -> str:
     """The address as it is stored."""
-    return _OPTION.sub("", _PASSWORD.sub(r"\1@", url)).rstrip("?&")
+    return _OPTION.sub("", _PASSWORD.sub(r"\1\2@", url)).rstrip("?&")
 
 
 def hidden(text: str) -> str:
     """Any text, with *** in the place of passwords in its addresses."""
-    return _OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", text))
+    return _OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1\2:***@", text))
 
 
 def password_remedy(url: str, said: str) -> str | None:

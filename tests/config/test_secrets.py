@@ -27,6 +27,7 @@ TYPED = (f"search.storage='{URL}'", f"tracking.uri='{URL}'")
         ("postgresql:///x?password=pw", "postgresql:///x", "postgresql:///x?password=***"),
         ("postgresql://me@host:5432/x", "postgresql://me@host:5432/x", None),
         ("http://host:5000", "http://host:5000", "http://host:5000"),
+        ("http://host:5000/a@b", "http://host:5000/a@b", "http://host:5000/a@b"),
         ("sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db", "sqlite:////tmp/a:b@c.db"),
     ],
 )
