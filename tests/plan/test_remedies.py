@@ -92,7 +92,7 @@ def test_a_budget_of_another_unit_is_told_what_it_would_buy(unit: str) -> None:
 
 
 def test_an_axis_lists_each_value_once() -> None:
-    assert refused("grid.axes={recipe.beta:[0,0.1,0]}") == "grid.axes.recipe.beta=[0, 0.1]"
+    assert refused("grid.axes={recipe.beta:[0,0.1,0]}") == "'grid.axes={recipe.beta:[0,0.1]}'"
 
 
 def test_a_directory_as_an_axis_brings_its_own_shape() -> None:
