@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
+from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.spread import relative_spread
@@ -23,6 +23,8 @@ from isosweep.analysis.statistics.spread import relative_spread
 _TILTED = 3
 # Decades over which a run's passing luck may last.
 _LUCK_DECADES = tuple(np.geomspace(0.02, 2.0, 12))
+# Standard deviation, before the data, of how much the log of the variance rises in a decade.
+_COURSE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,14 +227,14 @@ def _seed_covariance(
     variance = np.diag(products) / np.maximum(np.diag(weight), 1)
     if not known.any() or variance[known].mean() < 1e-18:
         return None, 0
-    # A budget of which no cell has two seeds, or whose seeds agree, borrows from the others.
-    variance = np.where(known, variance, variance[known].mean())
-    variance = np.maximum(variance, 0.01 * variance.mean())
+    # A budget whose seeds agree borrows from the others.
+    variance = np.maximum(variance, 0.01 * variance[known].mean())
     off = (weight > 0) & ~np.eye(budgets, dtype=bool)
     sd = np.sqrt(variance)
     correlation = products / np.maximum(weight, 1) / np.outer(sd, sd)
-    expected = _smooth_correlation(correlation, off, decades)
-    shrunk = min(1.0, budgets / freedom)
+    expected = _smooth_correlation(correlation, np.where(off, weight, 0.0), decades)
+    shrunk = np.minimum(1.0, budgets / np.maximum(weight, 1))
+    sd = np.sqrt(_filled(variance, np.diag(weight), decades))
     mixed = np.where(off, (1 - shrunk) * correlation + shrunk * expected, expected)
     np.fill_diagonal(mixed, 1.0)
     values, vectors = np.linalg.eigh(mixed)
@@ -240,21 +242,45 @@ def _seed_covariance(
     return np.outer(sd, sd) * mixed, freedom
 
 
+def _filled(variance: FloatArray, freedom: FloatArray, decades: FloatArray) -> FloatArray:
+    """Variances in which the degrees of freedom that a budget lacks, against the one that has the
+    most, count as its course over compute expects: its log a line. All (budgets,).
+
+    Where few runs go on, their seeds would else stand for all, and agree by chance.
+    """
+    from scipy.special import digamma
+
+    known = freedom > 0
+    some = freedom[known] / 2
+    # The log of an estimated variance is too small, the more so the fewer seeds it has.
+    log_variance = np.log(variance[known]) + np.log(some) - digamma(some)
+    away = decades - np.average(decades[known], weights=some)
+    level = np.average(log_variance, weights=some)
+    slope = some @ (away[known] * log_variance) / (some @ away[known] ** 2 + _COURSE**-2)
+    expected = np.exp(level + slope * away)
+    return np.asarray(expected + freedom / freedom.max() * (variance - expected))
+
+
 def _smooth_correlation(
-    correlation: FloatArray, known: BoolArray, decades: FloatArray
+    correlation: FloatArray, weight: FloatArray, decades: FloatArray
 ) -> FloatArray:
     """The nearest to the known ones of a + (1 - a) exp(-d / l), by distance d in decades: a is a
     run's luck at all of its budgets, the rest what neighbours, and readings of one record, share.
+
+    `weight`: (budgets, budgets), degrees of freedom of each; 0: not known.
     """
     apart = np.abs(decades[:, None] - decades)
+    known = weight > 0
+    of = weight[known]
     if not known.any():
         return np.zeros_like(apart)
     fits = []
     for length in _LUCK_DECADES:
         near = np.exp(-apart / length)
         rest = 1 - near[known]
-        share = rest @ (correlation[known] - near[known]) / max(float(rest @ rest), 1e-12)
+        lacking = correlation[known] - near[known]
+        share = (of * rest) @ lacking / max(float((of * rest) @ rest), 1e-12)
         share = float(np.clip(share, 0.0, 0.95))
         fitted = share + (1 - share) * near
-        fits.append((float(((correlation - fitted)[known] ** 2).sum()), length, fitted))
+        fits.append((float(of @ (correlation - fitted)[known] ** 2), length, fitted))
     return np.asarray(min(fits, key=lambda fit: fit[:2])[2])

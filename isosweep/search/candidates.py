@@ -1,9 +1,9 @@
 """What could be trained next: how far every run of a plan has come, and the steps that are left."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from isosweep.analysis.curves import CellReading, SweepData
+from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.plan.cells import Plan, PlannedRun
 
@@ -60,25 +60,6 @@ def standings(plan: Plan, data: SweepData, pending: Mapping[str, float]) -> Stan
         spent=spent,
         closed=frozenset((fallen | ended) - {name for name in pending if name not in fallen}),
     )
-
-
-def carried(readings: tuple[CellReading, ...]) -> tuple[CellReading, ...]:
-    """The readings, with runs that fell counted as fallen at later budgets too.
-
-    They are not trained any further; without them the runs that lasted would stand for all.
-    """
-    last: dict[str, CellReading] = {}
-    for reading in sorted(readings, key=lambda reading: reading.cell.budget):
-        if reading.fallen is not None:
-            last[reading.cell.run_id] = reading
-    found = []
-    for reading in readings:
-        fell = last.get(reading.cell.run_id)
-        missing = reading.reward is None and reading.fallen is None
-        if fell is not None and missing and reading.cell.budget > fell.cell.budget:
-            reading = replace(reading, fallen=fell.fallen, reading="collapsed")
-        found.append(reading)
-    return tuple(found)
 
 
 def open_runs(plan: Plan, at: Standings) -> list[PlannedRun]:

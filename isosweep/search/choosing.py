@@ -26,7 +26,7 @@ _LISTED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is decided about; `data` with runs that fell carried on."""
+    """What is decided about."""
 
     plan: Plan
     data: SweepData

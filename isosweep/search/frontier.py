@@ -20,7 +20,7 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan
 from isosweep.search.belief import SURE, VERDICTS, Belief
-from isosweep.search.candidates import carried, standings
+from isosweep.search.candidates import standings
 from isosweep.search.choosing import (
     Offer,
     Question,
@@ -68,7 +68,7 @@ def decide(
     """
     asked = Question(
         plan=plan,
-        data=replace(data, readings=carried(data.readings)),
+        data=data,
         at=standings(plan, data, pending),
         config=config,
         analysis=replace(analysis_config, method="isosweep"),
@@ -85,11 +85,17 @@ def _by(asked: Question, belief: Belief) -> Decision:
 
 
 def _next(asked: Question, belief: Belief) -> Decision:
-    reason = _settled(asked, belief)
-    if reason is not None:
-        return ended(reason)
-    sure = belief.chances.max() >= SURE and belief.losses.max() <= asked.analysis.margin
     likely = _likely(belief)
+    verdict = _settled(asked, belief)
+    if verdict is not None:
+        # The claim that may do harm is looked at a second time, with a further seed each.
+        doubted = _lacking(asked, likely, _MOST_SEEDS) if verdict == "saturated" else []
+        if doubted:
+            return affordable_of(asked, doubted[:_AT_ONCE])
+        if verdict == "saturated" and asked.at.pending:
+            return Decision(steps=(), considered=(), stop=None)
+        return ended(_reason(asked, belief, verdict))
+    sure = belief.chances.max() >= SURE and belief.losses.max() <= asked.analysis.margin
     missing = _lacking(asked, likely, _SEEDS) if sure else []
     if not missing:
         decision = chosen_steps(asked, belief, _too_little)
@@ -112,7 +118,7 @@ def _telling(asked: Question) -> list[CellReading]:
 
 
 def _settled(asked: Question, belief: Belief) -> str | None:
-    """Why nothing more has to be known, or None; from what was read alone."""
+    """The verdict that nothing more has to be known of, or None; from what was read alone."""
     margin = asked.analysis.margin
     last = Counter(
         reading.cell.num_generations
@@ -124,11 +130,14 @@ def _settled(asked: Question, belief: Belief) -> str | None:
     if unsure or known < MIN_GENERATIONS:
         return None
     verdict = judge(asked.data, asked.analysis)[2].verdict
-    if not belief.shares(verdict):
-        return None
+    return verdict if belief.shares(verdict) else None
+
+
+def _reason(asked: Question, belief: Belief, verdict: str) -> str:
+    """Why a search with this verdict ends."""
     return (
         f"the verdict is decided ({verdict}, chance {belief.chances.max():.0%}), and at no budget "
-        f"is more than {margin:g} of reward lost by the n that seems best (at most "
+        f"is more than {asked.analysis.margin:g} of reward lost by the n that seems best (at most "
         f"{belief.losses.max():.2g} is expected)"
     )
 

@@ -16,7 +16,7 @@ from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief
-from isosweep.search.candidates import Standings, carried, open_runs, standings
+from isosweep.search.candidates import Standings, open_runs, standings
 from isosweep.search.value import STEP_COST, VERDICT, after, outcomes, worth
 
 # Margins below which a step is not worth proposing.
@@ -96,7 +96,7 @@ def propose(
     records by the wide plan, one variant of each.
     """
     config = replace(config, method="isosweep")
-    now = form_belief(own.plan, carried(own.readings), config, seed)
+    now = form_belief(own.plan, own.readings, config, seed)
     if now is None:
         why = "no spread between seeds is known: two runs of one (n, B), read at a budget, are"
         return Proposal(steps=(), stop=f"{why} needed", chances={}, agree=0.0, loss=None)
@@ -106,7 +106,7 @@ def propose(
         chances = dict(zip(VERDICTS, now.chances.tolist(), strict=True))
         agree = float((now.chances**2).sum())
         return Proposal(steps=(), stop=decided, chances=chances, agree=agree, loss=loss)
-    belief = form_belief(_inside(wide, own), carried(wide.readings), config, seed) or now
+    belief = form_belief(_inside(wide, own), wide.readings, config, seed) or now
     steps = _greedy(wide, belief, config, most, seed)
     stop = None if steps else "nothing that keeps to search.max_compute is worth its compute"
     return Proposal(

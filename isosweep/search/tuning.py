@@ -18,7 +18,7 @@ from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.search.candidates import carried, standings
+from isosweep.search.candidates import standings
 from isosweep.search.choosing import Question, affordable_of, ended, step_to
 from isosweep.search.steps import Decision, Step
 
@@ -47,7 +47,7 @@ def decide(
     del seed
     asked = Question(
         plan=plan,
-        data=replace(data, readings=carried(data.readings)),
+        data=data,
         at=standings(plan, data, pending),
         config=config,
         analysis=replace(analysis_config, method="isosweep"),

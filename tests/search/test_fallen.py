@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import read_cells
-from isosweep.search.candidates import carried, standings
+from isosweep.search.candidates import standings
 from isosweep.search.trials import Grid, Seen, Trained
 from tests.search.sweeps import BUDGETS, GENERATIONS, PLAN, run_id, trained
 
@@ -21,7 +21,7 @@ def test_a_run_that_never_gained_falls_where_it_diverges(rule: str) -> None:
         else c
         for c in data.curves
     )
-    found = replace(data, curves=curves, readings=carried(read_cells(PLAN, curves)))
+    found = replace(data, curves=curves, readings=read_cells(PLAN, curves))
     mine = [reading for reading in found.readings if reading.cell.run_id == name]
     assert [reading.reward for reading in mine] == [0.0, 0.0, 0.0, None, None]
     assert [reading.fallen for reading in mine] == [None, None, None, 0.0, 0.0]

@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import CellReading, SweepData, read_cells
+from isosweep.analysis.curves import SweepData, read_cells
 from isosweep.plan.cells import Plan
 from isosweep.search.belief import form_belief
-from isosweep.search.candidates import START, carried, open_runs, standings, start
+from isosweep.search.candidates import START, open_runs, standings, start
 from isosweep.search.frontier import decide
 from isosweep.search.steps import Decision, Step
 from tests.analysis.sweeps import make_plan
@@ -103,6 +103,18 @@ def test_a_search_ends_when_belief_and_analysis_have_the_same_verdict() -> None:
     assert "the verdict is decided (constant, chance 8" in (decision.stop or "")
 
 
+def test_saturated_is_looked_at_again_with_a_third_seed_before_a_search_ends() -> None:
+    reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs if run.seed < 2}
+    first = choose(reached, world="calm")
+    assert (first.chances or {})["saturated"] > 0.9
+    doubted = {run_id(n, 2): BUDGETS[-1] for n in (32, 64, 128)}
+    assert asked(first.steps) == doubted
+    waiting = choose(reached, doubted, world="calm")
+    assert (waiting.steps, waiting.stop) == ((), None)
+    again = choose(reached | doubted, world="calm")
+    assert "the verdict is decided (saturated, chance 9" in (again.stop or "")
+
+
 def test_no_search_ends_before_the_largest_budget_has_been_read() -> None:
     reached = {run.run_id: BUDGETS[3] for run in PLAN.runs}
     decision = choose(reached, world="growing", count=8)
@@ -144,28 +156,6 @@ def test_nothing_is_asked_of_a_run_that_fell_or_failed() -> None:
     left = {run.run_id for run in open_runs(PLAN, standings(PLAN, data, {}))}
     assert not left & {run_id(16, 0), run_id(32, 0)}
     assert {run_id(16, 1), run_id(16, 2), run_id(32, 1)} <= left
-
-
-def test_a_run_that_fell_counts_as_fallen_at_later_budgets() -> None:
-    def reading(budget: float, reward: float | None, fallen: float | None) -> CellReading:
-        cell = next(cell for cell in PLAN.cells if cell.budget == budget)
-        kind = "missing" if reward is None and fallen is None else "exact"
-        return CellReading(
-            cell=cell,
-            reward=reward,
-            measured_compute=None,
-            reading=kind,  # type: ignore[arg-type]
-            fallen=fallen,
-        )
-
-    before, fell, after = (
-        reading(BUDGETS[0], 0.4, None),
-        reading(BUDGETS[1], None, 0.1),
-        reading(BUDGETS[2], None, None),
-    )
-    assert carried((before, fell, after))[:2] == (before, fell)
-    assert carried((before, fell, after))[2].fallen == 0.1
-    assert carried((before, after)) == (before, after)
 
 
 def test_what_nobody_has_reached_is_wide_and_not_low() -> None:

@@ -1,0 +1,53 @@
+"""What seeds say of the noise where only some of them go on to the larger budgets."""
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.statistics.means import _filled, _seed_covariance
+
+DECADES = np.linspace(0.0, 3.0, 9)
+# The spread grows as runs learn.
+TRUE_SD = 0.002 * 10 ** (0.2 * DECADES)
+CELLS, SEEDS = 9, 4
+
+
+def rewards(rng: np.random.Generator) -> list[FloatArray]:
+    """(seeds, budgets) of every cell, half of whose luck lasts."""
+    lasting = rng.standard_normal((CELLS, SEEDS, 1))
+    passing = rng.standard_normal((CELLS, SEEDS, len(DECADES)))
+    return list(0.5 + TRUE_SD * (lasting + passing) / np.sqrt(2))
+
+
+def sd_of(tables: list[FloatArray]) -> FloatArray:
+    covariance, _ = _seed_covariance(tables, DECADES)
+    assert covariance is not None
+    return np.asarray(np.sqrt(np.diag(covariance)))
+
+
+def test_where_all_seeds_are_read_everywhere_each_budget_has_the_spread_of_its_own() -> None:
+    tables = rewards(np.random.default_rng(0))
+    own = np.sqrt(np.mean([table.var(axis=0, ddof=1) for table in tables], axis=0))
+    assert sd_of(tables) == pytest.approx(own)
+
+
+def test_where_few_seeds_go_on_their_agreement_by_chance_is_not_believed() -> None:
+    found, alone = [], []
+    for number in range(200):
+        tables = rewards(np.random.default_rng(number))
+        for cell, table in enumerate(tables):
+            # To the largest budgets two seeds of three cells.
+            table[2 if cell < 3 else 0 :, 6:] = np.nan
+        found.append(sd_of(tables)[-1])
+        kept = [table[:2, -1].var(ddof=1) for table in tables[:3]]
+        alone.append(np.sqrt(np.mean(kept)))
+    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(TRUE_SD[-1], rel=0.08)
+    # On their own three of ten such sweeps would state it as less than 0.7 of what it is.
+    assert np.mean(np.array(alone) < 0.7 * TRUE_SD[-1]) > 0.2
+    assert np.mean(np.array(found) < 0.7 * TRUE_SD[-1]) < 0.1
+
+
+def test_a_course_over_compute_that_two_budgets_show_is_not_drawn_on_for_decades() -> None:
+    freedom = np.array([4.0, 4.0, *[0.0] * 7])
+    variance = np.array([1.0, 4.0, *[1.0] * 7])
+    assert _filled(variance, freedom, DECADES)[-1] < 10
