@@ -110,8 +110,8 @@ def value(
 
 
 def written(form: str) -> Callable[[Any], str]:
-    """A number as `format` writes it by `form`; a dash where it is not known."""
-    return lambda value: MISSING if value is None else format(value, form)
+    """A number as `format` writes it by `form`, 1e18 for 1e+18; a dash where it is not known."""
+    return lambda value: MISSING if value is None else format(value, form).replace("e+", "e")
 
 
 def span(low: float | None, high: float | None) -> str:

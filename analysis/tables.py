@@ -204,7 +204,7 @@ def _estimate(name: str, heading: str) -> Column[_FitOfRun]:
         return (None, None) if estimate is None else (estimate.value, estimate.standard_error)
 
     def text(value: float | None, error: float | None) -> str:
-        return MISSING if value is None else f"{value:.3g} ± {error:.2g}"
+        return MISSING if value is None else f"{value:.3g} ± {error:.2g}".replace("e+", "e")
 
     return Column(names=(name, f"{name}_standard_error"), values=values, heading=heading, text=text)
 

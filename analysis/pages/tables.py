@@ -107,5 +107,5 @@ def _missing_run(curve: Curve, lacking: Sequence[float], *, searched: bool) -> t
         curve.status_reason or "",
         ", ".join(f"{warning.rule} (step {warning.step})" for warning in curve.warnings),
         written(".4g")(float(curve.compute[-1]) if curve.compute.size else None),
-        ", ".join(f"{budget:.3g}" for budget in lacking) or "none",
+        ", ".join(map(short, lacking)) or "none",
     )

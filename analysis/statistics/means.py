@@ -23,8 +23,9 @@ from isosweep.analysis.statistics.spread import relative_spread
 _TILTED = 3
 # Decades over which a run's passing luck may last.
 _LUCK_DECADES = tuple(np.geomspace(0.02, 2.0, 12))
-# Standard deviation, before the data, of how much the log of the variance rises in a decade.
-_COURSE = 1.0
+# How the log of the variance goes with compute before any data: standard deviations of its slope
+# per decade and of what is around that line, and the decades over which the latter varies.
+_SLOPE, _COURSE, _COURSE_DECADES = 1.0, 0.5, 1.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -234,7 +235,7 @@ def _seed_covariance(
     correlation = products / np.maximum(weight, 1) / np.outer(sd, sd)
     expected = _smooth_correlation(correlation, np.where(off, weight, 0.0), decades)
     shrunk = np.minimum(1.0, budgets / np.maximum(weight, 1))
-    sd = np.sqrt(_filled(variance, np.diag(weight), decades))
+    sd = np.sqrt(_filled(variance, np.diag(weight), expected, decades))
     mixed = np.where(off, (1 - shrunk) * correlation + shrunk * expected, expected)
     np.fill_diagonal(mixed, 1.0)
     values, vectors = np.linalg.eigh(mixed)
@@ -242,22 +243,30 @@ def _seed_covariance(
     return np.outer(sd, sd) * mixed, freedom
 
 
-def _filled(variance: FloatArray, freedom: FloatArray, decades: FloatArray) -> FloatArray:
+def _filled(
+    variance: FloatArray, freedom: FloatArray, alike: FloatArray, decades: FloatArray
+) -> FloatArray:
     """Variances in which the degrees of freedom that a budget lacks, against the one that has the
-    most, count as its course over compute expects: its log a line. All (budgets,).
+    most, count as the budgets around it expect: (budgets,).
 
-    Where few runs go on, their seeds would else stand for all, and agree by chance.
+    Where few runs go on, their seeds would else stand for all, and agree by chance. The log of the
+    variance varies smoothly with log C, as a Gaussian process around a line; what is known of it
+    has the error of so few seeds, which neighbours share as they share luck. `alike`: (budgets,
+    budgets) correlation of one seed's rewards.
     """
     from scipy.special import digamma
 
-    known = freedom > 0
-    some = freedom[known] / 2
+    known = np.flatnonzero(freedom > 0)
+    some = freedom[known]
     # The log of an estimated variance is too small, the more so the fewer seeds it has.
-    log_variance = np.log(variance[known]) + np.log(some) - digamma(some)
+    log_variance = np.log(variance[known]) + np.log(some / 2) - digamma(some / 2)
     away = decades - np.average(decades[known], weights=some)
-    level = np.average(log_variance, weights=some)
-    slope = some @ (away[known] * log_variance) / (some @ away[known] ** 2 + _COURSE**-2)
-    expected = np.exp(level + slope * away)
+    apart = np.abs(away[:, None] - away[known]) / _COURSE_DECADES
+    smooth = _SLOPE**2 * np.outer(away, away[known]) + _COURSE**2 * (1 + apart) * np.exp(-apart)
+    error = 2 * alike[np.ix_(known, known)] ** 2 / np.maximum.outer(some, some)
+    told = np.linalg.solve(smooth[known] + error, np.stack([np.ones(len(known)), log_variance], 1))
+    level = told[:, 1].sum() / told[:, 0].sum()
+    expected = np.exp(level + smooth @ (told[:, 1] - level * told[:, 0]))
     return np.asarray(expected + freedom / freedom.max() * (variance - expected))
 
 
@@ -273,7 +282,7 @@ def _smooth_correlation(
     known = weight > 0
     of = weight[known]
     if not known.any():
-        return np.zeros_like(apart)
+        return np.eye(len(decades))
     fits = []
     for length in _LUCK_DECADES:
         near = np.exp(-apart / length)

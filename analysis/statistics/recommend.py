@@ -17,7 +17,7 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
-from isosweep.analysis.statistics.intervals import Interval, central_ends
+from isosweep.analysis.statistics.intervals import Interval, central_ends, short
 from isosweep.analysis.statistics.laws import weigh_laws
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import Validation
@@ -83,7 +83,7 @@ def recommend(
         raise SettingError("mode", "recommend", rule, "mode=resume, which finishes the sweep")
     first, last = budgets[0].budget, budgets[-1].budget
     if budget * _ROUNDING < first:
-        rule = f"lies below {first:.3g}, the smallest budget that was measured"
+        rule = f"lies below {short(first)}, the smallest budget that was measured"
         raise SettingError("budget", f"{budget:g}", rule, f"budget={first:g}")
     factor = budget / last
     supported = supported_factor(findings.validation, findings.frontier.confidence)
@@ -131,15 +131,14 @@ def _too_far(budget: float, last: float, supported: float, findings: Findings) -
         why = "no forecast could be checked"
     elif supported == 1.0:
         why = (
-            f"forecasts from {checked.known:.3g} to {checked.budget:.3g} covered "
+            f"forecasts from {short(checked.known)} to {short(checked.budget)} covered "
             f"{checked.covered:.0%} of rewards in {checked.confidence:.0%} intervals, their error "
             f"{checked.rmse:.3f} against {checked.persistence_rmse:.3f} for no change at all"
         )
     else:
-        why = f"forecasts were checked over a factor of {supported:.3g}"
-    rule = (
-        f"lies {budget / last:.3g} times beyond {last:.3g}, the largest budget reached, and {why}"
-    )
+        why = f"forecasts were checked over a factor of {short(supported)}"
+    times = short(budget / last)
+    rule = f"lies {times} times beyond {short(last)}, the largest budget reached, and {why}"
     nearest = f"budget={last * supported:.4g} (or analysis.extrapolate=true, at your own risk)"
     return SettingError("budget", f"{budget:g}", rule, nearest)
 
@@ -169,8 +168,8 @@ def _inside(findings: Findings, budget: float) -> _Choice:
         draws,
         Interval.central(2.0**best, findings.frontier.confidence),
         findings.frontier.confidence,
-        f"The reward surface at {near.budget:.3g}"
-        + (f" and {budgets[below].budget:.3g}" if share < 1 else "")
+        f"The reward surface at {short(near.budget)}"
+        + (f" and {short(budgets[below].budget)}" if share < 1 else "")
         + f", over {len(near.cells)} (n, B).",
     )
 
@@ -215,14 +214,14 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     last, surface = findings.frontier.budgets[-1], findings.surface
     confidence = findings.frontier.confidence
     choice, best_n = last.best, None
-    basis = f"the best n at {last.budget:.3g}, since no law of n*(C) could be weighed"
+    basis = f"the best n at {short(last.budget)}, since no law of n*(C) could be weighed"
     if surface is not None and findings.saturation.laws is not None:
         grid = np.log2(findings.frontier.measured)
         laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, confidence, until=budget)
         best_n = laws.curve[-1]
         wanted = math.log2(best_n.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
-        basis = f"laws of n*(C) weighed on budgets up to {last.budget:.3g}"
+        basis = f"laws of n*(C) weighed on budgets up to {short(last.budget)}"
     cell = choice.cell
     ahead = _forecasts(data, Pair.of(cell), budget, confidence)
     median, low, high = _mean(ahead) if ahead else (None, None, None)
@@ -232,7 +231,7 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
         alternatives=tuple(n for n in last.candidates if n != cell.num_generations),
         reward=median,
         interval=None if low is None or high is None else (low, high),
-        rests_on=f"Extrapolated {budget / last.budget:.3g} times: {basis}; B as at that budget; "
+        rests_on=f"Extrapolated {short(budget / last.budget)} times: {basis}; B as at that budget; "
         f"the reward forecast from the curves of {len(ahead)} runs.",
     )
 
