@@ -18,6 +18,7 @@ from markupsafe import Markup
 from isosweep.analysis.figures.colors import DARK
 from isosweep.analysis.figures.description import Figure
 from isosweep.analysis.figures.draw_plotly import to_plotly
+from isosweep.analysis.statistics.intervals import short
 
 _HERE = Path(__file__).parent
 
@@ -72,6 +73,7 @@ def _environment() -> Environment:
         "separators": (",", ":"),
     }
     environment.filters["packed"] = _packed_figure
+    environment.filters["short"] = short
     return environment
 
 

@@ -14,7 +14,13 @@ from isosweep.analysis.figures.all import Figures
 from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.description import Figure, Section
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.pages.tables import law_table, missing_runs, set_table, view_table
+from isosweep.analysis.pages.tables import (
+    all_fallen,
+    law_table,
+    missing_runs,
+    set_table,
+    view_table,
+)
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.recommend import supported_factor
@@ -72,6 +78,7 @@ def render_report(
         missing=missing_runs(data),
         searched=data.searched,
         survived=findings.survivals,
+        gone=all_fallen(data),
         num_rejected=len(data.plan.rejected),
         problems=data.problems,
         **_settings(data, about),
