@@ -11,6 +11,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.summary import how_sure
+from isosweep.store.warnings import LOST_CHECKPOINT
 
 # Runs that train no further.
 _ENDED = ("finished", "diverged", "failed", "cancelled")
@@ -149,7 +150,7 @@ def _runs(data: SweepData) -> Fact:
     return Fact(
         term="Runs",
         answer=f"{done} of {len(data.curves)} finished" + (f"; {others}" if others else ""),
-        detail="; ".join([*_collapsed(data), grid]),
+        detail="; ".join([*_collapsed(data), *_warned(data), grid]),
         link="runs",
     )
 
@@ -167,6 +168,20 @@ def _collapsed(data: SweepData) -> list[str]:
         + (f", to {math.fsum(left[n]) / len(left[n]):.3f}" if n in left else "")
         for n, count in sorted(fallen.items())
     ]
+
+
+def _warned(data: SweepData) -> list[str]:
+    """How many runs broke a rule of training's health, by rule, the commonest first."""
+    trained = sum(curve.compute.size > 0 for curve in data.curves)
+    broken: Counter[str] = Counter()
+    for curve in data.curves:
+        broken.update({warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT})
+    if not broken:
+        return ["no warning of training's health"] * (trained > 0)
+    listed = ", ".join(
+        f"{rule} in {count} of {trained} runs" for rule, count in broken.most_common()
+    )
+    return [f"warned of {listed}"]
 
 
 def _state(curve: Curve, *, searched: bool) -> str:

@@ -10,6 +10,7 @@ from isosweep.analysis.answer import Fact, facts
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.intervals import short
+from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from tests.analysis.conftest import CONFIG, Analysed
 from tests.analysis.sweeps import (
     BUDGETS,
@@ -35,6 +36,7 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
     )
     assert said["Spent"].detail.endswith("nothing is left to train")
     assert said["Runs"].answer == "45 of 45 finished"
+    assert "no warning of training's health" in said["Runs"].detail
     assert (said["To be surer"].answer, said["To be surer"].detail) == (
         *("grid.seeds=[0,1]", "twice the time"),
     )
@@ -77,6 +79,20 @@ def test_hours_are_counted_where_records_have_them(full: Analysed) -> None:
     assert pytest.approx(22.5) == 0.5 * len(curves)
 
 
+def test_the_rules_of_health_that_runs_broke_are_counted(full: Analysed) -> None:
+    first, second, *others = full.data.curves
+    low, high, lost = (
+        HealthWarning.without_value(3, rule, rule)
+        for rule in ("entropy_collapse", "high_kl", LOST_CHECKPOINT)
+    )
+    warned = replace(first, warnings=(low, low)), replace(second, warnings=(high, low, lost))
+    curves = (*warned, *others)
+    detail = by_term(facts(replace(full.data, curves=curves), full.findings, []))["Runs"].detail
+    assert detail.startswith(
+        "warned of entropy_collapse in 2 of 45 runs, high_kl in 1 of 45 runs; "
+    )
+
+
 def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: Path) -> None:
     paths, rng = paths_in(tmp_path), np.random.default_rng(0)
     write_plan(paths, SMALL)
@@ -94,4 +110,4 @@ def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: P
     )
     detail = by_term(facts(data, find(data, CONFIG), []))["Runs"].detail
     n, count = data.generations[0], len(smallest)
-    assert detail.startswith(f"n = {n}: {count} of {count} collapsed, to 0.125; n = ")
+    assert detail.startswith(f"n = {n}: {count} of {count} collapsed, to 0.125; no warning")
