@@ -72,15 +72,11 @@ class SearchStudy:
                 storage=self._storage,
                 direction="maximize",
                 load_if_exists=True,
-                # Nothing is left to a sampler: all parameters of a trial are given.
-                sampler=optuna.samplers.RandomSampler(seed=config.seed),
             )
         except Exception as error:
             # What a database's driver raises is its own.
             raise _not_opened(paths, config, error) from error
         self._own(plan, paths, config.storage)
-        # What an earlier driver enqueued, and was ended before it asked for.
-        self._ask_for_waiting()
 
     def _own(self, plan: Plan, paths: SweepPaths, storage: str | None) -> None:
         known = self._study.user_attrs.get("sweep_dir")
@@ -115,13 +111,11 @@ class SearchStudy:
                 trial = self._trial(before.number)
                 trial.set_user_attr("steps", [*trial.user_attrs["steps"], entry])
             else:
-                self._enqueue(runs[step.run_id], [entry], before)
-        self._ask_for_waiting()
+                self._begin(runs[step.run_id], [entry], before)
 
     def ask_known(self, run: PlannedRun) -> None:
         """A trial for a run that was trained before the search began."""
-        self._enqueue(run, [], None)
-        self._ask_for_waiting()
+        self._begin(run, [], None)
 
     def saw(self, asked: Asked, rewards: Mapping[int, float], compute: float) -> None:
         """Write down the rewards of an open trial, by the milestone's place, and the compute that
@@ -163,17 +157,21 @@ class SearchStudy:
         study = self._storage.get_study_id_from_name(self._name)
         return self._storage.get_trial_id_from_study_id_trial_number(study, number)
 
-    def _enqueue(self, run: PlannedRun, steps: list[JsonObject], before: Asked | None) -> None:
+    def _begin(self, run: PlannedRun, steps: list[JsonObject], before: Asked | None) -> None:
+        """A new trial in one write: one that is asked for gets its parameters one by one, and of a
+        driver killed between them some only."""
+        from optuna.trial import TrialState, create_trial
+
         attributes: JsonObject = {"run_id": run.run_id, "steps": steps}
         if before is not None:
             attributes["continues"] = before.number
-        self._study.enqueue_trial(_parameters(run, self._distributions), attributes)
-
-    def _ask_for_waiting(self) -> None:
-        from optuna.trial import TrialState
-
-        for _ in self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-            self._study.ask(self._distributions)
+        trial = create_trial(
+            state=TrialState.RUNNING,
+            params=_parameters(run, self._distributions),
+            distributions=self._distributions,
+            user_attrs=attributes,
+        )
+        self._study.add_trial(trial)
 
 
 def read_search(plan: Plan, paths: SweepPaths, config: SearchConfig) -> JsonObject | None:

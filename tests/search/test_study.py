@@ -99,16 +99,19 @@ def test_a_run_that_was_told_is_asked_again_by_a_trial_that_continues_it(
     assert trials(plan, paths)[2].user_attrs["continues"] == 0
 
 
-def test_a_driver_killed_between_enqueueing_and_asking_loses_nothing(
-    plan: Plan, paths: SweepPaths, monkeypatch: pytest.MonkeyPatch
+def test_a_driver_killed_after_any_write_leaves_no_trial_without_its_parameters(
+    plan: Plan, paths: SweepPaths
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(SearchStudy, "_ask_for_waiting", lambda self: None)
-        asked(plan, paths)
-    assert {trial.state for trial in trials(plan, paths)} == {TrialState.WAITING}
-    again = SearchStudy(plan, paths, FRONTIER)
-    assert [trial.state for trial in trials(plan, paths)] == [TrialState.RUNNING] * 2
-    assert set(again.asked) == {run.run_id for run in plan.runs}
+    asked(plan, paths)
+    lines, seen = paths.search.read_bytes().splitlines(keepends=True), set()
+    for count in range(1, len(lines) + 1):
+        paths.search.write_bytes(b"".join(lines[:count]))
+        SearchStudy(plan, paths, FRONTIER)
+        begun = trials(plan, paths)
+        assert all(set(trial.params) == {"n", "B", "seed"} for trial in begun)
+        assert {trial.state for trial in begun} <= {TrialState.RUNNING}
+        seen.add(len(begun))
+    assert seen == {0, 1, 2}
 
 
 def test_a_torn_line_of_the_journal_costs_that_line_alone(plan: Plan, paths: SweepPaths) -> None:

@@ -137,7 +137,7 @@ def test_a_second_user_sees_the_sweep_and_cannot_cancel_it(
             )
 
         for _ in range(3):
-            job = ("--wrap=sleep 60", "--mem=10", "--output=/dev/null", "--job-name=theirs")
+            job = ("--wrap=sleep 900", "--mem=10", "--output=/dev/null", "--job-name=theirs")
             assert theirs("sbatch", *job).returncode == 0
         with sweep.sampled() as sampler:
             driver = sweep.drive()
