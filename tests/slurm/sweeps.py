@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # In place of 15 s.
 QUICK_POLL_S = 3.0
 # Many times what any of these sweeps takes.
-PATIENCE_S = 240.0
+PATIENCE_S = 480.0
 ON_SLURM = (
     "launcher=slurm",
     "launcher.slurm.cpus_per_task=1",
