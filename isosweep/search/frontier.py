@@ -85,17 +85,11 @@ def _by(asked: Question, belief: Belief) -> Decision:
 
 
 def _next(asked: Question, belief: Belief) -> Decision:
-    likely = _likely(belief)
-    verdict = _settled(asked, belief)
-    if verdict is not None:
-        # The claim that may do harm is looked at a second time, with a further seed each.
-        doubted = _lacking(asked, likely, _MOST_SEEDS) if verdict == "saturated" else []
-        if doubted:
-            return affordable_of(asked, doubted[:_AT_ONCE])
-        if verdict == "saturated" and asked.at.pending:
-            return Decision(steps=(), considered=(), stop=None)
-        return ended(_reason(asked, belief, verdict))
+    reason = _settled(asked, belief)
+    if reason is not None:
+        return ended(reason)
     sure = belief.chances.max() >= SURE and belief.losses.max() <= asked.analysis.margin
+    likely = _likely(belief)
     missing = _lacking(asked, likely, _SEEDS) if sure else []
     if not missing:
         decision = chosen_steps(asked, belief, _too_little)
@@ -118,7 +112,7 @@ def _telling(asked: Question) -> list[CellReading]:
 
 
 def _settled(asked: Question, belief: Belief) -> str | None:
-    """The verdict that nothing more has to be known of, or None; from what was read alone."""
+    """Why nothing more has to be known, or None; from what was read alone."""
     margin = asked.analysis.margin
     last = Counter(
         reading.cell.num_generations
@@ -130,14 +124,11 @@ def _settled(asked: Question, belief: Belief) -> str | None:
     if unsure or known < MIN_GENERATIONS:
         return None
     verdict = judge(asked.data, asked.analysis)[2].verdict
-    return verdict if belief.shares(verdict) else None
-
-
-def _reason(asked: Question, belief: Belief, verdict: str) -> str:
-    """Why a search with this verdict ends."""
+    if not belief.shares(verdict):
+        return None
     return (
         f"the verdict is decided ({verdict}, chance {belief.chances.max():.0%}), and at no budget "
-        f"is more than {asked.analysis.margin:g} of reward lost by the n that seems best (at most "
+        f"is more than {margin:g} of reward lost by the n that seems best (at most "
         f"{belief.losses.max():.2g} is expected)"
     )
 

@@ -1,14 +1,12 @@
 """Small simulated sweeps, as far as a search has come."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.known import KnownWorld
-from isosweep.analysis.simulation.planted import PlantedWorld
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
@@ -26,15 +24,9 @@ SEARCH = SearchConfig(name="frontier", kind="frontier")
 
 @cache
 def recorded(world: str) -> dict[str, tuple[Record, ...]]:
-    """Of a preset, or of `calm`: growth that ends early, measured well and with like seeds."""
-    calm = world == "calm"
-    known: KnownWorld = presets_of(PLAN)["early" if calm else world]
-    if calm:
-        assert isinstance(known, PlantedWorld)
-        known = replace(known, seed_sd=0.02)
-    problems = 20_000 if calm else 2_000
+    known: KnownWorld = presets_of(PLAN)[world]
     rng = np.random.default_rng(5)
-    return simulate_records(known, PLAN, rng, num_problems=problems, samples_per_problem=8)
+    return simulate_records(known, PLAN, rng, num_problems=2000, samples_per_problem=8)
 
 
 def trained(reached: Mapping[str, float], world: str = "plateau") -> SweepData:

@@ -103,18 +103,6 @@ def test_a_search_ends_when_belief_and_analysis_have_the_same_verdict() -> None:
     assert "the verdict is decided (constant, chance 8" in (decision.stop or "")
 
 
-def test_saturated_is_looked_at_again_with_a_third_seed_before_a_search_ends() -> None:
-    reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs if run.seed < 2}
-    first = choose(reached, world="calm")
-    assert (first.chances or {})["saturated"] > 0.9
-    doubted = {run_id(n, 2): BUDGETS[-1] for n in (32, 64, 128)}
-    assert asked(first.steps) == doubted
-    waiting = choose(reached, doubted, world="calm")
-    assert (waiting.steps, waiting.stop) == ((), None)
-    again = choose(reached | doubted, world="calm")
-    assert "the verdict is decided (saturated, chance 9" in (again.stop or "")
-
-
 def test_no_search_ends_before_the_largest_budget_has_been_read() -> None:
     reached = {run.run_id: BUDGETS[3] for run in PLAN.runs}
     decision = choose(reached, world="growing", count=8)
