@@ -21,15 +21,16 @@ _EARLIER = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """One line of the first screen: a question in a word, its answer, and what it rests on.
-
-    `link`: the id of the section that has more of it.
-    """
+    """One line of the report's first screen."""
 
     term: str
+    """A question in a word or three."""
     answer: str
+    """Its answer in words."""
     detail: str = ""
+    """What that rests on, in words; may be empty."""
     link: str | None = None
+    """The id of the report's section that has more of it; null where none has."""
 
 
 def facts(data: SweepData, findings: Findings, advice: Sequence[str]) -> tuple[Fact, ...]:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any, Final, Literal
 
 from isosweep import __version__
+from isosweep.analysis.answer import Fact
 from isosweep.analysis.bounds import (
     Confidence,
     Count,
@@ -112,6 +113,9 @@ class FitsDocument:
     matter: no n costs more than the margin; not identified: the records do not decide."""
     reason: Sentence
     """The verdict's reason in sentences."""
+    answer: tuple[Fact, ...]
+    """What to use, how sure that is, what was spent, how runs ended: for people, in words that no
+    program should rest on."""
     saturation: Saturation
     """The answer with what it rests on."""
     settings: Settings
@@ -140,7 +144,11 @@ class FitsDocument:
 
 
 def fits_document(
-    data: SweepData, config: AnalysisConfig, findings: Findings, versions: Versions
+    data: SweepData,
+    config: AnalysisConfig,
+    findings: Findings,
+    versions: Versions,
+    answer: tuple[Fact, ...],
 ) -> JsonObject:
     """What `fits.json` holds, as JSON has it."""
     document = FitsDocument(
@@ -148,6 +156,7 @@ def fits_document(
         budget_unit=data.plan.budget_unit,
         verdict=findings.saturation.verdict,
         reason=findings.saturation.reason,
+        answer=answer,
         saturation=findings.saturation,
         settings=Settings.of(config),
         versions=versions,

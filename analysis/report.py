@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from isosweep.analysis.answer import facts
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions, fits_document
@@ -70,13 +71,12 @@ def analyse(
     figures = describe_figures(data, findings)
     drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
     versions = Versions.here()
-    write_json(paths.fits, fits_document(data, config, findings, versions))
+    answer = facts(data, findings, advice)
+    write_json(paths.fits, fits_document(data, config, findings, versions, answer))
     tables = all_tables(data, findings)
     for table in tables:
         write_text(paths.table(table.name), table.to_csv())
-    about = About(
-        config=config, settings=_settings(data, config), versions=versions, advice=tuple(advice)
-    )
+    about = About(config=config, settings=_settings(data, config), versions=versions, answer=answer)
     write_text(paths.report, render_report(data, findings, figures, tables, about))
     return Analysis(
         verdict=saturation.verdict,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, get_args
 
-from isosweep.analysis.answer import facts
+from isosweep.analysis.answer import Fact
 from isosweep.analysis.columns import PageTable, Table, page_table
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions
@@ -34,13 +34,13 @@ from isosweep.plan.cells import variant_label
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What the page says beside the findings. `settings`: all, by dotted name; `advice`: what would
-    make the answer surer, and what that costs."""
+    """What the page says beside the findings. `settings`: all, by dotted name; `answer`: its first
+    screen."""
 
     config: AnalysisConfig
     settings: Mapping[str, Any]
     versions: Versions
-    advice: tuple[str, ...] = ()
+    answer: tuple[Fact, ...]
 
 
 def render_report(
@@ -57,7 +57,7 @@ def render_report(
         _title(data),
         made=_made(data, about),
         headline=_headline(data, findings),
-        facts=facts(data, findings, about.advice),
+        facts=about.answer,
         summary=summarise(data, findings),
         verdict=findings.saturation.verdict,
         reason=findings.saturation.reason,

@@ -46,6 +46,9 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
     if tuning is not None and (handed := _handed(tuning)):
         tags[None] |= {"verdict": handed}
     notes = _notes(known) if tuning is None else _tuned_notes(tuning)
+    if len(known) != 1 or tuning is not None:
+        # What variants say of themselves does not add up to it: they share runs.
+        notes.append(_spent(plan, paths))
     metrics: dict[str, dict[str, float]] = {}
     for _, view, _ in known:
         _add_rewards(metrics, view)
@@ -54,7 +57,7 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
     found = [*read_of, *([] if tuning is None else [paths.tuning])]
     files = (paths.plan_page, paths.config, *found[:1])
     return Overview(
-        note="\n\n".join([*notes, _spent(plan, paths), f"Report: `{paths.report}`"]),
+        note="\n\n".join([*notes, f"Report: `{paths.report}`"]),
         figure=figure if figure.exists() else None,
         tags=tags,
         metrics=metrics,
@@ -109,24 +112,15 @@ def _notes(known: _Known) -> list[str]:
     for axes, _, fits in known:
         label = variant_label(axes)
         heading = f"**{label + ': ' if label else ''}{fits['verdict']}.** {fits['reason']}"
-        notes.append(heading)
-        if (at := _last(fits)) is not None:
-            notes.append(_recommended(at, fits))
+        # A file of an earlier version has none.
+        notes += [heading, "\n".join(_line(fact) for fact in fits.get("answer", []))]
     return notes
 
 
-def _recommended(at: JsonObject, fits: JsonObject) -> str:
-    best, cell = at["best"], at["best"]["cell"]
-    text = (
-        f"At {at['budget']:.4g} {fits['budget_unit']} use **n = {cell['num_generations']}, "
-        f"B = {cell['problems_per_batch']}, T = {cell['num_steps']}**: "
-    )
-    if best["expected"] is None or best["interval"] is None:
-        return f"{text}measured reward {cell['mean']:.3f}."
-    low, high = best["interval"]
-    confidence = fits["settings"]["confidence"]
-    interval = f"({confidence:.0%} interval {low:.3f} to {high:.3f})"
-    return f"{text}expected reward {best['expected']:.3f} {interval}."
+def _line(fact: JsonObject) -> str:
+    detail = f"; {fact['detail']}" if fact["detail"] else ""
+    # An interval before brackets would be a link.
+    return f"- {fact['term']}: **{fact['answer'].rstrip('.')}**{detail}".replace("[", "\\[")
 
 
 def _handed(tuning: JsonObject) -> str:

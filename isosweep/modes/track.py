@@ -25,8 +25,12 @@ def track(
         "model": config.model.name,
         "task": config.task.name,
         "recipe": config.recipe.name,
+        "learning_rate": config.recipe.learning_rate,
         "hardware": config.hardware.name,
         "budget_unit": config.budget_unit,
+        "train_problems": config.task.num_train_problems,
+        "held_out_problems": config.task.num_eval_problems,
+        "samples_per_problem": config.evaluation.samples_per_problem,
     }
     sweeps_dir, stop = paths.runs.parent, config.health.stop
     return BackgroundTracker(

@@ -343,7 +343,7 @@ class MlflowTracker:
         )
         values = {"sweep/done_runs": float(done)}
         if rewards:
-            values["sweep/best_reward"] = max(rewards)
+            values["sweep/best_run_reward"] = max(rewards)
         changed = {key: value for key, value in values.items() if parent.metrics.get(key) != value}
         if rewards and changed:
             step = sum(r.num_records for r in readings)

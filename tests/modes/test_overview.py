@@ -6,12 +6,35 @@ from pathlib import Path
 from isosweep.analysis.document import to_json
 from isosweep.analysis.statistics.tuning import find_tuning
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.files import write_json
+from isosweep.files import write_json, write_text
 from isosweep.modes.overview import sweep_overview
 from tests.analysis.tuned import cell_of, peak
 from tests.modes.looked_after import sweep_in
 
 TUNE = ("search=tune", "grid.seeds=[0,1]", "search.cells=[[2,4],[4,4]]", "grid.min_steps=2")
+
+
+def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    facts = [
+        {"term": "Use", "answer": "n = 8", "detail": "reward 0.5 [0.4, 0.6] (90%)", "link": "n"},
+        {"term": "Spent", "answer": "1e9 FLOPs", "detail": "", "link": None},
+    ]
+    said = {"verdict": "grew", "reason": "It grew.", "answer": facts, "frontier": {"budgets": []}}
+    sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
+    write_json(sweep.paths.fits, said)
+    for name in ("frontier", "choices"):
+        write_text(sweep.paths.table(name), "run_id,budget,reward\n")
+    verdict, listed, report = sweep_overview(sweep.config, sweep.plan, sweep.paths).note.split(
+        "\n\n"
+    )
+    assert verdict == "**grew.** It grew."
+    # A pair of brackets before round ones would be a link.
+    assert listed.splitlines() == [
+        "- Use: **n = 8**; reward 0.5 \\[0.4, 0.6] (90%)",
+        "- Spent: **1e9 FLOPs**",
+    ]
+    assert report == f"Report: `{sweep.paths.report}`"
 
 
 def test_a_tuned_sweep_says_what_is_best_at_each_cell_and_which_rules_agree(tmp_path: Path) -> None:

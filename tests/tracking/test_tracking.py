@@ -89,7 +89,7 @@ def test_metrics_are_the_records_and_a_stride_of_training(sweep: Sweep) -> None:
         *("n", "B", "T"),
     }
     assert [value for _, _, value in histories["parent", "sweep/done_runs"]] == [0]
-    assert [value for _, _, value in histories["parent", "sweep/best_reward"]] == [20 / 160]
+    assert [value for _, _, value in histories["parent", "sweep/best_run_reward"]] == [20 / 160]
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["same tracker", "new process"])
