@@ -1,6 +1,7 @@
 """What MLflow says of a sweep once it is analysed: read off the analysis's files."""
 
 import csv
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 # Of the figures, the one that says most at a glance.
 _FIGURE = "reward.png"
+# Columns of choices.csv that its table in MLflow has.
+_SHOWN = (
+    *("budget", "n", "expected", "low", "high", "probability_best", "loss_upper", "may_be_best"),
+    *("B", "T", "seeds", "fallen"),
+)
 # Values of `grid.axes`, where their analysis lies, and its fits.json.
 _Known = list[tuple[dict[str, Any], SweepPaths, JsonObject]]
 
@@ -62,7 +68,7 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         tags=tags,
         metrics=metrics,
         unix_time=max((path.stat().st_mtime for path in found), default=0.0),
-        tables=_tables(known),
+        tables=_tables(known, plan.budgets),
         files=tuple(path for path in files if path.exists()),
         problems=_problems(config.task),
     )
@@ -174,13 +180,13 @@ def _add_rewards(metrics: dict[str, dict[str, float]], view: SweepPaths) -> None
                 metrics.setdefault(row["run_id"], {})[name] = float(row["reward"])
 
 
-def _tables(known: _Known) -> "dict[str, Table]":
+def _tables(known: _Known, budgets: Sequence[float]) -> "dict[str, Table]":
     """Cells and frontier; of several variants each under its label."""
     tables = {}
     for axes, view, _ in known:
         label = f"-{variant_label(axes).replace(' ', '-').replace('/', '_')}" if axes else ""
         tables[f"cells{label}"] = _table(view, "frontier")
-        tables[f"frontier{label}"] = _table(view, "choices")
+        tables[f"frontier{label}"] = _at_budgets(_table(view, "choices"), budgets)
     return tables
 
 
@@ -192,8 +198,23 @@ def _table(view: SweepPaths, name: str) -> "Table":
     return Table(columns=head, rows=[[_cell(text) for text in row] for row in rows])
 
 
+def _at_budgets(table: "Table", budgets: Sequence[float]) -> "Table":
+    """Its rows at `budgets`, the largest first, and the columns that say most: the page has room
+    for a dozen of each. All rows where they are in another unit."""
+    order = [table.columns.index(name) for name in _SHOWN]
+    rows = [[row[i] for i in order] for row in table.rows]
+    asked = [row for row in rows if row[0] in [_rounded(budget) for budget in budgets]]
+    kept = sorted(asked or rows, key=lambda row: -float(row[0] or 0))
+    return replace(table, columns=_SHOWN, rows=kept)
+
+
 def _cell(text: str) -> str | float | None:
     try:
-        return float(text) if text else None
+        return _rounded(float(text)) if text else None
     except ValueError:
         return text
+
+
+def _rounded(number: float) -> float:
+    """To the four digits that a page shows."""
+    return float(f"{number:.4g}")

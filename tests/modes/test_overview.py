@@ -23,11 +23,14 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     said = {"verdict": "grew", "reason": "It grew.", "answer": facts, "frontier": {"budgets": []}}
     sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
     write_json(sweep.paths.fits, said)
-    for name in ("frontier", "choices"):
-        write_text(sweep.paths.table(name), "run_id,budget,reward\n")
-    verdict, listed, report = sweep_overview(sweep.config, sweep.plan, sweep.paths).note.split(
-        "\n\n"
-    )
+    write_text(sweep.paths.frontier, "run_id,budget,reward\n")
+    last = sweep.plan.budgets[-1]
+    columns = "budget,n,B,T,seeds,fallen,expected,low,high,loss_upper,probability_best,may_be_best"
+    ends = ["4,9,3,0,0.432109,,,,,yes", "4,5,2,1,0.5,0.4,0.6,0.01,0.9,yes"]
+    lines = [columns, f"{last / 3},2,{ends[0]}", f"{last},2,{ends[0]}", f"{last},4,{ends[1]}"]
+    write_text(sweep.paths.table("choices"), "\n".join(lines))
+    overview = sweep_overview(sweep.config, sweep.plan, sweep.paths)
+    verdict, listed, report = overview.note.split("\n\n")
     assert verdict == "**grew.** It grew."
     # A pair of brackets before round ones would be a link.
     assert listed.splitlines() == [
@@ -35,6 +38,11 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
         "- Spent: **1e9 FLOPs**",
     ]
     assert report == f"Report: `{sweep.paths.report}`"
+    # At the plan's own budgets, to four digits.
+    assert [row[:4] for row in overview.tables["frontier"].rows] == [
+        [last, 2, 0.4321, None],
+        [last, 4, 0.5, 0.4],
+    ]
 
 
 def test_a_tuned_sweep_says_what_is_best_at_each_cell_and_which_rules_agree(tmp_path: Path) -> None:
