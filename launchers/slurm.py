@@ -25,7 +25,7 @@ from isosweep.launchers.squeue import Refusal, grouped, refusal
 from isosweep.launchers.throttle import Throttle
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.batches import batch_file
-from isosweep.store.submissions import Job, LauncherName, SubmissionState
+from isosweep.store.submissions import Job, LauncherName, Submission, SubmissionState
 
 # Jobs that one scancel is given: far below what a command line holds.
 _AT_ONCE = 500
@@ -47,6 +47,8 @@ class SlurmLauncher:
         self._jobs = SlurmJobs(self._slurm)
         self.poll_s = self._jobs.poll_s
         self._throttle = Throttle(config.launcher.max_parallel)
+        # Of each array and job, the files in which its workers say that they have ended.
+        self._ends: dict[str, set[Path]] = {}
         # Tasks that a limit on submitted jobs leaves room for, as far as is known.
         self._room: int | None = None
 
@@ -69,6 +71,7 @@ class SlurmLauncher:
     def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
         """Submit each batch as a job array, in parts where a limit allows no more at once."""
         answers: dict[Path, Job | Refused] = {}
+        self._forget_ended()
         # What comes after the first arrays, as a run that is tried again, is not to wait for their
         # last tasks.
         self._set_throttles(self._throttle.lowered(len(orders)))
@@ -98,9 +101,26 @@ class SlurmLauncher:
         """What Slurm says of their jobs, and its accounting of those that have left the queue."""
         observed = self._jobs.observe(submissions)
         self.poll_s = self._jobs.poll_s
-        self._throttle.seen(*self._jobs.arrays())
-        self._set_throttles(self._throttle.raised())
+        for state in submissions:
+            if state.job is not None:
+                self._follow(state.job, state.submission)
+        if self._jobs.tasks is not None:
+            self._throttle.seen(self._jobs.asked, self._jobs.tasks)
+            self._set_throttles(self._throttle.raised())
         return observed
+
+    def _follow(self, job: Job, submission: Submission) -> None:
+        """Look for the end of `submission` whenever places are given away."""
+        if self._throttle.limited:
+            end = submission.run.submission(submission.number, "end")
+            self._ends.setdefault(job.job_id.partition("_")[0], set()).add(end)
+
+    def _forget_ended(self) -> None:
+        """A task whose worker has said that it ended takes no place, although Slurm may have it
+        for some seconds more: what is submitted then would be made to wait for the others."""
+        left = {job: {end for end in ends if not end.exists()} for job, ends in self._ends.items()}
+        self._ends = {job: ends for job, ends in left.items() if ends}
+        self._throttle.seen((), {job: len(ends) for job, ends in self._ends.items()})
 
     def _set_throttles(self, parallel: dict[str, int]) -> None:
         """Have these arrays run so many tasks at once; those that cannot be changed stay so."""
@@ -145,10 +165,12 @@ class SlurmLauncher:
         # With several clusters it is followed by the cluster's name.
         job_id = answer.out.strip().rpartition("\n")[2].partition(";")[0]
         if answer.words is None and job_id.isdecimal():
-            self._throttle.submitted(job_id, parallel)
+            self._throttle.submitted(job_id, parallel, len(orders))
             for order in orders:
                 task = "" if single else f"_{order.submission.index}"
-                answers[order.submission.path] = Job(job_id=f"{job_id}{task}")
+                job = Job(job_id=f"{job_id}{task}")
+                answers[order.submission.path] = job
+                self._follow(job, order.submission)
             return None, ""
         words = answer.words or f"sbatch answered {answer.out.strip()!r}"
         # What it answers a job that it took, and cannot be read, leaves the same doubt as silence.
@@ -214,7 +236,7 @@ class SlurmLauncher:
             name = f"BATCH{number}"
             file = sweep / "batches" / f"{name}.json"
             parallel, after = self._throttle.place(planned, len(batch))
-            self._throttle.submitted(f"ID{number}", parallel)
+            self._throttle.submitted(f"ID{number}", parallel, len(batch))
             tasks = range(len(batch))
             yield (
                 batch,

@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from isosweep.config.slurm import SlurmConfig
 from isosweep.launchers.calls import Answer, call
@@ -85,12 +86,10 @@ class SlurmJobs:
         self._users = {str(os.getuid())}
         self._accounting = True
         self._since: dict[str, tuple[str, float]] = {}
-        self._asked: set[str] = set()
-        self._alive: set[str] = set()
-
-    def arrays(self) -> tuple[set[str], set[str]]:
-        """Arrays and jobs with tasks to come: of what was asked for last, and of these users."""
-        return self._asked, self._alive
+        # Arrays and single jobs with the tasks that are not over, by the newest answer; None: it
+        # gave none. `asked`: those of what was asked for.
+        self.asked: set[str] = set()
+        self.tasks: Mapping[str, int] | None = None
 
     def ids(self, submissions: Sequence[SubmissionState]) -> tuple[list[str], list[str], str]:
         """Ids of jobs that wait, and of those that may run; Slurm's words where it said nothing."""
@@ -112,14 +111,15 @@ class SlurmJobs:
         self.poll_s = _LONG_POLL_S if len(submissions) > _MANY else _POLL_S
         answer = self._ask(squeue(self._users))
         if answer.words is not None:
+            self.tasks = None
             return [Observed(status="unknown", reason=answer.words)] * len(submissions)
         queue = _Rows(squeue_rows(answer.out))
         alive = {job_id for job_id, row in queue.by_id.items() if row.status != "gone"}
         asked = [state for state in submissions if _to_be_accounted(queue.of(state))]
         accounts, words = self._accounts(asked) if asked else (_Rows([]), None)
         rows = [row for state in submissions if (row := queue.of(state)) is not None]
-        self._alive = set(bases(alive))
-        self._asked = set(bases(row.job_id for row in rows)) & self._alive
+        self.tasks = Counter(job_id.partition("_")[0] for job_id in alive)
+        self.asked = self.tasks.keys() & bases(row.job_id for row in rows)
         observed = []
         for state in submissions:
             row, account = queue.of(state), accounts.of(state)

@@ -1,7 +1,7 @@
 """How many tasks of each job array run at once, so that together they keep `max_parallel`."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 
 class Throttle:
@@ -12,8 +12,13 @@ class Throttle:
         """`most`: runs at once; None: as many as Slurm starts."""
         self._most = most
         self._live: dict[str, int] = {}
-        # Of arrays that have given places away: what they had.
+        # Of arrays that have fewer places than they could use: how many that is.
         self._whole: dict[str, int] = {}
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit to keep."""
+        return self._most is not None
 
     def plan(self, work: Sequence[float]) -> list[int]:
         """Places of arrays to come with so much `work`; 0: it has to come after those before."""
@@ -27,7 +32,7 @@ class Throttle:
         """Tasks at once of an array of `tasks`, and the arrays that have to end before it."""
         if self._most is None:
             return tasks, ()
-        return (planned, ()) if planned else (self._most, tuple(self._live))
+        return min(planned or self._most, tasks), () if planned else tuple(self._live)
 
     @property
     def _room(self) -> int:
@@ -45,7 +50,7 @@ class Throttle:
         return fewer
 
     def raised(self) -> dict[str, int]:
-        """Arrays that may have places back that they gave away, and how many they have then."""
+        """Arrays that may have more places than were left for them, and how many then."""
         room, more = self._room, {}
         for array, whole in self._whole.items():
             if (given := min(whole - self._live[array], room)) > 0:
@@ -58,17 +63,24 @@ class Throttle:
         self._whole.setdefault(array, self._live[array])
         self._live[array] = parallel
 
-    def submitted(self, array: str, parallel: int) -> None:
-        """`array` was submitted, with so many tasks at once."""
+    def submitted(self, array: str, parallel: int, tasks: int) -> None:
+        """`array` was submitted with `tasks`, so many of them at once."""
         self._live[array] = parallel
+        if self._most is not None and parallel < min(tasks, self._most):
+            self._whole[array] = min(tasks, self._most)
 
-    def seen(self, followed: Collection[str], alive: Collection[str]) -> None:
-        """Arrays that are followed here, whoever submitted them, and all that Slurm has."""
+    def seen(self, followed: Collection[str], tasks: Mapping[str, int]) -> None:
+        """`tasks`: how many each array has that are not over, those of `followed` among them,
+        whoever submitted them."""
         for array in followed if self._most is not None else ():
             self._live.setdefault(array, self._most or 0)
-        for array in set(self._live).difference(alive):
-            del self._live[array]
-            self._whole.pop(array, None)
+        known, self._live = self._live, {}
+        for array, parallel in known.items():
+            left, whole = tasks.get(array, 0), self._whole.pop(array, 0)
+            if left:
+                self._live[array] = min(parallel, left)
+            if left and whole:
+                self._whole[array] = min(whole, left)
 
 
 def shares(work: Sequence[float], places: int) -> list[int]:

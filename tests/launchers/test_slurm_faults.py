@@ -141,10 +141,10 @@ def test_a_refusal_is_in_slurms_words_and_says_whether_it_passes(
 def test_an_sbatch_that_gives_no_answer_may_have_been_obeyed(
     fakes: Fakes, tmp_path: Path, run: PlannedRun
 ) -> None:
-    launcher = SlurmLauncher(make_config(*SETTINGS, "launcher.slurm.command_timeout_s=0.5"))
+    launcher = SlurmLauncher(make_config(*SETTINGS, "launcher.slurm.command_timeout_s=2"))
     fakes.runs("sbatch", "echo 'sbatch: error: sleeping and retrying' >&2; exec sleep 20")
     (answer,) = launcher.submit(orders_of(tmp_path, run, 1))
-    reason = "sbatch gave no answer in 0.5 s: sleeping and retrying"
+    reason = "sbatch gave no answer in 2 s: sleeping and retrying"
     assert answer == Refused(reason=reason, passing=True, unknown=True)
 
 

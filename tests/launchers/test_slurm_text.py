@@ -165,11 +165,38 @@ def test_an_array_without_a_place_comes_after_those_before_it() -> None:
     throttle = Throttle(2)
     assert throttle.plan([1, 1, 1]) == [1, 1, 0]
     for array in ("1", "2"):
-        throttle.submitted(array, throttle.place(1, 9)[0])
+        throttle.submitted(array, throttle.place(1, 9)[0], 9)
     assert throttle.place(0, 9) == (2, ("1", "2"))
-    throttle.seen([], ["2"])
+    throttle.seen([], {"2": 8})
     assert throttle.plan([1]) == [1]
     assert Throttle(None).place(0, 9) == (9, ())
+
+
+def test_an_array_has_no_more_places_than_tasks_that_are_left() -> None:
+    throttle = Throttle(4)
+    throttle.submitted("single", throttle.place(4, 1)[0], 1)
+    throttle.submitted("array", throttle.place(3, 9)[0], 9)
+    assert throttle.plan([1]) == [0]
+    throttle.seen([], {"single": 1, "array": 2})
+    assert throttle.plan([1]) == [1]
+    # Of a driver that is gone: how many tasks it had at once is not known.
+    throttle.seen(["before"], {"single": 1, "before": 7})
+    assert throttle.plan([1]) == [0]
+    throttle.seen(["before"], {"single": 1, "before": 1})
+    assert throttle.plan([1]) == [2]
+
+
+def test_an_array_that_began_beside_another_has_its_places_once_that_has_ended() -> None:
+    throttle = Throttle(8)
+    assert throttle.plan([3, 1]) == [6, 2]
+    for array, parallel in (("long", 6), ("short", 2)):
+        throttle.submitted(array, throttle.place(parallel, 20)[0], 20)
+    assert throttle.raised() == {}
+    throttle.seen([], {"short": 20})
+    assert throttle.raised() == {"short": 8}
+    # Two tasks have two places already: Slurm is told nothing.
+    throttle.seen([], {"short": 2})
+    assert throttle.raised() == {}
 
 
 def test_settings_of_the_launcher_that_are_typed_count_when_a_sweep_is_resumed() -> None:

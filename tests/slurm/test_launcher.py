@@ -9,7 +9,14 @@ from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.slurm import SlurmLauncher
 from isosweep.store.batches import write_batch
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Job, SubmissionState, read_submission, started, submit
+from isosweep.store.submissions import (
+    Job,
+    SubmissionState,
+    close,
+    read_submission,
+    started,
+    submit,
+)
 from tests.conftest import make_config, plan_of
 from tests.runs import wait_for
 
@@ -68,6 +75,30 @@ def test_tasks_of_an_array_run_throttled_and_print_into_their_own_runs(tmp_path:
         task, alive = out.read_text().splitlines()
         assert task == f"task {index}"
         assert int(alive) <= 2
+
+
+def test_an_array_has_the_places_of_the_one_before_once_that_is_over(tmp_path: Path) -> None:
+    wait = f"while [ ! -e {tmp_path}/over ]; do sleep 0.2; done"
+    launcher = launcher_of(tmp_path, wait, "launcher.max_parallel=2")
+    before = submitted(launcher, orders_of(tmp_path, 2, "before"))
+    all_are(launcher, before, "running")
+    after = submitted(launcher, orders_of(tmp_path, 2, "after"))
+    assert launcher.stop(before, kill=True) is None
+    all_are(launcher, after, "running")
+    (tmp_path / "over").touch()
+    all_are(launcher, after, "gone")
+
+
+def test_a_job_whose_worker_has_said_that_it_ended_keeps_no_other_waiting(tmp_path: Path) -> None:
+    wait = f"while [ ! -e {tmp_path}/over ]; do sleep 0.2; done"
+    launcher = launcher_of(tmp_path, wait, "launcher.max_parallel=2")
+    first, second = (submitted(launcher, orders_of(tmp_path, 1, batch))[0] for batch in "AB")
+    all_are(launcher, [first, second], "running")
+    assert close(first.submission, "finished", "")
+    (third,) = submitted(launcher, orders_of(tmp_path, 1, "C"))
+    all_are(launcher, [second, third], "running")
+    (tmp_path / "over").touch()
+    all_are(launcher, [first, second, third], "gone")
 
 
 def test_runs_beyond_the_largest_array_go_as_another(tmp_path: Path) -> None:
