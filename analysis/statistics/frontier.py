@@ -109,6 +109,8 @@ class Frontier:
     """Of the spread between seeds; 0 where it is not known."""
     confidence: Confidence
     """Confidence of all intervals. A share."""
+    unread: tuple[AtLeastOne, ...] = ()
+    """The n of the plan that were measured at no budget, ascending: not begun, or all fell."""
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -125,7 +127,9 @@ def fit_frontier(
     """The frontier of all readings that are not missing."""
     groups: dict[float, dict[Pair, list[CellReading]]] = {}
     fallen: Counter[tuple[float, Pair]] = Counter()
+    unread = set()
     for reading in readings:
+        unread.add(reading.cell.num_generations)
         fallen[reading.cell.budget, Pair.of(reading.cell)] += reading.fallen is not None
         if reading.reward is not None:
             at_budget = groups.setdefault(reading.cell.budget, {})
@@ -151,8 +155,10 @@ def fit_frontier(
                 budget=budget, cells=tuple(cells), choices=choices, best=best, seed_sd=seed_sd
             )
         )
+    unread -= {cell.num_generations for at in budgets for cell in at.cells}
     return Frontier(
         budgets=tuple(budgets),
+        unread=tuple(sorted(unread)),
         degrees_of_freedom=0 if means is None else means.degrees_of_freedom,
         confidence=confidence,
     )

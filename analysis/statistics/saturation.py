@@ -222,14 +222,23 @@ def _too_little(frontier: Frontier) -> str | None:
 
 
 def _losses(frontier: Frontier, surface: Surface) -> FloatArray:
-    """What each n of the grid costs at the worst of the budgets it was measured at: (draws, n)."""
+    """What each n of the grid costs at the worst of the budgets from its first one on: (draws, n).
+
+    An n that was run at smaller budgets alone may cost at a larger one what the surface leaves
+    open there: that nobody looked does not make it harmless.
+    """
     grid = frontier.measured
-    worst = np.zeros((len(surface.draws), len(grid)))
+    columns = [surface.column(n) for n in grid]
+    batches = surface.supported[:, columns].any(axis=0)
+    unseen = np.where(batches, surface.draws[:, :, columns], -np.inf).max(axis=3)
+    seen = surface.by_n[:, :, columns]
+    worst, begun = np.zeros((len(surface.draws), len(grid))), np.zeros(len(grid), dtype=bool)
     for k, at in enumerate(frontier.budgets):
-        rewards = surface.by_n[:, k][:, [surface.column(n) for n in at.measured]]
-        places = [grid.index(n) for n in at.measured]
+        measured = np.isin(grid, at.measured)
+        begun |= measured
+        rewards = np.where(measured, seen[:, k], unseen[:, k])[:, begun]
         lost = rewards.max(axis=1, keepdims=True) - rewards
-        worst[:, places] = np.maximum(worst[:, places], lost)
+        worst[:, begun] = np.maximum(worst[:, begun], lost)
     return worst
 
 
@@ -266,11 +275,11 @@ def _judge(
     """`worst`: what every n costs at its worst budget, (draws, n)."""
     confidence, grid, last = frontier.confidence, frontier.measured, optima[-1]
     alike = all(_measured_loss(frontier, n) <= margin for n in grid)
-    if alike and (worst.max(axis=1) <= margin).mean() >= confidence:
+    if alike and not frontier.unread and (worst.max(axis=1) <= margin).mean() >= confidence:
         return "n does not matter", (
-            f"At every budget, each n measured there ({grid[0]} to {grid[-1]}) costs at most "
-            f"{margin:g} of reward against the best, with {confidence:.0%} confidence. Nothing is "
-            "said about n outside this grid."
+            f"At every budget, each n measured there or at a smaller one ({grid[0]} to {grid[-1]}) "
+            f"costs at most {margin:g} of reward against the best, with {confidence:.0%} "
+            "confidence. Nothing is said about n outside this grid."
         )
     edge = _always_at_edge(optima, grid)
     if edge is not None:
@@ -306,7 +315,8 @@ def _judge(
                 f"{growth.bound:g} counts as stopped (probability {growth.stopped:.0%}). Whether "
                 "it grew before is open: there it may lie beyond the n that had records."
             )
-    return "not identified", _undecided(optima, growth, grid)
+    left = sorted({*grid, *frontier.unread} - {*frontier.budgets[-1].measured}) if alike else []
+    return "not identified", _undecided(optima, growth, grid, left)
 
 
 def _of_growth(
@@ -370,8 +380,10 @@ def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) 
     return None
 
 
-def _undecided(optima: tuple[BestGenerations, ...], growth: Growth, grid: tuple[int, ...]) -> str:
-    """Why nothing is claimed, and what would decide it."""
+def _undecided(
+    optima: tuple[BestGenerations, ...], growth: Growth, grid: tuple[int, ...], left: list[int]
+) -> str:
+    """Why nothing is claimed, and what would decide it; `left`: n that the last budget lacks."""
     last = optima[-1]
     text = (
         "The records do not show how the best n changes with compute: that it grew by a doubling "
@@ -382,4 +394,5 @@ def _undecided(optima: tuple[BestGenerations, ...], growth: Growth, grid: tuple[
     )
     if last.right_censored and last.best == grid[-1]:
         return text + f" It may lie beyond n = {grid[-1]}, the largest of the grid: add larger n."
-    return text + " More held-out problems, more budgets or more seeds would decide."
+    lacking = f"Runs of n = {', '.join(map(str, left))} up to there, m" if left else "M"
+    return text + f" {lacking}ore held-out problems, more budgets or more seeds would decide."

@@ -36,6 +36,13 @@ def judge(
     return judgement.judge(load_sweep(paths), config)[2]
 
 
+def judge_readings(readings: list[CellReading]) -> Saturation:
+    means = gather_means(readings)
+    assert means is not None
+    surface = fit_surface(means)
+    return find_saturation(fit_frontier(readings, means, surface, 0.9), surface, 0.02, 0.5)
+
+
 def test_planted_saturation_is_detected(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)), budgets=LONG)
     assert saturation.verdict == "saturated"
@@ -64,10 +71,7 @@ def test_noise_is_no_evidence_that_n_does_not_matter() -> None:
             readings.append(
                 CellReading(cell=cell, reward=reward, measured_compute=cell.budget, reading="exact")
             )
-        means = gather_means(readings)
-        assert means is not None
-        surface = fit_surface(means)
-        found = find_saturation(fit_frontier(readings, means, surface, 0.9), surface, 0.02, 0.5)
+        found = judge_readings(readings)
         assert found.verdict != "n does not matter"
         assert 2 not in found.harmless
 
@@ -123,6 +127,59 @@ def test_an_n_that_does_not_matter_is_told_apart_from_one_that_stays(tmp_path: P
     saturation = judge(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
     assert saturation.verdict == "n does not matter"
     assert "costs at most 0.02 of reward" in saturation.reason
+
+
+def test_n_that_were_never_run_are_not_said_not_to_matter(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
+    sweep, config = load_sweep(paths), AnalysisConfig(name="default", margin=0.02)
+    ns = {cell.num_generations for cell in sweep.plan.cells}
+    assert judgement.judge(sweep, config)[2].verdict == "n does not matter"
+    for reading in ("missing", "collapsed"):
+        lacking = [
+            replace(r, reward=None, reading=reading) if r.cell.num_generations == max(ns) else r
+            for r in sweep.readings
+        ]
+        _, frontier, found = judgement.judge(replace(sweep, readings=tuple(lacking)), config)
+        assert frontier.unread == (max(ns),)
+        assert found.verdict != "n does not matter"
+        assert f"Runs of n = {max(ns)} up to there, more held-out" in found.reason
+
+
+def near(best: dict[float, int], fall: float, noise: float, seed: int) -> Saturation:
+    """Of runs of the n within a doubling of the best at each budget."""
+    plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2, 3), budgets=tuple(best))
+    true, rng = peaked(lambda C: best[C], fall), np.random.default_rng(seed)
+    return judge_readings(
+        [
+            CellReading(
+                cell=cell,
+                reward=true(cell.budget, cell.num_generations, 4) + noise * rng.standard_normal(),
+                measured_compute=cell.budget,
+                reading="exact",
+            )
+            for cell in plan.cells
+            if best[cell.budget] / 2 <= cell.num_generations <= best[cell.budget] * 2
+        ]
+    )
+
+
+def test_n_left_out_at_larger_budgets_are_not_called_harmless_there() -> None:
+    # No two n that are compared differ by more than 0.01; n = 2 loses 0.09 at the end.
+    best = dict(zip(LONG, (4, 4, 8, 16, 16), strict=True))
+    verdicts = {near(best, fall=0.01, noise=0.002, seed=seed).verdict for seed in range(5)}
+    assert verdicts == {"growing", "grew"}
+
+
+def test_n_left_out_at_larger_budgets_may_be_known_from_smaller_ones() -> None:
+    best = dict(zip(LONG, (4, 4, 8, 16, 16), strict=True))
+    assert near(best, fall=0.0, noise=0.004, seed=0).verdict == "n does not matter"
+
+
+def test_what_leaves_open_whether_n_matters_is_named() -> None:
+    best = dict(zip(LONG, (4, 4, 8, 16, 16), strict=True))
+    saturation = near(best, fall=0.0, noise=0.02, seed=0)
+    assert saturation.verdict == "not identified"
+    assert "Runs of n = 2, 4 up to there, more held-out problems" in saturation.reason
 
 
 @pytest.mark.parametrize("growth", [0.0, 1.0])
