@@ -181,6 +181,12 @@ def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":
     return sight
 
 
+def stopped_runs(document: JsonObject | None) -> frozenset[str] | None:
+    """The runs of a search that has ended; None while it goes on; `document`: as in `as_asked`."""
+    over = as_searched(Standing.TO_EXTEND, document) is Standing.STOPPED
+    return frozenset(document["trials"]) if over and document else None
+
+
 def as_searched(standing: Standing, document: JsonObject | None) -> Standing:
     """How a run stands that a search may have ended with; `document`: as in `as_asked`."""
     decision = document and document["decision"]

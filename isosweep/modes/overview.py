@@ -1,6 +1,7 @@
 """What MLflow says of a sweep once it is analysed: read off the analysis's files."""
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from isosweep.config.identity import identity
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.files import JsonObject, read_json
-from isosweep.modes.display_search import search_document, trial_tags
+from isosweep.modes.display_search import search_document, stopped_runs, trial_tags
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
@@ -33,9 +34,10 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
     was asked for another metric, set or method than the sweep's own."""
     from isosweep.tracking.overview import Overview
 
-    tags = trial_tags(search_document(config, plan, paths), plan)
+    search = search_document(config, plan, paths)
+    tags, stopped = trial_tags(search, plan), stopped_runs(search)
     if config.analysis.view({}):
-        return Overview(tags=tags)
+        return Overview(tags=tags, stopped=stopped)
     known: _Known = []
     frontier: set[str] = set()
     for axes in plan.axes:
@@ -57,7 +59,7 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         notes.append(_spent(plan, paths))
     metrics: dict[str, dict[str, float]] = {}
     for _, view, _ in known:
-        _add_rewards(metrics, view)
+        _add_readings(metrics, tags, view, plan)
     figure = paths.figures / _FIGURE
     read_of = [view.fits for _, view, _ in known]
     found = [*read_of, *([] if tuning is None else [paths.tuning])]
@@ -71,6 +73,7 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         tables=_tables(known, plan.budgets),
         files=tuple(path for path in files if path.exists()),
         problems=_problems(config.task),
+        stopped=stopped,
     )
 
 
@@ -170,14 +173,28 @@ def _spent(plan: Plan, paths: SweepPaths) -> str:
     )
 
 
-def _add_rewards(metrics: dict[str, dict[str, float]], view: SweepPaths) -> None:
+def _add_readings(
+    metrics: dict[str, dict[str, float]],
+    tags: dict[str | None, dict[str, str]],
+    view: SweepPaths,
+    plan: Plan,
+) -> None:
+    """What was read of each run at every budget: its reward, and by which one it had collapsed."""
     from isosweep.tracking.view import budget_metric
 
+    collapsed: dict[str, float] = {}
     with view.frontier.open(newline="") as file:
         for row in csv.DictReader(file):
+            run_id, budget = row["run_id"], float(row["budget"])
             if row["reward"]:
-                name = budget_metric(float(row["budget"]))
-                metrics.setdefault(row["run_id"], {})[name] = float(row["reward"])
+                metrics.setdefault(run_id, {})[budget_metric(budget)] = float(row["reward"])
+                collapsed.setdefault(run_id, math.inf)
+            elif row["reading"] == "collapsed":
+                collapsed[run_id] = min(budget, collapsed.get(run_id, budget))
+    for run_id, budget in collapsed.items():
+        # Said of all that were read: one that is trained further may have recovered.
+        by = "no" if budget == math.inf else f"by {_rounded(budget):g} {plan.budget_unit}"
+        tags[run_id] = tags.get(run_id, {}) | {"collapsed": by}
 
 
 def _tables(known: _Known, budgets: Sequence[float]) -> "dict[str, Table]":

@@ -141,6 +141,8 @@ class MlflowTracker:
                     client.log_artifact(parent.mlflow_id, str(figure), folder)
                 if report is not None:
                     client.log_artifact(parent.mlflow_id, str(report))
+                if status is None and overview.stopped is not None:
+                    status = "FINISHED"
             finally:
                 self._write_status(parent, status or self._final_status())
 
@@ -156,9 +158,17 @@ class MlflowTracker:
         for run_id, run in self._stored.items():
             wanted = overview.metrics.get(run_id or "", {})
             values = {key: value for key, value in wanted.items() if run.metrics.get(key) != value}
-            tags = _changed(run, overview.tags_of(run_id, run.mlflow_id))
+            tags = overview.tags_of(run_id, run.mlflow_id)
             points = [Point(0, overview.unix_time, values)] if values else []
-            self._write(run, News(tags=tags, points=points))
+            news = News(points=points)
+            known = self._known[run_id] if run_id else None
+            ended = run_id in (overview.stopped or ())
+            if known and ended and known.standing is Standing.TO_EXTEND:
+                tags["status"] = str(Standing.STOPPED)
+                news.status = MLFLOW_STATUS[Standing.STOPPED]
+                news.end_time = milliseconds(known.reading.last_time)
+            news.tags = _changed(run, tags)
+            self._write(run, news)
             run.metrics.update(values)
 
     def _artifact_folder(self, figure: Path) -> str:

@@ -42,7 +42,8 @@ class Overview:
     """What an analysis, or a search, says of the sweep's runs, by run id, and of its own by None.
 
     `note`: Markdown; `figure`: the one shown in it. `metrics` are held by `unix_time`, when they
-    were found. `files`: artifacts beside figures and report; `problems`: its inputs.
+    were found. `files`: artifacts beside figures and report; `problems`: its inputs. `stopped`:
+    runs of a search that has ended, as far as they could go or not; None while it goes on.
     """
 
     note: str = ""
@@ -53,6 +54,7 @@ class Overview:
     tables: Mapping[str, Table] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     problems: tuple[Problems, ...] = ()
+    stopped: frozenset[str] | None = None
 
     def tags_of(self, run_id: str | None, mlflow_id: str) -> dict[str, str]:
         """The tags of a run that MLflow calls `mlflow_id`."""

@@ -65,7 +65,7 @@ def _state(plan: Plan) -> dict[str, Any]:
         "selectedColumns": [
             *(f"metrics.`{name}`" for name in ("n", "B", "T")),
             *budgets,
-            *(f"tags.`{name}`" for name in ("on_frontier", "status", "verdict")),
+            *(f"tags.`{name}`" for name in ("on_frontier", "status", "collapsed", "verdict")),
         ],
         "globalLineChartConfig": axis,
         "runsHiddenMode": "SHOW_ALL",

@@ -23,7 +23,9 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     said = {"verdict": "grew", "reason": "It grew.", "answer": facts, "frontier": {"budgets": []}}
     sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
     write_json(sweep.paths.fits, said)
-    write_text(sweep.paths.frontier, "run_id,budget,reward\n")
+    lasted, fell = (run.run_id for run in sweep.plan.runs[:2])
+    readings = [f"{lasted},4e9,0.5,exact", f"{fell},4e9,,collapsed", f"{fell},2e9,,collapsed"]
+    write_text(sweep.paths.frontier, "\n".join(["run_id,budget,reward,reading", *readings]))
     last = sweep.plan.budgets[-1]
     columns = "budget,n,B,T,seeds,fallen,expected,low,high,loss_upper,probability_best,may_be_best"
     ends = ["4,9,3,0,0.432109,,,,,yes", "4,5,2,1,0.5,0.4,0.6,0.01,0.9,yes"]
@@ -38,6 +40,15 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
         "- Spent: **1e9 FLOPs**",
     ]
     assert report == f"Report: `{sweep.paths.report}`"
+    assert overview.metrics == {lasted: {"reward_at_4e09": 0.5}}
+    assert overview.tags[fell]["collapsed"] == "by 2e+09 flops"
+    assert overview.tags[lasted]["collapsed"] == "no"
+    untrained = sweep.plan.runs[2].run_id
+    assert "collapsed" not in overview.tags[untrained]
+    # Trained further, it may have recovered: the tag of before does not stay.
+    write_text(sweep.paths.frontier, f"run_id,budget,reward,reading\n{fell},4e9,0.5,exact")
+    again = sweep_overview(sweep.config, sweep.plan, sweep.paths)
+    assert again.tags[fell]["collapsed"] == "no"
     # At the plan's own budgets, to four digits.
     assert [row[:4] for row in overview.tables["frontier"].rows] == [
         [last, 2, 0.4321, None],

@@ -10,7 +10,7 @@ from PIL import Image
 from isosweep.tracking.overview import Overview, Problems, Table
 from isosweep.tracking.tags import run_name
 from isosweep.tracking.view import budget_metric, experiment_tags, link
-from tests.tracking.sweeps import START, Sweep, make_plan
+from tests.tracking.sweeps import START, Sweep, make_plan, set_state, start, write_steps
 
 pytestmark = [
     pytest.mark.mlflow,
@@ -68,6 +68,23 @@ def test_what_came_of_a_sweep_is_in_its_run_and_follows_the_next_analysis(sweep:
     histories = sweep.histories()
     rewards = [value for _, _, value in histories[sweep.runs[0].run_id, "reward_at_2e10"]]
     assert sorted(rewards) == [0.2, 0.25]
+
+
+def test_a_run_that_a_search_has_ended_with_waits_for_nothing(sweep: Sweep) -> None:
+    trained = sweep.runs[0]
+    start(trained)
+    write_steps(trained, range(21))
+    set_state(trained, "finished", step=20)
+    searched = frozenset({trained.run_id})
+    for stopped, status, shown in (
+        (None, "SCHEDULED", "to extend"),
+        (searched, "FINISHED", "stopped"),
+        (None, "SCHEDULED", "to extend"),
+    ):
+        stored = finished(sweep, Overview(stopped=stopped))
+        assert stored["parent"].info.status == ("FINISHED" if stopped else "KILLED")
+        child = stored[trained.run_id]
+        assert (child.info.status, child.data.tags["status"]) == (status, shown)
 
 
 def test_runs_are_filtered_by_n_as_a_number(sweep: Sweep) -> None:
