@@ -96,7 +96,8 @@ def _rise(data: SweepData, budgets: Sequence[BudgetFrontier]) -> Fact:
     gain = reward - _reward(before)
     times = f"the last {short(last.budget / before.budget)}x of compute"
     brought = f"{gain:+.3f} by {times}" if gain > 0 else f"{times} brought nothing ({gain:+.3f})"
-    detail = f"at {amount(data, before.budget)} it was {_reward(before):.3f}: {brought}"
+    then = f"{_reward(before):.3f}, with n = {before.best.cell.num_generations}"
+    detail = f"at {amount(data, before.budget)} it was {then}: {brought}"
     return Fact(term="Reward", answer=answer, detail=detail, link="reward")
 
 

@@ -46,7 +46,8 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
 
 def _single_runs(paths: SweepPaths) -> str:
     """Where single runs are valued."""
-    return f"Further runs one by one, with what each is worth: mode=next from={paths.root.name}."
+    command = f"python -m isosweep mode=next from={paths.root.name}"
+    return f"Further runs one by one, with what each is worth and costs: {command}"
 
 
 def _side_by_side(

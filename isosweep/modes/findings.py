@@ -101,8 +101,8 @@ def described_findings(plan: Plan, config: SweepConfig) -> str:
         f"does, in {_of_100(found.goes_on)} (of {sweeps_of_an_entry()} simulated sweeps each, if "
         f"rewards behave as in their worlds{fewer}: docs/simulation.md)"
     )
-    change = _cheapest(parts[0], config, design, found)
-    return line if change is None else f"{line}\n{change}"
+    offer = _cheapest(parts[0], config, design, found)
+    return line if offer is None else f"{line}\ncheapest change: {offer}"
 
 
 def surer(plan: Plan, config: SweepConfig) -> tuple[str, ...]:
@@ -119,17 +119,20 @@ def surer(plan: Plan, config: SweepConfig) -> tuple[str, ...]:
         config = on_all(config)[analysis.evaluation_set]
     design = design_of(plan, analysis, _problems(config))
     found = findable(design)
-    change = _cheapest(plan, config, design, found)
-    if change is None:
+    offer = _cheapest(plan, config, design, found)
+    if offer is None:
         return ("no larger evaluation and no more seeds: few sweeps like this leave it open",)
-    first, _, brings = change.removeprefix("cheapest change: ").partition("): ")
-    if not brings:
-        return (first,)
-    now = f"{_of_100(found.ends)} and {_of_100(found.goes_on)} as it is"
+    if isinstance(offer, str):
+        return (offer,)
     # Evaluation is a part of a run's identity; further seeds leave the runs that there are.
-    again = "Its runs are trained anew. " if first.startswith("evaluation=") else ""
-    odds = "Of 100 sweeps like this, simulated in worlds where either is so, it would find"
-    return (f"{first})", f"{again}{odds} {brings}; {now}.")
+    settings, more = offer.change.settings, offer.finds
+    again = "" if settings.startswith("grid.") else "Its runs are trained anew, from step 0. "
+    odds = (
+        "Simulated, of 100 sweeps like this whose growth has ended, "
+        f"{_of_100(more.ends)} would say so ({_of_100(found.ends)} as it is); of 100 whose best n "
+        f"goes on growing, {_of_100(more.goes_on)} ({_of_100(found.goes_on)})."
+    )
+    return (f"{settings} ({offer.change.said})", again + odds)
 
 
 def _short_of_a_verdict(plan: Plan, config: SweepConfig) -> str | None:
@@ -170,26 +173,39 @@ class _Change:
     said: str
 
 
-def _cheapest(plan: Plan, config: SweepConfig, design: Design, found: Findable) -> str | None:
-    """The change that decides the end of growth most often for the device time that it adds."""
+@dataclass(frozen=True, kw_only=True)
+class _Offer:
+    """A change, and what sweeps find with it."""
+
+    change: _Change
+    finds: Findable
+
+    def __str__(self) -> str:
+        return (
+            f"{self.change.settings} ({self.change.said}): that growth has ended, "
+            f"in {_of_100(self.finds.ends)}; that it goes on, in {_of_100(self.finds.goes_on)}"
+        )
+
+
+def _cheapest(
+    plan: Plan, config: SweepConfig, design: Design, found: Findable
+) -> _Offer | str | None:
+    """The change that decides the end of growth most often for the device time that it adds; words
+    where none does, None where there is little left to decide or nothing to change."""
     if found.decided > 1 - _LEAST_GAIN:
         return None
     offered = [(change, findable(change.design)) for change in _changes(plan, config, design)]
     gains = [more.decided - found.decided for _, more in offered]
     if not gains or max(gains) < _LEAST_GAIN:
         most = "No larger evaluation and no more seeds of the table find"
-        return f"cheapest change: none is known. {most} much more" if gains else None
+        return f"none is known. {most} much more" if gains else None
     least = max(_LEAST_GAIN, _OF_THE_LARGEST * max(gains))
     worth = [
-        (gain / change.costs, change, more)
+        (gain / change.costs, _Offer(change=change, finds=more))
         for gain, (change, more) in zip(gains, offered, strict=True)
         if gain >= least
     ]
-    _, change, more = max(worth, key=lambda item: item[0])
-    return (
-        f"cheapest change: {change.settings} ({change.said}): that growth has ended, "
-        f"in {_of_100(more.ends)}; that it goes on, in {_of_100(more.goes_on)}"
-    )
+    return max(worth, key=lambda item: item[0])[1]
 
 
 def _changes(plan: Plan, config: SweepConfig, design: Design) -> Iterator[_Change]:
@@ -220,8 +236,8 @@ def _changes(plan: Plan, config: SweepConfig, design: Design) -> Iterator[_Chang
             settings=f"evaluation={name}",
             design=replace(design, problems=larger),
             costs=max(added / seconds, _NEXT_TO_NOTHING),
-            said=f"{problems:,} problems x {samples}; evaluation "
-            f"{_percent(evaluating / seconds)} -> {_percent(share)} of the device time",
+            said=f"{problems:,} problems x {samples}; {1 + added / seconds:.2f}x the device time, "
+            f"evaluation {_percent(evaluating / seconds)} -> {_percent(share)} of it",
         )
     seeds = len({run.seed for run in plan.runs})
     for factor in (2, 4):
