@@ -70,10 +70,17 @@ def revealed(plan: Plan, records: Records, reached: Reached) -> SweepData:
     return analysed_sweep(plan, kept, CONFIG)
 
 
-def searched(plan: Plan, records: Records, seed: int) -> tuple[Reached, str]:
-    """How far a search trains every run, and why it stops."""
-    config = SearchConfig(name="frontier", kind="frontier")
-    reached: Reached = {}
+def searched(
+    plan: Plan,
+    records: Records,
+    seed: int,
+    reached: Reached | None = None,
+    most: float | None = None,
+) -> tuple[Reached, str]:
+    """How far a search trains every run, and why it stops. `reached`: how far runs had come before;
+    `most`: compute of all together, None: as much as it likes."""
+    config = SearchConfig(name="frontier", kind="frontier", max_compute=most)
+    reached = dict(reached or {})
     while True:
         data = revealed(plan, records, reached)
         decision = decide(plan, data, {}, config, CONFIG, _DEVICES, seed)

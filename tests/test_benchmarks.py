@@ -21,6 +21,7 @@ SMALLEST = {
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
+    "proposals": (("--sweeps", "1", "--worlds", "plateau"), "false=-1"),
     "tune": (("--sweeps", "1", "--worlds", "parabola"), "compute=0"),
     "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
@@ -187,3 +188,11 @@ def test_the_chaos_benchmark_names_what_happened(tmp_path: Path) -> None:
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][1:]
     assert sum(int(times) for _, times in rows) == 3
     assert any(line.startswith("6 runs, ") for line in lines)
+
+
+@pytest.mark.long
+def test_the_benchmark_of_proposals_has_a_row_for_each_way(tmp_path: Path) -> None:
+    _, _, *rows = (line.split(" | ") for line in missed("proposals", tmp_path))
+    assert [row[1] for row in rows] == ["next", "nearest", "random", "seeds"]
+    # One sweep, undecided before.
+    assert {row[2] for row in rows} == {"1"}

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 # Raised when a field goes or changes its meaning; fields may be added.
 NEXT_VERSION: Final = 1
-# Further seeds that are considered, and the step to a larger budget: half a decade.
-_SEEDS, _BUDGET = 2, 10**0.5
+# Further seeds that are considered. Not a larger budget: what runs there cost decides next to
+# nothing at the sweep's own, and asks another question (docs/search.md).
+_SEEDS = 2
 # Of what the sweep has spent, what a proposal may take where search.max_compute does not say.
 _SHARE = 1 / 3
 _HEADING = ("n", "B", "seed", "to", "adds", "devices", "saves", "decides", "agree")
@@ -92,10 +93,7 @@ def _spent(sweep: StoredSweep) -> float:
 
 
 def _wide(sweep: StoredSweep) -> Study:
-    """The sweep's plan with further seeds, n and a larger budget, by the planner itself.
-
-    The larger budget is left out where the sweep's runs would not be the same with it.
-    """
+    """The sweep's plan with further seeds and n, by the planner itself."""
     from isosweep.analysis.load import load_view
     from isosweep.search.proposing import widened
 
@@ -108,14 +106,9 @@ def _wide(sweep: StoredSweep) -> Study:
     grid = config.grid
     seeds = [*grid.seeds, *range(max(grid.seeds) + 1, max(grid.seeds) + 1 + _SEEDS)]
     wider = replace(grid, num_generations=sorted({*grid.num_generations, *further}), seeds=seeds)
-    budgets = tuple(config.budgets)
-    larger = (*budgets, float(f"{budgets[-1] * _BUDGET:.3g}"))
-    own = {run.run_id for run in plan.runs}
-    for tried in (larger, budgets):
-        asked = replace(config, budget=tried, grid=wider, search=SearchConfig())
-        study = resolve_stored(asked)
-        if own <= {run.run_id for run in study.plan.runs}:
-            return study
+    study = resolve_stored(replace(config, grid=wider, search=SearchConfig()))
+    if {run.run_id for run in plan.runs} <= {run.run_id for run in study.plan.runs}:
+        return study
     rule = "was planned by another version of isosweep, whose runs this one would not share"
     raise SettingError("from", sweep.name, rule, "a sweep of this version")
 
@@ -141,15 +134,12 @@ def _planned(sweep: StoredSweep, wide: Study, steps: "Sequence[Proposed]", spent
     """The directory of a search over the sweep's grid and what is proposed beside it."""
     grid, config = sweep.config.grid, wide.config
     runs = [step.run for step in steps]
-    used = {step.milestone for step in steps}
-    budgets = tuple(b for b in config.budgets if b in sweep.config.budgets or b in used)
     limit = spent + math.fsum(step.compute for step in steps)
     # Rounded up, so that what is proposed keeps to it.
     unit = 10.0 ** (math.floor(math.log10(limit)) - 3)
     asked = replace(
         config,
         mode="run",
-        budget=budgets,
         grid=replace(
             grid,
             num_generations=sorted({*grid.num_generations, *(r.num_generations for r in runs)}),

@@ -1,8 +1,8 @@
 """What further runs of a sweep would be worth, in its own plan and just beyond it.
 
 Nothing is read or written here. Readings of the sweep say what is believed; candidates are those of
-a `wide` plan, which has the sweep's own runs, further seeds, n in between and beyond, and perhaps a
-larger budget. They are valued as a search values its steps, and taken greedily.
+a `wide` plan, which has the sweep's own runs, further seeds, and n in between and beyond. They are
+valued as a search values its steps, and taken greedily.
 """
 
 from dataclasses import dataclass, replace
@@ -46,9 +46,8 @@ class Proposed:
 class Proposal:
     """What to train next of one variant, best value for compute first.
 
-    `stop`: why nothing is proposed; None with `steps`. `chances` of each verdict now, up to the
-    largest budget considered; `agree`: that two draws of it agree; `loss`: reward expected to be
-    lost at the worst of the sweep's own budgets.
+    `stop`: why nothing is proposed; None with `steps`. `chances` of each verdict now; `agree`: that
+    two draws of it agree; `loss`: reward expected to be lost at the worst of the sweep's budgets.
     """
 
     steps: tuple[Proposed, ...]

@@ -68,6 +68,8 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
     ids = {run.run_id for run in found.plan.runs}
     own = {run.run_id for run in read_sweep(tmp_path / "sweeps" / name).plan.runs}
     assert own <= ids
+    # A larger budget would ask another question.
+    assert found.plan.budgets == (6.4e9, 1.28e10)
     assert {step["run_id"] for step in variant["steps"]} <= ids
     # The plan that is trained is the one that was valued.
     assert found.study().plan.plan_id == found.plan.plan_id
