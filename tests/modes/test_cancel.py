@@ -72,7 +72,7 @@ def test_processes_of_this_machine_are_asked_and_then_killed(
     console = terminal()
     assert cancel_runs(sweep, [], Jobs(sweep.config), console) == 0
     assert "2 cancelled: 2 running" in printed(console)
-    wait_for(lambda: all(process.poll() is not None for process in processes), 10)
+    wait_for(lambda: all(process.poll() is not None for process in processes))
     assert [process.returncode for process in processes] == [-15, -9]
     assert standing_of(sweep, 0) is standing_of(sweep, 1) is Standing.CANCELLED
 

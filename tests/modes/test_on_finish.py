@@ -90,4 +90,4 @@ def test_what_a_hanging_command_has_started_is_ended_with_it(tmp_path: Path) -> 
     command = f"sleep 30 & echo $! > {mark}; wait; true"
     assert on_finish(command, FINISH, timeout_s=1) == "launcher.on_finish: no end after 1 s"
     started = Path("/proc") / mark.read_text().strip() / "cmdline"
-    wait_for(lambda: not started.exists() or not started.read_bytes(), seconds=10)
+    wait_for(lambda: not started.exists() or not started.read_bytes(), seconds=20)

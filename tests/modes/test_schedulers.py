@@ -147,7 +147,7 @@ def test_inline_runs_leave_the_same_records_and_ctrl_c_a_checkpoint(
     assert left is not None
     assert left.end is not None
     assert left.end.outcome == "interrupted"
-    wait_for(lambda: list(run.checkpoints.rglob("isosweep-files.json")), seconds=5)
+    wait_for(lambda: list(run.checkpoints.rglob("isosweep-files.json")))
     isosweep(*SWEEP, "launcher=inline", cwd=tmp_path)
     assert_same_records(tmp_path, straight)
     assert all(len(list(run.attempts.iterdir())) <= 2 for run in runs(tmp_path))

@@ -83,6 +83,12 @@ def trained(run: RunPaths) -> int:
     return sum(path.read_bytes().count(b"\n") for path in log_files(run.metrics).values())
 
 
+def last_saved(run: RunPaths) -> int:
+    """Step of the last complete checkpoint of any attempt."""
+    saved = [max(complete_checkpoints(path), default=0) for path in run.checkpoints.glob("*")]
+    return max(saved, default=0)
+
+
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run to both budgets, never interrupted."""
@@ -99,13 +105,16 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
     chance = random.Random(5)
     survived = 0
     last = read_records(straight.records).records[-1].step
-    for _ in range(KILLS):
-        # All kills together fall short of the run's end, however fast the machine is.
+    for number in range(KILLS):
+        # All kills together fall short of the run's end, however fast the machine is. One in four
+        # leaves a checkpoint of its own, however slow it is.
+        saved = last_saved(run) if number % 4 == 0 else -1
         steps = chance.randint(0, last // (KILLS + 2))
         until = trained(run) + steps
         process = in_a_process(lambda: attempt(run, MILESTONES))
         deadline = time.monotonic() + 60
-        while trained(run) < until and time.monotonic() < deadline:
+        while trained(run) < until or last_saved(run) <= saved:
+            assert time.monotonic() < deadline
             time.sleep(0.005)
         # Somewhere within a step, a checkpoint, a record, or (without steps) the start.
         time.sleep(chance.uniform(0.0, 0.1 if steps else 1.0))
