@@ -25,9 +25,10 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Fit
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.mechanism import ProblemChange
-from isosweep.analysis.statistics.saturation import Saturation, Verdict
+from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.survival import Survival
 from isosweep.analysis.statistics.validation import Validation
+from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.analysis.statistics.views import View
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig, Metric

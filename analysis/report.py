@@ -17,7 +17,8 @@ from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import Fit
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.saturation import Saturation, Verdict
+from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.analysis.summary import summarise
 from isosweep.analysis.tables import all_tables
 from isosweep.analysis.training import read_training

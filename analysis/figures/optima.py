@@ -29,7 +29,8 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import central_quantiles
-from isosweep.analysis.statistics.saturation import BestGenerations, Saturation
+from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
 
 # More slices than bands that can be distinguished.

@@ -18,8 +18,9 @@ from isosweep.analysis.statistics.fits import fit_curves
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier, fit_frontier
 from isosweep.analysis.statistics.intervals import central_ends
 from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.playbook import Playbook, fit_playbook, playbook_saturation
-from isosweep.analysis.statistics.saturation import BestGenerations, Saturation
+from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 

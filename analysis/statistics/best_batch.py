@@ -19,7 +19,7 @@ from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.growth import end_places, end_rates
 from isosweep.analysis.statistics.intervals import Interval, short
 from isosweep.analysis.statistics.judgement import fit_budgets
-from isosweep.analysis.statistics.saturation import BestGenerations, best_generations
+from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.config.analysis import AnalysisConfig
 

@@ -22,10 +22,10 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval, student_half_width
 from isosweep.analysis.statistics.reuse import ReuseLaw, reuse_laws
-from isosweep.analysis.statistics.saturation import Verdict
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 from isosweep.analysis.statistics.sizes import SizeLaw, size_laws
 from isosweep.analysis.statistics.updates import UpdatesLaw, updates_laws
+from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 

@@ -117,6 +117,12 @@ class Frontier:
         """Every n that was measured at some budget, ascending."""
         return tuple(sorted({n for at in self.budgets for n in at.measured}))
 
+    @property
+    def unmeasured_above(self) -> tuple[int, ...]:
+        """The n of the plan above all that were measured at the last budget, ascending."""
+        largest = self.budgets[-1].measured[-1]
+        return tuple(n for n in sorted({*self.measured, *self.unread}) if n > largest)
+
 
 def fit_frontier(
     readings: Iterable[CellReading],

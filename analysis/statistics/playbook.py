@@ -25,8 +25,10 @@ from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.growth import LEAST_CHANGE
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 from isosweep.analysis.statistics.laws import SETTLED_WITHIN
-from isosweep.analysis.statistics.saturation import BestGenerations, Saturation, Verdict
+from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
+from isosweep.analysis.statistics.verdict import Verdict
 
 BIN = 0.01
 RESAMPLES = 50

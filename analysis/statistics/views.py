@@ -12,7 +12,8 @@ from isosweep.analysis.bounds import AtLeastOne, Share
 from isosweep.analysis.curves import SweepData, rescored
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
-from isosweep.analysis.statistics.saturation import Saturation, Verdict
+from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.config.analysis import AnalysisConfig, Metric
 
 # Success rates before training: never right, seldom, often.

@@ -6,8 +6,8 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.intervals import Interval, short
-from isosweep.analysis.statistics.saturation import BestGenerations
-from isosweep.analysis.statistics.saturation import Verdict as Kind
+from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.verdict import Verdict as Kind
 from isosweep.analysis.summary import summarise, whether_it_grows
 from isosweep.compute import BudgetUnit
 from isosweep.door.display import Shown

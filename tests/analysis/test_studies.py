@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.saturation import BestGenerations
+from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.files import read_json
 from tests.conftest import isosweep
 

@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.statistics.saturation import Verdict
+from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.analysis.summary import summarise
 from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import (

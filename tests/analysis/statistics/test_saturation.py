@@ -145,6 +145,25 @@ def test_n_that_were_never_run_are_not_said_not_to_matter(tmp_path: Path) -> Non
         assert f"Runs of n = {max(ns)} up to there, more held-out" in found.reason
 
 
+def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2), budgets=LONG)
+    paths = write_sweep(tmp_path, peaked(lambda C: 4 * C / LONG[0]), plan=plan)
+    sweep, config = load_sweep(paths), AnalysisConfig(name="default", margin=0.02)
+    whole = judgement.judge(sweep, config)[2]
+    assert whole.verdict == "growing"
+    assert whole.reason.endswith("beyond n = 32, the largest of the grid: add larger n.")
+    # In mid-course, of n = 32 nothing yet, or nothing at the larger budgets.
+    for lacking in (LONG, LONG[3:]):
+        readings = tuple(
+            replace(r, reward=None, reading="missing")
+            if r.cell.num_generations == 32 and r.cell.budget in lacking
+            else r
+            for r in sweep.readings
+        )
+        found = judgement.judge(replace(sweep, readings=readings), config)[2]
+        assert "lie beyond n = 16, the largest measured there: runs of n = 32 have" in found.reason
+
+
 def near(best: dict[float, int], fall: float, noise: float, seed: int) -> Saturation:
     """Of runs of the n within a doubling of the best at each budget."""
     plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2, 3), budgets=tuple(best))

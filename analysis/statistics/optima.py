@@ -1,0 +1,93 @@
+"""n*(C) at every budget that was read, with an interval and what may lie beyond the grid."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import AtLeastOne, Positive
+from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles
+from isosweep.analysis.statistics.surface import Surface
+
+# GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
+SMALLEST_GENERATIONS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestGenerations:
+    """n*(C) at one budget.
+
+    `interval` lies between the smallest and the largest n run at this budget. An end of it that
+    comes nearer to such an edge than to the next n is put on the edge and censored: n* may lie
+    beyond. n = 2 is no such edge, for GRPO allows no smaller n.
+    """
+
+    budget: Positive
+    """In budget_unit."""
+    best: AtLeastOne
+    """The n of the grid with the highest expected reward."""
+    candidates: tuple[AtLeastOne, ...]
+    """The n of the grid that cannot be distinguished from it, ascending."""
+    interval: Interval | None
+    """n*, planned or not; null without a spread between seeds."""
+    left_censored: bool
+    """Whether n* may lie below the grid."""
+    right_censored: bool
+    """Whether n* may lie beyond the grid."""
+
+    @property
+    def listed(self) -> str:
+        """The candidates as a set in braces."""
+        return "{" + ", ".join(str(n) for n in self.candidates) + "}"
+
+    @property
+    def words(self) -> str:
+        """Median and interval, as 23 [8, 51]; the candidates where there is none."""
+        if self.interval is None:
+            return self.listed
+        return self.interval.open_words(below=self.left_censored, above=self.right_censored)
+
+
+def best_generations(frontier: Frontier, surface: Surface | None) -> tuple[BestGenerations, ...]:
+    """n* at every budget of the frontier."""
+    if surface is None:
+        return tuple(
+            BestGenerations(
+                budget=at.budget,
+                best=at.best.num_generations,
+                candidates=at.candidates,
+                interval=None,
+                left_censored=at.measured[0] > SMALLEST_GENERATIONS,
+                right_censored=True,
+            )
+            for at in frontier.budgets
+        )
+    optima = []
+    columns = zip(surface.log2_best_n.T, surface.measured, strict=True)
+    for at, (draws, ran) in zip(frontier.budgets, columns, strict=True):
+        grid = 2.0 ** surface.log2_n[ran]
+        median, low, high = (2.0 ** central_quantiles(draws, frontier.confidence)).tolist()
+        at_low, at_high = _nearest(grid, low) == grid[0], _nearest(grid, high) == grid[-1]
+        interval = Interval(
+            median=median,
+            low=float(grid[0] if at_low else low),
+            high=float(grid[-1] if at_high else high),
+        )
+        optima.append(
+            BestGenerations(
+                budget=at.budget,
+                best=at.best.num_generations,
+                candidates=at.candidates,
+                interval=interval,
+                left_censored=bool(at_low and grid[0] > SMALLEST_GENERATIONS),
+                right_censored=bool(at_high),
+            )
+        )
+    return tuple(optima)
+
+
+def _nearest(grid: FloatArray, n: float) -> float:
+    """The n of the grid nearest to `n`, in doublings."""
+    return float(grid[np.argmin(np.abs(np.log2(grid) - math.log2(n)))])

@@ -1,0 +1,155 @@
+"""Which verdict the draws of n*(C) bear, in words and numbers, and what would decide more."""
+
+from typing import Literal
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.growth import Growth, num_starts
+from isosweep.analysis.statistics.intervals import short
+from isosweep.analysis.statistics.laws import Laws
+from isosweep.analysis.statistics.losses import measured_loss
+from isosweep.analysis.statistics.optima import BestGenerations
+
+Verdict = Literal[
+    "saturated",
+    "growing",
+    "grew",
+    "fell",
+    "constant",
+    "steady",
+    "n does not matter",
+    "not identified",
+]
+
+
+def judge(
+    frontier: Frontier,
+    optima: tuple[BestGenerations, ...],
+    growth: Growth,
+    laws: Laws,
+    worst: FloatArray,
+    margin: float,
+) -> tuple[Verdict, str]:
+    """The verdict and why; `worst`: what every n costs at its worst budget, (draws, n)."""
+    confidence, grid, last = frontier.confidence, frontier.measured, optima[-1]
+    alike = all(measured_loss(frontier, n) <= margin for n in grid)
+    if alike and not frontier.unread and (worst.max(axis=1) <= margin).mean() >= confidence:
+        return "n does not matter", (
+            f"At every budget, each n measured there or at a smaller one ({grid[0]} to {grid[-1]}) "
+            f"costs at most {margin:g} of reward against the best, with {confidence:.0%} "
+            "confidence. Nothing is said about n outside this grid."
+        )
+    edge = _always_at_edge(optima, grid)
+    if edge is not None:
+        return "not identified", (
+            f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
+            f"it is {optima[0].words} at {short(optima[0].budget)} and {last.words} at "
+            f"{short(last.budget)}. Add "
+            f"{'larger' if edge == grid[-1] else 'smaller'} n."
+        )
+    # A false change from any of the earlier budgets is to be no likelier than one from one.
+    sure = 1 - (1 - confidence) / num_starts(tuple(at.budget for at in optima))
+    if growth.fell >= sure:
+        high = next(at for at in optima if at.budget == growth.peak)
+        return "fell", (
+            f"The best n fell from {high.words} at {short(high.budget)} to {last.words} at "
+            f"{short(last.budget)} (probability {growth.fell:.0%})."
+        )
+    if growth.grew >= sure:
+        return _of_growth(optima, growth, laws, confidence, _beyond(last, frontier))
+    if growth.unchanged >= confidence:
+        first = next(at for at in optima if at.budget == growth.steady_from)
+        unchanged = (
+            f"it is {first.words} at {short(first.budget)} and {last.words} at "
+            f"{short(last.budget)}; that these differ by less than a doubling has probability "
+            f"{growth.unchanged:.0%}. {_rate(growth)}"
+        )
+        if first == optima[0]:
+            return "constant", f"The best n does not change with compute: {unchanged}"
+        # Over fewer decades less than a doubling says less: it has to have stopped, too.
+        if growth.stopped >= confidence:
+            return "steady", (
+                f"The best n does not change from {short(first.budget)} on: {unchanged} Less than "
+                f"{growth.bound:g} counts as stopped (probability {growth.stopped:.0%}). Whether "
+                "it grew before is open: there it may lie beyond the n that had records."
+            )
+    left = sorted({*grid, *frontier.unread} - {*frontier.budgets[-1].measured}) if alike else []
+    beyond = _beyond(last, frontier) if last.best == frontier.budgets[-1].measured[-1] else ""
+    return "not identified", _undecided(last, growth, left, beyond)
+
+
+def _of_growth(
+    optima: tuple[BestGenerations, ...],
+    growth: Growth,
+    laws: Laws,
+    confidence: float,
+    beyond: str,
+) -> tuple[Verdict, str]:
+    """What is to be said of an n* that grew; `beyond`: as `_beyond`."""
+    first, last = next(at for at in optima if at.budget == growth.since), optima[-1]
+    grew = (
+        f"The best n grew from {first.words} at {short(first.budget)} to {last.words} at "
+        f"{short(last.budget)} (probability {growth.grew:.1%})"
+    )
+    if growth.settled >= confidence:
+        return "saturated", (
+            f"{grew} and has stopped: it stays near n = {growth.end.words} from "
+            f"{laws.settles_at.words} on. {_rate(growth)} "
+            f"Less than {growth.bound:g}, up or down, inside the grid counts as stopped "
+            f"(probability {growth.stopped:.0%})."
+        )
+    if growth.rising >= confidence:
+        return "growing", (
+            f"{grew} and still grows. {_rate(growth)} At {growth.bound:g} or more it has not "
+            f"stopped (probability {growth.rising:.0%}).{beyond}"
+        )
+    would = "Larger budgets, more held-out problems or more seeds would decide."
+    return "grew", (
+        f"{grew}. Whether it has stopped is open: that it has, changing by less than "
+        f"{growth.bound:g} doublings per decade inside the grid, has probability "
+        f"{growth.stopped:.0%}." + (beyond or f" {_rate(growth)} {would}")
+    )
+
+
+def _rate(growth: Growth) -> str:
+    return (
+        f"At the largest budgets it grows by {growth.rate.words} doublings per decade of compute."
+    )
+
+
+def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) -> int | None:
+    """The edge of the grid at which the best n lies at every budget, or None."""
+    if all(at.right_censored and at.best == grid[-1] for at in optima):
+        return grid[-1]
+    if all(at.left_censored and at.best == grid[0] for at in optima):
+        return grid[0]
+    return None
+
+
+def _beyond(last: BestGenerations, frontier: Frontier) -> str:
+    """That n* may lie past all n measured at the last budget, and which to add; or nothing."""
+    if not last.right_censored:
+        return ""
+    largest = f" It may lie beyond n = {frontier.budgets[-1].measured[-1]}, the largest"
+    if not frontier.unmeasured_above:
+        return f"{largest} of the grid: add larger n."
+    listed = ", ".join(map(str, frontier.unmeasured_above))
+    return f"{largest} measured there: runs of n = {listed} have not come that far, or fell."
+
+
+def _undecided(last: BestGenerations, growth: Growth, left: list[int], beyond: str) -> str:
+    """Why nothing is claimed, and what would decide it.
+
+    `left`: n that the last budget lacks; `beyond`: as `_beyond`.
+    """
+    text = (
+        "The records do not show how the best n changes with compute: that it grew by a doubling "
+        f"or more since {short(growth.since)}, where that is likeliest, has probability "
+        f"{growth.grew:.0%}; that it differs by less than a doubling from that at "
+        f"{short(growth.steady_from)} {growth.unchanged:.0%}. "
+        f"At {short(last.budget)} it is {last.words}."
+    )
+    if beyond:
+        return text + beyond
+    lacking = f"Runs of n = {', '.join(map(str, left))} up to there, m" if left else "M"
+    return text + f" {lacking}ore held-out problems, more budgets or more seeds would decide."
