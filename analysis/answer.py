@@ -7,16 +7,24 @@ from dataclasses import dataclass
 
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.axes import amount
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import short
+from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
 from isosweep.analysis.summary import how_sure
+from isosweep.plan.cells import PlannedRun
 from isosweep.store.warnings import LOST_CHECKPOINT
 
 # Runs that train no further.
 _ENDED = ("finished", "diverged", "failed", "cancelled")
 # The budget that the last one's reward is compared with is smaller by this factor or more.
 _EARLIER = 2.0
+# Verdicts that larger n could change.
+_OPEN = ("growing", "grew", "not identified")
+# Runs that are named one by one.
+_NAMED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,25 +47,44 @@ def facts(data: SweepData, findings: Findings, advice: Sequence[str]) -> tuple[F
     found: list[Fact] = []
     if frontier.budgets:
         at = frontier.budgets[-1]
-        found += [_setting(data, at, frontier.confidence), _sure(at, findings)]
-        found.append(_rise(data, frontier.budgets))
+        found += [_setting(data, at, findings), _sure(at, findings), _rise(data, findings)]
     else:
         found.append(Fact(term="Use", answer="nothing yet: no run has reached a budget"))
-    found += [_spent(data), _runs(data)]
+    found += [_spent(data), _runs(data, findings)]
     if advice:
-        first, *others = advice
+        first, *others = [*_larger_n(data, findings), *advice]
         found.append(Fact(term="To be surer", answer=first, detail=" ".join(others)))
     return tuple(found)
 
 
-def _setting(data: SweepData, at: BudgetFrontier, confidence: float) -> Fact:
-    cell, best = at.best.cell, at.best
+def _larger_n(data: SweepData, findings: Findings) -> list[str]:
+    """What comes before all else where the best n may lie beyond all that were measured."""
+    frontier, saturation = findings.frontier, findings.saturation
+    if not frontier.budgets or saturation.verdict not in _OPEN:
+        return []
+    at, largest = frontier.budgets[-1], frontier.budgets[-1].measured[-1]
+    if not saturation.optima[-1].right_censored or at.best.num_generations != largest:
+        return []
+    beyond = f"the best n may lie beyond n = {largest}, of which nothing else tells. After that:"
+    if frontier.unmeasured_above:
+        listed = ", ".join(map(str, frontier.unmeasured_above))
+        return [f"runs of n = {listed} up to {amount(data, at.budget)}", beyond]
+    every = ",".join(map(str, (*data.generations, 2 * largest)))
+    more = f"one n more beside {len(data.generations)}; what was trained stays"
+    return [f"grid.num_generations=[{every}] ({more})", beyond]
+
+
+def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:
+    cell, best, confidence = at.best.cell, at.best, findings.frontier.confidence
     reward = f"measured reward {cell.mean:.3f}"
     if best.expected is not None and best.interval is not None:
         low, high = best.interval
         reward = f"expected reward {best.expected:.3f} [{low:.3f}, {high:.3f}] ({confidence:.0%})"
         reward += f", measured {cell.mean:.3f}"
     chance = "" if best.probability_best is None else f"; best n with {best.probability_best:.0%}"
+    n_star = findings.saturation.optima[-1]
+    if n_star.interval is not None:
+        chance += f"; n*, which may lie between the n that were run, is {n_star.words}"
     only = "" if len(data.batches) > 1 else f"; no B but {cell.problems_per_batch} was tried"
     return Fact(
         term="Use",
@@ -83,26 +110,43 @@ def _sure(at: BudgetFrontier, findings: Findings) -> Fact:
     )
 
 
-def _rise(data: SweepData, budgets: Sequence[BudgetFrontier]) -> Fact:
+def _rise(data: SweepData, findings: Findings) -> Fact:
     """What the last factor of two or more of compute brought."""
+    budgets = findings.frontier.budgets
     last = budgets[-1]
-    reward = _reward(last)
+    reward, kind = _reward(last)
     base = "" if data.base_reward is None else f", from {data.base_reward:.3f} before training"
-    earlier = [at for at in budgets if at.budget * _EARLIER <= last.budget * 1.01]
-    answer = f"{reward:.3f} at the best n{base}"
-    if not earlier:
-        return Fact(term="Reward", answer=answer, link="reward")
-    before = earlier[-1]
-    gain = reward - _reward(before)
-    times = f"the last {short(last.budget / before.budget)}x of compute"
-    brought = f"{gain:+.3f} by {times}" if gain > 0 else f"{times} brought nothing ({gain:+.3f})"
-    then = f"{_reward(before):.3f}, with n = {before.best.cell.num_generations}"
-    detail = f"at {amount(data, before.budget)} it was {then}: {brought}"
-    return Fact(term="Reward", answer=answer, detail=detail, link="reward")
+    answer = f"{reward:.3f} {kind} at the best n{base}"
+    details = []
+    if earlier := [at for at in budgets if at.budget * _EARLIER <= last.budget * 1.01]:
+        before = earlier[-1]
+        was, kind = _reward(before)
+        times = f"the last {short(last.budget / before.budget)}x of compute"
+        gain = f"{reward - was:+.3f}"
+        brought = f"{gain} by {times}" if reward > was else f"{times} brought nothing ({gain})"
+        then = f"{was:.3f} {kind}, with n = {before.best.cell.num_generations}"
+        details.append(f"at {amount(data, before.budget)} it was {then}: {brought}")
+    details += _coverage(data, findings)
+    return Fact(term="Reward", answer=answer, detail="; ".join(details), link="reward")
 
 
-def _reward(at: BudgetFrontier) -> float:
-    return at.best.cell.mean if at.best.expected is None else at.best.expected
+def _reward(at: BudgetFrontier) -> tuple[float, str]:
+    """Of the best n, and whether that is what was measured or what is expected of a new run."""
+    expected = at.best.expected
+    return (at.best.cell.mean, "measured") if expected is None else (expected, "expected")
+
+
+def _coverage(data: SweepData, findings: Findings) -> list[str]:
+    """What became of best@k at the best (n, B): training may narrow what a model can solve."""
+    base, best = base_scores(data), Pair.of(findings.frontier.budgets[-1].best.cell)
+    if base is None or data.metric != "avg":
+        return []
+    for now in scores_by_n(data, findings.frontier):
+        same = base.samples_per_problem == now.samples_per_problem > 1
+        if same and Pair.of(now) == best:
+            name = f"best@{now.samples_per_problem} (any of them right)"
+            return [f"{name} {now.best:.3f}, from {base.best:.3f}"]
+    return []
 
 
 def _reached(curve: Curve) -> float:
@@ -140,7 +184,7 @@ def _in_hours(hours: float) -> str:
     return f"{hours * 60:.0f} device-minutes" if hours < 1 else f"{hours:.3g} device-hours"
 
 
-def _runs(data: SweepData) -> Fact:
+def _runs(data: SweepData, findings: Findings) -> Fact:
     """How runs ended."""
     states = Counter(_state(curve, searched=data.searched) for curve in data.curves)
     done = states.pop("finished", 0)
@@ -152,7 +196,7 @@ def _runs(data: SweepData) -> Fact:
     return Fact(
         term="Runs",
         answer=f"{done} of {len(data.curves)} finished" + (f"; {others}" if others else ""),
-        detail="; ".join([*_collapsed(data), *_warned(data), grid]),
+        detail="; ".join([*_collapsed(data), *_flat(findings), *_warned(data), grid]),
         link="runs",
     )
 
@@ -172,18 +216,33 @@ def _collapsed(data: SweepData) -> list[str]:
     ]
 
 
+def _flat(findings: Findings) -> list[str]:
+    """How many runs never left the reward they began with."""
+    fitted = [fit.status for fit in findings.fits if fit.status is not FitStatus.TOO_FEW]
+    count = fitted.count(FitStatus.NO_RISE)
+    return [f"{count} of {len(fitted)} show no rise above noise"] if count else []
+
+
 def _warned(data: SweepData) -> list[str]:
     """How many runs broke a rule of training's health, by rule, the commonest first."""
     trained = sum(curve.compute.size > 0 for curve in data.curves)
-    broken: Counter[str] = Counter()
+    broken: dict[str, list[PlannedRun]] = {}
     for curve in data.curves:
-        broken.update({warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT})
+        for rule in {warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT}:
+            broken.setdefault(rule, []).append(curve.run)
     if not broken:
         return ["no warning of training's health"] * (trained > 0)
     listed = ", ".join(
-        f"{rule} in {count} of {trained} runs" for rule, count in broken.most_common()
+        f"{rule} in {len(runs)} of {trained} runs{_which(runs)}"
+        for rule, runs in sorted(broken.items(), key=lambda item: -len(item[1]))
     )
     return [f"warned of {listed}"]
+
+
+def _which(runs: Sequence[PlannedRun]) -> str:
+    """The runs in brackets, where they are few."""
+    named = [f"n = {r.num_generations}, B = {r.problems_per_batch}, seed {r.seed}" for r in runs]
+    return f" ({'; '.join(named)})" if len(runs) <= _NAMED else ""
 
 
 def _state(curve: Curve, *, searched: bool) -> str:

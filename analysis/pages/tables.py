@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from isosweep.analysis.columns import PageTable, page_table, written
 from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.laws import Laws
 from isosweep.analysis.statistics.views import View
@@ -108,19 +109,23 @@ def missing_runs(data: SweepData) -> PageTable:
         lacking = [cell.budget for cell in missing if cell.run_id == curve.run.run_id]
         if lacking or curve.warnings or curve.status in ("failed", "diverged"):
             rows.append(_missing_run(curve, lacking, searched=data.searched))
-    head = ("run", "status", "reason", "warnings", "compute reached", "budgets not reached")
-    return page_table(head, rows, left=(0, 1, 2, 3))
+    head = ("n", "B", "seed", "status", "reason", "warnings", "compute reached")
+    return page_table((*head, "budgets not reached", "run"), rows, left=(3, 4, 5, 8))
 
 
-def _missing_run(curve: Curve, lacking: Sequence[float], *, searched: bool) -> tuple[str, ...]:
+def _missing_run(
+    curve: Curve, lacking: Sequence[float], *, searched: bool
+) -> tuple[str | int, ...]:
     status = curve.status or ("not asked for" if searched else "never started")
     if curve.collapsed_at is not None:
         status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
     return (
-        curve.run.run_id,
+        *Pair.of(curve.run),
+        curve.run.seed,
         status,
         curve.status_reason or "",
         ", ".join(f"{warning.rule} (step {warning.step})" for warning in curve.warnings),
         written(".4g")(float(curve.compute[-1]) if curve.compute.size else None),
         ", ".join(map(short, lacking)) or "none",
+        curve.run.run_id,
     )

@@ -8,7 +8,8 @@ import pytest
 
 from isosweep.analysis.answer import Fact, facts
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.intervals import short
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from tests.analysis.conftest import CONFIG, Analysed
@@ -40,7 +41,14 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
     assert (said["To be surer"].answer, said["To be surer"].detail) == (
         *("grid.seeds=[0,1]", "twice the time"),
     )
-    assert said["Reward"].detail.endswith("by the last 2x of compute")
+    then, coverage = said["Reward"].detail.split("; ")
+    assert " expected, with n = " in then
+    assert then.endswith(" by the last 2x of compute")
+    assert coverage == "best@8 (any of them right) 1.000, from 0.832"
+    optimum = full.findings.saturation.optima[-1]
+    assert (
+        f"n*, which may lie between the n that were run, is {optimum.words}" in said["Use"].detail
+    )
     assert "no B but" not in said["Use"].detail
     assert said["Spent"].detail.startswith("budgets ")
 
@@ -89,8 +97,53 @@ def test_the_rules_of_health_that_runs_broke_are_counted(full: Analysed) -> None
     curves = (*warned, *others)
     detail = by_term(facts(replace(full.data, curves=curves), full.findings, []))["Runs"].detail
     assert detail.startswith(
-        "warned of entropy_collapse in 2 of 45 runs, high_kl in 1 of 45 runs; "
+        "warned of entropy_collapse in 2 of 45 runs (n = 2, B = 2, seed 0; n = 2, B = 2, seed 1), "
+        "high_kl in 1 of 45 runs (n = 2, B = 2, seed 1); "
     )
+    broken = tuple(replace(curve, warnings=(low,)) for curve in full.data.curves[:3])
+    curves = (*broken, *full.data.curves[3:])
+    detail = by_term(facts(replace(full.data, curves=curves), full.findings, []))["Runs"].detail
+    assert detail.startswith("warned of entropy_collapse in 3 of 45 runs; ")
+
+
+def open_above(analysed: Analysed, unread: tuple[int, ...] = ()) -> Findings:
+    """What was found, as if the best n were the largest that was run, and perhaps beyond it."""
+    findings = analysed.findings
+    *budgets, at = findings.frontier.budgets
+    budgets.append(replace(at, best=at.choices[-1]))
+    frontier = replace(findings.frontier, budgets=tuple(budgets), unread=unread)
+    *optima, last = findings.saturation.optima
+    optima.append(replace(last, best=at.measured[-1], right_censored=True))
+    saturation = replace(findings.saturation, verdict="grew", optima=tuple(optima))
+    return replace(findings, frontier=frontier, saturation=saturation)
+
+
+def test_where_the_best_n_may_lie_beyond_the_grid_larger_n_come_first(full: Analysed) -> None:
+    advice = ["grid.seeds=[0,1]", "Twice the time."]
+    found = open_above(full)
+    largest = full.data.generations[-1]
+    said = by_term(facts(full.data, found, advice))["To be surer"]
+    every = ",".join(map(str, (*full.data.generations, 2 * largest)))
+    assert said.answer.startswith(f"grid.num_generations=[{every}] (one n more beside ")
+    assert said.detail == (
+        f"the best n may lie beyond n = {largest}, of which nothing else tells. After that: "
+        "grid.seeds=[0,1] Twice the time."
+    )
+    # Those of the plan that are not begun come before any that it lacks.
+    said = by_term(facts(full.data, open_above(full, (64, 128)), advice))["To be surer"]
+    last = short(full.data.plan.budgets[-1])
+    assert said.answer == f"runs of n = 64, 128 up to {last} FLOPs"
+    closed = replace(found, saturation=replace(found.saturation, verdict="constant"))
+    said = by_term(facts(full.data, closed, advice))["To be surer"]
+    assert said.answer == "grid.seeds=[0,1]"
+
+
+def test_runs_that_never_rose_are_counted(full: Analysed) -> None:
+    flat = tuple(replace(fit, status=FitStatus.NO_RISE) for fit in full.findings.fits[:4])
+    findings = replace(full.findings, fits=(*flat, *full.findings.fits[4:]))
+    detail = by_term(facts(full.data, findings, []))["Runs"].detail
+    assert "4 of 45 show no rise above noise" in detail
+    assert "no rise" not in by_term(facts(full.data, full.findings, []))["Runs"].detail
 
 
 def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: Path) -> None:
