@@ -171,8 +171,8 @@ def test_jobs_that_are_asked_for_one_by_one_take_a_bounded_time(pbs: Cluster) ->
     )
     began = time.monotonic()
     observed = launcher.observe([pbs.state(order) for order in orders])
-    # Twice the time of a command, and one that began just before.
-    assert time.monotonic() - began < 3 * 0.4 + 1
+    # Twice the time of a command, and one that began just before; one by one it would be 16 s.
+    assert time.monotonic() - began < 3 * 0.4 + 5
     reasons = [each.reason for each in observed]
     late = [number for number, reason in enumerate(reasons) if "not asked" in reason]
     assert late

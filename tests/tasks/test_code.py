@@ -146,9 +146,10 @@ def test_many_programs_are_judged_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     began = time.monotonic()
     problem = Problem(problem_id="p", prompt="?", answer='{"pairs": [["1", "1"]]}')
     later = scores_later(task, [problem] * 8, [slow] * 8)
-    assert time.monotonic() - began < 0.5
+    # Eight programs of a second, four at once, take two.
+    assert time.monotonic() - began < 2
     assert later() == [1.0] * 8
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 7
 
 
 def test_a_checker_or_sandbox_that_is_killed_costs_no_score() -> None:
