@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from isosweep.analysis.curves import Curve, SweepData
@@ -13,16 +13,17 @@ from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
-from isosweep.analysis.summary import how_sure
+from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS
+from isosweep.analysis.statistics.verdict import open_end
+from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, nothing_to_use
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.warnings import LOST_CHECKPOINT
 
-# Runs that train no further.
-_ENDED = ("finished", "diverged", "failed", "cancelled")
+# Runs that train no further, and those that do if they are asked to.
+_ENDED, _RESUMED = ("finished", "diverged", "failed", "cancelled"), ("failed", "cancelled")
 # The budget that the last one's reward is compared with is smaller by this factor or more.
 _EARLIER = 2.0
-# Verdicts that larger n could change.
-_OPEN = ("growing", "grew", "not identified")
+_WORDS = {"failed": "failed (retry_failed=true)", "cancelled": "were cancelled (mode=resume)"}
 # Runs that are named one by one.
 _NAMED = 2
 
@@ -41,62 +42,105 @@ class Fact:
     """The id of the report's section that has more of it; null where none has."""
 
 
-def facts(data: SweepData, findings: Findings, advice: Sequence[str]) -> tuple[Fact, ...]:
-    """All lines. `advice`: what would make the answer surer and what that costs."""
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What would make an answer surer.
+
+    `surer`: settings with their price, then what they bring; () where nothing is known to.
+    `further`: how an n joins the grid and what that costs, or why it does not.
+    """
+
+    surer: tuple[str, ...] = ()
+    further: Callable[[int], str] | None = None
+
+
+def facts(data: SweepData, findings: Findings, advice: Advice) -> tuple[Fact, ...]:
+    """All lines of the first screen."""
     frontier = findings.frontier
     found: list[Fact] = []
     if frontier.budgets:
-        at = frontier.budgets[-1]
-        found += [_setting(data, at, findings), _sure(at, findings), _rise(data, findings)]
+        at = answered_at(data, findings)
+        found += [_setting(data, at, findings), _sure(at, findings), _rise(data, at, findings)]
     else:
-        found.append(Fact(term="Use", answer="nothing yet: no run has reached a budget"))
+        found.append(Fact(term="Use", answer=nothing_to_use(frontier)))
     found += [_spent(data), _runs(data, findings)]
-    if advice:
-        first, *others = [*_larger_n(data, findings), *advice]
+    if sentences := _surer(data, findings, advice):
+        first, *others = sentences
         found.append(Fact(term="To be surer", answer=first, detail=" ".join(others)))
     return tuple(found)
 
 
-def _larger_n(data: SweepData, findings: Findings) -> list[str]:
-    """What comes before all else where the best n may lie beyond all that were measured."""
-    frontier, saturation = findings.frontier, findings.saturation
-    if not frontier.budgets or saturation.verdict not in _OPEN:
-        return []
-    at, largest = frontier.budgets[-1], frontier.budgets[-1].measured[-1]
-    if not saturation.optima[-1].right_censored or at.best.num_generations != largest:
-        return []
-    beyond = f"the best n may lie beyond n = {largest}, of which nothing else tells. After that:"
-    if frontier.unmeasured_above:
-        listed = ", ".join(map(str, frontier.unmeasured_above))
-        return [f"runs of n = {listed} up to {amount(data, at.budget)}", beyond]
-    every = ",".join(map(str, (*data.generations, 2 * largest)))
-    more = f"one n more beside {len(data.generations)}; what was trained stays"
-    return [f"grid.num_generations=[{every}] ({more})", beyond]
+def _surer(data: SweepData, findings: Findings, advice: Advice) -> tuple[str, ...]:
+    """What would make the answer surer, then why."""
+    frontier = findings.frontier
+    if frontier.lost or (frontier.fell and not frontier.budgets):
+        why = "All runs fell: larger evaluations and further runs of this recipe tell little."
+        return ("a recipe whose runs last, as with a smaller recipe.learning_rate", why)
+    before = _first(data, findings, advice)
+    if not before or not advice.surer:
+        return (*before, *advice.surer)
+    first, *others = advice.surer
+    return (*before, f"{first}.", *others)
+
+
+def _first(data: SweepData, findings: Findings, advice: Advice) -> tuple[str, ...]:
+    """What comes before all else where n* may lie where nothing was measured."""
+    saturation = findings.saturation
+    end = open_end(saturation.verdict, saturation.optima, findings.frontier)
+    if end is None or (end.n and end.kind != "missing"):
+        return ()
+    if end.kind == "missing":
+        budget = findings.frontier.budgets[-1].budget
+        runs = f"runs of n = {', '.join(map(str, end.n))} up to {amount(data, budget)}"
+        return (runs, "What n* is there, nothing else tells as well. After that:")
+    further = 2 * end.edge if end.kind == "above" else end.edge // 2
+    if advice.further is None or further < SMALLEST_GENERATIONS:
+        return ()
+    where = "beyond" if end.kind == "above" else "below"
+    why = f"n* may lie {where} n = {end.edge}, of which nothing else tells. After that:"
+    return (advice.further(further), why)
 
 
 def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:
     cell, best, confidence = at.best.cell, at.best, findings.frontier.confidence
-    reward = f"measured reward {cell.mean:.3f}"
+    lasting = " of those that last" if cell.num_fallen else ""
+    reward = f"measured reward {cell.mean:.3f}{lasting}"
     if best.expected is not None and best.interval is not None:
         low, high = best.interval
         reward = f"expected reward {best.expected:.3f} [{low:.3f}, {high:.3f}] ({confidence:.0%})"
-        reward += f", measured {cell.mean:.3f}"
-    chance = "" if best.probability_best is None else f"; best n with {best.probability_best:.0%}"
-    n_star = findings.saturation.optima[-1]
-    if n_star.interval is not None:
+        reward += f"{counting_fallen(cell)}, measured {cell.mean:.3f}{lasting}"
+    chance, behind = "", _behind(at, findings)
+    if best.probability_best is not None and len(at.choices) > 1:
+        of = f" of n = {', '.join(map(str, at.measured))}" if behind else " n"
+        chance = f"; best{of} with {best.probability_best:.0%}"
+    if behind:
+        chance += f"; n = {', '.join(map(str, behind))} have not come that far"
+    last = at is findings.frontier.budgets[-1]
+    most = "" if last else ", the largest that runs of every n have reached"
+    n_star = next((o for o in findings.saturation.optima if o.budget == at.budget), None)
+    if n_star is not None and n_star.interval is not None:
         chance += f"; n*, which may lie between the n that were run, is {n_star.words}"
     only = "" if len(data.batches) > 1 else f"; no B but {cell.problems_per_batch} was tried"
     return Fact(
         term="Use",
         answer=f"n = {cell.num_generations}, B = {cell.problems_per_batch}, T = {cell.num_steps}",
-        detail=f"at {amount(data, at.budget)}: {reward}{chance}{only}",
+        detail=f"at {amount(data, at.budget)}{most}: {reward}{chance}{only}",
         link="best-n",
     )
 
 
+def _behind(at: BudgetFrontier, findings: Findings) -> tuple[int, ...]:
+    """The n that may be the best at this budget, the largest, and have not come that far."""
+    end = open_end(findings.saturation.verdict, findings.saturation.optima, findings.frontier)
+    known = at is not findings.frontier.budgets[-1] or end is None or end.kind != "missing"
+    return () if known or end is None else end.n
+
+
 def _sure(at: BudgetFrontier, findings: Findings) -> Fact:
     confidence, seeds = findings.frontier.confidence, at.best.cell.num_seeds
-    rests = [f"{seeds} seed{'s' * (seeds > 1)} of it"]
+    fell = at.best.cell.num_fallen
+    lasting = f" that last, {fell} that fell" if fell else ""
+    rests = [f"{seeds} seed{'s' * (seeds > 1)} of it{lasting}"]
     if at.seed_sd is not None:
         rests.append(f"standard deviation between seeds {at.seed_sd:.3f}, by the runs of all n")
     for view in findings.views:
@@ -110,10 +154,9 @@ def _sure(at: BudgetFrontier, findings: Findings) -> Fact:
     )
 
 
-def _rise(data: SweepData, findings: Findings) -> Fact:
-    """What the last factor of two or more of compute brought."""
+def _rise(data: SweepData, last: BudgetFrontier, findings: Findings) -> Fact:
+    """What the last factor of two or more of compute up to `last` brought."""
     budgets = findings.frontier.budgets
-    last = budgets[-1]
     reward, kind = _reward(last)
     base = "" if data.base_reward is None else f", from {data.base_reward:.3f} before training"
     answer = f"{reward:.3f} {kind} at the best n{base}"
@@ -124,9 +167,12 @@ def _rise(data: SweepData, findings: Findings) -> Fact:
         times = f"the last {short(last.budget / before.budget)}x of compute"
         gain = f"{reward - was:+.3f}"
         brought = f"{gain} by {times}" if reward > was else f"{times} brought nothing ({gain})"
+        if _behind(last, findings):
+            brought = f"what {times} brought is open while runs of other n have not come that far"
         then = f"{was:.3f} {kind}, with n = {before.best.cell.num_generations}"
         details.append(f"at {amount(data, before.budget)} it was {then}: {brought}")
-    details += _coverage(data, findings)
+    if last is budgets[-1]:
+        details += _coverage(data, findings)
     return Fact(term="Reward", answer=answer, detail="; ".join(details), link="reward")
 
 
@@ -144,7 +190,9 @@ def _coverage(data: SweepData, findings: Findings) -> list[str]:
     for now in scores_by_n(data, findings.frontier):
         same = base.samples_per_problem == now.samples_per_problem > 1
         if same and Pair.of(now) == best:
-            name = f"best@{now.samples_per_problem} (any of them right)"
+            fell = findings.frontier.budgets[-1].best.cell.num_fallen
+            of = "any of them right" + (", of the runs that last" if fell else "")
+            name = f"best@{now.samples_per_problem} ({of})"
             return [f"{name} {now.best:.3f}, from {base.best:.3f}"]
     return []
 
@@ -156,26 +204,40 @@ def _reached(curve: Curve) -> float:
 def _spent(data: SweepData) -> Fact:
     """What was spent of what was planned, and what runs that may go on still have to spend."""
     spent = math.fsum(_reached(curve) for curve in data.curves)
-    planned = math.fsum(run.milestones[-1] for run in data.plan.runs if run.milestones)
-    left = math.fsum(
-        max(0.0, c.run.milestones[-1] - _reached(c))
-        for c in data.curves
-        if c.run.milestones and c.status not in _ENDED and not _is_done(c)
-    )
+    ends: dict[str, float] = {}
+    for cell in data.plan.cells:
+        ends[cell.run_id] = max(cell.planned_compute, ends.get(cell.run_id, 0.0))
+    planned = math.fsum(ends.values())
     hours = [c.device_hours for c in data.curves if c.device_hours is not None]
     took = f", {_in_hours(math.fsum(hours))}" if hours and math.fsum(hours) > 0 else ""
     budgets = sorted({each for run in data.plan.runs for each in run.milestones})
     listed = "" if not budgets else f"budgets {_and(map(short, budgets))} a run; "
     share = f"{spent / planned:.0%} of the plan's {short(planned)}; " if planned else ""
     share = f"{listed}evaluation not counted; {share}"
-    rest = "nothing is left to train" if left == 0 else f"{amount(data, left)} left to train"
-    if left and data.searched:
-        rest = f"{amount(data, left)} of the grid that the search did not ask for"
-    return Fact(term="Spent", answer=f"{amount(data, spent)}{took}", detail=share + rest)
+    return Fact(term="Spent", answer=f"{amount(data, spent)}{took}", detail=share + _left(data))
+
+
+def _left(data: SweepData) -> str:
+    """What is left to train, and of it what is only if it is asked for."""
+    left = [
+        (curve.status, curve.run.milestones[-1] - _reached(curve))
+        for curve in data.curves
+        if (curve.status not in _ENDED or curve.status in _RESUMED) and not _is_done(curve)
+    ]
+    whole = math.fsum(compute for _, compute in left)
+    if not whole:
+        return "nothing is left to train"
+    if data.searched:
+        over = data.course is not None and data.course.over
+        words = "that the search did not ask for" if over else "not trained yet: the search goes on"
+        return f"{amount(data, whole)} of the grid {words}"
+    parts = {s: math.fsum(compute for status, compute in left if status == s) for s in _RESUMED}
+    told = [f"{short(part)} of it in runs that {_WORDS[s]}" for s, part in parts.items() if part]
+    return ", ".join([f"{amount(data, whole)} left to train", *told])
 
 
 def _is_done(curve: Curve) -> bool:
-    return _reached(curve) >= curve.run.milestones[-1] * 0.98
+    return not curve.run.milestones or _reached(curve) >= curve.run.milestones[-1] * 0.98
 
 
 def _in_hours(hours: float) -> str:

@@ -36,14 +36,18 @@ class KnownThen:
 @dataclass(frozen=True, kw_only=True)
 class Course:
     """Both by compute, ascending. Steps taken up from elsewhere, of which no compute is known, are
-    left out."""
+    left out. `over`: whether the search has ended."""
 
     steps: tuple[AskedStep, ...]
     known: tuple[KnownThen, ...]
+    over: bool = False
 
 
 def read_course(
-    trials: Sequence[tuple[str, Mapping[str, Any]]], decision: Mapping[str, Any] | None
+    trials: Sequence[tuple[str, Mapping[str, Any]]],
+    decision: Mapping[str, Any] | None,
+    *,
+    over: bool = False,
 ) -> Course:
     """The course by a study's trials, each with its run's id, and its newest decision."""
     entries = [(run_id, step) for run_id, trial in trials for step in trial["steps"]]
@@ -71,4 +75,5 @@ def read_course(
     return Course(
         steps=tuple(sorted(steps, key=lambda step: (step.spent, step.milestone))),
         known=tuple(known[spent] for spent in sorted(known)),
+        over=over,
     )

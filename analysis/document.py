@@ -30,6 +30,7 @@ from isosweep.analysis.statistics.survival import Survival
 from isosweep.analysis.statistics.validation import Validation
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.analysis.statistics.views import View
+from isosweep.analysis.summary import answered_at
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig, Metric
 from isosweep.files import JsonObject
@@ -117,6 +118,8 @@ class FitsDocument:
     answer: tuple[Fact, ...]
     """What to use, how sure that is, what was spent, how runs ended: for people, in words that no
     program should rest on."""
+    answered_at: Positive | None
+    """The budget that answer is of, in budget_unit; null where nothing was read."""
     saturation: Saturation
     """The answer with what it rests on."""
     settings: Settings
@@ -158,6 +161,7 @@ def fits_document(
         verdict=findings.saturation.verdict,
         reason=findings.saturation.reason,
         answer=answer,
+        answered_at=answered_at(data, findings).budget if findings.frontier.budgets else None,
         saturation=findings.saturation,
         settings=Settings.of(config),
         versions=versions,

@@ -1,11 +1,10 @@
 """Analyses a sweep and writes what came of it: fits, frontier, figures and the report."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from isosweep.analysis.answer import facts
+from isosweep.analysis.answer import Advice, facts
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions, fits_document
@@ -19,7 +18,7 @@ from isosweep.analysis.statistics.fits import Fit
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.verdict import Verdict
-from isosweep.analysis.summary import summarise
+from isosweep.analysis.summary import answered_at, summarise
 from isosweep.analysis.tables import all_tables
 from isosweep.analysis.training import read_training
 from isosweep.config.analysis import AnalysisConfig
@@ -33,7 +32,7 @@ class Analysis:
     """What came of a sweep. `summary`: sentences; `figures`: all files, by `analysis.formats`.
 
     `base_reward`: mean over runs before training; `best_reward`: the mean over seeds of the best
-    cell at the largest budget that was read. Both None without records. `data` and `findings`:
+    cell at the budget that the answer is of. Both None without records. `data` and `findings`:
     what all of it was read off.
     """
 
@@ -56,12 +55,12 @@ def analyse(
     config: AnalysisConfig,
     axes: dict[str, Any] | None = None,
     course: Course | None = None,
-    advice: Sequence[str] = (),
+    advice: Advice | None = None,
 ) -> Analysis:
     """Analyse the sweep as far as its runs have come, and replace its `analysis/`.
 
     `axes`: the variant of `grid.axes` to analyse, where the plan has several. `course`: of the
-    search that chose the runs; `advice`: what would make the answer surer, and what that costs.
+    search that chose the runs; `advice`: what would make the answer surer.
 
     Raises RecordError when the sweep has no readable plan.
     """
@@ -72,7 +71,8 @@ def analyse(
     figures = describe_figures(data, findings)
     drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
     versions = Versions.here()
-    answer = facts(data, findings, advice)
+    at = answered_at(data, findings) if frontier.budgets else None
+    answer = facts(data, findings, advice or Advice())
     write_json(paths.fits, fits_document(data, config, findings, versions, answer))
     tables = all_tables(data, findings)
     for table in tables:
@@ -87,7 +87,7 @@ def analyse(
         frontier=frontier,
         fits=findings.fits,
         base_reward=data.base_reward,
-        best_reward=frontier.budgets[-1].best.cell.mean if frontier.budgets else None,
+        best_reward=None if at is None else at.best.cell.mean,
         figures=drawn,
         report=paths.report,
         data=data,

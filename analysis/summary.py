@@ -10,10 +10,10 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import amount
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice
+from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean, Choice, Frontier
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.saturation import Saturation
-from isosweep.analysis.statistics.survival import Survival
+from isosweep.analysis.statistics.verdict import open_end
 
 
 def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
@@ -21,8 +21,8 @@ def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
     a budget."""
     frontier = findings.frontier
     if not frontier.budgets:
-        return ("No run has reached a budget yet, so there is nothing to recommend.",)
-    at = frontier.budgets[-1]
+        return (f"There is {nothing_to_use(frontier)}.",)
+    at = answered_at(data, findings)
     return (
         _what_to_use(data, findings, at),
         how_sure(at, frontier.confidence),
@@ -30,6 +30,27 @@ def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
         *(_best_batch(data, law) for law in findings.batch_laws if law.optima),
         *_searched(data),
     )
+
+
+def answered_at(data: SweepData, findings: Findings) -> BudgetFrontier:
+    """The budget that the answer is of: the largest one that was read.
+
+    Where n that may be the best have not come that far, what is best there is of those that happen
+    to: then the largest that runs of every n have reached. Searches leave n out on purpose.
+    """
+    frontier, saturation = findings.frontier, findings.saturation
+    end = open_end(saturation.verdict, saturation.optima, frontier)
+    whole = [at for at in frontier.budgets if not at.missing]
+    if data.searched or end is None or end.kind != "missing" or not whole:
+        return frontier.budgets[-1]
+    return whole[-1]
+
+
+def nothing_to_use(frontier: Frontier) -> str:
+    """Why no setting can be recommended, of a frontier without budgets."""
+    if frontier.fell:
+        return "nothing to recommend: every run that was read has lost what it had gained"
+    return "nothing to recommend yet: no run has reached a budget"
 
 
 def _searched(data: SweepData) -> tuple[str, ...]:
@@ -50,7 +71,12 @@ def _what_to_use(data: SweepData, findings: Findings, at: BudgetFrontier) -> str
     cell, confidence = at.best.cell, findings.frontier.confidence
     short = at.budget < max(data.plan.budgets)
     where = f"At {amount(data, at.budget)}"
-    where += ", the largest budget that a run has reached," if short else ""
+    if at is not findings.frontier.budgets[-1]:
+        where += ", the largest budget that runs of every n have reached,"
+    elif findings.frontier.lost:
+        where += ", the largest budget at which a run still has what it gained,"
+    elif short:
+        where += ", the largest budget that a run has reached,"
     where += f" for the evaluation set {data.evaluation_set}" if data.evaluation_set else ""
     text = (
         f"{where} use n = {cell.num_generations}, B = {cell.problems_per_batch}, "
@@ -62,25 +88,28 @@ def _what_to_use(data: SweepData, findings: Findings, at: BudgetFrontier) -> str
         low, high = at.best.interval
         text += f"expected reward {at.best.expected:.3f}"
         text += f" ({confidence:.0%} interval {low:.3f} to {high:.3f})"
-    text += _fallen_runs(findings.survivals, cell.num_generations)
+    text += counting_fallen(cell)
     base = data.base_reward
     return text + ("." if base is None else f", against {base:.3f} before training.")
 
 
-def _fallen_runs(survivals: tuple[Survival, ...], n: int) -> str:
-    """How many of its runs did not keep their gain, which the expected reward counts."""
-    mine = [each for each in survivals if each.num_generations == n and each.num_fallen]
-    if not mine:
+def counting_fallen(cell: CellMean) -> str:
+    """How many of its runs had fallen by then, which the expected reward counts."""
+    if not cell.num_fallen:
         return ""
-    return f", counting that {mine[0].num_fallen} of its {mine[0].num_runs} runs fell"
+    return f", counting that {cell.num_fallen} of its {cell.num_seeds + cell.num_fallen} runs fell"
 
 
 def how_sure(at: BudgetFrontier, confidence: float) -> str:
     """Which other n may be as good, and what the neighbours of the best cost."""
     best = at.best.num_generations
     others = [n for n in at.candidates if n != best]
+    fell = f"all runs of {_listed(list(at.fell))} had fallen" if at.fell else ""
     if len(at.choices) == 1:
-        return f"No other n was measured there, so how good n = {best} is remains open."
+        if fell and not at.missing:
+            return f"Of the other n {fell} by then."
+        besides = f", where {fell}" if fell else ""
+        return f"No other n was measured there{besides}, so how good n = {best} is remains open."
     if at.best.expected is None:
         return (
             "Without a spread between seeds no n can be distinguished from it, nor a cost be put "
@@ -96,9 +125,8 @@ def how_sure(at: BudgetFrontier, confidence: float) -> str:
         for choice in _neighbours(at)
         if choice.loss_upper is not None
     ]
-    return (
-        f"{text}; of its neighbours {' and '.join(costs)} of reward ({confidence:.0%} confidence)."
-    )
+    neighbours = f"of its neighbours {' and '.join(costs)} of reward ({confidence:.0%} confidence)"
+    return "; ".join([text, neighbours, *([fell] if fell else [])]) + "."
 
 
 def _neighbours(at: BudgetFrontier) -> tuple[Choice, ...]:

@@ -5,7 +5,7 @@ neighbours in n, B and compute inform each other and a lucky cell is not taken a
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -87,6 +87,10 @@ class BudgetFrontier:
     """One of the choices: the best."""
     seed_sd: NotNegative | None
     """Standard deviation between seeds. Reward; null with one seed."""
+    missing: tuple[AtLeastOne, ...] = ()
+    """The n of the plan that were not read here, ascending: not begun, not so far, or failed."""
+    fell: tuple[AtLeastOne, ...] = ()
+    """The n that were read here, all of whose runs had fallen, ascending."""
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -111,17 +115,15 @@ class Frontier:
     """Confidence of all intervals. A share."""
     unread: tuple[AtLeastOne, ...] = ()
     """The n of the plan that were measured at no budget, ascending: not begun, or all fell."""
+    fell: tuple[AtLeastOne, ...] = ()
+    """Those of unread that were read, and fell."""
+    lost: tuple[Positive, ...] = ()
+    """Budgets past those above at which every run that was read had fallen, ascending."""
 
     @property
     def measured(self) -> tuple[int, ...]:
         """Every n that was measured at some budget, ascending."""
         return tuple(sorted({n for at in self.budgets for n in at.measured}))
-
-    @property
-    def unmeasured_above(self) -> tuple[int, ...]:
-        """The n of the plan above all that were measured at the last budget, ascending."""
-        largest = self.budgets[-1].measured[-1]
-        return tuple(n for n in sorted({*self.measured, *self.unread}) if n > largest)
 
 
 def fit_frontier(
@@ -133,13 +135,16 @@ def fit_frontier(
     """The frontier of all readings that are not missing."""
     groups: dict[float, dict[Pair, list[CellReading]]] = {}
     fallen: Counter[tuple[float, Pair]] = Counter()
-    unread = set()
+    planned: defaultdict[float, set[int]] = defaultdict(set)
+    fell: defaultdict[float, set[int]] = defaultdict(set)
     for reading in readings:
-        unread.add(reading.cell.num_generations)
-        fallen[reading.cell.budget, Pair.of(reading.cell)] += reading.fallen is not None
+        budget, n = reading.cell.budget, reading.cell.num_generations
+        planned[budget].add(n)
+        if reading.fallen is not None:
+            fell[budget].add(n)
+            fallen[budget, Pair.of(reading.cell)] += 1
         if reading.reward is not None:
-            at_budget = groups.setdefault(reading.cell.budget, {})
-            at_budget.setdefault(Pair.of(reading.cell), []).append(reading)
+            groups.setdefault(budget, {}).setdefault(Pair.of(reading.cell), []).append(reading)
     budgets = []
     for i, budget in enumerate(sorted(groups)):
         seed_sd = None if means is None else float(means.seed_sd[i])
@@ -156,15 +161,25 @@ def fit_frontier(
         else:
             choices = _drawn_choices(cells, surface, surface.draws[:, i], confidence)
             best = max(choices, key=lambda choice: choice.expected or 0.0)
+        measured = {cell.num_generations for cell in cells}
         budgets.append(
             BudgetFrontier(
-                budget=budget, cells=tuple(cells), choices=choices, best=best, seed_sd=seed_sd
+                budget=budget,
+                cells=tuple(cells),
+                choices=choices,
+                best=best,
+                seed_sd=seed_sd,
+                missing=tuple(sorted(planned[budget] - measured - fell[budget])),
+                fell=tuple(sorted(fell[budget] - measured)),
             )
         )
-    unread -= {cell.num_generations for at in budgets for cell in at.cells}
+    unread = set().union(*planned.values()).difference(*(at.measured for at in budgets))
+    last = max(groups, default=0.0)
     return Frontier(
         budgets=tuple(budgets),
         unread=tuple(sorted(unread)),
+        fell=tuple(sorted(unread & set().union(*fell.values()))),
+        lost=tuple(budget for budget in sorted(fell) if budget > last),
         degrees_of_freedom=0 if means is None else means.degrees_of_freedom,
         confidence=confidence,
     )

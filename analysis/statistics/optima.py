@@ -67,25 +67,31 @@ def best_generations(frontier: Frontier, surface: Surface | None) -> tuple[BestG
     optima = []
     columns = zip(surface.log2_best_n.T, surface.measured, strict=True)
     for at, (draws, ran) in zip(frontier.budgets, columns, strict=True):
-        grid = 2.0 ** surface.log2_n[ran]
-        median, low, high = (2.0 ** central_quantiles(draws, frontier.confidence)).tolist()
-        at_low, at_high = _nearest(grid, low) == grid[0], _nearest(grid, high) == grid[-1]
-        interval = Interval(
-            median=median,
-            low=float(grid[0] if at_low else low),
-            high=float(grid[-1] if at_high else high),
-        )
+        found = Interval.of(2.0 ** central_quantiles(draws, frontier.confidence))
+        interval, below, above = on_grid(found, 2.0 ** surface.log2_n[ran])
         optima.append(
             BestGenerations(
                 budget=at.budget,
                 best=at.best.num_generations,
                 candidates=at.candidates,
                 interval=interval,
-                left_censored=bool(at_low and grid[0] > SMALLEST_GENERATIONS),
-                right_censored=bool(at_high),
+                left_censored=below,
+                right_censored=above,
             )
         )
     return tuple(optima)
+
+
+def on_grid(found: Interval, grid: FloatArray) -> tuple[Interval, bool, bool]:
+    """n* with ends nearer to an edge of `grid`, the n that were run, than to the next of them put
+    on it; and whether it may lie below them, and above."""
+    at_low, at_high = _nearest(grid, found.low) == grid[0], _nearest(grid, found.high) == grid[-1]
+    interval = Interval(
+        median=found.median,
+        low=float(grid[0] if at_low else found.low),
+        high=float(grid[-1] if at_high else found.high),
+    )
+    return interval, bool(at_low and grid[0] > SMALLEST_GENERATIONS), bool(at_high)
 
 
 def _nearest(grid: FloatArray, n: float) -> float:

@@ -19,6 +19,7 @@ from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
 from isosweep.analysis.statistics.intervals import Interval, central_ends, short
 from isosweep.analysis.statistics.laws import weigh_laws
+from isosweep.analysis.statistics.optima import on_grid
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import Validation
 from isosweep.errors import SettingError
@@ -33,11 +34,12 @@ _SHORTFALL = 0.2
 class Recommendation:
     """The split of `budget` (in the sweep's unit), among the (n, B) that were measured.
 
-    `best_n`: n*(C) and its interval; `alternatives`: other n that cannot be distinguished from the
-    chosen one, measured at the nearest budget; `reward`: expected held-out reward, with interval
-    (None where the sweep gives none). `factor`: budget over the largest one reached, above 1
-    where this extrapolates; `supported`: the factor to which the validation goes. `rests_on`
-    says in words what it rests on.
+    `best_n`: n*(C) and its interval, and whether it may lie below or above all n that were run;
+    `missing`: n of the plan that have not come so far; `alternatives`: other n that cannot be
+    distinguished from the chosen one, measured at the nearest budget; `reward`: expected held-out
+    reward, with interval (None where the sweep gives none). `factor`: budget over the largest one
+    reached, above 1 where this extrapolates; `supported`: the factor to which the validation goes.
+    `rests_on` says in words what it rests on.
     """
 
     budget: float
@@ -47,6 +49,9 @@ class Recommendation:
     learning_rate: float
     device_hours: float
     best_n: Interval | None
+    open_below: bool
+    open_above: bool
+    missing: tuple[int, ...]
     alternatives: tuple[int, ...]
     reward: float | None
     interval: tuple[float, float] | None
@@ -78,6 +83,10 @@ def recommend(
     validation supports; and where nothing has been measured.
     """
     budgets = findings.frontier.budgets
+    if not budgets and findings.frontier.fell:
+        rule = "every run that was read has lost what it had gained, so that no setting is known"
+        nearest = "mode=run with a smaller recipe.learning_rate"
+        raise SettingError("mode", "recommend", rule, nearest)
     if not budgets:
         rule = "no run has reached a budget yet"
         raise SettingError("mode", "recommend", rule, "mode=resume, which finishes the sweep")
@@ -91,11 +100,12 @@ def recommend(
         raise _too_far(budget, last, supported, findings)
     chosen = _inside(findings, budget) if factor <= _ROUNDING else _beyond(data, findings, budget)
     pair = Pair.of(chosen.cell)
-    planned = max(
-        (cell for cell in data.plan.cells if Pair.of(cell) == pair), key=lambda cell: cell.budget
-    )
+    cells = [cell for cell in data.plan.cells if Pair.of(cell) == pair]
+    planned = min(cells, key=lambda cell: abs(math.log(cell.budget / budget)))
     run = next(run for run in data.plan.runs if run.run_id == planned.run_id)
-    steps = max(1, math.floor(budget / planned.planned_compute * planned.num_steps))
+    steps = planned.num_steps
+    if not 1 / _ROUNDING <= budget / planned.budget <= _ROUNDING:
+        steps = max(1, math.floor(budget / planned.planned_compute * planned.num_steps))
     return Recommendation(
         budget=budget,
         **pair._asdict(),
@@ -103,6 +113,9 @@ def recommend(
         learning_rate=run.learning_rate,
         device_hours=planned.device_hours * steps / planned.num_steps,
         best_n=chosen.best_n,
+        open_below=chosen.open_below,
+        open_above=chosen.open_above,
+        missing=chosen.missing,
         alternatives=chosen.alternatives,
         reward=chosen.reward,
         interval=chosen.interval,
@@ -123,6 +136,9 @@ class _Choice:
     reward: float | None
     interval: tuple[float, float] | None
     rests_on: str
+    missing: tuple[int, ...]
+    open_below: bool = False
+    open_above: bool = False
 
 
 def _too_far(budget: float, last: float, supported: float, findings: Findings) -> SettingError:
@@ -138,7 +154,8 @@ def _too_far(budget: float, last: float, supported: float, findings: Findings) -
     else:
         why = f"forecasts were checked over a factor of {short(supported)}"
     times = short(budget / last)
-    rule = f"lies {times} times beyond {short(last)}, the largest budget reached, and {why}"
+    reached = "at which a run still has what it gained" if findings.frontier.lost else "reached"
+    rule = f"lies {times} times beyond {short(last)}, the largest budget {reached}, and {why}"
     nearest = f"budget={last * supported:.4g} (or analysis.extrapolate=true, at your own risk)"
     return SettingError("budget", f"{budget:g}", rule, nearest)
 
@@ -162,11 +179,13 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     read = both if both.any() else surface.supported[above]
     by_n = np.where(read, draws, -np.inf).max(axis=2)
     best = surface.log2_n[by_n.argmax(axis=1)]
+    found = Interval.central(2.0**best, findings.frontier.confidence)
+    grid = 2.0 ** surface.log2_n[surface.measured[above]]
     return _chosen(
         near,
         surface,
         draws,
-        Interval.central(2.0**best, findings.frontier.confidence),
+        on_grid(found, grid),
         findings.frontier.confidence,
         f"The reward surface at {short(near.budget)}"
         + (f" and {short(budgets[below].budget)}" if share < 1 else "")
@@ -182,6 +201,7 @@ def _measured(at: BudgetFrontier, rests_on: str) -> _Choice:
         reward=at.best.cell.mean,
         interval=None,
         rests_on=rests_on,
+        missing=at.missing,
     )
 
 
@@ -189,11 +209,13 @@ def _chosen(
     at: BudgetFrontier,
     surface: Surface,
     draws: FloatArray,
-    best_n: Interval,
+    found: tuple[Interval, bool, bool],
     confidence: float,
     rests_on: str,
 ) -> _Choice:
-    """The cell of `at` with the highest expected reward in `draws`: (draws, log2 n, batches)."""
+    """The cell of `at` with the highest expected reward in `draws`: (draws, log2 n, batches);
+    `found`: as `on_grid` has it."""
+    best_n, below, above = found
     rewards = surface.at_cells(draws, at.cells)
     chosen = int(rewards.mean(axis=0).argmax())
     cell = at.cells[chosen]
@@ -206,6 +228,9 @@ def _chosen(
         reward=float(rewards[:, chosen].mean()),
         interval=central_ends(rewards[:, chosen], confidence),
         rests_on=rests_on,
+        missing=at.missing,
+        open_below=below,
+        open_above=above,
     )
 
 
@@ -213,12 +238,12 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     """Past the last budget: n by the laws, B as there, the reward by forecasts."""
     last, surface = findings.frontier.budgets[-1], findings.surface
     confidence = findings.frontier.confidence
-    choice, best_n = last.best, None
+    choice, best_n, below, above = last.best, None, False, False
     basis = f"the best n at {short(last.budget)}, since no law of n*(C) could be weighed"
     if surface is not None and findings.saturation.laws is not None:
         grid = np.log2(findings.frontier.measured)
         laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, confidence, until=budget)
-        best_n = laws.curve[-1]
+        best_n, below, above = on_grid(laws.curve[-1], 2.0**grid)
         wanted = math.log2(best_n.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
         basis = f"laws of n*(C) weighed on budgets up to {short(last.budget)}"
@@ -233,6 +258,9 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
         interval=None if low is None or high is None else (low, high),
         rests_on=f"Extrapolated {short(budget / last.budget)} times: {basis}; B as at that budget; "
         f"the reward forecast from the curves of {len(ahead)} runs.",
+        missing=last.missing,
+        open_below=below,
+        open_above=above,
     )
 
 

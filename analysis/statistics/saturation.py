@@ -101,13 +101,18 @@ def find_saturation(
 def _too_little(frontier: Frontier) -> str | None:
     """Why the sweep is too small to be judged, or None."""
     if not frontier.budgets:
+        if frontier.fell:
+            return "Every run that was read has lost what it had gained: no n can be compared."
         return "No cell has been read: no run has reached a budget yet."
     judged = [at for at in frontier.budgets if len(at.measured) >= MIN_GENERATIONS]
     measured = frontier.measured
     if len(measured) < MIN_GENERATIONS:
         listed = ", ".join(map(str, measured))
+        fell = (
+            f"; all runs of n = {', '.join(map(str, frontier.fell))} fell" if frontier.fell else ""
+        )
         return (
-            f"Only {len(measured)} n measured (n = {listed}); "
+            f"Only {len(measured)} n measured (n = {listed}{fell}); "
             f"at least {MIN_GENERATIONS} are needed to distinguish an interior best n from an edge."
         )
     if len(judged) < MIN_BUDGETS:

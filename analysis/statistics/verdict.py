@@ -1,5 +1,6 @@
 """Which verdict the draws of n*(C) bear, in words and numbers, and what would decide more."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from isosweep.analysis.arrays import FloatArray
@@ -22,6 +23,66 @@ Verdict = Literal[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class OpenEnd:
+    """Why n* at the last budget may lie where nothing was measured there.
+
+    `missing`: at `n` of the plan that have not come that far; `above` and `below`: beyond all that
+    were run, the last of which is `edge`, or where all runs of `n` fell.
+    """
+
+    kind: Literal["missing", "above", "below"]
+    edge: int
+    n: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """A sentence: what is open, and what would close it."""
+        listed = ", ".join(map(str, self.n))
+        if self.kind == "missing":
+            return f"Runs of n = {listed} have not come that far: they would tell first."
+        beyond, most = ("beyond", "largest") if self.kind == "above" else ("below", "smallest")
+        if self.n:
+            return (
+                f"It may lie {beyond} n = {self.edge}, the {most} whose runs last: all of "
+                f"n = {listed} fell."
+            )
+        more = "larger" if self.kind == "above" else "smaller"
+        return f"It may lie {beyond} n = {self.edge}, the {most} that was run: add {more} n."
+
+
+def open_end(
+    verdict: Verdict, optima: tuple[BestGenerations, ...], frontier: Frontier
+) -> OpenEnd | None:
+    """Where n* may lie that was not measured, for verdicts that this leaves open; None elsewhere.
+
+    An n that no record shows at the last budget counts where n* may lie: within its interval, or
+    past an end of it that is open.
+    """
+    if verdict not in ("growing", "grew", "not identified") or not optima:
+        return None
+    at, last = frontier.budgets[-1], optima[-1]
+    if last.interval is None:
+        return None
+    first, largest = at.measured[0], at.measured[-1]
+    missing = tuple(
+        n
+        for n in at.missing
+        if (last.left_censored and n < first)
+        or (last.right_censored and n > largest)
+        or last.interval.low <= n <= last.interval.high
+    )
+    if missing:
+        return OpenEnd(kind="missing", edge=largest, n=missing)
+    # An interval over the whole grid says of neither end that n* lies there.
+    sure = verdict != "not identified"
+    if last.right_censored and (sure or last.best == largest):
+        return OpenEnd(kind="above", edge=largest, n=tuple(n for n in at.fell if n > largest))
+    if last.left_censored and not sure and last.best == first:
+        return OpenEnd(kind="below", edge=first, n=tuple(n for n in at.fell if n < first))
+    return None
+
+
 def judge(
     frontier: Frontier,
     optima: tuple[BestGenerations, ...],
@@ -41,11 +102,11 @@ def judge(
         )
     edge = _always_at_edge(optima, grid)
     if edge is not None:
+        end = open_end("not identified", optima, frontier)
         return "not identified", (
-            f"At every budget the best n may be n = {edge}, an edge of the grid, or lie beyond it: "
-            f"it is {optima[0].words} at {short(optima[0].budget)} and {last.words} at "
-            f"{short(last.budget)}. Add "
-            f"{'larger' if edge == grid[-1] else 'smaller'} n."
+            f"At every budget the best n may be n = {edge}, an edge of those that were run: it is "
+            f"{optima[0].words} at {short(optima[0].budget)} and {last.words} at "
+            f"{short(last.budget)}. {end.words if end else ''}".rstrip()
         )
     # A false change from any of the earlier budgets is to be no likelier than one from one.
     sure = 1 - (1 - confidence) / num_starts(tuple(at.budget for at in optima))
@@ -56,7 +117,7 @@ def judge(
             f"{short(last.budget)} (probability {growth.fell:.0%})."
         )
     if growth.grew >= sure:
-        return _of_growth(optima, growth, laws, confidence, _beyond(last, frontier))
+        return _of_growth(optima, growth, laws, frontier)
     if growth.unchanged >= confidence:
         first = next(at for at in optima if at.budget == growth.steady_from)
         unchanged = (
@@ -73,19 +134,21 @@ def judge(
                 f"{growth.bound:g} counts as stopped (probability {growth.stopped:.0%}). Whether "
                 "it grew before is open: there it may lie beyond the n that had records."
             )
-    left = sorted({*grid, *frontier.unread} - {*frontier.budgets[-1].measured}) if alike else []
-    beyond = _beyond(last, frontier) if last.best == frontier.budgets[-1].measured[-1] else ""
-    return "not identified", _undecided(last, growth, left, beyond)
+    end = open_end("not identified", optima, frontier)
+    at = frontier.budgets[-1]
+    left = sorted({*grid, *frontier.unread} - {*at.measured, *at.fell}) if alike else []
+    return "not identified", _undecided(last, growth, left, end)
 
 
 def _of_growth(
     optima: tuple[BestGenerations, ...],
     growth: Growth,
     laws: Laws,
-    confidence: float,
-    beyond: str,
+    frontier: Frontier,
 ) -> tuple[Verdict, str]:
-    """What is to be said of an n* that grew; `beyond`: as `_beyond`."""
+    """What is to be said of an n* that grew."""
+    confidence, end = frontier.confidence, open_end("grew", optima, frontier)
+    beyond = f" {end.words}" if end else ""
     first, last = next(at for at in optima if at.budget == growth.since), optima[-1]
     grew = (
         f"The best n grew from {first.words} at {short(first.budget)} to {last.words} at "
@@ -126,22 +189,8 @@ def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) 
     return None
 
 
-def _beyond(last: BestGenerations, frontier: Frontier) -> str:
-    """That n* may lie past all n measured at the last budget, and which to add; or nothing."""
-    if not last.right_censored:
-        return ""
-    largest = f" It may lie beyond n = {frontier.budgets[-1].measured[-1]}, the largest"
-    if not frontier.unmeasured_above:
-        return f"{largest} of the grid: add larger n."
-    listed = ", ".join(map(str, frontier.unmeasured_above))
-    return f"{largest} measured there: runs of n = {listed} have not come that far, or fell."
-
-
-def _undecided(last: BestGenerations, growth: Growth, left: list[int], beyond: str) -> str:
-    """Why nothing is claimed, and what would decide it.
-
-    `left`: n that the last budget lacks; `beyond`: as `_beyond`.
-    """
+def _undecided(last: BestGenerations, growth: Growth, left: list[int], end: OpenEnd | None) -> str:
+    """Why nothing is claimed, and what would decide it; `left`: n that the last budget lacks."""
     text = (
         "The records do not show how the best n changes with compute: that it grew by a doubling "
         f"or more since {short(growth.since)}, where that is likeliest, has probability "
@@ -149,7 +198,7 @@ def _undecided(last: BestGenerations, growth: Growth, left: list[int], beyond: s
         f"{short(growth.steady_from)} {growth.unchanged:.0%}. "
         f"At {short(last.budget)} it is {last.words}."
     )
-    if beyond:
-        return text + beyond
+    if end:
+        return f"{text} {end.words}"
     lacking = f"Runs of n = {', '.join(map(str, left))} up to there, m" if left else "M"
     return text + f" {lacking}ore held-out problems, more budgets or more seeds would decide."

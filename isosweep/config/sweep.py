@@ -130,7 +130,7 @@ class SweepConfig:
 
     def __post_init__(self) -> None:
         if self.dry_run and self.mode != "launch":
-            rule = f"shows what mode=launch would submit, and mode={self.mode}"
+            rule = f"shows what mode=launch would submit; mode={self.mode} has no such preview"
             raise SettingError("dry_run", True, rule, "mode=launch dry_run=true")
         if self.from_sweep and self.mode not in ("recommend", "next", "compare"):
             rule = f"is for mode=recommend, next and compare; mode={self.mode} asks for sweep_dir"

@@ -1,6 +1,7 @@
 """`mode=analyse`: what a sweep's records say, on the terminal and as a report."""
 
 from dataclasses import replace
+from functools import partial
 from os.path import relpath
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.display_search import stored_course
 from isosweep.modes.findings import surer
+from isosweep.modes.further import further_n
 from isosweep.modes.tuning import analyse_tuning
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
     """Analyse every variant of the plan as `config.analysis` says, and set them side by side;
     returns 0."""
+    from isosweep.analysis.answer import Advice
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
@@ -34,7 +37,10 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
         if view:
             console.print(f"{view}:", markup=False)
         own = plan.of_axes(axes)
-        advice = (*surer(own, config), _single_runs(paths)) if own.runs else ()
+        advice = Advice()
+        if own.runs:
+            surer_by = (*surer(own, config), _single_runs(paths))
+            advice = Advice(surer=surer_by, further=partial(further_n, own, config))
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         _show(analysis, console)
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))

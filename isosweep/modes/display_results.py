@@ -105,8 +105,10 @@ def show_recommendation(
             reward += f", {split.base_reward:.3f} before training"
         lines.append(reward)
     if split.best_n is not None:
-        low, high = split.best_n.low, split.best_n.high
-        lines.append(f"best n ({confidence:.0%}): {low:.3g} to {high:.3g}")
+        words = split.best_n.open_words(below=split.open_below, above=split.open_above)
+        lines.append(f"best n ({confidence:.0%}): {words}")
+    if split.missing:
+        lines.append(f"not known there: n = {', '.join(map(str, split.missing))}, not so far yet")
     if split.alternatives:
         others = ", ".join(map(str, split.alternatives))
         lines.append(f"not distinguished from it: n = {others}")

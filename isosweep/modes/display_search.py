@@ -52,7 +52,8 @@ def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course
         return None
     from isosweep.analysis.course import read_course
 
-    return read_course(list(document["trials"].items()), document["decision"])
+    over = stopped_runs(document) is not None
+    return read_course(list(document["trials"].items()), document["decision"], over=over)
 
 
 def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict[str, str]]:

@@ -74,7 +74,10 @@ def described_findings(plan: Plan, config: SweepConfig) -> str:
     parts = [part for part in parts if part.runs] or [plan]
     lacking = (_short_of_a_verdict(part, config) for part in parts)
     if said := next(filter(None, lacking), None):
-        return said
+        return (
+            "can find: nothing, its verdict would be `not identified`: one on the growth of the "
+            f"best n takes at least {said}"
+        )
     analysis = config.analysis
     if analysis.evaluation_set is not None:
         config = on_all(config)[analysis.evaluation_set]
@@ -111,7 +114,11 @@ def surer(plan: Plan, config: SweepConfig) -> tuple[str, ...]:
     `plan`: of one combination of `grid.axes`. Empty where the table knows nothing of the view.
     """
     if said := _short_of_a_verdict(plan, config):
-        return (said.removeprefix("can find: "),)
+        return (
+            said.replace(
+                "can find: nothing, its verdict would be", "any verdict: until then it is"
+            ),
+        )
     analysis = config.analysis
     if analysis.method != "isosweep" or analysis.metric != "avg":
         return ()
@@ -121,7 +128,8 @@ def surer(plan: Plan, config: SweepConfig) -> tuple[str, ...]:
     found = findable(design)
     offer = _cheapest(plan, config, design, found)
     if offer is None:
-        return ("no larger evaluation and no more seeds: few sweeps like this leave it open",)
+        known = "no larger evaluation and no more seeds: few simulated sweeps like this stay open"
+        return (known,)
     if isinstance(offer, str):
         return (offer,)
     # Evaluation is a part of a run's identity; further seeds leave the runs that there are.
@@ -136,7 +144,8 @@ def surer(plan: Plan, config: SweepConfig) -> tuple[str, ...]:
 
 
 def _short_of_a_verdict(plan: Plan, config: SweepConfig) -> str | None:
-    """The rule that keeps the plan `not identified`, whatever its runs measure."""
+    """What any verdict takes that the plan has not, and an example that has it; None where it has
+    all."""
     analysis = config.analysis
     seeds = len({run.seed for run in plan.runs})
     generations = {run.num_generations for run in plan.runs}
@@ -157,10 +166,7 @@ def _short_of_a_verdict(plan: Plan, config: SweepConfig) -> str | None:
     if not lacks:
         return None
     example = f", e.g. {' '.join(settings)}" if settings else ""
-    return (
-        "can find: nothing, its verdict would be `not identified`: one on the growth of the best n "
-        f"takes at least {'; and '.join(lacks)}{example}"
-    )
+    return f"{'; and '.join(lacks)}{example}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,9 +89,11 @@ def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
 
 
 def _last(fits: JsonObject) -> JsonObject | None:
-    """The frontier at the largest budget that was read."""
+    """The frontier at the budget that the answer is of; of a file of before, at the largest."""
     budgets: list[JsonObject] = fits["frontier"]["budgets"]
-    return budgets[-1] if budgets else None
+    of_answer = [at for at in budgets if at["budget"] == fits.get("answered_at")]
+    chosen = of_answer or budgets
+    return chosen[-1] if chosen else None
 
 
 def _best_runs(fits: JsonObject, plan: Plan) -> set[str]:

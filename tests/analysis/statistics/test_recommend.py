@@ -16,8 +16,10 @@ from isosweep.analysis.statistics.validation import Validation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
+from isosweep.modes.display_results import show_recommendation
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked, write_sweep
 from tests.conftest import isosweep, make_config
+from tests.modes.looked_after import printed, terminal
 
 REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
 CHECKED = Validation(
@@ -77,6 +79,45 @@ def test_the_best_n_lies_where_runs_are(sweep: tuple[SweepData, Findings]) -> No
     best = recommend(data, changed, 22e6, extrapolate=False).best_n
     assert best is not None
     assert best.high < 12
+
+
+def test_an_end_that_is_open_says_so(tmp_path: Path) -> None:
+    plan = make_plan(generations=(4, 8, 16))
+    data = load_sweep(write_sweep(tmp_path, peaked(lambda C: 4 * C / BUDGETS[0]), plan=plan))
+    findings = replace(find(data, AnalysisConfig(name="default")), validation=CHECKED)
+    first, last = (recommend(data, findings, at, extrapolate=False) for at in (2e6, 3.2e7))
+    assert (first.open_below, first.open_above) == (True, False)
+    assert (last.open_below, last.open_above) == (False, True)
+    beyond = recommend(data, findings, 6.4e7, extrapolate=True)
+    assert (beyond.open_below, beyond.open_above) == (False, True)
+    console = terminal()
+    show_recommendation(last, data, 0.9, console)
+    assert "best n (90%): 16 [16, 16 or more]" in printed(console)
+
+
+def test_n_that_have_not_come_so_far_are_named(sweep: tuple[SweepData, Findings]) -> None:
+    data, findings = sweep
+    *others, at = findings.frontier.budgets
+    behind = replace(at, missing=(16, 32))
+    frontier = replace(findings.frontier, budgets=(*others, behind))
+    changed = replace(findings, frontier=frontier)
+    split = recommend(data, changed, BUDGETS[-1], extrapolate=False)
+    assert split.missing == (16, 32)
+    console = terminal()
+    show_recommendation(split, data, 0.9, console)
+    assert "not known there: n = 16, 32, not so far yet" in printed(console)
+    assert recommend(data, changed, BUDGETS[0], extrapolate=False).missing == ()
+
+
+def test_t_at_a_budget_of_the_plan_is_the_cells_own(sweep: tuple[SweepData, Findings]) -> None:
+    data, findings = sweep
+    # As where a whole number of steps spends a little more than the budget.
+    cells = tuple(replace(c, planned_compute=1.004 * c.budget) for c in data.plan.cells)
+    changed = replace(data, plan=replace(data.plan, cells=cells))
+    split = recommend(changed, findings, 8e6, extrapolate=False)
+    assert split.num_steps == recommend(data, findings, 8e6, extrapolate=False).num_steps
+    between = recommend(changed, findings, 9e6, extrapolate=False)
+    assert between.num_steps < recommend(data, findings, 9e6, extrapolate=False).num_steps
 
 
 def test_beyond_what_was_checked_it_is_refused_unless_asked(

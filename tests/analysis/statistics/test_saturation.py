@@ -112,8 +112,7 @@ def test_growth_that_settles_at_the_edge_of_the_grid_is_no_saturation(tmp_path: 
 def test_a_best_n_at_the_edge_at_every_budget_is_refused(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 64.0))
     assert saturation.verdict == "not identified"
-    assert "beyond it" in saturation.reason
-    assert "Add larger n" in saturation.reason
+    assert "It may lie beyond n = 32, the largest that was run: add larger n." in saturation.reason
 
 
 def test_an_interior_best_n_that_stays_is_constant(tmp_path: Path) -> None:
@@ -134,15 +133,21 @@ def test_n_that_were_never_run_are_not_said_not_to_matter(tmp_path: Path) -> Non
     sweep, config = load_sweep(paths), AnalysisConfig(name="default", margin=0.02)
     ns = {cell.num_generations for cell in sweep.plan.cells}
     assert judgement.judge(sweep, config)[2].verdict == "n does not matter"
-    for reading in ("missing", "collapsed"):
+    for fallen, would in (
+        (None, "Runs of n = 32 have not come that far: they would tell first."),
+        # These were run: it is no use to run them again.
+        (0.1, "More held-out problems, more budgets or more seeds would decide."),
+    ):
         lacking = [
-            replace(r, reward=None, reading=reading) if r.cell.num_generations == max(ns) else r
+            replace(r, reward=None, reading="missing", fallen=fallen)
+            if r.cell.num_generations == max(ns)
+            else r
             for r in sweep.readings
         ]
         _, frontier, found = judgement.judge(replace(sweep, readings=tuple(lacking)), config)
         assert frontier.unread == (max(ns),)
         assert found.verdict != "n does not matter"
-        assert f"Runs of n = {max(ns)} up to there, more held-out" in found.reason
+        assert would in found.reason
 
 
 def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
@@ -151,7 +156,7 @@ def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
     sweep, config = load_sweep(paths), AnalysisConfig(name="default", margin=0.02)
     whole = judgement.judge(sweep, config)[2]
     assert whole.verdict == "growing"
-    assert whole.reason.endswith("beyond n = 32, the largest of the grid: add larger n.")
+    assert whole.reason.endswith("beyond n = 32, the largest that was run: add larger n.")
     # In mid-course, of n = 32 nothing yet, or nothing at the larger budgets.
     for lacking in (LONG, LONG[3:]):
         readings = tuple(
@@ -161,7 +166,51 @@ def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
             for r in sweep.readings
         )
         found = judgement.judge(replace(sweep, readings=readings), config)[2]
-        assert "lie beyond n = 16, the largest measured there: runs of n = 32 have" in found.reason
+        assert found.reason.endswith(
+            "Runs of n = 32 have not come that far: they would tell first."
+        )
+
+
+@pytest.mark.parametrize(
+    ("behind", "said"),
+    [
+        ((2, 4, 8), "it is 16 [16 or less, 16]. Runs of n = 2, 4, 8 have not come that far:"),
+        ((16, 32), "it is 8 [6.73, 8 or more]. Runs of n = 16, 32 have not come that far:"),
+        # Far from where n* is.
+        ((2,), None),
+    ],
+)
+def test_n_that_are_behind_are_named_where_the_best_n_may_be_among_them(
+    behind: tuple[int, ...], said: str | None, tmp_path: Path
+) -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2), budgets=LONG)
+    sweep = load_sweep(write_sweep(tmp_path, peaked(lambda C: 8.0), plan=plan))
+    readings = tuple(
+        replace(r, reward=None, reading="missing")
+        if r.cell.num_generations in behind and r.cell.budget == LONG[-1]
+        else r
+        for r in sweep.readings
+    )
+    config = AnalysisConfig(name="default", margin=0.02)
+    _, frontier, found = judgement.judge(replace(sweep, readings=readings), config)
+    assert frontier.budgets[-1].missing == behind
+    assert found.verdict == ("constant" if said is None else "not identified")
+    assert said is None or said in found.reason
+
+
+def test_an_end_that_fell_is_not_asked_for_again(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2), budgets=LONG)
+    sweep = load_sweep(write_sweep(tmp_path, peaked(lambda C: 4 * C / LONG[0]), plan=plan))
+    readings = tuple(
+        replace(r, reward=None, reading="collapsed", fallen=0.0)
+        if r.cell.num_generations == 32
+        else r
+        for r in sweep.readings
+    )
+    config = AnalysisConfig(name="default", margin=0.02)
+    _, frontier, found = judgement.judge(replace(sweep, readings=readings), config)
+    assert (frontier.unread, frontier.fell) == ((32,), (32,))
+    assert found.reason.endswith("n = 16, the largest whose runs last: all of n = 32 fell.")
 
 
 def near(best: dict[float, int], fall: float, noise: float, seed: int) -> Saturation:
