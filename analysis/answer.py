@@ -14,7 +14,7 @@ from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
 from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS
-from isosweep.analysis.statistics.verdict import open_end
+from isosweep.analysis.statistics.verdict import behind, open_end
 from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, nothing_to_use
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.warnings import LOST_CHECKPOINT
@@ -109,12 +109,12 @@ def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:
         low, high = best.interval
         reward = f"expected reward {best.expected:.3f} [{low:.3f}, {high:.3f}] ({confidence:.0%})"
         reward += f"{counting_fallen(cell)}, measured {cell.mean:.3f}{lasting}"
-    chance, behind = "", _behind(at, findings)
+    chance, lacking = "", _behind(at, findings)
     if best.probability_best is not None and len(at.choices) > 1:
-        of = f" of n = {', '.join(map(str, at.measured))}" if behind else " n"
+        of = f" of n = {', '.join(map(str, at.measured))}" if lacking else " n"
         chance = f"; best{of} with {best.probability_best:.0%}"
-    if behind:
-        chance += f"; n = {', '.join(map(str, behind))} have not come that far"
+    if lacking:
+        chance += f"; n = {', '.join(map(str, lacking))} have not come that far"
     last = at is findings.frontier.budgets[-1]
     most = "" if last else ", the largest that runs of every n have reached"
     n_star = next((o for o in findings.saturation.optima if o.budget == at.budget), None)
@@ -131,9 +131,9 @@ def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:
 
 def _behind(at: BudgetFrontier, findings: Findings) -> tuple[int, ...]:
     """The n that may be the best at this budget, the largest, and have not come that far."""
-    end = open_end(findings.saturation.verdict, findings.saturation.optima, findings.frontier)
-    known = at is not findings.frontier.budgets[-1] or end is None or end.kind != "missing"
-    return () if known or end is None else end.n
+    if at is not findings.frontier.budgets[-1]:
+        return ()
+    return behind(findings.saturation.optima, findings.frontier)
 
 
 def _sure(at: BudgetFrontier, findings: Findings) -> Fact:

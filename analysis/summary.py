@@ -13,7 +13,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean, Choice, Frontier
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.saturation import Saturation
-from isosweep.analysis.statistics.verdict import open_end
+from isosweep.analysis.statistics.verdict import behind
 
 
 def summarise(data: SweepData, findings: Findings) -> tuple[str, ...]:
@@ -38,12 +38,10 @@ def answered_at(data: SweepData, findings: Findings) -> BudgetFrontier:
     Where n that may be the best have not come that far, what is best there is of those that happen
     to: then the largest that runs of every n have reached. Searches leave n out on purpose.
     """
-    frontier, saturation = findings.frontier, findings.saturation
-    end = open_end(saturation.verdict, saturation.optima, frontier)
-    whole = [at for at in frontier.budgets if not at.missing]
-    if data.searched or end is None or end.kind != "missing" or not whole:
-        return frontier.budgets[-1]
-    return whole[-1]
+    frontier = findings.frontier
+    lacking = {*behind(findings.saturation.optima, frontier)}
+    whole = [at for at in frontier.budgets if lacking <= {*at.measured, *at.fell}]
+    return whole[-1] if whole and not data.searched else frontier.budgets[-1]
 
 
 def nothing_to_use(frontier: Frontier) -> str:

@@ -51,29 +51,33 @@ class OpenEnd:
         return f"It may lie {beyond} n = {self.edge}, the {most} that was run: add {more} n."
 
 
+def behind(optima: tuple[BestGenerations, ...], frontier: Frontier) -> tuple[int, ...]:
+    """The n of the plan that no record shows at the last budget, though n* may be among them:
+    within its interval, or past an end of it that is open."""
+    if not optima or optima[-1].interval is None:
+        return ()
+    at, last = frontier.budgets[-1], optima[-1]
+    return tuple(
+        n
+        for n in at.missing
+        if (last.left_censored and n < at.measured[0])
+        or (last.right_censored and n > at.measured[-1])
+        or optima[-1].interval.low <= n <= optima[-1].interval.high
+    )
+
+
 def open_end(
     verdict: Verdict, optima: tuple[BestGenerations, ...], frontier: Frontier
 ) -> OpenEnd | None:
-    """Where n* may lie that was not measured, for verdicts that this leaves open; None elsewhere.
-
-    An n that no record shows at the last budget counts where n* may lie: within its interval, or
-    past an end of it that is open.
-    """
+    """Where n* may lie that was not measured, for verdicts that this leaves open; else None."""
     if verdict not in ("growing", "grew", "not identified") or not optima:
         return None
     at, last = frontier.budgets[-1], optima[-1]
+    first, largest = at.measured[0], at.measured[-1]
+    if missing := behind(optima, frontier):
+        return OpenEnd(kind="missing", edge=largest, n=missing)
     if last.interval is None:
         return None
-    first, largest = at.measured[0], at.measured[-1]
-    missing = tuple(
-        n
-        for n in at.missing
-        if (last.left_censored and n < first)
-        or (last.right_censored and n > largest)
-        or last.interval.low <= n <= last.interval.high
-    )
-    if missing:
-        return OpenEnd(kind="missing", edge=largest, n=missing)
     # An interval over the whole grid says of neither end that n* lies there.
     sure = verdict != "not identified"
     if last.right_censored and (sure or last.best == largest):
