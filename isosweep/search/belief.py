@@ -164,7 +164,8 @@ def _gaussian(
 def _offered(plan: Plan, budgets: tuple[float, ...], pairs: tuple[Pair, ...]) -> BoolArray:
     """Where a run of each pair can be read: (budgets, pairs)."""
     found = np.zeros((len(budgets), len(pairs)), dtype=bool)
-    known, own = np.array(budgets), set(plan.budgets)
+    # An analysed plan has further budgets, with cells of the runs alone that were read there.
+    known, own = np.array(budgets), {at for run in plan.runs for at in run.milestones}
     for cell in plan.cells:
         q = pairs.index(Pair.of(cell))
         # Between the plan's own budgets a run is read where it has taken a few steps.

@@ -12,7 +12,11 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.saturation import Saturation
+from isosweep.analysis.statistics.verdict import Verdict, behind, open_end
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief
@@ -99,8 +103,9 @@ def propose(
     if now is None:
         why = "no spread between seeds is known: two runs of one (n, B), read at a budget, are"
         return Proposal(steps=(), stop=f"{why} needed", chances={}, agree=0.0, loss=None)
-    decided = _decided(own, now, config)
+    _, frontier, saturation = judge(own, config)
     loss = float(now.losses.max())
+    decided = _decided(saturation.verdict, now, config) or _elsewhere(own, saturation, frontier)
     if decided is not None:
         chances = dict(zip(VERDICTS, now.chances.tolist(), strict=True))
         agree = float((now.chances**2).sum())
@@ -117,9 +122,24 @@ def propose(
     )
 
 
-def _decided(own: SweepData, belief: Belief, config: AnalysisConfig) -> str | None:
+def _elsewhere(own: SweepData, saturation: Saturation, frontier: Frontier) -> str | None:
+    """What comes before any further run: runs of the sweep itself, of a search none, since that
+    leaves n out on purpose; or n below its own, of which nothing is believed. None: neither."""
+    lacking = () if own.searched else behind(saturation.optima, frontier)
+    if lacking:
+        listed, last = ", ".join(map(str, lacking)), short(frontier.budgets[-1].budget)
+        return (
+            f"the best n may be among n = {listed}, whose runs have not come to {last} as others "
+            "have: mode=resume finishes them (retry_failed=true those that failed)"
+        )
+    end = open_end(saturation.verdict, saturation.optima, frontier)
+    if end is None or end.kind != "below" or end.n:
+        return None
+    return f"no n of the sweep tells more of the best n. {end.words}"
+
+
+def _decided(verdict: Verdict, belief: Belief, config: AnalysisConfig) -> str | None:
     """That the analysis and the belief agree on a verdict, in words; None where they do not."""
-    verdict = judge(own, config)[2].verdict
     chance = float(belief.chances.max())
     if not belief.shares(verdict) or belief.losses.max() > config.margin:
         return None

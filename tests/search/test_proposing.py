@@ -66,3 +66,49 @@ def test_an_n_beyond_the_grid_is_considered_where_the_best_lies_at_its_edge() ->
     cut = replace(PLAN, runs=tuple(r for r in PLAN.runs if r.num_generations <= best))
     assert 2 * best in widened(cut, data)
     assert not set(widened(cut, data)) & {run.num_generations for run in cut.runs}
+
+
+def behind(world: str, ahead: tuple[int, ...]) -> dict[str, float]:
+    """Runs of `ahead` to the largest budget, those of other n to the first."""
+    return {
+        run.run_id: BUDGETS[-1] if run.num_generations in ahead else BUDGETS[0] for run in PLAN.runs
+    }
+
+
+def test_runs_of_the_sweep_itself_come_first() -> None:
+    # At the largest budgets only the largest n are known: that n* fell to them, or rose, is not.
+    reached = behind("constant", GENERATIONS[-2:])
+    found = proposal("constant", reached, 1e12)
+    assert found.steps == ()
+    assert found.stop is not None
+    listed = ", ".join(map(str, GENERATIONS[:-2]))
+    assert f"may be among n = {listed}, whose runs have not come to " in found.stop
+    # Of a search they were left out on purpose.
+    own = replace(trained(reached, "constant"), config_document={"search": {"kind": "frontier"}})
+    searched = propose(own, wide("constant", reached), ANALYSIS, 1e12, 0)
+    assert searched.stop is None or "have not come to" not in searched.stop
+
+
+def test_n_below_the_grid_are_asked_for_where_the_best_may_lie_there() -> None:
+    whole = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
+    data = trained(whole, "constant")
+
+    def above(n: int) -> bool:
+        return n >= GENERATIONS[-3]
+
+    cut = replace(
+        data,
+        plan=replace(
+            data.plan,
+            cells=tuple(c for c in data.plan.cells if above(c.num_generations)),
+            runs=tuple(r for r in data.plan.runs if above(r.num_generations)),
+        ),
+        curves=tuple(c for c in data.curves if above(c.run.num_generations)),
+        readings=tuple(r for r in data.readings if above(r.cell.num_generations)),
+    )
+    found = propose(cut, wide("constant", whole), replace(ANALYSIS, margin=0.001), 1e12, 0)
+    assert found.steps == ()
+    assert found.stop is not None
+    assert found.stop.endswith(
+        f"It may lie below n = {GENERATIONS[-3]}, the smallest that was run: add smaller n."
+    )
