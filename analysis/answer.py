@@ -139,7 +139,7 @@ def _behind(at: BudgetFrontier, findings: Findings) -> tuple[int, ...]:
 def _sure(at: BudgetFrontier, findings: Findings) -> Fact:
     confidence, seeds = findings.frontier.confidence, at.best.cell.num_seeds
     fell = at.best.cell.num_fallen
-    lasting = f" that last, {fell} that fell" if fell else ""
+    lasting = f", beside {fell} that fell" if fell else ""
     rests = [f"{seeds} seed{'s' * (seeds > 1)} of it{lasting}"]
     if at.seed_sd is not None:
         rests.append(f"standard deviation between seeds {at.seed_sd:.3f}, by the runs of all n")

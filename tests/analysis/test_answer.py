@@ -191,7 +191,7 @@ def test_a_seed_that_fell_is_told_with_what_it_counts_in(full: Analysed) -> None
     said = by_term(facts(full.data, replace(full.findings, frontier=frontier), Advice()))
     assert ", counting that 2 of its 3 runs fell, measured " in said["Use"].detail
     assert " of those that last" in said["Use"].detail
-    assert said["How sure"].detail.startswith("1 seed of it that last, 2 that fell; ")
+    assert said["How sure"].detail.startswith("1 seed of it, beside 2 that fell; ")
     assert "best@8 (any of them right, of the runs that last) " in said["Reward"].detail
 
 
