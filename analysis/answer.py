@@ -73,7 +73,7 @@ def facts(data: SweepData, findings: Findings, advice: Advice) -> tuple[Fact, ..
 def _surer(data: SweepData, findings: Findings, advice: Advice) -> tuple[str, ...]:
     """What would make the answer surer, then why."""
     frontier = findings.frontier
-    if frontier.lost or (frontier.fell and not frontier.budgets):
+    if frontier.lost:
         why = "All runs fell: larger evaluations and further runs of this recipe tell little."
         return ("a recipe whose runs last, as with a smaller recipe.learning_rate", why)
     before = _first(data, findings, advice)
@@ -115,8 +115,12 @@ def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:
         chance = f"; best{of} with {best.probability_best:.0%}"
     if lacking:
         chance += f"; n = {', '.join(map(str, lacking))} have not come that far"
-    last = at is findings.frontier.budgets[-1]
-    most = "" if last else ", the largest that runs of every n have reached"
+    most = ""
+    if at is not findings.frontier.budgets[-1]:
+        others = ", ".join(map(str, behind(findings.saturation.optima, findings.frontier)))
+        most = f", the largest that runs of n = {others} have reached as well"
+    elif findings.frontier.lost:
+        most = ", the largest at which a run still has what it gained"
     n_star = next((o for o in findings.saturation.optima if o.budget == at.budget), None)
     if n_star is not None and n_star.interval is not None:
         chance += f"; n*, which may lie between the n that were run, is {n_star.words}"
@@ -251,9 +255,10 @@ def _runs(data: SweepData, findings: Findings) -> Fact:
     states = Counter(_state(curve, searched=data.searched) for curve in data.curves)
     done = states.pop("finished", 0)
     others = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    seeds = len({run.seed for run in data.plan.runs})
     grid = (
         f"n = {_listed(data.generations)}; B = {_listed(data.batches)}; "
-        f"{len({run.seed for run in data.plan.runs})} seeds"
+        f"{seeds} seed{'s' * (seeds > 1)}"
     )
     return Fact(
         term="Runs",

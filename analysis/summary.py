@@ -36,10 +36,10 @@ def answered_at(data: SweepData, findings: Findings) -> BudgetFrontier:
     """The budget that the answer is of: the largest one that was read.
 
     Where n that may be the best have not come that far, what is best there is of those that happen
-    to: then the largest that runs of every n have reached. Searches leave n out on purpose.
+    to: then the largest that runs of them have reached too. Searches leave n out on purpose.
     """
     frontier = findings.frontier
-    lacking = {*behind(findings.saturation.optima, frontier)}
+    lacking = {*behind(findings.saturation.optima, frontier), *frontier.budgets[-1].measured}
     whole = [at for at in frontier.budgets if lacking <= {*at.measured, *at.fell}]
     return whole[-1] if whole and not data.searched else frontier.budgets[-1]
 
@@ -70,7 +70,8 @@ def _what_to_use(data: SweepData, findings: Findings, at: BudgetFrontier) -> str
     short = at.budget < max(data.plan.budgets)
     where = f"At {amount(data, at.budget)}"
     if at is not findings.frontier.budgets[-1]:
-        where += ", the largest budget that runs of every n have reached,"
+        lacking = _listed(list(behind(findings.saturation.optima, findings.frontier)))
+        where += f", the largest budget that runs of {lacking} have reached as well,"
     elif findings.frontier.lost:
         where += ", the largest budget at which a run still has what it gained,"
     elif short:

@@ -118,7 +118,7 @@ class Frontier:
     fell: tuple[AtLeastOne, ...] = ()
     """Those of unread that were read, and fell."""
     lost: tuple[Positive, ...] = ()
-    """Budgets past those above at which every run that was read had fallen, ascending."""
+    """Budgets past those above at which all runs of every n of the plan had fallen, ascending."""
 
     @property
     def measured(self) -> tuple[int, ...]:
@@ -137,12 +137,15 @@ def fit_frontier(
     fallen: Counter[tuple[float, Pair]] = Counter()
     planned: defaultdict[float, set[int]] = defaultdict(set)
     fell: defaultdict[float, set[int]] = defaultdict(set)
+    unfinished = set()
     for reading in readings:
         budget, n = reading.cell.budget, reading.cell.num_generations
         planned[budget].add(n)
         if reading.fallen is not None:
             fell[budget].add(n)
             fallen[budget, Pair.of(reading.cell)] += 1
+        elif reading.reward is None:
+            unfinished.add(budget)
         if reading.reward is not None:
             groups.setdefault(budget, {}).setdefault(Pair.of(reading.cell), []).append(reading)
     budgets = []
@@ -173,13 +176,18 @@ def fit_frontier(
                 fell=tuple(sorted(fell[budget] - measured)),
             )
         )
-    unread = set().union(*planned.values()).difference(*(at.measured for at in budgets))
+    every = set().union(*planned.values())
+    unread = every.difference(*(at.measured for at in budgets))
     last = max(groups, default=0.0)
     return Frontier(
         budgets=tuple(budgets),
         unread=tuple(sorted(unread)),
         fell=tuple(sorted(unread & set().union(*fell.values()))),
-        lost=tuple(budget for budget in sorted(fell) if budget > last),
+        lost=tuple(
+            budget
+            for budget in sorted(fell)
+            if budget > last and budget not in unfinished and fell[budget] == every
+        ),
         degrees_of_freedom=0 if means is None else means.degrees_of_freedom,
         confidence=confidence,
     )

@@ -48,21 +48,23 @@ class OpenEnd:
                 f"n = {listed} fell."
             )
         more = "larger" if self.kind == "above" else "smaller"
-        return f"It may lie {beyond} n = {self.edge}, the {most} that was run: add {more} n."
+        return f"It may lie {beyond} n = {self.edge}, the {most} that was run there: add {more} n."
 
 
 def behind(optima: tuple[BestGenerations, ...], frontier: Frontier) -> tuple[int, ...]:
     """The n of the plan that no record shows at the last budget, though n* may be among them:
-    within its interval, or past an end of it that is open."""
-    if not optima or optima[-1].interval is None:
+    within its interval, or past an end of it that is open; without an interval all of them."""
+    if not optima:
         return ()
     at, last = frontier.budgets[-1], optima[-1]
+    if last.interval is None:
+        return at.missing
     return tuple(
         n
         for n in at.missing
         if (last.left_censored and n < at.measured[0])
         or (last.right_censored and n > at.measured[-1])
-        or optima[-1].interval.low <= n <= optima[-1].interval.high
+        or last.interval.low <= n <= last.interval.high
     )
 
 

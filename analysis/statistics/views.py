@@ -58,7 +58,9 @@ def all_views(
         return ()
     here = _view(data, "avg", None, frontier, saturation)
     views = [here]
-    if here is not None and here.num_problems > 1:
+    # Where runs have step 0 of their own, a difficulty is other problems in each.
+    sizes = {curve.successes.shape[1] for curve in data.curves if curve.steps.size}
+    if here is not None and here.num_problems > 1 and len(sizes) == 1:
         _, beyond, verdict = judge(data, config, new_problems=True)
         there = _view(data, "avg", None, beyond, verdict)
         # Its surface takes a part of what is seen on these problems for their luck, and is drawn
@@ -100,7 +102,8 @@ def _view(
     if not frontier.budgets or not bases:
         return None
     last = frontier.budgets[-1]
-    expected, interval = last.best.expected, saturation.optima[-1].interval
+    expected = last.best.expected
+    interval = saturation.optima[-1].interval if saturation.optima else None
     return View(
         metric=metric,
         difficulty=difficulty,

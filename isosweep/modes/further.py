@@ -29,11 +29,16 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> str:
         except SettingError as error:
             why = f"the planner refuses: {error}"
             continue
-        added = [run for run in wide.runs if run.num_generations == n]
-        reaching = [run for run in added if run.milestones[-1] == plan.budgets[-1]]
+        added = [run for run in wide.runs if run.run_id not in own]
+        reaching = [
+            run
+            for run in added
+            if run.num_generations == n and run.milestones[-1] == plan.budgets[-1]
+        ]
         if reaching and own <= {run.run_id for run in wide.runs}:
             share = _compute(wide.runs) / _compute(plan.runs) - 1
-            more = f"{len(added)} runs, {share:.0%} more compute; what was trained stays"
+            runs = f"{len(added)} runs{' of each variant' if config.grid.axes else ''}"
+            more = f"{runs}, {share:.0%} more compute; what was trained stays"
             return f"{_typed(config.grid, grid)} ({more})"
         refused = [item for item in wide.rejected if item.num_generations == n]
         if refused:

@@ -105,7 +105,11 @@ def propose(
         return Proposal(steps=(), stop=f"{why} needed", chances={}, agree=0.0, loss=None)
     _, frontier, saturation = judge(own, config)
     loss = float(now.losses.max())
-    decided = _decided(saturation.verdict, now, config) or _elsewhere(own, saturation, frontier)
+    elsewhere = _elsewhere(own, saturation, frontier)
+    if elsewhere is not None:
+        # What is believed rests on n that happen to be ahead, or on the edge.
+        return Proposal(steps=(), stop=elsewhere, chances={}, agree=0.0, loss=loss)
+    decided = _decided(saturation.verdict, now, config)
     if decided is not None:
         chances = dict(zip(VERDICTS, now.chances.tolist(), strict=True))
         agree = float((now.chances**2).sum())

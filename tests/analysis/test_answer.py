@@ -77,7 +77,9 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
     assert said["Spent"].detail.endswith(f" a run; evaluation not counted; {rest}")
     assert said["Runs"].answer.startswith("1 of 6 finished; 3 never started, ")
     assert "1 failed" in said["Runs"].answer
-    assert "To be surer" not in said
+    # One seed, of which n = 4 and 8 have not come so far.
+    assert "; n = 4, 8 have not come that far" in said["Use"].detail
+    assert said["To be surer"].answer == f"runs of n = 4, 8 up to {short(BUDGETS[2])} FLOPs"
 
 
 def test_without_records_nothing_is_recommended(tmp_path: Path) -> None:
@@ -166,9 +168,11 @@ def test_the_answer_is_of_a_budget_that_runs_of_every_n_have_reached(full: Analy
     found = replace(found, frontier=replace(found.frontier, budgets=(*others, behind)))
     *_, before, last = (short(at.budget) for at in found.frontier.budgets)
     said = by_term(facts(full.data, found, Advice()))
-    most = f"at {before} FLOPs, the largest that runs of every n have reached: expected reward "
-    assert said["Use"].detail.startswith(most)
-    assert f"At {before} FLOPs, the largest budget that runs of" in summarise(full.data, found)[0]
+    ahead = "that runs of n = 8, 32 have reached as well"
+    assert said["Use"].detail.startswith(
+        f"at {before} FLOPs, the largest {ahead}: expected reward "
+    )
+    assert "runs of n = 8 and 32 have reached as well, use n" in summarise(full.data, found)[0]
     # Searches leave n out on purpose.
     data = replace(full.data, config_document={"search": {"kind": "frontier"}})
     said = by_term(facts(data, found, Advice()))
@@ -241,6 +245,19 @@ def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> N
     (use, *_) = summarise(late, found)
     assert "the largest budget at which a run still has what it gained, use" in use
     assert "runs fell" not in use
+    said = by_term(facts(late, found, Advice()))
+    assert ", the largest at which a run still has what it gained: " in said["Use"].detail
+    assert said["To be surer"].answer.startswith("a recipe whose runs last")
+    # One run alone has come so far, and fell: of the others nothing is lost.
+    first = late.plan.runs[0].run_id
+    alone = tuple(
+        r if r.cell.run_id == first or r.fallen is None else replace(r, fallen=None)
+        for r in late.readings
+    )
+    found = find(replace(late, readings=alone), CONFIG)
+    assert found.frontier.lost == ()
+    said = by_term(facts(replace(late, readings=alone), found, Advice(surer=("more",))))
+    assert said["To be surer"].answer == "more"
 
 
 def test_runs_that_never_rose_are_counted(full: Analysed) -> None:

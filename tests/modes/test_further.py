@@ -51,4 +51,4 @@ def test_of_several_variants_each_has_its_own() -> None:
     config = make_config(*GRID, "grid.axes={recipe.beta:[0.0,0.01]}")
     plan = plan_of(config)
     for axes in plan.axes:
-        assert "(3 runs, 33% more" in further_n(plan.of_axes(axes), config, 32)
+        assert "(3 runs of each variant, 33% more" in further_n(plan.of_axes(axes), config, 32)

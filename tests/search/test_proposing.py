@@ -110,5 +110,5 @@ def test_n_below_the_grid_are_asked_for_where_the_best_may_lie_there() -> None:
     assert found.steps == ()
     assert found.stop is not None
     assert found.stop.endswith(
-        f"It may lie below n = {GENERATIONS[-3]}, the smallest that was run: add smaller n."
+        f"It may lie below n = {GENERATIONS[-3]}, the smallest that was run there: add smaller n."
     )

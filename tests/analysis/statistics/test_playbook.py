@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.load import load_sweep
+from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.playbook import fit_playbook, record_breaking
 from isosweep.config.analysis import AnalysisConfig
@@ -51,3 +52,11 @@ def test_method_playbook_answers_in_the_same_terms(tmp_path: Path) -> None:
 def test_one_n_is_too_few(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, reward, plan=make_plan(generations=(4,)))
     assert fit_playbook(load_sweep(paths).curves, BUDGETS) is None
+
+
+def test_with_too_few_budgets_its_report_has_no_interval(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, lambda C, n, B: 0.3, plan=make_plan(budgets=BUDGETS[:1]))
+    config = AnalysisConfig(name="default", method="playbook")
+    findings = find(load_sweep(paths), config, views=True)
+    assert findings.saturation.optima == ()
+    assert {view.interval for view in findings.views} == {None}

@@ -5,11 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.curves import SweepData, rescored
 from isosweep.analysis.simulation.sweep import simulated_sweep
+from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.analysis.statistics.problems import on_new_problems
 from isosweep.compute import Compute
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 from tests.analysis.sweeps import COST, make_plan
@@ -102,3 +104,12 @@ def test_resampled_answers_are_not_counted_twice() -> None:
     # Problems that are all the same: others of their kind change nothing.
     found = np.array([both(equal, 100, seed) for seed in range(10)])
     assert found[:, 2].mean() < 1.2 * found[:, 1].mean()
+
+
+def test_where_runs_have_other_problems_nothing_is_said_of_further_ones() -> None:
+    # By its own step 0 each run has other problems of a difficulty.
+    data = rescored(sweep(some_gain, 60, 0), "avg", (0.1, 0.6))
+    assert len({curve.successes.shape[1] for curve in data.curves}) > 1
+    views = find(data, AnalysisConfig(name="default"), views=True).views
+    assert views
+    assert not any(view.new_problems for view in views)

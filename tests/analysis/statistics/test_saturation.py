@@ -112,7 +112,10 @@ def test_growth_that_settles_at_the_edge_of_the_grid_is_no_saturation(tmp_path: 
 def test_a_best_n_at_the_edge_at_every_budget_is_refused(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 64.0))
     assert saturation.verdict == "not identified"
-    assert "It may lie beyond n = 32, the largest that was run: add larger n." in saturation.reason
+    assert (
+        "It may lie beyond n = 32, the largest that was run there: add larger n."
+        in saturation.reason
+    )
 
 
 def test_an_interior_best_n_that_stays_is_constant(tmp_path: Path) -> None:
@@ -156,7 +159,7 @@ def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
     sweep, config = load_sweep(paths), AnalysisConfig(name="default", margin=0.02)
     whole = judgement.judge(sweep, config)[2]
     assert whole.verdict == "growing"
-    assert whole.reason.endswith("beyond n = 32, the largest that was run: add larger n.")
+    assert whole.reason.endswith("beyond n = 32, the largest that was run there: add larger n.")
     # In mid-course, of n = 32 nothing yet, or nothing at the larger budgets.
     for lacking in (LONG, LONG[3:]):
         readings = tuple(
