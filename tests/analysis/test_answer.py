@@ -13,6 +13,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import FitStatus
+from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.recommend import recommend
 from isosweep.analysis.statistics.verdict import Verdict
@@ -258,6 +259,10 @@ def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> N
     assert found.frontier.lost == ()
     said = by_term(facts(replace(late, readings=alone), found, Advice(surer=("more",))))
     assert said["To be surer"].answer == "more"
+    # Nor where a rule has planned the other n for smaller budgets alone.
+    n = late.generations[0]
+    few = [r for r in late.readings if r.fallen is None or r.cell.num_generations == n]
+    assert fit_frontier(few, None, None, 0.9).lost == ()
 
 
 def test_runs_that_never_rose_are_counted(full: Analysed) -> None:
