@@ -158,12 +158,7 @@ def fit_frontier(
             )
             for pair, group in sorted(groups[budget].items())
         ]
-        if surface is None:
-            choices = _measured_choices(cells)
-            best = max(choices, key=lambda choice: choice.cell.mean)
-        else:
-            choices = _drawn_choices(cells, surface, surface.draws[:, i], confidence)
-            best = max(choices, key=lambda choice: choice.expected or 0.0)
+        choices, best = _choose(cells, surface, i, confidence)
         measured = {cell.num_generations for cell in cells}
         budgets.append(
             BudgetFrontier(
@@ -191,6 +186,17 @@ def fit_frontier(
         degrees_of_freedom=0 if means is None else means.degrees_of_freedom,
         confidence=confidence,
     )
+
+
+def _choose(
+    cells: list[CellMean], surface: Surface | None, place: int, confidence: float
+) -> tuple[tuple[Choice, ...], Choice]:
+    """One for every n, and the best, at the budget at `place` of the surface."""
+    if surface is None:
+        choices = _measured_choices(cells)
+        return choices, max(choices, key=lambda choice: choice.cell.mean)
+    choices = _drawn_choices(cells, surface, surface.draws[:, place], confidence)
+    return choices, max(choices, key=lambda choice: choice.expected or 0.0)
 
 
 def _cell_mean(group: list[CellReading], seed_sd: float | None) -> CellMean:
