@@ -19,11 +19,11 @@ from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, no
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.warnings import LOST_CHECKPOINT
 
-# Runs that train no further, and those that do if they are asked to.
-_ENDED, _RESUMED = ("finished", "diverged", "failed", "cancelled"), ("failed", "cancelled")
+# Runs that train no further, and in words those of them that do if they are asked to.
+_ENDED = ("finished", "diverged", "failed", "cancelled")
+_RESUMED = {"failed": "failed (retry_failed=true)", "cancelled": "were cancelled (mode=resume)"}
 # The budget that the last one's reward is compared with is smaller by this factor or more.
 _EARLIER = 2.0
-_WORDS = {"failed": "failed (retry_failed=true)", "cancelled": "were cancelled (mode=resume)"}
 # Runs that are named one by one.
 _NAMED = 2
 
@@ -226,7 +226,7 @@ def _left(data: SweepData) -> str:
     left = [
         (curve.status, curve.run.milestones[-1] - _reached(curve))
         for curve in data.curves
-        if (curve.status not in _ENDED or curve.status in _RESUMED) and not _is_done(curve)
+        if curve.status not in ("finished", "diverged") and not _is_done(curve)
     ]
     whole = math.fsum(compute for _, compute in left)
     if not whole:
@@ -236,7 +236,7 @@ def _left(data: SweepData) -> str:
         words = "that the search did not ask for" if over else "not trained yet: the search goes on"
         return f"{amount(data, whole)} of the grid {words}"
     parts = {s: math.fsum(compute for status, compute in left if status == s) for s in _RESUMED}
-    told = [f"{short(part)} of it in runs that {_WORDS[s]}" for s, part in parts.items() if part]
+    told = [f"{short(part)} of it in runs that {_RESUMED[s]}" for s, part in parts.items() if part]
     return ", ".join([f"{amount(data, whole)} left to train", *told])
 
 
@@ -295,7 +295,7 @@ def _warned(data: SweepData) -> list[str]:
     trained = sum(curve.compute.size > 0 for curve in data.curves)
     broken: dict[str, list[PlannedRun]] = {}
     for curve in data.curves:
-        for rule in {warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT}:
+        for rule in sorted({warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT}):
             broken.setdefault(rule, []).append(curve.run)
     if not broken:
         return ["no warning of training's health"] * (trained > 0)

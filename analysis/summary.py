@@ -86,8 +86,7 @@ def _what_to_use(data: SweepData, findings: Findings, at: BudgetFrontier) -> str
     else:
         low, high = at.best.interval
         text += f"expected reward {at.best.expected:.3f}"
-        text += f" ({confidence:.0%} interval {low:.3f} to {high:.3f})"
-    text += counting_fallen(cell)
+        text += f" ({confidence:.0%} interval {low:.3f} to {high:.3f}){counting_fallen(cell)}"
     base = data.base_reward
     return text + ("." if base is None else f", against {base:.3f} before training.")
 

@@ -50,8 +50,9 @@ class Proposed:
 class Proposal:
     """What to train next of one variant, best value for compute first.
 
-    `stop`: why nothing is proposed; None with `steps`. `chances` of each verdict now; `agree`: that
-    two draws of it agree; `loss`: reward expected to be lost at the worst of the sweep's budgets.
+    `stop`: why nothing is proposed; None with `steps`. `chances` of each verdict now, none where
+    the sweep's own runs or smaller n come first; `agree`: that two draws of it agree; `loss`:
+    reward expected to be lost at the worst of the sweep's budgets.
     """
 
     steps: tuple[Proposed, ...]

@@ -36,6 +36,14 @@ def by_term(found: tuple[Fact, ...]) -> dict[str, Fact]:
     return {fact.term: fact for fact in found}
 
 
+def small_and_whole(root: Path) -> SweepData:
+    paths, rng = paths_in(root), np.random.default_rng(0)
+    write_plan(paths, SMALL)
+    for run in SMALL.runs:
+        write_run(paths, run, SMALL.budgets, REWARD, rng, 0.0)
+    return load_sweep(paths)
+
+
 def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
     advice = Advice(surer=("grid.seeds=[0,1]", "twice the time"))
     said = by_term(facts(full.data, full.findings, advice))
@@ -198,6 +206,12 @@ def test_a_seed_that_fell_is_told_with_what_it_counts_in(full: Analysed) -> None
     assert " of those that last" in said["Use"].detail
     assert said["How sure"].detail.startswith("1 seed of it, beside 2 that fell; ")
     assert "best@8 (any of them right, of the runs that last) " in said["Reward"].detail
+    # A mean of those that last counts none that fell.
+    measured = replace(best, expected=None, interval=None)
+    frontier = replace(frontier, budgets=(replace(budget, best=measured),))
+    (use, *_) = summarise(full.data, replace(full.findings, frontier=frontier))
+    assert "measured reward" in use
+    assert "counting" not in use
 
 
 def test_what_a_search_leaves_is_said_by_whether_it_has_ended(tmp_path: Path) -> None:
@@ -216,11 +230,7 @@ def test_what_a_search_leaves_is_said_by_whether_it_has_ended(tmp_path: Path) ->
 
 
 def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> None:
-    paths, rng = paths_in(tmp_path), np.random.default_rng(0)
-    write_plan(paths, SMALL)
-    for run in SMALL.runs:
-        write_run(paths, run, SMALL.budgets, REWARD, rng, 0.0)
-    data = load_sweep(paths)
+    data = small_and_whole(tmp_path)
 
     def fell_from(budget: float) -> SweepData:
         readings = tuple(
@@ -274,11 +284,7 @@ def test_runs_that_never_rose_are_counted(full: Analysed) -> None:
 
 
 def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: Path) -> None:
-    paths, rng = paths_in(tmp_path), np.random.default_rng(0)
-    write_plan(paths, SMALL)
-    for run in SMALL.runs:
-        write_run(paths, run, SMALL.budgets, REWARD, rng, 0.0)
-    data = load_sweep(paths)
+    data = small_and_whole(tmp_path)
     smallest = [c for c in data.curves if c.run.num_generations == data.generations[0]]
     ids = {curve.run.run_id for curve in smallest}
     data = replace(
