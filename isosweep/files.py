@@ -1,10 +1,17 @@
-"""Files that survive a kill at any instruction: atomic JSON and append-only JSON lines."""
+"""Files that survive a kill at any instruction: atomic JSON and append-only JSON lines.
 
+What several users may write into can hold links of any of them. So below a run (`below`: its
+directory) nothing is written through a link, and nothing is removed through one.
+"""
+
+import errno
 import json
 import os
 import secrets
+import shutil
+import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,27 +35,91 @@ def _naming(path: Path) -> Iterator[None]:
         raise
 
 
-def write_json(path: Path, document: Mapping[str, Any], *, sync: bool = True) -> None:
+@contextmanager
+def entered(directory: Path, below: Path | None = None) -> Iterator[int]:
+    """A descriptor of `directory`, for calls that take `dir_fd`.
+
+    Between `below` and it no link is followed: OSError (ELOOP) names one that is there.
+    """
+    at = directory if below is None else below
+    descriptor = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in directory.relative_to(at).parts:
+            inner = _opened(at / name, os.O_RDONLY | os.O_DIRECTORY, descriptor)
+            os.close(descriptor)
+            at, descriptor = at / name, inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path, flags: int, directory: int) -> int:
+    """A descriptor of what is called so in the directory of a descriptor, unless it is a link."""
+    try:
+        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=directory)
+    except OSError as error:
+        error.filename = str(path)
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            _refuse_link(path, os.stat(path.name, dir_fd=directory, follow_symlinks=False))
+        raise
+
+
+def _refuse_link(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, "is a link, which is not followed; remove it", str(path))
+
+
+def require_no_links(root: Path) -> None:
+    """Raise OSError (ELOOP) for a link in the place of `root`, or anywhere below it."""
+    _refuse_link(root, root.lstat())
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            # Others write there, and take away again.
+            with suppress(FileNotFoundError):
+                _refuse_link(path, path.lstat())
+
+
+def remove_tree(directory: Path, below: Path) -> None:
+    """Remove a directory and all in it, no link followed between `below` and it. Raises OSError."""
+    with entered(directory.parent, below) as parent:
+        shutil.rmtree(directory.name, dir_fd=parent)
+
+
+def write_json(
+    path: Path, document: Mapping[str, Any], *, sync: bool = True, below: Path | None = None
+) -> None:
     """Replace `path` by `document`, as `write_text` does."""
-    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n", sync=sync)
+    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    write_text(path, text, sync=sync, below=below)
 
 
-def write_text(path: Path, text: str, *, sync: bool = True) -> None:
-    """Replace `path` by `text` in one step: a reader sees the old or the new, never a part.
+def write_text(path: Path, text: str, *, sync: bool = True, below: Path | None = None) -> None:
+    """Replace `path` by `text`, as `write_bytes` does."""
+    write_bytes(path, text.encode(), sync=sync, below=below)
+
+
+def write_bytes(path: Path, content: bytes, *, sync: bool, below: Path | None = None) -> None:
+    """Replace `path` by `content` in one step: a reader sees the old or the new, never a part.
 
     `sync` forces it to the disk: without, a machine that loses power may leave an empty file.
-    Raises OSError (a full disk, a read-only directory); `path` then still holds what it held.
+    `below`: as in `entered`. Raises OSError (a full disk, a read-only directory); `path` then
+    still holds what it held.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        with _naming(path), temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with entered(path.parent, below) as parent:
+        try:
+            descriptor = _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, parent)
+            with _naming(path), os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            with _naming(path):
+                os.replace(temporary.name, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary.name, dir_fd=parent)
 
 
 def read_json(path: Path | str) -> JsonObject | None:
@@ -83,14 +154,24 @@ def _content(path: Path | str) -> bytes:
         os.close(descriptor)
 
 
-def append_line(path: Path, document: Mapping[str, Any], *, sync: bool) -> None:
+def open_to_append(path: Path, below: Path | None = None) -> int:
+    """A descriptor of a file, made if it is missing, that is appended to (and can be read);
+    `below`: as in `entered`. It is no link itself: that raises OSError."""
+    with entered(path.parent, below) as parent:
+        return _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, parent)
+
+
+def append_line(
+    path: Path, document: Mapping[str, Any], *, sync: bool, below: Path | None = None
+) -> None:
     """Append `document` as one JSON line in a single write; `sync` also forces it to the disk.
 
     A line torn by an earlier kill is closed first, so that it never swallows this one. Raises
     OSError when the line does not fit on the disk; lines already written stay as they are.
+    `below`: as in `entered`.
     """
     line = (json.dumps(document, allow_nan=False) + "\n").encode()
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = open_to_append(path, below)
     try:
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":

@@ -122,7 +122,8 @@ class CommandLauncher:
         config, templates = self._config, self._templates
         templates.write(order.submission)
         answer = self._ask(config.submit, templates.of(order.submission))
-        write_text(order.logs / "submit.log", f"{answer.output}{answer.errors}")
+        said = f"{answer.output}{answer.errors}"
+        write_text(order.logs / "submit.log", said, below=order.submission.run.root)
         own = templates.own_id(order.submission)
         if answer.status != 0:
             final = answer.status in config.final_exits

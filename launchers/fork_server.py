@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from isosweep.files import open_to_append
 from isosweep.machine import process_start
 from isosweep.training.worker import lean_imports
 
@@ -71,7 +72,7 @@ def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: 
     os.environ.clear()
     os.environ.update(environment)
     for name, stream in (("worker.out", 1), ("worker.err", 2)):
-        log = os.open(logs / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        log = open_to_append(logs / name, below=logs.parent.parent)
         os.dup2(log, stream)
         os.close(log)
     if not warm or _gpu_is_lost():

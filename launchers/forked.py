@@ -1,6 +1,7 @@
 """Workers of this machine: forked from a process that has the training stack, or started cold."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -8,9 +9,10 @@ import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
 
+from isosweep.files import open_to_append
 from isosweep.store.submissions import Process
 
 Environment = dict[str, str]
@@ -35,8 +37,8 @@ def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen
 def start_cold(submission: Path, logs: Path, environment: Environment) -> "subprocess.Popen[bytes]":
     """A fresh interpreter that executes the submission. Raises OSError where there can be none."""
     with (
-        (logs / "worker.out").open("ab") as out,
-        (logs / "worker.err").open("ab") as err,
+        _log(logs / "worker.out") as out,
+        _log(logs / "worker.err") as err,
         interrupts_held(),
     ):
         return subprocess.Popen(
@@ -47,6 +49,10 @@ def start_cold(submission: Path, logs: Path, environment: Environment) -> "subpr
             stderr=err,
             start_new_session=True,
         )
+
+
+def _log(path: Path) -> BufferedRandom:
+    return os.fdopen(open_to_append(path, below=path.parents[2]), "ab+")
 
 
 class ForkServer:

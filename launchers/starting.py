@@ -9,6 +9,7 @@ from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher, Order, Refused
 from isosweep.store.batches import write_batch
+from isosweep.store.paths import require_plain
 from isosweep.store.submissions import Job, Submission, started, submit
 
 # Runs submitted in one pass: the size of Slurm's largest job array by default (MaxArraySize of
@@ -57,6 +58,7 @@ class Starter:
             devices = self._launcher.devices(followed.slots[0]) if followed.slots else ()
             name, index = self._launcher.name, len(made)
             try:
+                require_plain(item.paths)
                 submission = submit(
                     item.paths, name, item.job, item.sweep, batch, index, devices=devices
                 )

@@ -79,11 +79,12 @@ class Templates:
         Raises OSError, as `files.write_text` does.
         """
         known = {**self._settings(), **self.of(submission)}
-        write_text(Path(known["script"]), self._script(known))
+        below = submission.run.root
+        write_text(Path(known["script"]), self._script(known), below=below)
         if self.config.file is not None:
             document = {k: json.dumps(v, ensure_ascii=False) for k, v in known.items()}
             text = template_file(self.config.file).read_text()
-            write_text(Path(known["file"]), fill(text, document))
+            write_text(Path(known["file"]), fill(text, document), below=below)
 
     def _settings(self) -> dict[str, Any]:
         config = self.config

@@ -1,7 +1,9 @@
 """Draws a described figure with matplotlib into files: light and dark PNG, SVG and PDF."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, cont
 from isosweep.analysis.figures.dark import dark
 from isosweep.analysis.figures.description import Band, EndLabel, Figure, HeatMap, Series
 from isosweep.config.analysis import FigureWidth
+from isosweep.files import entered, write_bytes
 
 # Where it is drawn with, and not before: importing matplotlib takes long.
 if TYPE_CHECKING:
@@ -79,9 +82,11 @@ def write_figures(
         for name, figure in figures.items()
         for path in _write_figure(name, figure.of_group(), directory, formats, width)
     ]
-    for path in directory.iterdir():
-        if path not in written and path.suffix[1:] in _METADATA:
-            path.unlink()
+    with entered(directory, directory.parent) as descriptor:
+        known = {path.name for path in written}
+        for name in os.listdir(descriptor):  # noqa: PTH208 (of a descriptor)
+            if name not in known and Path(name).suffix[1:] in _METADATA:
+                os.unlink(name, dir_fd=descriptor)
     return tuple(written)
 
 
@@ -123,9 +128,9 @@ def _save(drawn: "matplotlib.figure.Figure", path: Path) -> Path:
         "pdf": FigureCanvasPdf(drawn).print_pdf,
     }
     kind = path.suffix[1:]
-    temporary = path.with_name(f".{path.name}")
-    write[kind](temporary, metadata=_METADATA[kind])
-    temporary.replace(path)
+    content = BytesIO()
+    write[kind](content, metadata=_METADATA[kind])
+    write_bytes(path, content.getvalue(), sync=False, below=path.parents[1])
     return path
 
 

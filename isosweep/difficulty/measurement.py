@@ -107,7 +107,8 @@ def read_measurement(path: Path) -> Measurement:
 
 def store_base_rates(run: RunPaths, rates: Sequence[float | None]) -> None:
     """Write the success rates before training of the run's held-out problems, in their order."""
-    write_json(run.base_rates, {"version": FORMAT_VERSION, "rates": list(rates)})
+    document = {"version": FORMAT_VERSION, "rates": list(rates)}
+    write_json(run.base_rates, document, below=run.root)
 
 
 def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:

@@ -24,7 +24,7 @@ from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.plan.standing import Standing, run_standing, standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.preflight.search import require_search
-from isosweep.store.paths import SweepPaths, complete_checkpoints
+from isosweep.store.paths import SweepPaths, complete_checkpoints, require_plain
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 
@@ -90,12 +90,13 @@ def store_runs(study: Study, paths: SweepPaths) -> None:
         for run in study.plan.of_axes(variant.axes).runs:
             files = paths.run(run.run_id)
             files.root.mkdir(parents=True, exist_ok=True)
+            require_plain(files)
             spec = with_stored_sets(study.specs[run.run_id], files)
             document = {"version": 1, "run_id": run.run_id, "spec": spec.to_json()}
             # A data file that was moved makes the same run, and is read where it lies now. What
             # is no spec is written anew: the run's id says what it was.
             if not _holds(files.spec, document):
-                write_json(files.spec, document)
+                write_json(files.spec, document, below=files.root)
             for selection in variant.selections:
                 store_selection(files, selection)
             if rates is not None:

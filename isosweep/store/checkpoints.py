@@ -1,5 +1,6 @@
 """A checkpoint's files: synced before the marker that lists them, checked against it, removed."""
 
+import fnmatch
 import os
 import shutil
 import zlib
@@ -9,9 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from isosweep.files import read_json, write_json
+from isosweep.files import entered, read_json, remove_tree, write_json
 from isosweep.store.claims import names
 from isosweep.store.paths import (
+    CHECKPOINT,
     CHECKPOINT_FILES,
     CHECKPOINT_PROGRESS,
     RunPaths,
@@ -43,7 +45,8 @@ def complete(checkpoint: Path) -> None:
         str(path.relative_to(checkpoint)): {"bytes": path.stat().st_size, "crc32": crc}
         for path, crc in zip(files, _checksums(files), strict=True)
     }
-    write_json(checkpoint / CHECKPOINT_FILES, {"version": MARKER_VERSION, "files": listed})
+    marker = {"version": MARKER_VERSION, "files": listed}
+    write_json(checkpoint / CHECKPOINT_FILES, marker, below=_run_of(checkpoint))
     _sync(checkpoint)
 
 
@@ -108,33 +111,60 @@ def newest(run: RunPaths, attempt: int, start: Path | None) -> list[Path]:
 
 
 def keep_only(run: RunPaths, attempt: int, kept: Collection[Path]) -> None:
-    """Remove the checkpoints of `attempt` and of earlier ones, but for `kept`; not a later's."""
-    if not run.checkpoints.exists():
-        return
-    for directory in run.checkpoints.iterdir():
-        if not directory.name.isdigit() or int(directory.name) > attempt:
+    """Remove the checkpoints of `attempt` and of earlier ones, but for `kept`; not a later's.
+
+    Nothing behind a link, and nothing of another name than a checkpoint's.
+    """
+    for name in names(run.checkpoints):
+        if not name.isdecimal() or int(name) > attempt:
             continue
-        for checkpoint in directory.glob("checkpoint-*"):
-            if checkpoint not in kept:
-                remove(checkpoint)
-        if not any(directory.glob("checkpoint-*")):
-            shutil.rmtree(directory, ignore_errors=True)
+        directory = run.checkpoints / name
+        # Somebody else's may not be removed by everybody, and what is a link is not ours.
+        with suppress(OSError):
+            for checkpoint in _checkpoints(directory, run.root):
+                if checkpoint not in kept:
+                    remove(checkpoint)
+            with entered(run.checkpoints, run.root) as parent:
+                # Only where nothing is left in it.
+                os.rmdir(name, dir_fd=parent)
+
+
+def _checkpoints(directory: Path, below: Path) -> list[Path]:
+    """Checkpoints in an attempt's directory, complete or not. Raises OSError where it is a link."""
+    with entered(directory, below) as descriptor:
+        there = os.listdir(descriptor)  # noqa: PTH208 (of a descriptor)
+    return [directory / name for name in there if CHECKPOINT.fullmatch(name)]
 
 
 def remove(checkpoint: Path) -> None:
-    """Remove a checkpoint; its marker first, for a kill in between leaves none that is broken."""
-    # Somebody's file of that name, or a directory in the marker's place, ends no training.
-    with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        (checkpoint / CHECKPOINT_FILES).unlink()
-    shutil.rmtree(checkpoint, ignore_errors=True)
+    """Remove a checkpoint; its marker first, for a kill in between leaves none that is broken.
+
+    Of what cannot be removed, or is a link, nothing is: that ends no training.
+    """
+    below = _run_of(checkpoint)
+    with suppress(OSError), entered(checkpoint, below) as descriptor:
+        os.unlink(CHECKPOINT_FILES, dir_fd=descriptor)
+    with suppress(OSError):
+        remove_tree(checkpoint, below)
 
 
 def keep_weights(checkpoint: Path) -> None:
     """Leave of a checkpoint what a model is loaded from; no run goes on from it any more."""
-    (checkpoint / CHECKPOINT_FILES).unlink(missing_ok=True)
-    for pattern in _STATES:
-        for path in checkpoint.glob(pattern):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    with entered(checkpoint, _run_of(checkpoint)) as descriptor:
+        with suppress(FileNotFoundError):
+            os.unlink(CHECKPOINT_FILES, dir_fd=descriptor)
+        for name in os.listdir(descriptor):  # noqa: PTH208 (of a descriptor)
+            if not any(fnmatch.fnmatchcase(name, pattern) for pattern in _STATES):
+                continue
+            try:
+                os.unlink(name, dir_fd=descriptor)
+            except IsADirectoryError:
+                shutil.rmtree(name, dir_fd=descriptor)
+
+
+def _run_of(checkpoint: Path) -> Path:
+    """The directory of the run whose checkpoint it is: `checkpoints/<attempt>/` lies between."""
+    return checkpoint.parents[2]
 
 
 def _files(checkpoint: Path) -> Iterator[Path]:

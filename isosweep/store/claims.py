@@ -5,33 +5,40 @@ systems may answer from a cache: a claim is a hard link, which one process alone
 is there is found by opening the directory, which such a system looks at anew.
 """
 
-import json
 import math
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from isosweep.files import write_text
+from isosweep.files import entered, write_json
 
 
 def claim(path: Path, document: Mapping[str, Any]) -> bool:
     """Create `path` with `document`, unless it is there; whether this call created it.
 
-    A reader sees the whole document or no file. Raises OSError, as `files.write_text` does.
+    A reader sees the whole document or no file. Raises OSError, as `files.write_text` does; also
+    where the numbers' directory is a link.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    write_text(own, json.dumps(document, indent=1, allow_nan=False) + "\n")
-    try:
-        os.link(own, path)
-        return True
-    except FileExistsError:
-        # A network file system may repeat a request whose answer it lost: then the link is ours.
-        return own.stat().st_nlink == 2
-    finally:
-        own.unlink(missing_ok=True)
+    # The run or the sweep that has the numbers.
+    below = path.parent.parent
+    write_json(own, document, below=below)
+    with entered(path.parent, below) as parent:
+        here: dict[str, Any] = {"src_dir_fd": parent, "dst_dir_fd": parent}
+        try:
+            os.link(own.name, path.name, **here)
+            return True
+        except FileExistsError:
+            # A network file system may repeat a request whose answer it lost: then the link is
+            # ours.
+            return os.stat(own.name, dir_fd=parent).st_nlink == 2
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(own.name, dir_fd=parent)
 
 
 def claim_next(directory: Path, document: Mapping[str, Any]) -> int:

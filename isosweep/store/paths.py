@@ -1,8 +1,12 @@
 """The one place that knows what every file of a sweep is called."""
 
+import errno
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from isosweep.errors import RecordError
+from isosweep.files import require_no_links
 
 # What those read who look at every run: see `RunPaths.text`.
 ATTEMPTS, SUBMISSIONS, OLD_STATE, SPEC = "attempts", "submissions", "state.json", "spec.json"
@@ -107,12 +111,24 @@ class RunPaths:
         return self.root.parent.parent / "evaluations" / f"{sha256}.json"
 
 
+def require_plain(run: RunPaths) -> None:
+    """Raise RecordError for a link in the run's directory, or in its place: trainers, schedulers
+    and shells write there, and would follow it."""
+    try:
+        require_no_links(run.root)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise RecordError(f"{error.filename}: {error.strerror}") from None
+
+
 # Written last into a checkpoint, so its presence means that the checkpoint was complete; lists
 # every other file with its size and checksum.
 CHECKPOINT_FILES = "isosweep-files.json"
 CHECKPOINT_PROGRESS = "isosweep.json"
 CHECKPOINT_HEALTH = "isosweep-health.json"
-_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+# What the trainer calls a checkpoint: by its step.
+CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 def complete_checkpoints(directory: Path) -> dict[int, Path]:
@@ -122,7 +138,7 @@ def complete_checkpoints(directory: Path) -> dict[int, Path]:
     """
     checkpoints = {}
     for path in directory.glob("checkpoint-*"):
-        match = _CHECKPOINT.fullmatch(path.name)
+        match = CHECKPOINT.fullmatch(path.name)
         if match and (path / CHECKPOINT_FILES).exists():
             checkpoints[int(match[1])] = path
     return checkpoints

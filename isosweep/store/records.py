@@ -107,13 +107,15 @@ def append_attempt(log: Path, start: AttemptStart) -> None:
     """Write an attempt's first line and force it to the disk. Raises OSError on a full disk."""
     log.mkdir(parents=True, exist_ok=True)
     path = attempt_file(log, start.attempt)
-    append_line(path, {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}, sync=True)
+    line = {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}
+    append_line(path, line, sync=True, below=log.parent)
 
 
 def append_record(log: Path, attempt: int, record: Record) -> None:
     """Append and force to the disk. Raises OSError on a full disk; earlier records stay."""
     place = {"kind": "record", "version": FORMAT_VERSION, "attempt": attempt}
-    append_line(attempt_file(log, attempt), {**place, **record.to_json()}, sync=True)
+    line = {**place, **record.to_json()}
+    append_line(attempt_file(log, attempt), line, sync=True, below=log.parent)
 
 
 def attempt_file(log: Path, attempt: int) -> Path:
@@ -237,13 +239,15 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
 def append_metrics(log: Path, attempt: int, line: JsonObject) -> None:
     """Append a step's metrics, not forced to the disk."""
     log.mkdir(parents=True, exist_ok=True)
-    append_line(attempt_file(log, attempt), {"attempt": attempt, **line}, sync=False)
+    own = {"attempt": attempt, **line}
+    append_line(attempt_file(log, attempt), own, sync=False, below=log.parent)
 
 
 def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
     """Append a warning of `attempt`, forced to the disk."""
     log.mkdir(parents=True, exist_ok=True)
-    append_line(attempt_file(log, attempt), {"attempt": attempt, **asdict(warning)}, sync=True)
+    line = {"attempt": attempt, **asdict(warning)}
+    append_line(attempt_file(log, attempt), line, sync=True, below=log.parent)
 
 
 def _on_chain(log: Path, records: Path) -> Iterator[JsonObject]:

@@ -194,7 +194,8 @@ class Attempt:
         `sync`: force it to the disk.
         """
         document = {"version": STATE_VERSION, **asdict(state)}
-        write_json(self.run.attempt(self.number), document, sync=sync)
+        path = self.run.attempt(self.number)
+        write_json(path, document, sync=sync, below=self.run.root)
 
 
 def claim_attempt(run: RunPaths, job_id: str | None, submission: int | None = None) -> Attempt:

@@ -30,7 +30,8 @@ def hold_problems(
         counts: dict[str, Any] = {"training": len(sets.training), "heldout": len(sets.heldout)}
         if further:
             counts["sets"] = {name: len(problems) for name, problems in further.items()}
-        write_json(run.problems, {"sha256": digest, **counts, "dropped": sets.dropped})
+        document = {"sha256": digest, **counts, "dropped": sets.dropped}
+        write_json(run.problems, document, below=run.root)
     elif held != digest:
         raise RecordError(
             f"{run.problems}: this run's problems had the sha256 "

@@ -115,14 +115,15 @@ class Progress:
 
     def save(self, checkpoint: Path, step: int, recorded: Collection[int]) -> None:
         """Add to a checkpoint of `step` what is known now; `recorded`: steps that have a record."""
-        write_json(checkpoint / CHECKPOINT_HEALTH, self.monitor.to_json())
+        below = checkpoint.parents[2]
+        write_json(checkpoint / CHECKPOINT_HEALTH, self.monitor.to_json(), below=below)
         document = {
             "step": step,
             "recorded": sorted(recorded),
             "compute": asdict(self.ledger.spent),
             "stream": self.stream.to_json(),
         }
-        write_json(checkpoint / CHECKPOINT_PROGRESS, document)
+        write_json(checkpoint / CHECKPOINT_PROGRESS, document, below=below)
 
     def restore(self, checkpoint: Path) -> None:
         """Put books and order of problems where a complete checkpoint left them.

@@ -18,7 +18,7 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import RunPaths, require_plain
 from isosweep.store.records import read_records
 from isosweep.store.state import (
     Attempt,
@@ -137,6 +137,7 @@ def run_attempt(
     stop = stop or StopRequest()
     stop.requeues = job.requeue
     stop.install()
+    require_plain(job.run)
     spec = _spec_of(job.run)
     attempt = claim_attempt(job.run, submitted.job_id, submitted.number)
     start = find_resume_point(job.run, attempt.number)
@@ -151,9 +152,15 @@ def _spec_of(run: RunPaths) -> RunSpec:
         document = read_json(run.spec)
         if document is None:
             raise RecordError(f"{run.spec}: no such run")
-        return RunSpec.from_json(document["spec"])
+        spec = RunSpec.from_json(document["spec"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"{run.spec}: not the spec of a run ({error!r})") from None
+    if spec.run_id != run.run_id:
+        raise RecordError(
+            f"{run.spec}: holds the spec of {spec.run_id}, and this run is {run.run_id}; "
+            "mode=resume of its sweep writes its own spec again"
+        )
+    return spec
 
 
 def _lead_ranks(work: _Work) -> Ended:

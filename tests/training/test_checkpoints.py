@@ -205,8 +205,8 @@ def test_what_is_written_in_the_background_is_what_is_written_at_once(tmp_path: 
     spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
     written = []
     for background in (True, False):
-        run = RunPaths(tmp_path / str(background))
-        run.root.mkdir()
+        run = RunPaths(tmp_path / str(background) / spec.run_id)
+        run.root.mkdir(parents=True)
         write_json(run.spec, {"spec": spec.to_json()})
         saving = CheckpointConfig(background=background, share=1.0, min_interval_s=0.0, keep="all")
         job = TrainRun(str(run.root), (1e9,), "flops", config.health, saving)
