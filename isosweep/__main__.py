@@ -28,9 +28,10 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
+from isosweep.config.executed import said
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.config.overrides import refusal, require_public
-from isosweep.config.secrets import hidden
+from isosweep.config.secrets import addresses, hidden, without_tokens
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
@@ -43,18 +44,25 @@ _jobs: list[SweepConfig] = []
 @hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
 def _collect(composed: DictConfig) -> None:
     """Hydra only composes: a bad last job of a multirun is refused before the first one starts."""
-    _hide_passwords()
+    _hide_secrets(str(composed.launcher.on_finish or ""))
     try:
         _jobs.append(from_hydra(composed, HydraConfig.get().overrides.task))
+        said(_jobs[-1])
     except IsosweepError as error:
         _leave(error)
 
 
-def _hide_passwords() -> None:
-    """Take the passwords out of what Hydra writes down of a multirun."""
+def _hide_secrets(on_finish: str) -> None:
+    """Take passwords, and addresses that are secrets, out of what Hydra writes of a multirun."""
+    if HydraConfig.get().mode is not RunMode.MULTIRUN:
+        return
     written = Path(HydraConfig.get().sweep.dir, "multirun.yaml")
-    if HydraConfig.get().mode is RunMode.MULTIRUN and hidden(text := written.read_text()) != text:
-        written.write_text(hidden(text))
+    text = written.read_text()
+    plain = hidden(text)
+    for address in addresses(on_finish):
+        plain = plain.replace(address, without_tokens(address))
+    if plain != text:
+        written.write_text(plain)
 
 
 def _compose() -> None:

@@ -6,6 +6,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 # Links in a row that Linux follows (path_resolution(7)).
@@ -22,9 +23,9 @@ def others_may_write(path: Path) -> str | None:
     other user where it is this user's own, as umask 002 supposes; in a sticky directory, as /tmp,
     only what is this user's can be replaced by nobody else. Raises OSError where it cannot be seen.
     """
-    me = os.geteuid()
-    *parents, (file, last) = _passed(path)
-    for place, status in [*parents, (file, last)]:
+    me, passed = os.geteuid(), [*_passed(path)]
+    file, _ = passed[-1]
+    for place, status in passed:
         mode = stat.filemode(status.st_mode)
         if status.st_uid not in (me, 0):
             return f"{place} belongs to {_user(status.st_uid)} ({mode})"
@@ -40,18 +41,18 @@ def others_may_write(path: Path) -> str | None:
     return None
 
 
-def _passed(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _passed(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Every directory and link from / to `path`, and what is there, as the system resolves it."""
-    at, links = "/", 0
-    left = [part for part in reversed(str(path.absolute()).split("/")) if part not in ("", ".")]
-    yield at, os.lstat(at)
+    at, links = Path("/"), 0
+    left = [*reversed(path.absolute().parts[1:])]
+    yield at, at.lstat()
     while left:
         name = left.pop()
         if name == "..":
-            at = os.path.dirname(at)
+            at = at.parent
             continue
-        place = os.path.join(at, name)
-        status = os.lstat(place)
+        place = at / name
+        status = place.lstat()
         yield place, status
         if not stat.S_ISLNK(status.st_mode):
             at = place
@@ -59,12 +60,12 @@ def _passed(path: Path) -> Iterator[tuple[str, os.stat_result]]:
         links += 1
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-        target = os.readlink(place)
-        at = "/" if target.startswith("/") else at
-        left += [part for part in reversed(target.split("/")) if part not in ("", ".")]
+        target = place.readlink()
+        at = Path("/") if target.is_absolute() else at
+        left += [part for part in reversed(target.parts) if part != "/"]
 
 
-def _has_access_list(place: str) -> bool:
+def _has_access_list(place: Path) -> bool:
     """Whether more than owner and group are named for it; the mode then shows the most of all."""
     try:
         return _ACCESS_LIST in os.listxattr(place)
@@ -73,6 +74,7 @@ def _has_access_list(place: str) -> bool:
         return False
 
 
+@cache
 def _is_private(group: int, user: int) -> bool:
     """Whether the group has this user's name and no other member, as useradd makes one for each."""
     try:

@@ -18,13 +18,17 @@ class Answer:
 
 
 def call(
-    command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    given: str = "",
 ) -> Answer:
-    """Run `command`, with no input and for `timeout_s` at most. Raises nothing that it causes."""
+    """Run `command`, with `given` as its input and for `timeout_s` at most. Raises nothing that it
+    causes."""
     try:
         done = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,
+            input=given.encode(),
             capture_output=True,
             timeout=timeout_s,
             env=environment,

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from isosweep.config.command import PLACEHOLDERS, CommandConfig, placeholders
+from isosweep.config.executed import EXECUTED, require_own
 from isosweep.config.launcher import LauncherConfig
 from isosweep.errors import PreflightError
 from isosweep.files import write_text
@@ -59,8 +60,10 @@ class CommandLauncher:
     detaches = True
 
     def __init__(self, launcher: LauncherConfig, gpus: int) -> None:
-        """`gpus`: those of a run. Raises as `require_commands` does."""
+        """`gpus`: those of a run. Raises as `require_own` and `require_commands` do."""
         self._config = launcher.command
+        settings = (name for name, by in EXECUTED.items() if by == "command")
+        require_own({name: getattr(self._config, name.rpartition(".")[2]) for name in settings})
         require_commands(self._config)
         self.places = launcher.max_parallel is not None
         self.poll_s = self._config.poll_s

@@ -11,6 +11,7 @@ from typing import Any
 
 from submitit.slurm.slurm import _make_sbatch_string
 
+from isosweep.config.executed import require_own, vouched
 from isosweep.config.slurm import SlurmConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.host import host_bytes
@@ -133,6 +134,9 @@ def sbatch_text(
     before.
     """
     slurm = config.launcher.slurm
+    own = ("setup", "python", "srun_args", "additional")
+    require_own({f"launcher.slurm.{name}": getattr(slurm, name) for name in own})
+    told = vouched()
     parameters: dict[str, Any] = {
         "job_name": name,
         "time": shape.timeout_min,
@@ -156,7 +160,7 @@ def sbatch_text(
         text = _make_sbatch_string(
             command=command,
             folder=logs,
-            setup=slurm.setup or None,
+            setup=[*([told] if told else []), *slurm.setup] or None,
             map_count=len(tasks) or None,
             additional_parameters={k: v for k, v in further.items() if v is not False},
             # Not inherited from the job since Slurm 22.05 (its release notes).

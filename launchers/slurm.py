@@ -23,6 +23,7 @@ from isosweep.launchers.sbatch import (
 from isosweep.launchers.slurm_jobs import SlurmJobs, job_name
 from isosweep.launchers.squeue import Refusal, grouped, refusal
 from isosweep.launchers.throttle import Throttle
+from isosweep.ownership import others_may_write
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.batches import batch_file
 from isosweep.store.submissions import Job, LauncherName, Submission, SubmissionState
@@ -155,13 +156,16 @@ class SlurmLauncher:
         single = len(orders) == 1 and orders[0].submission.index == 0
         command = ["sbatch", "--parsable"]
         try:
-            command.append(str(self._script(orders, parallel, after, single=single)))
+            script, text = self._script(orders, parallel, after, single=single)
         except OSError as error:
             words = f"{error.strerror}: {error.filename}"
             answers.update(_all(orders, Refused(reason=words, passing=True)))
             return Refusal(words), words
         timeout_s = self._slurm.command_timeout_s
-        answer = call(command, timeout_s, clean_environment(os.environ))
+        if others_may_write(script) is None:
+            command, text = [*command, str(script)], ""
+        # Else it is handed over as it was made: the file may be another by now.
+        answer = call(command, timeout_s, clean_environment(os.environ), text)
         # With several clusters it is followed by the cluster's name.
         job_id = answer.out.strip().rpartition("\n")[2].partition(";")[0]
         if answer.words is None and job_id.isdecimal():
@@ -181,8 +185,8 @@ class SlurmLauncher:
 
     def _script(
         self, orders: Sequence[Order], parallel: int, after: Sequence[str], *, single: bool
-    ) -> Path:
-        """Write the script of an array, or of a single job."""
+    ) -> tuple[Path, str]:
+        """Write the script of an array, or of a single job; where, and its text."""
         first, tasks = orders[0], [order.submission.index for order in orders]
         batch = batch_file(first.submission)
         # Slurm knows one directory of output for all tasks: in it, each task's leads to the run's.
@@ -200,7 +204,7 @@ class SlurmLauncher:
         text = self._text(runs, batch.stem, file, logs, tasks, parallel, after)
         script = directory / f"{first.submission.index}.sbatch"
         write_text(script, text)
-        return script
+        return script, text
 
     def _text(
         self,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.config.command import CommandConfig, fill
+from isosweep.config.executed import vouched
 from isosweep.config.hydra import config_directory
 from isosweep.files import write_text
 from isosweep.store.submissions import Submission
@@ -108,6 +109,7 @@ class Templates:
             # Where tasks of one's own are found; a container without it goes on all the same.
             f"cd {_quoted(Path.cwd())}",
             *([f"export PYTHONPATH={_quoted(path)}"] if path else []),
+            *([told] if (told := vouched()) else []),
             *self.config.setup,
             f"exec {_quoted(worker)}",
         ]

@@ -18,7 +18,10 @@ FLOORS = (
     ("models",),
     ("tasks", "costs"),
     ("config", "store", "schemas"),
-    ("errors", "files", "compute", "heldout", "machine", "devices", "sandbox", "__init__"),
+    (
+        *("errors", "files", "ownership", "compute", "heldout", "machine", "devices", "sandbox"),
+        "__init__",
+    ),
 )
 # What `import isosweep` offers, and imports when it is asked for: tests/door/test_light.py.
 OFFERED = (("__init__", "door"), ("__init__", "errors"))

@@ -19,6 +19,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from isosweep.config.composition import composed_choices
 from isosweep.config.data_files import find_data, find_data_of_sets
+from isosweep.config.executed import said
 from isosweep.config.mended import typed as as_text
 from isosweep.config.model_files import read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
@@ -79,7 +80,9 @@ def compose_config(overrides: Sequence[str]) -> SweepConfig:
     Raises as `from_hydra` does, and Hydra's own errors for what cannot be composed.
     """
     with packaged():
-        return from_hydra(compose("config", overrides=list(overrides)), overrides)
+        config = from_hydra(compose("config", overrides=list(overrides)), overrides)
+    said(config)
+    return config
 
 
 @contextmanager

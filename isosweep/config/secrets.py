@@ -1,4 +1,4 @@
-"""Passwords in the addresses of databases: what is stored and shown of them has none."""
+"""Passwords and tokens in addresses: what is stored and shown of these has none."""
 
 import re
 from dataclasses import replace
@@ -14,6 +14,10 @@ _PASSWORD = re.compile(
 )
 # What drivers take as options of an address.
 _OPTION = re.compile(r"(?<=[?&])((?:ssl)?passw(?:or)?d)=[^&\s]*&?", re.IGNORECASE)
+# Scheme and host of an address, with its user, and all that comes after.
+_ADDRESS = re.compile(r"(https?://[^\s/?#'\"]*)([^\s'\"]*)", re.IGNORECASE)
+# Stands for what was taken out of an address.
+_TAKEN = "/***"
 # How drivers ask for one that is not there.
 _ASKED_FOR = re.compile(r"no password|password authentication|access denied|using password", re.I)
 
@@ -28,6 +32,28 @@ def hidden(text: str) -> str:
     return _OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1\2:***@", text))
 
 
+def without_tokens(action: str) -> str:
+    """What `launcher.on_finish` is stored and shown as: of an address in it, which may be a secret,
+    the host alone. One that names a variable of the environment (`$NAME`) is kept, but for a
+    password: what is secret of it is not there."""
+    return _PASSWORD.sub(r"\1\2@", _ADDRESS.sub(_host, action))
+
+
+def addresses(action: str) -> list[str]:
+    """The addresses in it, whole."""
+    return [found[0] for found in _ADDRESS.finditer(action)]
+
+
+def lacks_token(action: str) -> bool:
+    """Whether an address was taken out of it, so that it cannot be used."""
+    return _TAKEN in action
+
+
+def _host(address: re.Match[str]) -> str:
+    kept = "$" in address[0] or address[2] in ("", "/")
+    return address[0] if kept else address[1] + _TAKEN
+
+
 def password_remedy(url: str, said: str) -> str | None:
     """What to do where a database at `url`, given without a password, asks for one; else None."""
     if without_password(url) != url or not _ASKED_FOR.search(said):
@@ -40,12 +66,14 @@ def password_remedy(url: str, said: str) -> str | None:
 
 def stored_form(config: "SweepConfig") -> "SweepConfig":
     """The settings as a sweep's directory holds them."""
-    search, tracking = config.search, config.tracking
+    search, tracking, launcher = config.search, config.tracking, config.launcher
+    if launcher.on_finish is not None:
+        launcher = replace(launcher, on_finish=without_tokens(launcher.on_finish))
     if search.storage is not None:
         search = replace(search, storage=without_password(search.storage))
     if tracking.uri is not None:
         tracking = replace(tracking, uri=without_password(tracking.uri))
-    return replace(config, search=search, tracking=tracking)
+    return replace(config, search=search, tracking=tracking, launcher=launcher)
 
 
 def with_typed_password(stored: "SweepConfig", typed: "SweepConfig") -> "SweepConfig":

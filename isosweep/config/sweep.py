@@ -78,6 +78,9 @@ class SweepConfig:
     """Whether `mode=dashboard` opens the page, where there is a terminal and a display."""
     takeover: bool = False
     """Follow the sweep although another process does, which then leaves; its runs go on."""
+    trust: bool = False
+    """Execute what a stored sweep's settings say (`launcher.on_finish`, commands, functions of
+    tasks) although others may have written them; `mode=resume` asks on a terminal."""
     model: ModelConfig
     """The policy."""
     task: TaskConfig

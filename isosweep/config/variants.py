@@ -8,6 +8,7 @@ from typing import Any
 
 from isosweep.config.choices import closest
 from isosweep.config.mended import typed
+from isosweep.config.secrets import without_tokens
 from isosweep.errors import SettingError
 
 # Groups whose settings, and whose choices, may differ between the runs of a sweep.
@@ -88,6 +89,9 @@ def stored_settings(document: Mapping[str, Any], axes: Mapping[str, Any]) -> dic
     what its axes set."""
     settings = flattened(document)
     settings.pop("grid.composed", None)
+    if action := settings.get("launcher.on_finish"):
+        # A sweep that an earlier version stored has its address whole.
+        settings["launcher.on_finish"] = without_tokens(str(action))
     for name, value in settings_of(document.get("grid", {}), axes).items():
         if isinstance(value, dict):
             settings = {k: v for k, v in settings.items() if not k.startswith(f"{name}.")}

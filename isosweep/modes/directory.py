@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isosweep.config.choices import close
+from isosweep.config.executed import read_from
 from isosweep.config.secrets import stored_form, with_typed_password
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
@@ -77,6 +78,7 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
 def read_sweep(root: Path) -> StoredSweep:
     """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
     document, stored = _document(root / "plan.json"), _document(root / "config.json")
+    read_from(root / "config.json")
     if not isinstance(stored.get("sweeps_dir"), str):
         raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
     # A sweep that chose no place of its own lies beside its runs, wherever both were moved.

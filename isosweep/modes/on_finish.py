@@ -14,6 +14,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from isosweep.config.executed import require_own
+from isosweep.config.secrets import lacks_token
+
 # Seconds that either is given: a message takes one or two, and nobody waits for the sweep's end.
 TIMEOUT_S = 60.0
 _ADDRESS = ("http://", "https://")
@@ -42,9 +45,22 @@ def on_finish(action: str | None, finish: Finish, timeout_s: float = TIMEOUT_S) 
     """
     if action is None:
         return None
+    if (missing := missing_address(action)) is not None:
+        return missing
+    require_own({"launcher.on_finish": action})
     if action.startswith(_ADDRESS):
         return _send(os.path.expandvars(action), finish, timeout_s)
     return _run(action, finish, timeout_s)
+
+
+def missing_address(action: str) -> str | None:
+    """That its address was not stored, and what to do; None where it was, or it has none."""
+    if not lacks_token(action):
+        return None
+    return (
+        f"launcher.on_finish={action}: an address is not stored, for it may be a secret; type "
+        "launcher.on_finish=... with mode=resume, or begin with one that names $NAME"
+    )
 
 
 def _run(command: str, finish: Finish, timeout_s: float) -> str | None:

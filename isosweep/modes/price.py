@@ -84,7 +84,7 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
     question = _question(studies)
     if question is None or all(study.config.confirm for study in studies):
         return 0
-    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         console.print(f"{question}; not on a terminal: launched without asking", soft_wrap=True)
         return 0
     try:
@@ -125,7 +125,7 @@ def _question(studies: Sequence[Study]) -> str | None:
     )
 
 
-def _is_terminal(stream: object) -> bool:
+def is_terminal(stream: object) -> bool:
     """Whether someone may sit at it; a standard stream that was closed is None."""
     return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
 

@@ -12,11 +12,13 @@ from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
 from isosweep.modes.directory import stored_sweep, sweep_paths
+from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import require_room, stored_plan
 from isosweep.modes.track import asked_tracking
+from isosweep.modes.trust import require_trusted
 from isosweep.plan.standing import Standing, run_standing
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
@@ -117,9 +119,12 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     from isosweep.preflight.machine import preflight
 
     sweep = stored_sweep(config)
+    launcher = overridden(sweep.config.launcher, config.launcher, config.launcher_given)
+    require_trusted(replace(sweep.config, launcher=launcher), console)
+    if (missing := missing_address(launcher.on_finish or "")) is not None:
+        console.print(f"warning: {missing}", style="yellow", markup=False, soft_wrap=True)
     study = sweep.study()
     _require_stored_search(config, study.config)
-    launcher = overridden(study.config.launcher, config.launcher, config.launcher_given)
     asked = replace(
         study.config,
         launcher=launcher,

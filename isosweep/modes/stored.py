@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from isosweep.config.executed import vouch
 from isosweep.devices import visible_devices
 from isosweep.difficulty.measurement import (
     measurement_path,
@@ -21,6 +22,7 @@ from isosweep.modes.display import described_checkpoints, show_plan
 from isosweep.modes.display_search import described_cost, described_limit, described_tuning
 from isosweep.modes.findings import described_evaluation, described_findings, described_repeats
 from isosweep.modes.sets import require_sets, with_stored_sets
+from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.standing import Standing, run_standing, standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
 from isosweep.preflight.search import require_search
@@ -60,9 +62,11 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
 
 
 def require_room(study: Study, paths: SweepPaths | None = None) -> None:
-    """Raise SettingError where the disk has no room for the checkpoints of the runs to come."""
+    """Raise SettingError where the disk has no room for the checkpoints of the runs to come, or
+    others could change what a scheduler is to execute there."""
     from isosweep.preflight.disk import require_disk
 
+    require_own_scripts(study.config, paths or sweep_paths(study))
     require_disk(study, paths or sweep_paths(study), places_of(study) or len(study.plan.runs))
 
 
@@ -81,10 +85,12 @@ def places_of(study: Study) -> int | None:
 
 
 def store_runs(study: Study, paths: SweepPaths) -> None:
-    """Write what the worker of each run reads: its spec, and what is known of its problems.
+    """Write what the worker of each run reads: its spec, and what is known of its problems; what
+    these execute is vouched for.
 
     A run goes on with the evaluation sets that it began with, whichever sweep asks for it.
     """
+    vouch(study.specs.values())
     for variant in study.variants:
         rates = _base_rates(variant, paths)
         for run in study.plan.of_axes(variant.axes).runs:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.curves import SweepData
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.executed import require_own
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
@@ -135,6 +136,7 @@ def _built(
 
     setting = f"search.{name}"
     nearest = f"{setting}=optuna.{name}s.{'TPESampler' if name == 'sampler' else 'NopPruner'}"
+    require_own({setting: path})
     module, _, attribute = str(path).rpartition(".")
     try:
         found = getattr(importlib.import_module(module), attribute)

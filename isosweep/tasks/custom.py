@@ -10,10 +10,12 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from isosweep.config.executed import require_own
 from isosweep.config.task import CustomConfig, TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.problem import Distinct, Pool, Problem, in_template, shuffled
@@ -69,6 +71,7 @@ def _load(config: CustomConfig) -> tuple[Sequence[Problem], Callable[..., Any]]:
 
 
 def _function(config: CustomConfig) -> Callable[..., Any]:
+    require_own({"task.custom": asdict(config)})
     module_name, _, name = config.function.partition(":")
     if config.directory is not None:
         directory = str(Path(config.directory).absolute())

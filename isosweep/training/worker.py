@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.executed import executed_by_run, require_unpickled, require_vouched
 from isosweep.config.health import HealthConfig, Rule
 from isosweep.config.settings import read
 from isosweep.devices import keep_first
@@ -141,6 +142,8 @@ def run_attempt(
     spec = _spec_of(job.run)
     attempt = claim_attempt(job.run, submitted.job_id, submitted.number)
     start = find_resume_point(job.run, attempt.number)
+    if start.checkpoint is not None and spec.sharding != "ddp":
+        require_unpickled(start.checkpoint)
     for loss in start.losses:
         sys.stderr.write(f"{job.run.run_id}: {loss}\n")
     work = _Work(job, attempt, spec, submitted, start, only_rank(), stop)
@@ -160,6 +163,7 @@ def _spec_of(run: RunPaths) -> RunSpec:
             f"{run.spec}: holds the spec of {spec.run_id}, and this run is {run.run_id}; "
             "mode=resume of its sweep writes its own spec again"
         )
+    require_vouched(run.spec, executed_by_run(spec))
     return spec
 
 

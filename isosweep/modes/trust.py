@@ -1,0 +1,48 @@
+"""What a stored sweep would execute, and others may have written: shown, and asked for."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.prompt import Confirm
+
+from isosweep.config.executed import agree, executed, foreign, require_own_all, trusts, whose
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
+from isosweep.modes.price import NotConfirmedError, is_terminal
+from isosweep.ownership import others_may_write
+from isosweep.store.paths import SweepPaths
+
+
+def require_trusted(config: SweepConfig, console: Console) -> None:
+    """Show what the sweep of `config` would execute that others may have written, and ask for it.
+
+    Raises SettingError where there is no terminal to ask at, NotConfirmedError for a no.
+    """
+    wanted = executed(config)
+    if not (left := foreign(wanted)):
+        return
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        require_own_all(left)
+    lines = [f"others may have written {whose()}", "it would execute, as you:"]
+    for line in (*lines, *(f"  {each.setting}={each.shown}" for each in left)):
+        console.print(line, markup=False, soft_wrap=True)
+    try:
+        agreed = Confirm.ask("Execute this?", console=console, default=False)
+    except EOFError:
+        agreed = False
+    if not agreed:
+        raise NotConfirmedError("nothing was launched. trust=true executes it unasked")
+    agree(left)
+
+
+def require_own_scripts(config: SweepConfig, paths: SweepPaths) -> None:
+    """Raise SettingError where a scheduler would execute scripts that others may write meanwhile:
+    with `launcher=command` they lie in the runs' directories."""
+    if config.launcher.name != "command" or trusts():
+        return
+    there = next(place for place in (paths.runs, *paths.runs.parents) if place.exists())
+    if (why := others_may_write(there)) is not None:
+        rule = f"launcher=command executes scripts in it, and {why}"
+        nearest = "trust=true, if you trust them, or sweeps_dir=DIRECTORY that is yours alone"
+        raise SettingError("sweeps_dir", Path(paths.runs).parent, rule, nearest)
