@@ -26,7 +26,6 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
-from rich.console import Console
 
 from isosweep.config.executed import said
 from isosweep.config.hydra import config_directory, from_hydra
@@ -36,6 +35,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.signals import INTERRUPTED, Output
+from isosweep.modes.terminal import Terminal, printable
 from isosweep.modes.usage import help_text, version_text
 
 _jobs: list[SweepConfig] = []
@@ -109,7 +109,7 @@ def main() -> None:
         if signal.getsignal(signal.SIGINT) is _at_once:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         _compose()
-        console = Console(highlight=False, file=cast(TextIO, Output(sys.stdout)))
+        console = Terminal(highlight=False, file=cast(TextIO, Output(sys.stdout)))
         for action in prepare_all([_with_launcher(config) for config in _jobs]):
             worst = max(worst, action(console))
             if worst == INTERRUPTED:
@@ -122,11 +122,11 @@ def main() -> None:
         _leave(error)
     except OSError as error:
         # A disk that is full or read-only: what is on it stays, and mode=resume goes on from it.
-        # Or a sweep of somebody else, who lets it be read.
-        known = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+        # Or a sweep of somebody else, who lets it be read, or has put a link into it.
+        known = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
         if error.errno not in known:
             raise
-        print(f"isosweep: {error.filename or ''}: {error.strerror}", file=sys.stderr)
+        print(printable(f"isosweep: {error.filename or ''}: {error.strerror}"), file=sys.stderr)
         sys.exit(1)
     sys.exit(worst)
 
@@ -152,7 +152,7 @@ def _with_launcher(config: SweepConfig) -> SweepConfig:
 
 
 def _leave(error: IsosweepError) -> None:
-    print(f"isosweep: {error}", file=sys.stderr)
+    print(printable(f"isosweep: {error}"), file=sys.stderr)
     sys.exit(error.exit_status)
 
 

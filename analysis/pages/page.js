@@ -81,7 +81,10 @@
     fitted(copy.layout, copy.data, place);
     // With the same uirevision a reader's zoom outlives a change of colours.
     copy.layout.uirevision = "kept";
-    Plotly.react(place, copy.data, copy.layout, { displaylogo: false, responsive: true });
+    // Nothing of a sweep leaves the reader's machine: no button that uploads a figure.
+    const kept = { showSendToCloud: false, plotlyServerURL: "" };
+    const config = { displaylogo: false, responsive: true, ...kept };
+    Plotly.react(place, copy.data, copy.layout, config);
     // Numbers of ticks without their axes say nothing: the caption, and tables, are there to be read.
     place.querySelectorAll(".main-svg").forEach((svg) => svg.setAttribute("aria-hidden", "true"));
     if (place.id === figures[0].place.id) performance.mark("first-figure");

@@ -12,6 +12,7 @@ from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.machine import keeping_all
+from isosweep.modes.terminal import printable
 from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.store.paths import SweepPaths
 
@@ -122,7 +123,8 @@ def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
     places = (root,) if setting == "name" else (Path(given).absolute(), root)
     named = [place for place in places if (place / "plan.json").exists()]
     if len({place.resolve() for place in named}) > 1:
-        sys.stderr.write(f"sweep: {named[0]}; another one of that name is {named[1]}\n")
+        other = f"sweep: {named[0]}; another one of that name is {named[1]}"
+        sys.stderr.write(f"{printable(other)}\n")
     if named:
         return named[0]
     parent, begin = root.parent, root.name
@@ -164,7 +166,7 @@ def _root(config: SweepConfig) -> Path:
         # What is stopped by mistake may have taken days to begin.
         rule = "not given, these settings plan no sweep that exists, and there are several"
         raise SettingError("sweep_dir", "null", rule, f"sweep_dir={known[0].name}, the newest")
-    sys.stderr.write(f"sweep: {known[0]}, the newest in {config.sweeps_dir}\n")
+    sys.stderr.write(f"{printable(f'sweep: {known[0]}, the newest in {config.sweeps_dir}')}\n")
     return known[0]
 
 

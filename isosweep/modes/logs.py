@@ -7,6 +7,7 @@ from isosweep.errors import SettingError
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.logfiles import last_lines, log_files
+from isosweep.modes.terminal import printable
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.store.state import view_run
@@ -27,9 +28,9 @@ def show_logs(config: SweepConfig, console: Console) -> int:
     if not files:
         console.print(f"{run.run_id} has no log yet: {paths.logs}", markup=False, soft_wrap=True)
     for path in files:
-        print(f"==> {path} <==", file=console.file)
+        print(printable(f"==> {path} <=="), file=console.file)
         for line in last_lines(path, config.lines):
-            print(line, file=console.file)
+            print(printable(line), file=console.file)
     return 0
 
 

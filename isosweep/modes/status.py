@@ -15,6 +15,7 @@ from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, look, of_planned
 from isosweep.modes.status_document import disk_bytes, driver_of, status_document
+from isosweep.modes.terminal import printable
 from isosweep.plan.standing import Standing
 
 # Up to here every run is shown; above, those of whom there is something to tell.
@@ -59,7 +60,7 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
         shown = [sight for sight in sights if sight.standing not in _QUIET]
     if shown:
         for line in _rows(shown, sweep, console.width):
-            print(line, file=console.file)
+            print(printable(line), file=console.file)
     _quote([sight for sight in shown if _unasked_for(sight)], console)
     return 1 if failed else 0
 

@@ -221,7 +221,7 @@ def plan_from_document(document: dict[str, Any]) -> Plan:
             f"plan.json has format {document.get('version')}, and this isosweep reads format "
             f"{PLAN_VERSION}: plan the sweep again in another sweep_dir"
         )
-    return Plan(
+    plan = Plan(
         budget_unit=document["budget_unit"],
         budgets=tuple(document["budgets"]),
         cells=tuple(Cell(**cell) for cell in document["cells"]),
@@ -235,3 +235,21 @@ def plan_from_document(document: dict[str, Any]) -> Plan:
         ),
         mends={rule: (count, mend) for rule, (count, mend) in document["mends"].items()},
     )
+    _require_whole(plan, document)
+    return plan
+
+
+def _require_whole(plan: Plan, document: dict[str, Any]) -> None:
+    """Raise RecordError where parts of the document contradict each other: it was changed."""
+    remedy = "plan it anew: the sweep's own command with mode=plan"
+    known = document.get("plan_id", plan.plan_id)
+    if plan.plan_id != known:
+        raise RecordError(
+            f"plan.json says plan {known}, and its runs are those of {plan.plan_id}; {remedy}"
+        )
+    steps = {(cell.run_id, cell.budget): cell.num_steps for cell in plan.cells}
+    for run in plan.runs:
+        own = steps.get((run.run_id, run.milestones[-1]), run.num_steps)
+        if own != run.num_steps:
+            rule = f"plan.json gives {run.run_id} {run.num_steps} steps, and its cell {own}"
+            raise RecordError(f"{rule}; {remedy}")

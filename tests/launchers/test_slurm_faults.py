@@ -138,6 +138,26 @@ def test_a_refusal_is_in_slurms_words_and_says_whether_it_passes(
     assert (answer.passing, answer.unknown) == (passing, unknown)
 
 
+def test_a_script_that_others_could_change_is_handed_over_as_it_was_made(
+    fakes: Fakes,
+    launcher: SlurmLauncher,
+    tmp_path: Path,
+    run: PlannedRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fakes.runs("sbatch", f"cat >{tmp_path}/given; echo 17")
+    orders = orders_of(tmp_path, run, 1)
+    assert launcher.submit(orders) == [Job(job_id="17")]
+    assert (tmp_path / "given").read_text() == ""
+    monkeypatch.setenv("ISOSWEEP_VOUCHED", "0123")
+    tmp_path.chmod(0o777)
+    launcher.submit(orders)
+    text = (tmp_path / "given").read_text()
+    assert text.startswith("#!/bin/bash")
+    assert "export ISOSWEEP_VOUCHED=0123" in text
+    assert fakes.calls("sbatch")[1].split()[-1] == "--parsable"
+
+
 def test_an_sbatch_that_gives_no_answer_may_have_been_obeyed(
     fakes: Fakes, tmp_path: Path, run: PlannedRun
 ) -> None:

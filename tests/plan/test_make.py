@@ -346,6 +346,20 @@ def test_a_plan_of_another_format_is_refused_in_words() -> None:
         plan_from_document({"version": 1})
 
 
+def test_a_plan_whose_parts_contradict_each_other_is_not_believed() -> None:
+    plan = plan_of(make_config())
+    document = {"version": 2, "plan_id": plan.plan_id, **json.loads(json.dumps(asdict(plan)))}
+    assert plan_from_document(document) == plan
+    steps = json.loads(json.dumps(document))
+    steps["runs"][0]["num_steps"] += 5
+    with pytest.raises(RecordError, match=r"gives .* steps, and its cell .*mode=plan"):
+        plan_from_document(steps)
+    longer = json.loads(json.dumps(document))
+    longer["runs"][0]["milestones"][-1] *= 2
+    with pytest.raises(RecordError, match=f"says plan {plan.plan_id}, and its runs are those of"):
+        plan_from_document(longer)
+
+
 def test_the_stored_plan_is_the_plan() -> None:
     plan = plan_of(make_config())
     restored = plan_from_document(json.loads(json.dumps({"version": 2, **asdict(plan)})))

@@ -163,6 +163,16 @@ def test_the_button_and_the_system_choose_the_colours(small_report: Path, browse
     assert complaints(browser) == []
 
 
+def test_no_button_of_a_figure_uploads_it(small_report: Path, browser: Any) -> None:
+    load(browser, small_report)
+    script = """
+    return Array.from(document.querySelectorAll(".modebar-btn"), (each) => each.dataset.title);
+    """
+    titles = browser.execute_script(script)
+    assert "Download plot as a PNG" in titles
+    assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
+
+
 def test_pointing_at_a_run_shows_its_name(small_report: Path, browser: Any) -> None:
     prefer(browser, "light")
     load(browser, small_report)

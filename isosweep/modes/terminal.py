@@ -1,0 +1,32 @@
+"""The terminal: what others wrote reaches it as text, and never as a command to it."""
+
+import re
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+# Control characters of ASCII and Latin-1 but for tab and newline, which begin what a terminal obeys
+# (ECMA-48); separators of lines, and marks that turn the order of what follows (Unicode, TR9).
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""`text`, with what a terminal would obey written out: `\x1b`."""
+    return _COMMANDS.sub(lambda found: _escaped(ord(found[0])), text)
+
+
+def _escaped(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class Terminal(Console):
+    """A console on which every text is `printable`: colours and moves are rich's own."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As the console's, of which all that is shown is made."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable(text), style)

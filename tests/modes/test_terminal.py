@@ -1,0 +1,80 @@
+"""What others wrote reaches a terminal as text, and never as a command to it."""
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+from rich.live import Live
+from rich.table import Table
+
+from isosweep.files import write_json
+from isosweep.modes.jobs import Jobs
+from isosweep.modes.logs import show_logs
+from isosweep.modes.status import show_status
+from isosweep.modes.terminal import Terminal, printable
+from tests.conftest import make_config
+from tests.modes.looked_after import submitted, sweep_in
+
+# A title (OSC), a cleared screen, colours begun by C0 and by C1, a line's end turned around.
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31mname\u202egnp.exe\u2066\rX\x00\x7f"
+SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31mname\u202egnp.exe\u2066\x0dX\x00\x7f"
+
+
+def terminal() -> tuple[Terminal, io.StringIO]:
+    file = io.StringIO()
+    return Terminal(file=file, force_terminal=True, width=200, highlight=False), file
+
+
+def obeyed(text: str) -> set[str]:
+    """Control characters that are neither a newline nor begin one of rich's own sequences."""
+    own = text.replace("\x1b[", "").replace("\x1b]8", "")
+    return {c for c in own if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"}
+
+
+def test_what_a_terminal_obeys_is_written_out() -> None:
+    assert printable(HOSTILE) == SHOWN
+    assert (
+        printable("n\u00e4her\t\u4e2d\u6587 n* \u2265 8\n")
+        == "n\u00e4her\t\u4e2d\u6587 n* \u2265 8\n"
+    )
+
+
+@pytest.mark.parametrize("markup", [True, False])
+def test_a_console_shows_it_however_it_is_printed(markup: bool) -> None:
+    console, file = terminal()
+    table = Table("run")
+    table.add_row("\x9b31mred")
+    console.print("a \x9b31m\x1b]0;t\x1b\\ \u202e", style="yellow", markup=markup, soft_wrap=True)
+    console.print(table)
+    with Live("\x9b2J live", console=console):
+        pass
+    text = file.getvalue()
+    assert r"a \x9b31m\x1b]0;t\x1b\ \u202e" in text
+    # Columns are as wide as the text would have been.
+    assert r"\x9b31" in text
+    assert r"\x9b2J live" in text
+    assert not {c for c in text if 0x7F <= ord(c) < 0xA0 or c == "\u202e"}
+    assert "\x1b[33m" in text
+
+
+def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    run = sweep.paths.run(sweep.plan.runs[0].run_id)
+    submitted(run)
+    by = {"host": f"node{HOSTILE}", "pid": 1, "start": 1}
+    driver = {"version": 1, "user": HOSTILE, "by": by, "unix_time": time.time(), "left": None}
+    sweep.paths.drivers.mkdir()
+    write_json(sweep.paths.drivers / "1.json", {**driver, "failed": {}})
+    write_json(run.submission(1, "end"), {"outcome": "failed", "reason": HOSTILE, "unix_time": 1.0})
+    logs = run.submission_logs(1)
+    logs.mkdir(parents=True)
+    (logs / "worker.err").write_text(HOSTILE)
+    console, file = terminal()
+    config = make_config(f"sweeps_dir={tmp_path}", f"runs=[{run.run_id}]")
+    show_status(sweep, config, Jobs(sweep.config), console)
+    show_logs(config, console)
+    text = file.getvalue()
+    assert text.count(r"\x1b]0;owned") >= 3
+    assert r"\x9b31mname\u202egnp.exe" in text
+    assert obeyed(text) == set()

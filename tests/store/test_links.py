@@ -1,0 +1,124 @@
+"""Below a run nothing is written through a link, and nothing is removed through one."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from isosweep.errors import RecordError
+from isosweep.files import append_line, open_to_append, remove_tree, write_json
+from isosweep.store.checkpoints import keep_only, keep_weights, remove
+from isosweep.store.paths import RunPaths, require_plain
+from isosweep.store.records import append_metrics, attempt_file
+from isosweep.store.state import claim_attempt
+from isosweep.store.submissions import submit
+
+LINK = "is a link, which is not followed"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    run = RunPaths(tmp_path / "runs" / "r")
+    run.root.mkdir(parents=True)
+    return run
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A directory of somebody's, with a file and a checkpoint of their own in it."""
+    path = tmp_path / "foreign"
+    (path / "checkpoint-500").mkdir(parents=True)
+    (path / "checkpoint-500" / "w").write_text("weights")
+    (path / "notes.jsonl").write_text("mine\n")
+    return path
+
+
+def test_metrics_are_not_appended_to_what_a_link_leads_to(run: RunPaths, foreign: Path) -> None:
+    run.metrics.mkdir()
+    attempt_file(run.metrics, 1).symlink_to(foreign / "notes.jsonl")
+    with pytest.raises(OSError, match=LINK) as refused:
+        append_metrics(run.metrics, 1, {"step": 1})
+    assert refused.value.filename == str(attempt_file(run.metrics, 1))
+    run.records.symlink_to(foreign)
+    for write in (
+        lambda: append_line(run.records / "notes.jsonl", {}, sync=False, below=run.root),
+        lambda: write_json(run.records / "notes.jsonl", {}, below=run.root),
+        lambda: open_to_append(run.records / "notes.jsonl", run.root),
+    ):
+        with pytest.raises(OSError, match=LINK):
+            write()
+    assert (foreign / "notes.jsonl").read_text() == "mine\n"
+    assert {path.name for path in foreign.iterdir()} == {"checkpoint-500", "notes.jsonl"}
+
+
+def test_claims_are_not_made_behind_a_link(run: RunPaths, foreign: Path) -> None:
+    run.attempts.symlink_to(foreign)
+    run.submissions.symlink_to(foreign)
+    with pytest.raises(OSError, match=LINK):
+        claim_attempt(run, None)
+    with pytest.raises(OSError, match=LINK):
+        submit(run, "local", {}, "s", "b")
+    assert {path.name for path in foreign.iterdir()} == {"checkpoint-500", "notes.jsonl"}
+
+
+def test_checkpoints_behind_links_are_not_removed(run: RunPaths, foreign: Path) -> None:
+    run.checkpoints.mkdir()
+    (run.checkpoints / "1").symlink_to(foreign)
+    (run.checkpoints / "2").mkdir()
+    (run.checkpoints / "2" / "checkpoint-1").symlink_to(foreign / "checkpoint-500")
+    keep_only(run, 3, ())
+    remove(run.checkpoints / "1" / "checkpoint-500")
+    remove(run.checkpoints / "2" / "checkpoint-1")
+    for checkpoint in ("1/checkpoint-500", "2/checkpoint-1"):
+        with pytest.raises(OSError, match=LINK):
+            keep_weights(run.checkpoints / checkpoint)
+    with pytest.raises(OSError, match=LINK):
+        remove_tree(run.checkpoints / "1" / "checkpoint-500", run.root)
+    assert (foreign / "checkpoint-500" / "w").read_text() == "weights"
+
+
+def test_only_checkpoints_are_removed_from_among_checkpoints(run: RunPaths) -> None:
+    own = run.attempt_checkpoints(1)
+    for name in ("checkpoint-5", "checkpoint-best", "mine"):
+        (own / name).mkdir(parents=True)
+    (run.checkpoints / "2" / "checkpoint-7").mkdir(parents=True)
+    keep_only(run, 2, ())
+    assert {path.name for path in own.iterdir()} == {"checkpoint-best", "mine"}
+    assert not (run.checkpoints / "2").exists()
+
+
+def test_a_kept_checkpoint_leaves_what_a_link_in_it_leads_to(run: RunPaths, foreign: Path) -> None:
+    checkpoint = run.attempt_checkpoints(1) / "checkpoint-5"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "optimizer.pt").symlink_to(foreign / "notes.jsonl")
+    (checkpoint / "global_step5").symlink_to(foreign)
+    (checkpoint / "model.safetensors").write_text("w")
+    keep_weights(checkpoint)
+    assert {path.name for path in checkpoint.iterdir()} == {"model.safetensors"}
+    assert (foreign / "notes.jsonl").exists()
+    assert (foreign / "checkpoint-500" / "w").exists()
+
+
+def test_a_run_with_a_link_in_it_is_not_trained(run: RunPaths, foreign: Path) -> None:
+    require_plain(run)
+    place = run.attempt_checkpoints(2) / "checkpoint-50"
+    place.mkdir(parents=True)
+    (place / "model.safetensors").symlink_to(foreign / "notes.jsonl")
+    with pytest.raises(RecordError, match=rf"model\.safetensors: {LINK}"):
+        require_plain(run)
+    elsewhere = RunPaths(run.root.parent / "linked")
+    elsewhere.root.symlink_to(foreign)
+    with pytest.raises(RecordError, match=LINK):
+        require_plain(elsewhere)
+
+
+def test_a_directory_of_runs_that_is_a_link_is_its_users_own_choice(
+    run: RunPaths, tmp_path: Path
+) -> None:
+    (tmp_path / "other").symlink_to(run.root.parent)
+    same = RunPaths(tmp_path / "other" / "r")
+    append_metrics(same.metrics, 1, {"step": 1})
+    assert json.loads(attempt_file(run.metrics, 1).read_text())["step"] == 1
+    require_plain(same)
+    assert os.listdir(run.metrics) == ["1.jsonl"]  # noqa: PTH208

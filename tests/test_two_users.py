@@ -1,0 +1,149 @@
+"""Two users in one directory of sweeps: one executes nothing that the other leaves there."""
+
+import json
+import os
+import pwd
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.config import executed
+from isosweep.errors import RecordError, SettingError
+from isosweep.modes.directory import StoredSweep, read_sweep
+from isosweep.modes.jobs import Jobs
+from isosweep.modes.look import look
+from isosweep.modes.run import resume_sweep
+from isosweep.modes.stored import store_runs
+from isosweep.plan.study import resolve
+from isosweep.store.submissions import newest_submission
+from isosweep.training.worker import _spec_of
+from tests.conftest import make_config
+from tests.modes.looked_after import submitted, sweep_in, terminal
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
+
+# Whom every system has, in none of root's groups.
+SECOND_USER = "nobody"
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executed, "_SAID", executed._Said())
+    monkeypatch.setenv(executed.VOUCHED, "")
+
+
+@pytest.fixture
+def lab() -> Iterator[Path]:
+    """A directory that everybody reaches, which pytest's own is not."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        shared = Path(directory) / "lab"
+        shared.mkdir()
+        yield shared
+
+
+def opened_to_all(root: Path) -> None:
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+
+
+def as_the_other(act: Callable[[], None]) -> None:
+    """Do it in a process of the second user."""
+    other = pwd.getpwnam(SECOND_USER)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setgid(other.pw_gid)
+            os.setuid(other.pw_uid)
+            act()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def replaced(path: Path, change: Callable[[Any], None]) -> Callable[[], None]:
+    """Another file of that name, with a document that was changed."""
+
+    def act() -> None:
+        document = json.loads(path.read_text())
+        change(document)
+        new = path.with_name("new")
+        new.write_text(json.dumps(document))
+        new.replace(path)
+
+    return act
+
+
+def shared_sweep(lab: Path) -> StoredSweep:
+    sweep = sweep_in(lab, "tracking=none")
+    store_runs(resolve(sweep.config), sweep.paths)
+    opened_to_all(lab)
+    return sweep
+
+
+def test_a_command_that_the_other_wrote_is_not_executed(lab: Path, tmp_path: Path) -> None:
+    sweep, mark = shared_sweep(lab), tmp_path / "ran"
+    command = {"on_finish": f"id -un >{mark}"}
+    as_the_other(
+        replaced(sweep.paths.config, lambda d: d["launcher"].update(on_finish=command["on_finish"]))
+    )
+    config = make_config("mode=resume", f"sweep_dir={sweep.paths.root}", "tracking=none")
+    with pytest.raises(SettingError, match=rf"launcher\.on_finish=.*{sweep.paths.root}") as refused:
+        resume_sweep(config, terminal())
+    assert refused.value.exit_status == 2
+    assert not mark.exists()
+
+
+def test_a_look_executes_no_command_of_the_other(lab: Path, tmp_path: Path) -> None:
+    sweep, mark = shared_sweep(lab), tmp_path / "ran"
+    run = sweep.paths.run(sweep.plan.runs[0].run_id)
+    submission = submitted(run)
+    opened_to_all(lab)
+
+    def change(document: Any) -> None:
+        command = {"submit": "true", "poll": f"touch {mark}; echo {{id}}", "cancel": "true"}
+        document["launcher"]["command"].update(command)
+
+    as_the_other(replaced(sweep.paths.config, change))
+    as_the_other(replaced(submission.path, lambda d: d.update(launcher="command")))
+    again = read_sweep(sweep.paths.root)
+    (sight,) = look(again, Jobs(again.config), again.plan.runs[:1])
+    assert sight.observed is not None
+    assert sight.observed.status == "unknown"
+    assert "launcher.command" in sight.observed.reason
+    assert not mark.exists()
+
+
+def test_links_of_the_other_lead_nowhere(lab: Path, tmp_path: Path) -> None:
+    sweep, mine = shared_sweep(lab), tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes").write_text("mine\n")
+    run = sweep.paths.run(sweep.plan.runs[0].run_id)
+    as_the_other(lambda: (run.root / "metrics").symlink_to(mine))
+    with pytest.raises(RecordError, match="metrics: is a link"):
+        store_runs(resolve(sweep.config), sweep.paths)
+    assert [path.name for path in mine.iterdir()] == ["notes"]
+    assert newest_submission(run) is None
+
+
+def test_a_spec_with_a_function_of_the_other_is_not_executed(lab: Path, tmp_path: Path) -> None:
+    sweep = shared_sweep(lab)
+    run = sweep.paths.run(sweep.plan.runs[0].run_id)
+    assert _spec_of(run).run_id == run.run_id
+
+    def change(document: Any) -> None:
+        own = {"function": "os:system", "parameters": {"command": "id"}, "directory": None}
+        tokens = {"prompt_tokens": 5, "completion_tokens": 5, "max_completion_tokens": 5}
+        document["spec"]["task"].update(
+            kind="custom", sort=None, template=None, custom=own, **tokens
+        )
+
+    as_the_other(replaced(run.spec, change))
+    with pytest.raises(RecordError, match="and this run is"):
+        _spec_of(run)
