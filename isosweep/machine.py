@@ -36,6 +36,14 @@ def process_alive(pid: int) -> bool:
     return True
 
 
+def process_owner(pid: int) -> int | None:
+    """The user id that the process runs under; None if it has ended, or the system does not say."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+
+
 def process_start(pid: int) -> int | None:
     """When the process began, in the kernel's ticks since boot; None if it has ended.
 

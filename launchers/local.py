@@ -10,6 +10,7 @@ from pathlib import Path
 from isosweep.devices import Devices, showing
 from isosweep.launchers.forked import Environment, ForkServer, start_cold
 from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.machine import process_owner
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
 
@@ -59,17 +60,22 @@ class LocalLauncher:
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
         """SIGTERM to the processes, which then write a checkpoint; `kill`: SIGKILL to those, and to
-        all that they started."""
+        all that they started. A process of another user than he who named it is left alone."""
+        problems = []
         for state in submissions:
             process = state.job.process if state.job else None
             if process is None or process.alive() is not True:
+                continue
+            if not _named_by_its_user(state, process.pid):
+                name = state.submission.run.submission(state.submission.number, "job")
+                problems.append(f"{name} names a process of somebody else, {process.pid}")
                 continue
             with suppress(ProcessLookupError):
                 if kill and os.getpgid(process.pid) == process.pid:
                     os.killpg(process.pid, signal.SIGKILL)
                 else:
                     os.kill(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
-        return None
+        return "; ".join(problems) or None
 
     def close(self) -> None:
         """End the process that runs are forked from; runs go on."""
@@ -121,6 +127,14 @@ class LocalLauncher:
             # magnitude, and none may run in a process that forks.
             environment = {"OMP_NUM_THREADS": "1", **environment, **showing(())}
         return environment
+
+
+def _named_by_its_user(state: SubmissionState, pid: int) -> bool:
+    """Whether the file that says which process works on the submission is that process's user's:
+    others could name any of this user's."""
+    named = state.submission.run.submission(state.submission.number, "job")
+    owner = process_owner(pid)
+    return named.lstat().st_uid == (os.geteuid() if owner is None else owner)
 
 
 def _observed(state: SubmissionState) -> Observed:

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 
 from isosweep.config import executed
 from isosweep.errors import RecordError, SettingError
+from isosweep.launchers.local import LocalLauncher
 from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.look import look
 from isosweep.modes.run import resume_sweep
 from isosweep.modes.stored import store_runs
 from isosweep.plan.study import resolve
-from isosweep.store.submissions import newest_submission
+from isosweep.store.submissions import Job, Process, newest_submission, started
 from isosweep.training.worker import _spec_of
 from tests.conftest import make_config
 from tests.modes.looked_after import submitted, sweep_in, terminal
@@ -118,6 +120,24 @@ def test_a_look_executes_no_command_of_the_other(lab: Path, tmp_path: Path) -> N
     assert sight.observed.status == "unknown"
     assert "launcher.command" in sight.observed.reason
     assert not mark.exists()
+
+
+def test_a_process_that_the_other_names_is_not_ended(lab: Path) -> None:
+    sweep = shared_sweep(lab)
+    run = sweep.paths.run(sweep.plan.runs[0].run_id)
+    with subprocess.Popen(["/bin/sleep", "60"]) as mine:
+        submission = submitted(run, job=None, process=Process.of(mine.pid))
+        opened_to_all(lab)
+        job = Job(job_id=str(mine.pid), process=Process.of(mine.pid))
+        as_the_other(lambda: started(submission, job))
+        state = newest_submission(run)
+        assert state is not None
+        for kill in (False, True):
+            said = LocalLauncher(devices=None).stop([state], kill=kill)
+            assert said is not None
+            assert f"1.job.json names a process of somebody else, {mine.pid}" in said
+        assert mine.poll() is None
+        mine.kill()
 
 
 def test_links_of_the_other_lead_nowhere(lab: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.config.evaluation_sets import Evaluated, on_sets
 from isosweep.config.generation import GenerationConfig
-from isosweep.config.secrets import without_tokens
+from isosweep.config.secrets import hidden, without_tokens
 from isosweep.errors import SettingError
 from isosweep.ownership import others_may_write
 
@@ -45,6 +45,9 @@ EXECUTED: Mapping[str, str] = {
     "search.sampler": "",
     "search.pruner": "",
 }
+# What else a sweep is finished with in the user's name: addresses that are sent what proves it, and
+# the directory of runs, where checkpoints are removed.
+USED = ("tracking.uri", "search.storage", "sweeps_dir")
 # Of a run's own settings: of its task, of each part of a mixture, of each evaluation set.
 _FUNCTION, _SERVER = "task.custom", "generation.server_url"
 # What a worker may execute of a spec that others may have written, by digest; its submitter says.
@@ -81,7 +84,7 @@ class Executed:
     def shown(self) -> str:
         """The value for people: without what may be secret, and not all of a long one."""
         plain = json.loads(self.value)
-        text = without_tokens(plain if isinstance(plain, str) else self.value)
+        text = hidden(without_tokens(plain if isinstance(plain, str) else self.value))
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -102,7 +105,9 @@ class _Said:
     @property
     def own(self) -> set[Executed]:
         """All that may be executed."""
-        said = {each for config in self.configs for each in executed(config, by_any=True)}
+        said = set[Executed]()
+        for config in self.configs:
+            said.update(executed(config, by_any=True), used(config))
         return said | self.agreed | _shipped()
 
 
@@ -156,7 +161,8 @@ def require_own_all(wanted: Iterable[Executed]) -> None:
 
 
 def _refusal(each: Executed, rule: str) -> SettingError:
-    rule = f"would be executed, and {rule}"
+    use = "used in your name" if each.setting in USED else "executed"
+    rule = f"would be {use}, and {rule}"
     typed = "" if each.setting in (_FUNCTION, _SERVER) else f", or {each.setting}=... typed"
     return SettingError(each.setting, each.shown, rule, f"trust=true, once you have read it{typed}")
 
@@ -180,6 +186,16 @@ def executed(config: "SweepConfig", *, by_any: bool = False) -> list[Executed]:
     for variant in combinations(config) if config.grid.axes else ():
         found.update(executed_by_run(variant.config))
     return sorted(found)
+
+
+def used(config: "SweepConfig") -> list[Executed]:
+    """The values of `USED` that it has."""
+    groups = {
+        "tracking.uri": config.tracking.uri,
+        "search.storage": config.search.storage,
+        "sweeps_dir": str(Path(config.sweeps_dir).absolute()),
+    }
+    return [Executed.of(name, groups[name]) for name in USED if groups[name]]
 
 
 def executed_by_run(asked: Evaluated) -> Iterator[Executed]:

@@ -93,7 +93,7 @@ def _complete(config: SweepConfig, path: Path, console: Console) -> Measurement:
             "total": len(pool),
             "digest": digest,
         }
-        append_line(path, first, sync=True)
+        append_line(path, first, sync=True, below=path.parents[1])
     elif measured.digest != digest:
         raise RecordError(
             f"{path}: it measures other problems than these settings draw now: the data, or a "
@@ -134,7 +134,7 @@ def _measure_rest(
                 {"problem": asdict(problem), "successes": count}
                 for problem, count in zip(batch, successes, strict=True)
             ]
-            append_line(path, {"problems": entries}, sync=True)
+            append_line(path, {"problems": entries}, sync=True, below=path.parents[1])
             progress.advance(bar, len(batch))
 
 

@@ -120,19 +120,18 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
 
     sweep = stored_sweep(config)
     launcher = overridden(sweep.config.launcher, config.launcher, config.launcher_given)
-    require_trusted(replace(sweep.config, launcher=launcher), console)
-    if (missing := missing_address(launcher.on_finish or "")) is not None:
-        console.print(f"warning: {missing}", style="yellow", markup=False, soft_wrap=True)
-    study = sweep.study()
-    _require_stored_search(config, study.config)
     asked = replace(
-        study.config,
+        sweep.config,
         launcher=launcher,
-        tracking=asked_tracking(config, study.config),
+        tracking=asked_tracking(config, sweep.config),
         confirm=config.confirm,
         takeover=config.takeover,
     )
-    study = replace(study, config=asked)
+    require_trusted(asked, sweep.paths.root, console)
+    if (missing := missing_address(launcher.on_finish or "")) is not None:
+        console.print(f"warning: {missing}", style="yellow", markup=False, soft_wrap=True)
+    study = replace(sweep.study(), config=asked)
+    _require_stored_search(config, sweep.config)
     require_affordable([study])
     preflight(study.config, study.variants)
     require_room(study, sweep.paths)

@@ -6,7 +6,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.prompt import Confirm
 
-from isosweep.config.executed import agree, executed, foreign, require_own_all, trusts, whose
+from isosweep.config.executed import (
+    Executed,
+    agree,
+    executed,
+    foreign,
+    require_own_all,
+    trusts,
+    used,
+    whose,
+)
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.price import NotConfirmedError, is_terminal
@@ -14,21 +23,23 @@ from isosweep.ownership import others_may_write
 from isosweep.store.paths import SweepPaths
 
 
-def require_trusted(config: SweepConfig, console: Console) -> None:
-    """Show what the sweep of `config` would execute that others may have written, and ask for it.
+def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
+    """Show what the sweep of `config`, in `root`, would execute that others may have written, and
+    which addresses and directories it would use, and ask for it.
 
     Raises SettingError where there is no terminal to ask at, NotConfirmedError for a no.
     """
-    wanted = executed(config)
+    beside = Executed.of("sweeps_dir", str(root.absolute().parent))
+    wanted = [*executed(config), *(each for each in used(config) if each != beside)]
     if not (left := foreign(wanted)):
         return
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         require_own_all(left)
-    lines = [f"others may have written {whose()}", "it would execute, as you:"]
+    lines = [f"others may have written {whose()}", "it would execute or use, as you:"]
     for line in (*lines, *(f"  {each.setting}={each.shown}" for each in left)):
         console.print(line, markup=False, soft_wrap=True)
     try:
-        agreed = Confirm.ask("Execute this?", console=console, default=False)
+        agreed = Confirm.ask("Go on?", console=console, default=False)
     except EOFError:
         agreed = False
     if not agreed:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden, password_remedy
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject
+from isosweep.files import JsonObject, open_to_append
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.steps import Decision, Step
 from isosweep.store.paths import SweepPaths
@@ -262,10 +262,11 @@ def _is_other(known: Path, root: Path) -> bool:
 
 def _mend(journal: Path) -> None:
     """Take away a line whose writer was ended in the middle of it: the journal could not be read
-    any more after the next one."""
-    if not journal.exists():
+    any more after the next one. Raises OSError for a link: Optuna would append to what it leads
+    to."""
+    if not os.path.lexists(journal):
         return
-    with journal.open("rb+") as file:
+    with os.fdopen(open_to_append(journal), "rb+") as file:
         text = file.read()
         whole = text.rfind(b"\n") + 1
         if whole < len(text):

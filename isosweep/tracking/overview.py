@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode, urlsplit
+
+from isosweep.files import entered, require_no_links
 
 # mlflow.utils.mlflow_tags: a run's description, in Markdown.
 NOTE_TAG = "mlflow.note.content"
@@ -85,6 +88,7 @@ def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
     """
     from PIL import Image
 
+    _refuse_links(client.get_run(mlflow_id).info.artifact_uri)
     for name, table in overview.tables.items():
         document = {"columns": list(table.columns), "data": [list(row) for row in table.rows]}
         client.log_text(mlflow_id, json.dumps(document), _path(name))
@@ -96,6 +100,16 @@ def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
         client.log_artifact(mlflow_id, str(file))
     # MLflow adds what the run has already no second time.
     client.log_inputs(mlflow_id, [_dataset(each) for each in overview.problems])
+
+
+def _refuse_links(place: str) -> None:
+    """Raise OSError for a link among the run's artifacts on this machine: MLflow would write what
+    it leads to. Directories of runs are two below that of all artifacts."""
+    parts = urlsplit(place)
+    path = Path(unquote(parts.path))
+    if parts.scheme in ("", "file") and os.path.lexists(path):
+        with entered(path, path.parents[1]):
+            require_no_links(path)
 
 
 def _dataset(problems: Problems) -> Any:

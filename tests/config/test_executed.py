@@ -69,8 +69,8 @@ def shared(tmp_path: Path) -> Callable[..., Path]:
     return made
 
 
-def refused(root: Path, *typed: str) -> str:
-    config = make_config("mode=resume", f"sweep_dir={root}", "tracking=none", *typed)
+def refused(root: Path, tracking: str = "none") -> str:
+    config = make_config("mode=resume", f"sweep_dir={root}", f"tracking={tracking}")
     module.said(config)
     with pytest.raises(SettingError) as error:
         resume_sweep(config, terminal())
@@ -155,30 +155,49 @@ def test_trust_is_a_word_of_the_command_and_not_of_the_file(shared: Callable[...
     assert "launcher.on_finish=evil" in refused(root)
     module.said(make_config("trust=true"))
     require_own({"launcher.on_finish": "evil"})
-    require_trusted(read_sweep(root).config, terminal())
+    require_trusted(read_sweep(root).config, root, terminal())
 
 
 def test_a_terminal_is_shown_all_of_it_and_asked(
     shared: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = read_sweep(shared(launcher={"on_finish": "evil"})).config
+    root = shared(launcher={"on_finish": "evil"})
+    config = read_sweep(root).config
     monkeypatch.setattr("isosweep.modes.trust.is_terminal", lambda stream: True)
     for answer in ("n", "y"):
         console = terminal()
         monkeypatch.setattr(console, "input", lambda *_, answer=answer, **__: answer)
         if answer == "n":
             with pytest.raises(NotConfirmedError, match="trust=true"):
-                require_trusted(config, console)
+                require_trusted(config, root, console)
         else:
-            require_trusted(config, console)
+            require_trusted(config, root, console)
         assert "  launcher.on_finish=evil\n" in printed(console)
     require_own({"launcher.on_finish": "evil"})
+
+
+@pytest.mark.parametrize("setting", ["tracking.uri", "search.storage", "sweeps_dir"])
+def test_addresses_and_directories_of_others_are_not_used_unasked(
+    setting: str, shared: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = shared()
+    document = json.loads((root / "config.json").read_text())
+    place = {"sweeps_dir": str(tmp_path / "mine")}.get(setting, "sqlite:////mine/x.db")
+    if setting == "sweeps_dir":
+        document |= {setting: place, "sweep_dir": str(root)}
+    else:
+        group, _, name = setting.partition(".")
+        document[group][name] = place
+        document["search"] |= {"name": "frontier", "kind": "frontier"}
+    (root / "config.json").write_text(json.dumps(document))
+    said = refused(root, tracking="mlflow")
+    assert said.startswith(f"{setting}={place}: would be used in your name")
 
 
 def test_a_file_of_ones_own_needs_no_word(shared: Callable[..., Path]) -> None:
     root = shared(launcher={"on_finish": "true"})
     (root / "config.json").chmod(0o644)
-    require_trusted(read_sweep(root).config, terminal())
+    require_trusted(read_sweep(root).config, root, terminal())
 
 
 def test_commands_that_isosweep_brings_are_nobody_elses(shared: Callable[..., Path]) -> None:

@@ -5,15 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.config.task import CustomConfig
-from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.store.paths import RunPaths, complete_checkpoints
@@ -75,37 +72,6 @@ def forked(*argv: str) -> int:
     import isosweep.training.assembly  # noqa: F401
 
     return in_a_process(lambda: os._exit(main(list(argv))))
-
-
-def test_a_spec_of_another_run_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    submission = submitted(tmp_path)
-    other = replace(spec(), learning_rate=2 * spec().learning_rate)
-    write_json(submission.run.spec, {"spec": other.to_json()})
-    assert main([file_of(submission)]) == 1
-    outcome, reason = ended(submission)
-    assert outcome == "failed"
-    assert f"holds the spec of {other.run_id}, and this run is {spec().run_id}" in reason
-    assert read_state(submission.run) is None
-
-
-def test_a_spec_names_no_function_that_nobody_vouched_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    function = CustomConfig(function="evil:f", directory=str(tmp_path))
-    tokens = {"prompt_tokens": 5.0, "completion_tokens": 5.0, "max_completion_tokens": 5}
-    task = replace(spec().task, kind="custom", sort=None, template=None, custom=function, **tokens)
-    own = replace(spec(), task=task)
-    run = RunPaths(tmp_path / own.run_id)
-    run.root.mkdir()
-    write_json(run.spec, {"spec": own.to_json()})
-    run.spec.chmod(0o666)
-    job = TrainRun(str(run.root), (1e9,), "flops", make_config().health)
-    with pytest.raises(SettingError, match=r"task\.custom=.*may be written by everybody"):
-        job()
-    assert not (tmp_path / "ran").exists()
 
 
 def exit_status(process: int) -> int:
