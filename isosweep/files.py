@@ -56,7 +56,7 @@ def entered(directory: Path, below: Path | None = None) -> Iterator[int]:
 def _opened(path: Path, flags: int, directory: int) -> int:
     """A descriptor of what is called so in the directory of a descriptor, unless it is a link."""
     try:
-        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=directory)
+        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=directory)
     except OSError as error:
         error.filename = str(path)
         if error.errno in (errno.ELOOP, errno.ENOTDIR):

@@ -108,7 +108,9 @@ def write_plan(paths: SweepPaths, plan: Plan, model: str = "tiny") -> None:
     paths.root.mkdir(parents=True, exist_ok=True)
     architecture = asdict(make_config().model.architecture)
     costs = {"model": model, "axes": {}, "architecture": architecture}
-    write_json(paths.plan, {"version": 2, "plan_id": "abc", "cost_models": [costs], **asdict(plan)})
+    write_json(
+        paths.plan, {"version": 2, "plan_id": plan.plan_id, "cost_models": [costs], **asdict(plan)}
+    )
 
 
 def write_run(

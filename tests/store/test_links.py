@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.errors import RecordError
 from isosweep.files import append_line, open_to_append, remove_tree, write_json
+from isosweep.search.study import _mend
 from isosweep.store.checkpoints import keep_only, keep_weights, remove
 from isosweep.store.paths import RunPaths, require_plain
 from isosweep.store.records import append_metrics, attempt_file
 from isosweep.store.state import claim_attempt
 from isosweep.store.submissions import submit
+from isosweep.tracking.overview import _refuse_links
 
 LINK = "is a link, which is not followed"
 
@@ -122,3 +125,35 @@ def test_a_directory_of_runs_that_is_a_link_is_its_users_own_choice(
     assert json.loads(attempt_file(run.metrics, 1).read_text())["step"] == 1
     require_plain(same)
     assert os.listdir(run.metrics) == ["1.jsonl"]  # noqa: PTH208
+
+
+def test_figures_are_not_drawn_nor_removed_behind_a_link(tmp_path: Path, foreign: Path) -> None:
+    (foreign / "holiday.png").write_bytes(b"mine")
+    analysis = tmp_path / "analysis"
+    analysis.mkdir()
+    (analysis / "figures").symlink_to(foreign)
+    with pytest.raises(OSError, match=LINK):
+        write_figures({}, analysis / "figures", ["png"])
+    assert (foreign / "holiday.png").read_bytes() == b"mine"
+
+
+def test_a_search_s_journal_that_is_a_link_is_not_opened(tmp_path: Path, foreign: Path) -> None:
+    (foreign / "notes.jsonl").write_text("mine, and no line's end")
+    (tmp_path / "search.journal").symlink_to(foreign / "notes.jsonl")
+    with pytest.raises(OSError, match=LINK):
+        _mend(tmp_path / "search.journal")
+    assert (foreign / "notes.jsonl").read_text() == "mine, and no line's end"
+
+
+def test_artifacts_are_not_written_behind_a_link(tmp_path: Path, foreign: Path) -> None:
+    artifacts = tmp_path / "mlartifacts" / "run" / "artifacts"
+    artifacts.mkdir(parents=True)
+    _refuse_links(artifacts.as_uri())
+    _refuse_links("https://tracking.example.org/artifacts")
+    (artifacts / "report.html").symlink_to(foreign / "notes.jsonl")
+    with pytest.raises(OSError, match=LINK):
+        _refuse_links(artifacts.as_uri())
+    (tmp_path / "mlartifacts" / "other").symlink_to(foreign)
+    (foreign / "artifacts").mkdir()
+    with pytest.raises(OSError, match=LINK):
+        _refuse_links((tmp_path / "mlartifacts" / "other" / "artifacts").as_uri())

@@ -36,8 +36,16 @@ def test_a_spec_names_no_function_that_nobody_vouched_for(
 ) -> None:
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     function = CustomConfig(function="evil:f", directory=str(tmp_path))
-    tokens = {"prompt_tokens": 5.0, "completion_tokens": 5.0, "max_completion_tokens": 5}
-    task = replace(spec().task, kind="custom", sort=None, template=None, custom=function, **tokens)
+    task = replace(
+        spec().task,
+        kind="custom",
+        sort=None,
+        template=None,
+        custom=function,
+        prompt_tokens=5.0,
+        completion_tokens=5.0,
+        max_completion_tokens=5,
+    )
     own = replace(spec(), task=task)
     run = RunPaths(tmp_path / own.run_id)
     run.root.mkdir()
