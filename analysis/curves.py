@@ -161,6 +161,12 @@ class SweepData:
         return math.fsum(bases) / len(bases) if bases else None
 
 
+def updates_per_generation(curves: Sequence[Curve]) -> int:
+    """Optimiser updates made with each generation, by the records; 1 where they do not say."""
+    last = [(curve.steps[-1], curve.generations[-1]) for curve in curves if curve.steps.size]
+    return max((round(steps / made) for steps, made in last if steps and made), default=1)
+
+
 def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: BudgetUnit) -> Plan:
     """The plan with every budget in `unit`: what the runs had spent of it at that budget.
 

@@ -9,8 +9,9 @@ shares with its neighbours is in the covariance that the seeds show.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isosweep.analysis.curves import Curve, read_cell
-from isosweep.analysis.rungs import LEAST_STEPS, rungs_of
+from isosweep.analysis.curves import Curve, read_cell, updates_per_generation
+from isosweep.analysis.rungs import has_begun, rungs_of
+from isosweep.costs.steps import steps_for
 from isosweep.plan.cells import Cell, Plan
 
 
@@ -20,6 +21,7 @@ def with_ladder(plan: Plan, curves: Sequence[Curve], per_decade: int, decades: f
     Runs and curves are in the same order.
     """
     rungs = rungs_of(plan, per_decade, decades)
+    updates = updates_per_generation(curves)
     cells: list[Cell] = []
     for run, curve in zip(plan.runs, curves, strict=True):
         own = [cell for cell in plan.cells if cell.run_id == run.run_id] if rungs else []
@@ -31,12 +33,12 @@ def with_ladder(plan: Plan, curves: Sequence[Curve], per_decade: int, decades: f
             cell = replace(
                 last,
                 budget=rung,
-                num_steps=round(last.num_steps * share),
+                num_steps=steps_for(rung, last.cost_of_step, updates),
                 planned_compute=rung,
                 planned_flops=last.planned_flops * share,
                 device_hours=last.device_hours * share,
             )
-            if cell.num_steps >= LEAST_STEPS and rung < last.budget:
+            if has_begun(last, rung) and rung < last.budget:
                 reading = read_cell(cell, curve)
                 if reading.reward is not None or reading.fallen is not None:
                     cells.append(cell)

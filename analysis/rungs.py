@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from isosweep.plan.cells import Plan
+from isosweep.costs.steps import steps_for
+from isosweep.plan.cells import Cell, Plan
 
 # Updates before which a run has hardly begun.
 LEAST_STEPS = 4
@@ -25,6 +26,11 @@ def rungs_of(plan: Plan, per_decade: int, decades: float) -> list[float]:
         per_decade -= 1
         rungs = _rungs(plan.budgets, per_decade, decades)
     return rungs
+
+
+def has_begun(cell: Cell, budget: float) -> bool:
+    """Whether the run of `cell` has made enough updates at `budget` to be read there."""
+    return steps_for(budget, cell.cost_of_step, 1) >= LEAST_STEPS
 
 
 def _rungs(budgets: Sequence[float], per_decade: int, decades: float) -> list[float]:

@@ -6,6 +6,9 @@ from typing import Any, Literal, get_args
 BudgetUnit = Literal["flops", "rollouts", "tokens", "device_hours"]
 BUDGET_UNITS: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
 
+# What sums of floats may be off by, as a factor.
+ROUNDING = 1 + 1e-12
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
@@ -91,10 +94,10 @@ def has_reached(budget: float, spent: float, generations: int) -> bool:
 
     A generation costs spent / generations on average, so the next one would end further from the
     budget than this one once spent + half of that >= budget. It depends on the past alone: a run
-    that goes on reaches the same budgets at the same steps. The factor absorbs rounding of sums
-    of floats.
+    that goes on reaches the same budgets at the same steps. `costs.steps.steps_for` plans with
+    the same rule.
     """
-    return generations > 0 and (spent + spent / (2 * generations)) * (1 + 1e-12) >= budget
+    return generations > 0 and (spent + spent / (2 * generations)) * ROUNDING >= budget
 
 
 def sits_at(budget: float, spent: float, generations: int) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.evidence import MIN_GENERATIONS
-from isosweep.analysis.rungs import LEAST_STEPS, rungs_of
+from isosweep.analysis.rungs import has_begun, rungs_of
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
@@ -98,8 +98,7 @@ def read_budgets(plan: Plan, config: AnalysisConfig) -> tuple[float, ...]:
         own[rung] = {
             cell.num_generations
             for cell in longest.values()
-            if rung < cell.budget
-            and round(cell.num_steps * rung / cell.planned_compute) >= LEAST_STEPS
+            if rung < cell.budget and has_begun(cell, rung)
         }
     return tuple(sorted(budget for budget, n in own.items() if len(n) >= MIN_GENERATIONS))
 

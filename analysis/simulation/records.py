@@ -12,6 +12,7 @@ from scipy import special
 
 from isosweep.analysis.simulation.known import Floats, KnownWorld
 from isosweep.compute import Compute
+from isosweep.costs.steps import Ints, steps_for
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.records import Record
 
@@ -60,7 +61,7 @@ def simulate_records(
                 completion_tokens=1.0,
                 unix_time=0.0,
             )
-            for step, row in zip((0, *taken.astype(int)), rows, strict=True)
+            for step, row in zip((0, *taken), rows, strict=True)
         )
     return records
 
@@ -71,16 +72,16 @@ def _costs_per_step(plan: Plan) -> dict[str, float]:
     costs = {}
     for run in plan.runs:
         cell = last[run.run_id, run.milestones[-1]]
-        costs[run.run_id] = cell.planned_compute / cell.num_steps
+        costs[run.run_id] = cell.cost_of_step
     return costs
 
 
-def _recorded_steps(run: PlannedRun, cost: float) -> Floats:
+def _recorded_steps(run: PlannedRun, cost: float) -> Ints:
     last = run.milestones[-1]
     number = math.ceil(-math.log10(_FIRST_RECORD) * _RECORDS_PER_DECADE)
     grid = last * 10.0 ** (-np.arange(number + 1) / _RECORDS_PER_DECADE)
-    steps = np.floor(np.concatenate([grid, run.milestones]) / cost + 0.5)
-    return np.unique(np.clip(steps, 1, run.num_steps))
+    steps = steps_for(np.concatenate([grid, run.milestones]), cost, 1)
+    return np.unique(np.minimum(steps, run.num_steps))
 
 
 def _evaluate(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.curves import SweepData, updates_per_generation
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
@@ -22,6 +22,7 @@ from isosweep.analysis.statistics.laws import weigh_laws
 from isosweep.analysis.statistics.optima import on_grid
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import Validation
+from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 
 # Budgets are written in rounded factors.
@@ -100,17 +101,17 @@ def recommend(
         raise _too_far(budget, last, supported, findings)
     chosen = _inside(findings, budget) if factor <= _ROUNDING else _beyond(data, findings, budget)
     pair = Pair.of(chosen.cell)
-    cells = [cell for cell in data.plan.cells if Pair.of(cell) == pair]
-    planned = min(cells, key=lambda cell: abs(math.log(cell.budget / budget)))
-    run = next(run for run in data.plan.runs if run.run_id == planned.run_id)
-    steps = planned.num_steps
-    if not 1 / _ROUNDING <= budget / planned.budget <= _ROUNDING:
-        steps = max(1, math.floor(budget / planned.planned_compute * planned.num_steps))
+    # Of the plan's own cells: those read between its budgets have a rounded T.
+    runs = {run.run_id: run for run in data.plan.runs if Pair.of(run) == pair}
+    cells = [c for c in data.plan.cells if c.run_id in runs]
+    own = [cell for cell in cells if cell.budget in runs[cell.run_id].milestones]
+    planned = min(own, key=lambda cell: abs(math.log(cell.budget / budget)))
+    steps = steps_for(budget, planned.cost_of_step, updates_per_generation(data.curves))
     return Recommendation(
         budget=budget,
         **pair._asdict(),
         num_steps=steps,
-        learning_rate=run.learning_rate,
+        learning_rate=runs[planned.run_id].learning_rate,
         device_hours=planned.device_hours * steps / planned.num_steps,
         best_n=chosen.best_n,
         open_below=chosen.open_below,

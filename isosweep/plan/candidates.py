@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit
+from isosweep.costs.steps import Floats, Ints, budget_of
 from isosweep.costs.timing import StepSeconds
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
@@ -110,8 +109,7 @@ class Candidates:
     @cached_property
     def spent(self) -> Floats:
         """Planned compute at the nearest whole number of steps, in the budget's unit: (N, M, K)."""
-        spent: Floats = self.steps * self.cost[..., None]
-        return spent
+        return budget_of(self.steps, self.cost[..., None])
 
     @cached_property
     def feasible(self) -> Bools:

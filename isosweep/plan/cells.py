@@ -72,6 +72,11 @@ class Cell:
     """Settings of grid.axes and their values here, each in the unit of its setting; empty without
     axes."""
 
+    @property
+    def cost_of_step(self) -> float:
+        """What one optimiser update is planned to spend, in budget_unit."""
+        return self.planned_compute / self.num_steps
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:

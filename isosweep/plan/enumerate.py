@@ -11,15 +11,13 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Passes, rollout_flops
 from isosweep.costs.padding import learner_flops
+from isosweep.costs.steps import steps_for
 from isosweep.costs.timing import STARTUP_S, StepSeconds, step_seconds
 from isosweep.plan.candidates import Candidates, Floats, Ints
 from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
 from isosweep.plan.memory import planned_memory
 from isosweep.plan.rules import broken_bits
 from isosweep.plan.spec import passes_of
-
-# More than any run makes; a budget in the wrong unit may ask for more than 64 bits hold.
-_MOST_GENERATIONS = 1e12
 
 
 def enumerate_candidates(variants: Sequence[Variant]) -> tuple[Candidates, ...]:
@@ -53,9 +51,7 @@ def _costed(variant: Variant) -> Candidates:
     hardware_flops = sampling + learner * config.hardware.devices_per_run / updates
     seconds = phases.total / updates
     cost = _cost(config, passes, completions, flops, seconds)
-    # Whole generations: a run is read off, and ends, after all updates of one.
-    bought = np.floor(budgets / (cost[..., None] * updates) + 0.5)
-    steps = updates * np.clip(bought, 1, _MOST_GENERATIONS).astype(np.int64)
+    steps = steps_for(budgets, cost[..., None], updates)
     records = _records(config, flops, steps)
     evaluation = evaluation_seconds(config)
     run_seconds = steps * seconds[..., None] + evaluation * records

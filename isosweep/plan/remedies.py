@@ -8,6 +8,7 @@ import numpy as np
 
 from isosweep.config.generation import GenerationConfig, splits
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.steps import budget_of, steps_for
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.memory import planned_memory
 
@@ -16,13 +17,10 @@ def budget_for(steps: int, table: Candidates, place: Place) -> str:
     """The budget that `steps` of this pair of n and B spend, in the fewest digits that buy them."""
     updates = table.config.recipe.updates_per_generation
     cost = float(table.cost[place.i, place.j])
-
-    def bought(budget: float) -> int:
-        return max(1, math.floor(budget / (cost * updates) + 0.5))
-
-    texts = (f"{steps * cost:.{digits}g}" for digits in range(4, 17))
-    exact = repr(steps * cost)
-    return next((text for text in texts if bought(float(text)) == bought(steps * cost)), exact)
+    exact = budget_of(steps, cost)
+    texts = (f"{exact:.{digits}g}" for digits in range(4, 17))
+    bought = steps_for(exact, cost, updates)
+    return next((t for t in texts if steps_for(float(t), cost, updates) == bought), repr(exact))
 
 
 def fewer_devices(config: SweepConfig, completions: int) -> str:

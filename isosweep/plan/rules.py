@@ -13,6 +13,7 @@ import numpy as np
 
 from isosweep.config.task import TaskConfig
 from isosweep.costs.memory import state_bytes
+from isosweep.costs.steps import whole_generations
 from isosweep.plan.candidates import Candidate, Candidates, Ints, Place
 from isosweep.plan.remedies import budget_for, fewer_devices, memory_that_suffices
 
@@ -194,9 +195,11 @@ def budget_that_works(table: Candidates, place: Place) -> str:
     Where the rules leave no number of steps, with the limits that have to be raised for it.
     """
     limits = [rule.steps for rule in RULES if rule.steps is not None]
-    least = max(limit.least(table, place) for limit in limits)
+    updates = table.config.recipe.updates_per_generation
+    least = max(whole_generations(limit.least(table, place), updates) for limit in limits)
     most = min(limit.most(table, place) for limit in limits)
-    steps = int(max(min(int(table.steps[place.i, place.j, 0]), most), least))
+    allowed = int(min(int(table.steps[place.i, place.j, 0]), most))
+    steps = max(allowed // updates * updates, least)
     raised = [limit for limit in limits if steps > limit.most(table, place)]
     return " ".join(
         [

@@ -26,6 +26,7 @@ from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.analysis.statistics.surface import Surface, fit_surface
 from isosweep.analysis.statistics.survival import with_fallen
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.costs.steps import steps_for
 from isosweep.plan.cells import Plan
 
 # What n*(C) may do, and that it may not matter.
@@ -169,7 +170,7 @@ def _offered(plan: Plan, budgets: tuple[float, ...], pairs: tuple[Pair, ...]) ->
     for cell in plan.cells:
         q = pairs.index(Pair.of(cell))
         # Between the plan's own budgets a run is read where it has taken a few steps.
-        steps = np.round(cell.num_steps * known / cell.planned_compute)
+        steps = steps_for(known, cell.cost_of_step, 1)
         between = np.array([budget not in own for budget in budgets])
         found[:, q] |= (known == cell.budget) | (
             between & (known < cell.budget) & (steps >= LEAST_STEPS)

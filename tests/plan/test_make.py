@@ -374,16 +374,24 @@ def test_the_stored_plan_is_the_plan() -> None:
     st.sampled_from([1e6, 5.0, 0.5]),
     st.sampled_from([1.0, 4.0]),
     st.sampled_from([0.02, 0.001]),
+    st.sampled_from([1, 3, 16]),
     st.floats(1e8, 1e14),
 )
 def test_a_refusal_names_a_budget_that_works(
-    least: int, most: int, epochs: float, draws: float, tolerance: float, budget: float
+    least: int,
+    most: int,
+    epochs: float,
+    draws: float,
+    tolerance: float,
+    updates: int,
+    budget: float,
 ) -> None:
     overrides = [
         *("grid.num_generations=[4]", "grid.problems_per_batch=[8]", "grid.seeds=[0]"),
         f"grid.min_steps={min(least, most)}",
         *(f"grid.max_steps={most}", f"grid.max_epochs={epochs}", f"grid.tolerance={tolerance}"),
         *("recipe.zero_variance=resample", "recipe.max_draws=4", f"recipe.planned_draws={draws}"),
+        f"recipe.num_iterations={updates}",
     ]
     try:
         plan_of(make_config(*overrides, f"budget={budget}"))

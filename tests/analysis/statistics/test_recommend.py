@@ -10,14 +10,16 @@ import pytest
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.recommend import recommend, supported_factor
 from isosweep.analysis.statistics.validation import Validation
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.modes.display_results import show_recommendation
-from tests.analysis.sweeps import BUDGETS, make_plan, peaked, write_sweep
+from tests.analysis.sweeps import BUDGETS, COST, make_plan, peaked, write_sweep
 from tests.conftest import isosweep, make_config
 from tests.modes.looked_after import printed, terminal
 
@@ -111,13 +113,19 @@ def test_n_that_have_not_come_so_far_are_named(sweep: tuple[SweepData, Findings]
 
 def test_t_at_a_budget_of_the_plan_is_the_cells_own(sweep: tuple[SweepData, Findings]) -> None:
     data, findings = sweep
-    # As where a whole number of steps spends a little more than the budget.
-    cells = tuple(replace(c, planned_compute=1.004 * c.budget) for c in data.plan.cells)
-    changed = replace(data, plan=replace(data.plan, cells=cells))
-    split = recommend(changed, findings, 8e6, extrapolate=False)
-    assert split.num_steps == recommend(data, findings, 8e6, extrapolate=False).num_steps
-    between = recommend(changed, findings, 9e6, extrapolate=False)
-    assert between.num_steps < recommend(data, findings, 9e6, extrapolate=False).num_steps
+    planned = {(Pair.of(cell), cell.budget): cell.num_steps for cell in data.plan.cells}
+    for budget in BUDGETS:
+        split = recommend(data, findings, budget, extrapolate=False)
+        assert split.num_steps == planned[Pair.of(split), budget]
+
+
+def test_t_is_whole_generations_of_several_updates(sweep: tuple[SweepData, Findings]) -> None:
+    data, findings = sweep
+    curves = tuple(replace(curve, generations=curve.steps // 4) for curve in data.curves)
+    split = recommend(replace(data, curves=curves), findings, 9e6, extrapolate=False)
+    cost = split.num_generations * split.problems_per_batch * COST
+    assert split.num_steps == steps_for(9e6, cost, 4)
+    assert split.num_steps % 4 == 0
 
 
 def test_beyond_what_was_checked_it_is_refused_unless_asked(
