@@ -8,8 +8,8 @@ from isosweep.config.variants import flattened
 
 # What a sweep is called and where it lies: no settings of what was asked.
 _PLACES = (
-    *("sweep_dir", "sweeps_dir", "runs", "from_sweep", "mode", "launcher_given"),
-    *("budget_unit_given", "confirm", "dry_run", "takeover", "format", "trust"),
+    *("sweep_dir", "sweeps_dir", "runs", "from_sweep", "mode", "given"),
+    *("confirm", "dry_run", "takeover", "format", "trust"),
 )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Lt
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Distinct, Listed, Positive, PositiveInt, Says, Whole
+from isosweep.config.values import Distinct, Listed, Positive, PositiveInt, Says, Seeds, Whole
 from isosweep.errors import SettingError
 
 _EMPTY = "must list at least one value"
@@ -40,10 +40,10 @@ class GridConfig:
     ]
     """Values of B, problems per batch."""
     seeds: Annotated[
-        Distinct[Annotated[Whole, Ge(0), Says("seeds must be 0 or more", "[0]")]],
+        Seeds[Annotated[Whole, Ge(0), Says("seeds must be 0 or more", "[0]")]],
         Says(_EMPTY, "[0]"),
     ]
-    """Seeds; every n x B is trained once with each."""
+    """Seeds, as a list; every n x B is trained once with each."""
     tolerance: Annotated[
         float,
         Gt(0),

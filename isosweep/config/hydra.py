@@ -41,9 +41,7 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
         setting = str(error.full_key)
         raise SettingError(setting, "???", "has to be given", f"{setting}=VALUE") from None
     plain["from_sweep"] = plain.pop("from")
-    typed = [override.key_or_group for override in _PARSER.parse_overrides(list(overrides))]
-    plain["launcher_given"] = [name for name in typed if name.split(".")[0] == "launcher"]
-    plain["budget_unit_given"] = "budget_unit" in typed
+    plain["given"] = [each.key_or_group for each in _PARSER.parse_overrides(list(overrides))]
     read_model(plain["model"])
     if any("model.path" in each.settings for each in combine(plain["grid"]["axes"] or {})):
         plain["model"]["directory"] = str(Path.cwd())

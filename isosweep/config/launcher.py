@@ -46,7 +46,7 @@ class LauncherConfig:
 def overridden(
     stored: LauncherConfig, asked: LauncherConfig, given: Sequence[str]
 ) -> LauncherConfig:
-    """`stored`, with the settings named in `given` (as typed: `launcher.slurm.qos`) of `asked`.
+    """`stored`, with those of the settings named in `given` (`launcher.slurm.qos`) of `asked`.
 
     A launcher that is given itself counts with all its settings.
     """
@@ -54,6 +54,8 @@ def overridden(
         return asked
     plain, wanted = asdict(stored), asdict(asked)
     for name in given:
+        if not name.startswith("launcher."):
+            continue
         *groups, last = name.split(".")[1:]
         target: dict[str, Any] = plain
         source: dict[str, Any] = wanted

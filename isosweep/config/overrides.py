@@ -26,6 +26,8 @@ _TYPED = re.compile(r"(?P<sign>[+~]{0,2})(?P<name>[^=]+)=?(?P<value>.*)", re.DOT
 # What of Hydra's words says which name it found no place for, and which value two meanings.
 _NO_PLACE = re.compile(r"Could not override '([^']+)'")
 _NOT_THERE = re.compile(r"Could not delete from config\. '([^']+)'")
+# A number of a list, with what parts it from the next.
+_VALUE = re.compile(r"[\d.]+(e[+-]?\d+)?,?\]?")
 _AMBIGUOUS = re.compile(r"Ambiguous value for argument '([^']+)'")
 
 
@@ -39,6 +41,7 @@ _AS_WRITTEN = {
     "gpus": "hardware.devices_per_run",
     "max_tokens": "task.max_completion_tokens",
     "experiment": "+experiment",
+    "config": "+experiment",
 }
 _PARSER = OverridesParser.create()
 
@@ -100,7 +103,7 @@ def require_public(overrides: Sequence[str]) -> None:
 def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     """What Hydra refuses, in our words where it is a name that is misspelt."""
     if isinstance(error, OverrideParseException):
-        return _unread(error.override)
+        return _unread(error.override, overrides)
     if isinstance(error, MissingConfigException) and error.options:
         # A choice may lie in a folder of its group, where Hydra lists none: tiny/data_reuse.
         group, _, choice = str(error.missing_cfg_file).partition("/")
@@ -108,7 +111,7 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         options = tuple(option for option in options if not option.startswith("_"))
         name = _signed(group, overrides)
         rule = f"must be one of {', '.join(options)}"
-        return SettingError(name, choice, rule, f"{name}={closest(choice, options)}")
+        return SettingError(name, choice, rule, f"{name}={_choice(group, choice, options)}")
     words = str(error).strip()
     if match := _NO_PLACE.match(words):
         name, value = match[1], _value(match[1], overrides)
@@ -117,7 +120,12 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
             # What is given already is not what was meant.
             given = {m["name"] for m in map(_TYPED.fullmatch, overrides) if m}
             free = tuple(one for one in known if one not in given)
-            nearest = f"{_meant(name, free)}={value}"
+            meant, works = _meant(name, free), value
+            if meant == "+experiment":
+                works = closest(value, tuple(choices_of(config_directory(), "experiment")))
+            elif meant == "grid.seeds" and not value.startswith("["):
+                works = f"[{value}]"
+            nearest = f"{meant}={works}"
             return SettingError(name, value, "there is no such setting", nearest)
     if match := _NOT_THERE.match(words):
         rule, nearest = "there is no such setting", _meant(match[1], tuple(setting_names()))
@@ -139,9 +147,24 @@ def choices_of(conf: Path, group: str) -> list[str]:
     return [p.as_posix() for p in paths if p.parts[0] != "files" and not p.name.startswith("_")]
 
 
-def _unread(text: str) -> SettingError:
+def _choice(group: str, given: str, options: tuple[str, ...]) -> str:
+    """Of the choices of a group: the likest; what names a data set or model like that; or the one
+    that is chosen without a word."""
+    found = (config_directory() / group / f"{option}.yaml" for option in options)
+    naming = [path.stem for path in found if path.is_file() and given in path.read_text()]
+    defaults: Any = OmegaConf.load(config_directory() / "config.yaml")["defaults"]
+    usual = [each[group] for each in defaults if isinstance(each, Mapping) and group in each]
+    return closest(given, tuple(dict.fromkeys((*naming, *usual, *options))))
+
+
+def _unread(text: str, overrides: Sequence[str]) -> SettingError:
     """Why an override is none, where its grammar ends Hydra's reading of it."""
     name, given, value = text.partition("=")
+    if whole := _parted(text, overrides):
+        name, _, value = " ".join(whole).partition("=")
+        rule = "the shell parts an override at spaces"
+        listed = value if value.startswith("[") else f"[{value.replace(' ', ',')}]"
+        return SettingError(name, value, rule, f"{name}={listed.replace(' ', '')}")
     if given:
         rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
         quoted = value.replace("\\", "").replace("'", "").replace('"', "")
@@ -151,7 +174,19 @@ def _unread(text: str) -> SettingError:
     modes, known = get_args(Mode), tuple(setting_names())
     likest = closest(text, (*modes, *known))
     nearest = f"mode={likest}" if likest in modes else f"{likest}=VALUE"
+    nearest = f"budget={text}" if _VALUE.fullmatch(text) else nearest
     return SettingError(text, "", "an override is SETTING=VALUE", nearest)
+
+
+def _parted(text: str, overrides: Sequence[str]) -> list[str]:
+    """The words of one override around `text` that a shell has parted; [] where it is whole."""
+    words = list(overrides)
+    first = last = words.index(text)
+    while first and _VALUE.fullmatch(words[first]):
+        first -= 1
+    while last + 1 < len(words) and _VALUE.fullmatch(words[last + 1]):
+        last += 1
+    return words[first : last + 1] if first < last and "=" in words[first] else []
 
 
 def _reads(text: str) -> bool:

@@ -21,7 +21,7 @@ _WRONG_TYPE = {
     "dataclass_type": ("must be a group of settings", "{}"),
 }
 # Of the top, what no command line has: it follows from others, or has another name there.
-_NOT_TYPED = ("launcher_given", "budget_unit_given", "from_sweep")
+_NOT_TYPED = ("given", "from_sweep")
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 
 
@@ -61,6 +61,9 @@ def _explained(kind: type, error: ErrorDetails, setting: str) -> tuple[Any, str,
         return "", "has no value and no default", f"{setting}=VALUE"
     if error["type"] in _WRONG_TYPE:
         rule, example = _WRONG_TYPE[error["type"]]
+        if any(isinstance(part, int) for part in error["loc"]):
+            # Of a list, which a single value need not be.
+            example = f"[{example}]"
         return value, rule, f"{setting}={example}"
     declared, marks = _declared(kind, error["loc"])
     if error["type"] == "literal_error":

@@ -65,7 +65,7 @@ def password_remedy(url: str, said: str) -> str | None:
 
 
 def stored_form(config: "SweepConfig") -> "SweepConfig":
-    """The settings as a sweep's directory holds them."""
+    """The settings as a sweep's directory holds them, whatever command has named them."""
     search, tracking, launcher = config.search, config.tracking, config.launcher
     if launcher.on_finish is not None:
         launcher = replace(launcher, on_finish=without_tokens(launcher.on_finish))
@@ -73,7 +73,7 @@ def stored_form(config: "SweepConfig") -> "SweepConfig":
         search = replace(search, storage=without_password(search.storage))
     if tracking.uri is not None:
         tracking = replace(tracking, uri=without_password(tracking.uri))
-    return replace(config, search=search, tracking=tracking, launcher=launcher)
+    return replace(config, search=search, tracking=tracking, launcher=launcher, given=[])
 
 
 def with_typed_password(stored: "SweepConfig", typed: "SweepConfig") -> "SweepConfig":

@@ -111,11 +111,10 @@ class SweepConfig:
     """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     """How `mode=difficulty` measures the base model."""
-    launcher_given: Listed[str] = field(default_factory=list)
-    """Settings of the launcher that the command names: at `mode=resume` they count, and for all
-    others what is stored."""
-    budget_unit_given: bool = False
-    """Whether the command names `budget_unit`, which a sweep that is there has of its own."""
+    given: Listed[str] = field(default_factory=list)
+    """Settings that the command names. A sweep that is stored has settings of its own: those of the
+    launcher count at `mode=resume`, and others that differ are refused where they would be ignored
+    in silence."""
     from_sweep: Listed[str] | None = None
     """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
     `mode=recommend` learns from (one), `mode=next` goes on from (one) and `mode=compare` sets side
@@ -125,7 +124,7 @@ class SweepConfig:
     ids or parts of them, globs, standings (`running`, `not_begun`), or values (`n:8`, `seed:0`).
     Words of one kind widen the choice, of several kinds narrow it."""
     format: Literal["text", "json"] = "text"
-    """What `mode=status`, `mode=list` and `mode=next` print."""
+    """What `mode=status`, `mode=list`, `mode=next` and `mode=recommend` print."""
     lines: PositiveInt = 200
     """Last lines that `mode=logs` prints of a log."""
     retry_failed: bool = False
@@ -324,10 +323,14 @@ class SweepConfig:
         return self.budget_unit
 
 
+# What earlier versions stored of the command that made a sweep.
+_NOT_STORED = ("launcher_given", "budget_unit_given")
+
+
 def sweep_config(plain: Any) -> SweepConfig:
     """The validated config of plain nested dictionaries: as stored in a sweep's `config.json`.
 
     Raises SettingError for an unknown key, a missing one, a value of the wrong type, or a broken
     rule.
     """
-    return read(SweepConfig, plain)
+    return read(SweepConfig, {k: value for k, value in plain.items() if k not in _NOT_STORED})

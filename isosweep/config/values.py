@@ -42,6 +42,22 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+# As many seeds are written out where a number may have meant so many.
+_WRITTEN_OUT = 10
+
+
+def _seeds(value: Any) -> Any:
+    """A list as it is: a number alone may be one seed, or how many."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise RefusedError("must be a list of seeds", "[0]")
+    if value > _WRITTEN_OUT:
+        raise RefusedError("must be a list of seeds", f"[{value}]")
+    rule = f"must be a list: {value} seed{'s' * (value > 1)}, or the seed {value}"
+    raise RefusedError(rule, f"[{','.join(map(str, range(value)))}], or [{value}]")
+
+
 def _distinct(values: list[Any]) -> list[Any]:
     unique = sorted(set(values))
     if len(unique) < len(values):
@@ -98,3 +114,5 @@ Share = Annotated[float, Gt(0), Le(1), Says("is a share: above 0, at most 1", "1
 Listed = Annotated[list[T], BeforeValidator(_listed)]
 # A list of one value or more, none of which comes twice.
 Distinct = Annotated[Listed[T], MinLen(1), AfterValidator(_distinct)]
+# Values of `Distinct` that have to be in a list.
+Seeds = Annotated[Distinct[T], BeforeValidator(_seeds)]

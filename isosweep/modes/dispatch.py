@@ -158,7 +158,7 @@ def _calibrate(config: SweepConfig, console: Console) -> int:
 def _require_own_unit(config: SweepConfig, stored: SweepConfig) -> None:
     """Raise SettingError where the command names another unit than that of the sweep's budgets."""
     asked, own = config.budget_unit, stored.budget_unit
-    if config.budget_unit_given and asked != own:
+    if "budget_unit" in config.given and asked != own:
         rule = (
             f"this sweep's budgets are in {own}; what it has spent is analysed by other units too"
         )

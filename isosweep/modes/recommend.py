@@ -1,18 +1,35 @@
 """`mode=recommend`: how to split each budget, from what one sweep has measured."""
 
-from dataclasses import asdict, replace
+import json
+from dataclasses import asdict, fields, replace
+from typing import Any
 
 from rich.console import Console
 
+from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import write_json
+from isosweep.files import JsonObject, write_json
+from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_results import show_recommendation
 from isosweep.modes.sources import named_sweeps
 
+# What a command says of a recommendation: which sweep, which budgets, how the records are read and
+# what is printed. Launcher and tracking have no part in it. All else is the sweep's own.
+_OF_THE_COMMAND = (
+    *("mode", "from", "sweep_dir", "sweeps_dir", "name", "budget", "analysis", "format"),
+    *("launcher", "tracking"),
+)
+_ABSENT = object()
+
 
 def recommend_split(config: SweepConfig, console: Console) -> int:
-    """Recommend n, B, T for every budget, per variant; `recommendation.json` keeps it."""
+    """Recommend n, B, T for every budget, per variant; `recommendation.json` keeps it.
+
+    Raises SettingError for several sweeps, for settings that the sweep does not have, and as
+    `recommend` does.
+    """
+    from isosweep.analysis.document import to_json
     from isosweep.analysis.load import load_view
     from isosweep.analysis.statistics.findings import find
     from isosweep.analysis.statistics.recommend import recommend
@@ -22,9 +39,12 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     if more:
         rule = "a recommendation rests on one sweep"
         raise SettingError("from", config.from_sweep, rule, f"from={sweep.name}")
+    _require_settings_of(sweep, config)
+    spoken = config.format == "text"
+    variants: list[JsonObject] = []
     for axes in plan.axes:
         view = replace(sweep.paths, view=asked.view(axes))
-        if view.view:
+        if view.view and spoken:
             console.print(f"{view.view}:", markup=False)
         data = load_view(view, asked, axes)
         findings = find(data, asked)
@@ -32,15 +52,46 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
             recommend(data, findings, budget, extrapolate=asked.extrapolate)
             for budget in config.budgets
         ]
-        for split in splits:
-            show_recommendation(split, data, asked.confidence, console)
         document = {
             "version": 1,
             "plan_id": plan.plan_id,
             "confidence": asked.confidence,
-            "recommendations": [asdict(split) for split in splits],
+            "recommendations": to_json([asdict(split) for split in splits]),
         }
+        variants.append({"axes": axes, **document})
         view.analysis.mkdir(parents=True, exist_ok=True)
         write_json(view.recommendation, document)
-        console.print(f"recommendation: {view.recommendation}", soft_wrap=True)
+        if spoken:
+            for split in splits:
+                show_recommendation(split, data, asked.confidence, console)
+            console.print(f"recommendation: {view.recommendation}", soft_wrap=True)
+    if not spoken:
+        whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}
+        print(json.dumps({**whole, "variants": variants}, indent=1), file=console.file)
     return 0
+
+
+def _require_settings_of(sweep: StoredSweep, config: SweepConfig) -> None:
+    """Raise SettingError for a setting that was typed and is not as the sweep has it."""
+    for name in config.given:
+        if name.split(".")[0] in _OF_THE_COMMAND:
+            continue
+        asked, own = _value(config, name), _value(sweep.config, name)
+        if own is _ABSENT:
+            rule = f"does not choose among the runs of {sweep.name}, which are all there is"
+            raise SettingError(name, asked if asked is not _ABSENT else "", rule, "from=SWEEP")
+        if asked != own:
+            rule = f"{sweep.name} has {name}={typed(own)}, and a recommendation rests on its runs"
+            nearest = f"{name}={typed(own)}, or from=SWEEP of another"
+            raise SettingError(name, typed(asked), rule, nearest)
+
+
+def _value(config: SweepConfig, name: str) -> Any:
+    """What a dotted setting is, of a group which choice it is; _ABSENT of what is no setting."""
+    if name.split(".")[0] not in {item.name for item in fields(SweepConfig)}:
+        return _ABSENT
+    value: Any = asdict(config)
+    for part in name.split("."):
+        # Of what was taken away, nothing is left on either side.
+        value = value.get(part) if isinstance(value, dict) else None
+    return value.get("name", value) if isinstance(value, dict) else value

@@ -119,7 +119,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     from isosweep.preflight.machine import preflight
 
     sweep = stored_sweep(config)
-    launcher = overridden(sweep.config.launcher, config.launcher, config.launcher_given)
+    launcher = overridden(sweep.config.launcher, config.launcher, config.given)
     asked = replace(
         sweep.config,
         launcher=launcher,

@@ -81,6 +81,15 @@ def test_an_application_of_the_user_s_keeps_its_own_hydra(tmp_path: Path) -> Non
         (["budget=[1"], r"^budget=\[1: cannot be read: .*: budget=\[1\]$"),
         (["model.path=${foo}"], r"Interpolation key 'foo' not found"),
         (["grid.tolerance=-1"], r"^grid\.tolerance=-1"),
+        # What a shell has parted.
+        (["budget=1e11", "1e12"], r"^budget=1e11 1e12: .*works: budget=\[1e11,1e12\]$"),
+        (["budget=[1e11,", "1e12]", "mode=plan"], r"works: budget=\[1e11,1e12\]$"),
+        (["1e12"], r"works: budget=1e12$"),
+        # A data set is no task, and one choice has it.
+        (["task=gsm8k"], r"works: task=math$"),
+        (["task=foo"], r"works: task=sort$"),
+        (["config=foo"], r"^config=foo: there is no such setting.*: \+experiment=data_reuse$"),
+        (["seed=3"], r"works: grid\.seeds=\[3\]$"),
     ],
 )
 def test_what_hydra_refuses_names_the_setting_and_the_nearest(

@@ -45,8 +45,16 @@ def message_of(setting: str, value: Any) -> str:
         ),
         ("grid.min_steps", True, "grid.min_steps=True: must be a whole number | grid.min_steps=1"),
         ("grid.min_steps", 1.5, "grid.min_steps=1.5: must be a whole number | grid.min_steps=1"),
-        ("grid.seeds", ["1"], "grid.seeds=1: must be a whole number | grid.seeds=1"),
-        ("grid.seeds", None, "grid.seeds=None: must be a whole number | grid.seeds=1"),
+        ("grid.seeds", ["1"], "grid.seeds=1: must be a whole number | grid.seeds=[1]"),
+        ("grid.seeds", None, "grid.seeds=None: must be a list of seeds | grid.seeds=[0]"),
+        # How many, or which?
+        (
+            "grid.seeds",
+            3,
+            "grid.seeds=3: must be a list: 3 seeds, or the seed 3 | grid.seeds=[0,1,2], or [3]",
+        ),
+        ("grid.seeds", 0, "grid.seeds=0: must be a list of seeds | grid.seeds=[0]"),
+        ("grid.seeds", 42, "grid.seeds=42: must be a list of seeds | grid.seeds=[42]"),
         ("grid.seeds", [], "grid.seeds=[]: must list at least one value | grid.seeds=[0]"),
         ("grid.seeds", [0, 0], "grid.seeds=[0, 0]: lists a value twice | grid.seeds=[0]"),
         ("recipe.top_p", "1", "recipe.top_p=1: must be a number | recipe.top_p=1.0"),
@@ -94,11 +102,11 @@ def test_a_refusal_names_setting_value_rule_and_a_choice(
 
 def test_values_are_taken_as_a_user_writes_them() -> None:
     plain: Any = asdict(CONFIG)
-    plain["grid"] |= {"seeds": 4, "max_steps": 1e5, "tolerance": 0.02, "max_epochs": 7}
+    plain["grid"] |= {"problems_per_batch": 4, "max_steps": 1e5, "tolerance": 0.02, "max_epochs": 7}
     plain["budget"] = "logspace:1e10:1e12:3"
     plain["analysis"]["difficulty"] = "hard"
     config = sweep_config(plain)
-    assert (config.grid.seeds, config.grid.max_steps) == ([4], 100_000)
+    assert (config.grid.problems_per_batch, config.grid.max_steps) == ([4], 100_000)
     assert isinstance(config.grid.max_steps, int)
     assert isinstance(config.grid.max_epochs, float)
     assert config.budget == (1e10, 1e11, 1e12)

@@ -28,7 +28,7 @@ from tests.conftest import make_config
         ("mode=pln", "mode", "mode=plan"),
         ("grid.num_generations=[1,2]", "grid.num_generations", "grid.num_generations=[2]"),
         ("grid.problems_per_batch=[0]", "grid.problems_per_batch", "=[1]"),
-        ("grid.seeds=[1.5]", "grid.seeds", "grid.seeds=1"),
+        ("grid.seeds=[1.5]", "grid.seeds", "grid.seeds=[0,1,2]"),
         ("grid.tolerance=1", "grid.tolerance", "grid.tolerance=0.01"),
         ("+grid.tolerence=1", "grid.tolerence", "grid.tolerance"),
         ("recipe.loss_type=bnpo", "recipe.loss_type", "recipe.loss_type=grpo"),

@@ -204,7 +204,7 @@ def test_settings_of_the_launcher_that_are_typed_count_when_a_sweep_is_resumed()
 
     def resumed(*typed: str) -> tuple[str, list[str] | None, str | None, dict[str, object]]:
         asked = make_config(*typed)
-        now = overridden(stored.launcher, asked.launcher, asked.launcher_given)
+        now = overridden(stored.launcher, asked.launcher, asked.given)
         return now.name, now.slurm.partition, now.slurm.qos, now.slurm.additional
 
     assert resumed("mode=resume") == ("slurm", ["old"], "a", {})

@@ -19,6 +19,7 @@ from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.modes.display_results import show_recommendation
+from isosweep.modes.recommend import recommend_split
 from tests.analysis.sweeps import BUDGETS, COST, make_plan, peaked, write_sweep
 from tests.conftest import isosweep, make_config
 from tests.modes.looked_after import printed, terminal
@@ -159,6 +160,27 @@ def test_forecasts_that_failed_their_check_support_nothing(
     assert supported_factor(None, 0.9) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("model=qwen-7b", r"^model=qwen-7b: sweep has model=tiny,.*: model=tiny, or from="),
+        ("hardware=h100", r"^hardware=h100: sweep has hardware=cpu"),
+        ("recipe.learning_rate=1e-6", r"^recipe\.learning_rate=1e-06: sweep has recipe\."),
+        ("grid.seeds=[7]", r"^grid\.seeds=\[7\]: sweep has grid\.seeds=\[0,1,2\]"),
+        ("budget_unit=rollouts", r"^budget_unit=rollouts: sweep has budget_unit=flops"),
+        ("+experiment=group_size", r"^experiment=: does not choose among the runs of sweep"),
+    ],
+)
+def test_settings_that_the_sweep_does_not_have_are_refused(
+    typed: str, words: str, tmp_path: Path
+) -> None:
+    paths = write_sweep(tmp_path / "sweeps", REWARD, plan=make_plan())
+    where = f"sweeps_dir={tmp_path / 'sweeps'}"
+    write_json(paths.config, asdict(make_config(where)))
+    with pytest.raises(SettingError, match=words):
+        recommend_split(make_config("mode=recommend", "from=sweep", where, typed), terminal())
+
+
 def test_the_command_line_recommends_from_a_sweep(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path / "sweeps", REWARD, plan=make_plan())
     settings = make_config(f"sweeps_dir={tmp_path / 'sweeps'}")
@@ -167,6 +189,11 @@ def test_the_command_line_recommends_from_a_sweep(tmp_path: Path) -> None:
     assert "budget 3.2e+07 flops: n = 8, B = 4, T = 10000" in printed
     (file,) = tmp_path.glob("sweeps/sweep/analysis/recommendation.json")
     assert json.loads(file.read_text())["recommendations"][0]["num_generations"] == 8
+    asked = ("mode=recommend", "budget=3.2e7", "from=sweep", "format=json", "model=tiny")
+    document = json.loads(isosweep(*asked, cwd=tmp_path).stdout)
+    (variant,) = document["variants"]
+    assert (document["budget_unit"], variant["axes"]) == ("flops", {})
+    assert variant["recommendations"] == json.loads(file.read_text())["recommendations"]
     far = isosweep("mode=recommend", "budget=1e12", "from=sweep", cwd=tmp_path, check=False)
     assert far.returncode == 2
     assert "analysis.extrapolate=true" in far.stderr
