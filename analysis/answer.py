@@ -13,7 +13,6 @@ from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
-from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS
 from isosweep.analysis.statistics.verdict import behind, open_end
 from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, nothing_to_use
 from isosweep.plan.cells import PlannedRun
@@ -93,12 +92,11 @@ def _first(data: SweepData, findings: Findings, advice: Advice) -> tuple[str, ..
         budget = findings.frontier.budgets[-1].budget
         runs = f"runs of n = {', '.join(map(str, end.n))} up to {amount(data, budget)}"
         return (runs, "What n* is there, nothing else tells as well. After that:")
-    further = 2 * end.edge if end.kind == "above" else end.edge // 2
-    if advice.further is None or further < SMALLEST_GENERATIONS:
+    if advice.further is None or end.further is None:
         return ()
     where = "beyond" if end.kind == "above" else "below"
     why = f"n* may lie {where} n = {end.edge}, of which nothing else tells. After that:"
-    return (advice.further(further), why)
+    return (advice.further(end.further), why)
 
 
 def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:

@@ -38,7 +38,7 @@ from isosweep.analysis.simulation.sweep import read_plan
 from isosweep.analysis.simulation.truth import find_truth
 from isosweep.analysis.statistics import judgement
 from isosweep.plan.cells import Plan
-from isosweep.search.proposing import best_n, propose, widened
+from isosweep.search.proposing import best_n, first_n, propose, widened
 
 GOALS = {
     "decided": Goal("share rightly decided by `next`, of that by `nearest`", "at least", 1.0),
@@ -85,7 +85,8 @@ def measure(name: str, number: int, share: float) -> dict[str, Outcome] | None:
     if judgement.judge(read, CONFIG)[2].verdict not in OPEN:
         return None
     spent = sum(before.values())
-    wide = part(everything, (*_N, *widened(own, read)), _WIDE_SEEDS)
+    first = first_n(read, CONFIG)
+    wide = part(everything, (*_N, *widened(own, read), first), _WIDE_SEEDS)
     steps = propose(read, revealed(wide, records, before), CONFIG, share * spent, number).steps
     beside = part(
         everything,
@@ -117,7 +118,7 @@ def _everything() -> Plan:
     return resolve_plan([f"budget={list(_BUDGETS)}", "grid=fix_B", *grid])
 
 
-def part(plan: Plan, generations: Sequence[int], seeds: Sequence[int]) -> Plan:
+def part(plan: Plan, generations: Sequence[int | None], seeds: Sequence[int]) -> Plan:
     """Of the plan what has these n and seeds."""
     runs = tuple(r for r in plan.runs if r.num_generations in generations and r.seed in seeds)
     kept = {run.run_id for run in runs}

@@ -9,7 +9,7 @@ from isosweep.analysis.statistics.growth import Growth, num_starts
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.laws import Laws
 from isosweep.analysis.statistics.losses import measured_loss
-from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS, BestGenerations
 
 Verdict = Literal[
     "saturated",
@@ -34,6 +34,15 @@ class OpenEnd:
     kind: Literal["missing", "above", "below"]
     edge: int
     n: tuple[int, ...] = ()
+
+    @property
+    def further(self) -> int | None:
+        """The n to run before all else: a doubling past the edge. None where runs of the plan come
+        first, where all runs past the edge fell, and where no n is that small."""
+        if self.kind == "missing" or self.n:
+            return None
+        n = 2 * self.edge if self.kind == "above" else self.edge // 2
+        return n if n >= SMALLEST_GENERATIONS else None
 
     @property
     def words(self) -> str:

@@ -1,7 +1,6 @@
 """`mode=analyse`: what a sweep's records say, on the terminal and as a report."""
 
 from dataclasses import replace
-from functools import partial
 from os.path import relpath
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,11 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
         advice = Advice()
         if own.runs:
             surer_by = (*surer(own, config), _single_runs(paths))
-            advice = Advice(surer=surer_by, further=partial(further_n, own, config))
+
+            def further(n: int, own: Plan = own) -> str:
+                return str(further_n(own, config, n))
+
+            advice = Advice(surer=surer_by, further=further)
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         _show(analysis, console)
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))

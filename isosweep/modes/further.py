@@ -1,8 +1,8 @@
-"""One n more for a sweep's grid, for its report: how it is typed, and what it adds."""
+"""One n more for a sweep's grid: the grid that takes it, and what it adds."""
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from isosweep.config.grid import GridConfig
 from isosweep.config.search import SearchConfig
@@ -12,9 +12,34 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.study import resolve_stored
 
 
-def further_n(plan: Plan, config: SweepConfig, n: int) -> str:
-    """What is typed for `n` to be run up to the largest budget, with its price; or what keeps it
-    out. By the planner itself: a grid that takes no such n is not offered.
+@dataclass(frozen=True, kw_only=True)
+class FurtherN:
+    """An n beside those of a grid.
+
+    `settings`: the grid's that take it, by name, none where the planner takes it in no grid, for
+    which `why` says what keeps it out. `runs`: added by it to each of the `variants`, which take
+    `share` more compute than those that there are.
+    """
+
+    n: int
+    settings: dict[str, list[int]]
+    why: str = ""
+    runs: int = 0
+    share: float = 0.0
+    variants: bool = False
+
+    def __str__(self) -> str:
+        if not self.settings:
+            return f"n = {self.n}, which {self.why}"
+        listed = {name: ",".join(map(str, values)) for name, values in self.settings.items()}
+        typed = " ".join(f"grid.{name}=[{values}]" for name, values in listed.items())
+        runs = f"{self.runs} runs{' of each variant' if self.variants else ''}"
+        return f"{typed} ({runs}, {self.share:.0%} more compute; what was trained stays)"
+
+
+def further_n(plan: Plan, config: SweepConfig, n: int) -> FurtherN:
+    """How `n` is run up to the largest budget, or what keeps it out. By the planner itself: a grid
+    that takes no such n is not offered.
 
     `plan`: of one combination of `grid.axes`.
     """
@@ -36,15 +61,18 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> str:
             if run.num_generations == n and run.milestones[-1] == plan.budgets[-1]
         ]
         if reaching and own <= {run.run_id for run in wide.runs}:
-            share = _compute(wide.runs) / _compute(plan.runs) - 1
-            runs = f"{len(added)} runs{' of each variant' if config.grid.axes else ''}"
-            more = f"{runs}, {share:.0%} more compute; what was trained stays"
-            return f"{_typed(config.grid, grid)} ({more})"
+            return FurtherN(
+                n=n,
+                settings=_changed(config.grid, grid),
+                runs=len(added),
+                share=_compute(wide.runs) / _compute(plan.runs) - 1,
+                variants=bool(config.grid.axes),
+            )
         refused = [item for item in wide.rejected if item.num_generations == n]
         if refused:
             last = max(refused, key=lambda item: item.budget)
             why = f"{last.rule} keeps out at {short(last.budget)} ({last.reason})"
-    return f"n = {n}, which {why}"
+    return FurtherN(n=n, settings={}, why=why)
 
 
 def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:
@@ -57,11 +85,10 @@ def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:
         yield replace(wider, problems_per_batch=sorted({*grid.problems_per_batch, *batches}))
 
 
-def _typed(old: GridConfig, new: GridConfig) -> str:
-    """What of `new` is not as in `old`, as it is typed."""
+def _changed(old: GridConfig, new: GridConfig) -> dict[str, list[int]]:
+    """What of `new` is not as in `old`."""
     names = ("num_generations", "problems_per_batch")
-    changed = [name for name in names if getattr(old, name) != getattr(new, name)]
-    return " ".join(f"grid.{name}=[{','.join(map(str, getattr(new, name)))}]" for name in changed)
+    return {name: getattr(new, name) for name in names if getattr(old, name) != getattr(new, name)}
 
 
 def _compute(runs: tuple[PlannedRun, ...]) -> float:

@@ -17,6 +17,7 @@ from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display import in_hours
+from isosweep.modes.further import FurtherN, further_n
 from isosweep.modes.sources import named_sweeps
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
@@ -37,10 +38,11 @@ _HEADING = ("n", "B", "seed", "to", "adds", "devices", "saves", "decides", "agre
 
 @dataclass(frozen=True, kw_only=True)
 class _Found:
-    """A proposal for one variant: of its plan, and of how much compute."""
+    """A proposal for one variant; `first`: the n that the report wants added before all else."""
 
     axes: dict[str, Any]
     proposal: "Proposal"
+    first: FurtherN | None
 
 
 def propose_next(config: SweepConfig, console: Console) -> int:
@@ -56,8 +58,9 @@ def propose_next(config: SweepConfig, console: Console) -> int:
         raise SettingError("from", config.from_sweep, rule, f"from={sweep.name}")
     spent = _spent(sweep)
     most = config.search.max_compute or _SHARE * spent
-    wide = _wide(sweep)
-    found = _proposals(sweep, wide, most, config.search.seed)
+    first = _first(sweep)
+    wide = _wide(sweep, first)
+    found = _proposals(sweep, wide, first, most, config.search.seed)
     steps = [step for each in found for step in each.proposal.steps]
     planned = _planned(sweep, wide, steps, spent) if steps else None
     command = f"python -m isosweep mode=resume sweep_dir={planned}" if planned else None
@@ -92,8 +95,20 @@ def _spent(sweep: StoredSweep) -> float:
     return spent
 
 
-def _wide(sweep: StoredSweep) -> Study:
-    """The sweep's plan with further seeds and n, by the planner itself."""
+def _first(sweep: StoredSweep) -> list[FurtherN | None]:
+    """Of each variant the n that comes before all else, with the grid that takes it."""
+    from isosweep.analysis.load import load_view
+    from isosweep.search.proposing import first_n
+
+    found: list[FurtherN | None] = []
+    for axes in sweep.plan.axes:
+        n = first_n(load_view(sweep.paths, _asked(sweep), axes), _asked(sweep))
+        found.append(None if n is None else further_n(sweep.plan.of_axes(axes), sweep.config, n))
+    return found
+
+
+def _wide(sweep: StoredSweep, first: list[FurtherN | None]) -> Study:
+    """The sweep's plan with further seeds and n, those of `first` too, by the planner itself."""
     from isosweep.analysis.load import load_view
     from isosweep.search.proposing import widened
 
@@ -105,7 +120,15 @@ def _wide(sweep: StoredSweep) -> Study:
         further.update(widened(view.plan, view))
     grid = config.grid
     seeds = [*grid.seeds, *range(max(grid.seeds) + 1, max(grid.seeds) + 1 + _SEEDS)]
-    wider = replace(grid, num_generations=sorted({*grid.num_generations, *further}), seeds=seeds)
+    added = [each.settings for each in first if each is not None]
+    further.update(n for settings in added for n in settings.get("num_generations", ()))
+    batches = {B for settings in added for B in settings.get("problems_per_batch", ())}
+    wider = replace(
+        grid,
+        num_generations=sorted({*grid.num_generations, *further}),
+        problems_per_batch=sorted({*grid.problems_per_batch, *batches}),
+        seeds=seeds,
+    )
     study = resolve_stored(replace(config, grid=wider, search=SearchConfig()))
     if {run.run_id for run in plan.runs} <= {run.run_id for run in study.plan.runs}:
         return study
@@ -113,7 +136,9 @@ def _wide(sweep: StoredSweep) -> Study:
     raise SettingError("from", sweep.name, rule, "a sweep of this version")
 
 
-def _proposals(sweep: StoredSweep, wide: Study, most: float, seed: int) -> list[_Found]:
+def _proposals(
+    sweep: StoredSweep, wide: Study, first: list[FurtherN | None], most: float, seed: int
+) -> list[_Found]:
     """One for each variant, each with its share of the compute."""
     from isosweep.analysis.load import load_view
     from isosweep.search.proposing import propose
@@ -123,10 +148,10 @@ def _proposals(sweep: StoredSweep, wide: Study, most: float, seed: int) -> list[
         # The planner's own document, beside the runs that there are.
         paths = SweepPaths(Path(directory) / "wide", sweep.paths.runs)
         store_plan(wide, paths)
-        for axes in sweep.plan.axes:
+        for axes, n in zip(sweep.plan.axes, first, strict=True):
             own, wider = load_view(sweep.paths, asked, axes), load_view(paths, asked, axes)
-            share = most / len(sweep.plan.axes)
-            found.append(_Found(axes=axes, proposal=propose(own, wider, asked, share, seed)))
+            proposal = propose(own, wider, asked, most / len(first), seed)
+            found.append(_Found(axes=axes, proposal=proposal, first=n))
     return found
 
 
@@ -143,6 +168,9 @@ def _planned(sweep: StoredSweep, wide: Study, steps: "Sequence[Proposed]", spent
         grid=replace(
             grid,
             num_generations=sorted({*grid.num_generations, *(r.num_generations for r in runs)}),
+            problems_per_batch=sorted(
+                {*grid.problems_per_batch, *(r.problems_per_batch for r in runs)}
+            ),
             seeds=sorted({*grid.seeds, *(r.seed for r in runs)}),
         ),
         search=SearchConfig(
@@ -179,6 +207,8 @@ def _lines(sweep: StoredSweep, found: list[_Found], plan: Plan, spent: float) ->
             likely = sorted(proposal.chances.items(), key=lambda item: -item[1])
             told = ", ".join(f"{name} {chance:.0%}" for name, chance in likely if chance >= 0.05)
             lines.append(f"{head}believed now: {told}")
+        if each.first is not None:
+            lines.append(f"{head}n = {each.first.n} comes first: {each.first}")
         if proposal.stop is not None:
             lines.append(f"{head}nothing is proposed: {proposal.stop}")
             continue
@@ -229,6 +259,7 @@ def _document(
             {
                 "axes": each.axes,
                 "nothing_because": each.proposal.stop,
+                "first_n": None if each.first is None else each.first.n,
                 "chances": each.proposal.chances,
                 "agree": each.proposal.agree,
                 "expected_loss": each.proposal.loss,

@@ -25,6 +25,8 @@ from isosweep.search.value import STEP_COST, VERDICT, after, outcomes, worth
 
 # Margins below which a step is not worth proposing.
 _LEAST = 0.01
+# What a proposal's runs keep to.
+_LIMITS = "search.max_compute and the grid's rules"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ class Proposed:
 
     `loss`: reward that it is expected to save, summed over budgets; `verdict`: expected rise of the
     chance that two draws of the verdict agree; `agree`: that chance once this and all before it are
-    trained. `like`: the largest n that was read, where this one is beyond it and is valued by that.
+    trained. `like`: the nearest n that was read, where this one is beyond all and valued by that.
     """
 
     run: PlannedRun
@@ -62,9 +64,15 @@ class Proposal:
     loss: float | None
 
 
+def first_n(data: SweepData, config: AnalysisConfig) -> int | None:
+    """The n outside of the grid that comes before all else, as the report has it; None: none."""
+    _, frontier, saturation = judge(data, replace(config, method="isosweep"))
+    end = open_end(saturation.verdict, saturation.optima, frontier)
+    return end.further if end else None
+
+
 def widened(plan: Plan, data: SweepData) -> tuple[int, ...]:
-    """Further n to consider: between the likeliest best n and its neighbours, and beyond the
-    largest one where the best n that was read lies there."""
+    """Further n to consider: between the likeliest best n and its neighbours."""
     best = best_n(data)
     grid = sorted({run.num_generations for run in plan.runs})
     if best is None:
@@ -72,8 +80,7 @@ def widened(plan: Plan, data: SweepData) -> tuple[int, ...]:
     place = grid.index(best)
     beside = [grid[k] for k in (place - 1, place + 1) if 0 <= k < len(grid)]
     between = {2 * round((best * other) ** 0.5 / 2) for other in beside}
-    beyond = {2 * grid[-1]} if best == grid[-1] else set()
-    return tuple(sorted((between | beyond) - set(grid) - {0}))
+    return tuple(sorted(between - set(grid) - {0}))
 
 
 def best_n(data: SweepData) -> int | None:
@@ -106,14 +113,19 @@ def propose(
         return Proposal(steps=(), stop=f"{why} needed", chances={}, agree=0.0, loss=None)
     _, frontier, saturation = judge(own, config)
     loss = float(now.losses.max())
-    elsewhere = _elsewhere(own, saturation, frontier)
-    if elsewhere is not None:
-        # What is believed rests on n that happen to be ahead, or on the edge.
-        return Proposal(steps=(), stop=elsewhere, chances={}, agree=0.0, loss=loss)
+    if (behindhand := _behindhand(own, saturation, frontier)) is not None:
+        # What is believed rests on n that happen to be ahead.
+        return Proposal(steps=(), stop=behindhand, chances={}, agree=0.0, loss=loss)
+    chances = dict(zip(VERDICTS, now.chances.tolist(), strict=True))
+    agree = float((now.chances**2).sum())
+    end = open_end(saturation.verdict, saturation.optima, frontier)
+    if end is not None and end.further is not None:
+        # Whatever else is believed rests on an edge.
+        steps = _of_n(end.further, own, wide, now, most, seed)
+        stop = None if steps else f"{end.words} No run of n = {end.further} keeps to {_LIMITS}"
+        return Proposal(steps=steps, stop=stop, chances=chances, agree=agree, loss=loss)
     decided = _decided(saturation.verdict, now, config)
     if decided is not None:
-        chances = dict(zip(VERDICTS, now.chances.tolist(), strict=True))
-        agree = float((now.chances**2).sum())
         return Proposal(steps=(), stop=decided, chances=chances, agree=agree, loss=loss)
     belief = form_belief(_inside(wide, own), wide.readings, config, seed) or now
     steps = _greedy(wide, belief, config, most, seed)
@@ -127,20 +139,38 @@ def propose(
     )
 
 
-def _elsewhere(own: SweepData, saturation: Saturation, frontier: Frontier) -> str | None:
-    """What comes before any further run: runs of the sweep itself, of a search none, since that
-    leaves n out on purpose; or n below its own, of which nothing is believed. None: neither."""
+def _behindhand(own: SweepData, saturation: Saturation, frontier: Frontier) -> str | None:
+    """The runs of the sweep itself that come before any further one; None where there are none, and
+    of a search, which leaves n out on purpose."""
     lacking = () if own.searched else behind(saturation.optima, frontier)
-    if lacking:
-        listed, last = ", ".join(map(str, lacking)), short(frontier.budgets[-1].budget)
-        return (
-            f"the best n may be among n = {listed}, whose runs have not come to {last} as others "
-            "have: mode=resume finishes them (retry_failed=true those that failed)"
-        )
-    end = open_end(saturation.verdict, saturation.optima, frontier)
-    if end is None or end.kind != "below" or end.n:
+    if not lacking:
         return None
-    return f"no n of the sweep tells more of the best n. {end.words}"
+    listed, last = ", ".join(map(str, lacking)), short(frontier.budgets[-1].budget)
+    return (
+        f"the best n may be among n = {listed}, whose runs have not come to {last} as others "
+        "have: mode=resume finishes them (retry_failed=true those that failed)"
+    )
+
+
+def _of_n(
+    n: int, own: SweepData, wide: SweepData, belief: Belief, most: float, seed: int
+) -> tuple[Proposed, ...]:
+    """The runs of `n` up to the sweep's largest budget, of the sweep's seeds, by seed."""
+    drawn, at = outcomes(belief, np.random.default_rng(seed)), standings(wide.plan, wide, {})
+    seeds = {run.seed for run in own.plan.runs}
+    steps: list[Proposed] = []
+    left, agree = most, float((belief.chances**2).sum())
+    for run in sorted(wide.plan.runs, key=lambda run: (run.seed, run.problems_per_batch)):
+        if run.num_generations != n or run.seed not in seeds:
+            continue
+        last = [o for o in _offers(belief, run, at, drawn) if o.milestone == own.plan.budgets[-1]]
+        for offer in last:
+            if offer.compute <= left:
+                agree, left = min(1.0, agree + offer.verdict), left - offer.compute
+                steps.append(replace(offer, agree=agree))
+                like = _known_pair(belief, run)
+                belief = after(belief, like, offer.reached, offer.milestone)
+    return tuple(steps)
 
 
 def _decided(verdict: Verdict, belief: Belief, config: AnalysisConfig) -> str | None:
@@ -201,7 +231,7 @@ def _offers(belief: Belief, run: PlannedRun, at: Standings, drawn: FloatArray) -
     """The run to each of its further milestones."""
     reached, pair = at.reached[run.run_id], _known_pair(belief, run)
     beyond = pair.num_generations != run.num_generations
-    # A larger n matters as far as the best one may lie there.
+    # An n beyond the grid matters as far as the best one may lie there.
     weight = belief.ends.get(pair.num_generations, 0.0) if beyond else 1.0
     found = worth(belief, pair, reached, run.milestones[-1], drawn)
     return [
@@ -226,4 +256,4 @@ def _known_pair(belief: Belief, run: PlannedRun) -> Pair:
     if pair in belief.pairs:
         return pair
     alike = [p for p in belief.pairs if p.problems_per_batch == run.problems_per_batch]
-    return max(alike or belief.pairs)
+    return min(alike or belief.pairs, key=lambda p: abs(p.num_generations - pair.num_generations))

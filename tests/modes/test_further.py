@@ -12,7 +12,7 @@ GRID = ("budget=[4e10,8e10]", "grid.num_generations=[4,8,16]", "grid.problems_pe
 
 def offered(n: int, *overrides: str) -> str:
     config = make_config(*GRID, *overrides)
-    return further_n(plan_of(config), config, n)
+    return str(further_n(plan_of(config), config, n))
 
 
 @pytest.mark.parametrize(("n", "grid"), [(32, "[4,8,16,32]"), (2, "[2,4,8,16]")])
@@ -51,4 +51,4 @@ def test_of_several_variants_each_has_its_own() -> None:
     config = make_config(*GRID, "grid.axes={recipe.beta:[0.0,0.01]}")
     plan = plan_of(config)
     for axes in plan.axes:
-        assert "(3 runs of each variant, 33% more" in further_n(plan.of_axes(axes), config, 32)
+        assert "(3 runs of each variant, 33% more" in str(further_n(plan.of_axes(axes), config, 32))

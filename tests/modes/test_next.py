@@ -1,6 +1,7 @@
 """`mode=next`: what is proposed is planned as it would be trained, and nothing is started."""
 
 import json
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from rich.console import Console
 
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
+from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
 from isosweep.modes.proposal import propose_next
+from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import SMALL, make_config
@@ -19,21 +22,30 @@ from tests.conftest import SMALL, make_config
 TWO_SEEDS = (*SMALL, "budget=[6.4e9,1.28e10]", "grid.seeds=[0,1]", "tracking=none")
 
 
-def planned(tmp_path: Path) -> str:
-    study = resolve(make_config(*TWO_SEEDS, f"sweeps_dir={tmp_path / 'sweeps'}"))
+def planned(tmp_path: Path, *overrides: str) -> str:
+    study = resolve(make_config(*TWO_SEEDS, f"sweeps_dir={tmp_path / 'sweeps'}", *overrides))
     paths = sweep_paths(study)
     store_plan(study, paths)
     return paths.root.name
 
 
-def train(tmp_path: Path, name: str) -> None:
-    """Every run up to its first milestone, with rewards that differ between seeds."""
+def train(
+    tmp_path: Path, name: str, *, to: int = 1, gain: Callable[[PlannedRun], int] = lambda run: 0
+) -> None:
+    """Every run up to so many of its milestones, with rewards that differ between seeds, and rise
+    by `gain`."""
     sweep = read_sweep(tmp_path / "sweeps" / name)
     for place, run in enumerate(sweep.plan.runs):
         records = sweep.paths.run(run.run_id).records
         records.parent.mkdir(parents=True)
         append_attempt(records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-        for step, flops, right in ((0, 0.0, 0), (run.num_steps // 2, 6.4e9, 4 + 3 * place)):
+        more = gain(run) or 3 * place
+        more += run.seed
+        taken = [
+            (round(run.num_steps * at / run.milestones[-1]), at, 4 + more * k)
+            for k, at in enumerate(run.milestones[:to], start=1)
+        ]
+        for step, flops, right in ((0, 0.0, 0), *taken):
             record = Record(
                 step=step,
                 compute=Compute(generations=step, rollouts=8 * step, training_flops=flops),
@@ -93,3 +105,21 @@ def test_several_sweeps_are_refused(tmp_path: Path) -> None:
     name = planned(tmp_path)
     with pytest.raises(SettingError, match=r"^from=.*a proposal is for one sweep"):
         proposed(tmp_path, f"from=[{name},{name}]")
+
+
+def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> None:
+    name = planned(tmp_path, "grid.num_generations=[4,8,16]", "budget=[2e10,4e10,8e10]")
+    train(tmp_path, name, to=3, gain=lambda run: run.num_generations // 4)
+    sweep = read_sweep(tmp_path / "sweeps" / name)
+    analyse_sweep(sweep.config, sweep.plan, sweep.paths, Console(file=StringIO()))
+    answer = json.loads(sweep.paths.fits.read_text())["answer"]
+    (surer,) = (fact["answer"] for fact in answer if fact["term"] == "To be surer")
+    said = StringIO()
+    of = (f"from=[{name}]", "search.max_compute=1e12")
+    config = make_config("mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", *of)
+    propose_next(config, Console(file=said, width=400))
+    assert surer.startswith("grid.num_generations=[4,8,16,32] (")
+    assert f"n = 32 comes first: {surer}" in said.getvalue()
+    (variant,) = proposed(tmp_path, *of)["variants"]
+    assert variant["first_n"] == 32
+    assert {step["num_generations"] for step in variant["steps"]} == {32}

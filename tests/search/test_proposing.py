@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.search.proposing import Proposal, best_n, propose, widened
+from isosweep.search.proposing import Proposal, best_n, first_n, propose, widened
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, recorded, run_id, trained
 
@@ -56,16 +56,54 @@ def test_a_sweep_that_is_decided_needs_nothing() -> None:
     assert found.stop.startswith("it is decided: n does not matter")
 
 
-def test_an_n_beyond_the_grid_is_considered_where_the_best_lies_at_its_edge() -> None:
-    whole = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
-    data = trained(whole, "plateau")
+def within(data: SweepData, least: int, most: int) -> SweepData:
+    """The same sweep as if no other n had been run."""
+
+    def kept(n: int) -> bool:
+        return least <= n <= most
+
+    return replace(
+        data,
+        plan=replace(
+            data.plan,
+            cells=tuple(c for c in data.plan.cells if kept(c.num_generations)),
+            runs=tuple(r for r in data.plan.runs if kept(r.num_generations)),
+        ),
+        curves=tuple(c for c in data.curves if kept(c.run.num_generations)),
+        readings=tuple(r for r in data.readings if kept(r.cell.num_generations)),
+    )
+
+
+WHOLE = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
+
+
+def test_between_the_best_n_and_its_neighbours_others_are_considered() -> None:
+    data = trained(WHOLE, "plateau")
     best = best_n(data)
     assert best is not None
-    inner = widened(PLAN, data)
-    assert (2 * GENERATIONS[-1] in inner) == (best == GENERATIONS[-1])
-    cut = replace(PLAN, runs=tuple(r for r in PLAN.runs if r.num_generations <= best))
-    assert 2 * best in widened(cut, data)
-    assert not set(widened(cut, data)) & {run.num_generations for run in cut.runs}
+    further = widened(PLAN, data)
+    assert further
+    assert not set(further) & set(GENERATIONS)
+    assert all(best / 2 <= n <= 2 * best for n in further)
+
+
+def test_the_n_that_the_report_wants_added_is_proposed_however_sure_the_verdict() -> None:
+    # n* grows past the grid: `growing`, surely, and larger n decide where it goes.
+    cut = within(trained(WHOLE, "slow_tail"), 0, 32)
+    n = first_n(cut, ANALYSIS)
+    assert n == 64
+    found = propose(cut, wide("slow_tail", {}), ANALYSIS, 1e12, 0)
+    assert found.stop is None
+    assert {step.run.num_generations for step in found.steps} == {n}
+    assert {step.run.seed for step in found.steps} == {run.seed for run in cut.plan.runs}
+    assert all(step.milestone == BUDGETS[-1] for step in found.steps)
+    assert {step.like for step in found.steps} == {32}
+    little = propose(cut, wide("slow_tail", {}), ANALYSIS, BUDGETS[-1], 0)
+    assert len(little.steps) == 1
+    none = propose(cut, wide("slow_tail", {}), ANALYSIS, BUDGETS[0], 0)
+    assert none.steps == ()
+    assert none.stop is not None
+    assert none.stop.endswith("No run of n = 64 keeps to search.max_compute and the grid's rules")
 
 
 def behind(world: str, ahead: tuple[int, ...]) -> dict[str, float]:
@@ -89,26 +127,9 @@ def test_runs_of_the_sweep_itself_come_first() -> None:
     assert searched.stop is None or "have not come to" not in searched.stop
 
 
-def test_n_below_the_grid_are_asked_for_where_the_best_may_lie_there() -> None:
-    whole = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
-    data = trained(whole, "constant")
-
-    def above(n: int) -> bool:
-        return n >= GENERATIONS[-3]
-
-    cut = replace(
-        data,
-        plan=replace(
-            data.plan,
-            cells=tuple(c for c in data.plan.cells if above(c.num_generations)),
-            runs=tuple(r for r in data.plan.runs if above(r.num_generations)),
-        ),
-        curves=tuple(c for c in data.curves if above(c.run.num_generations)),
-        readings=tuple(r for r in data.readings if above(r.cell.num_generations)),
-    )
-    found = propose(cut, wide("constant", whole), replace(ANALYSIS, margin=0.001), 1e12, 0)
-    assert found.steps == ()
-    assert found.stop is not None
-    assert found.stop.endswith(
-        f"It may lie below n = {GENERATIONS[-3]}, the smallest that was run there: add smaller n."
-    )
+def test_n_below_the_grid_are_proposed_where_the_best_may_lie_there() -> None:
+    least = GENERATIONS[-3]
+    cut = within(trained(WHOLE, "constant"), least, GENERATIONS[-1])
+    found = propose(cut, wide("constant", {}), replace(ANALYSIS, margin=0.001), 1e12, 0)
+    assert {step.run.num_generations for step in found.steps} == {least // 2}
+    assert {step.like for step in found.steps} == {least}
