@@ -16,10 +16,10 @@ from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
 from isosweep.analysis.statistics.verdict import behind, open_end
 from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, nothing_to_use
 from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import Standing, Tally
 from isosweep.store.warnings import LOST_CHECKPOINT
 
-# Runs that train no further, and in words those of them that do if they are asked to.
-_ENDED = ("finished", "diverged", "failed", "cancelled")
+# Runs that train no further unless they are asked to, in words.
 _RESUMED = {"failed": "failed (retry_failed=true)", "cancelled": "were cancelled (mode=resume)"}
 # The budget that the last one's reward is compared with is smaller by this factor or more.
 _EARLIER = 2.0
@@ -250,9 +250,8 @@ def _in_hours(hours: float) -> str:
 
 def _runs(data: SweepData, findings: Findings) -> Fact:
     """How runs ended."""
-    states = Counter(_state(curve, searched=data.searched) for curve in data.curves)
-    done = states.pop("finished", 0)
-    others = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    standings = {curve.run.run_id: _standing(curve, data) for curve in data.curves}
+    tally = Tally.of(standings, collapsed_runs(data))
     seeds = len({run.seed for run in data.plan.runs})
     grid = (
         f"n = {_listed(data.generations)}; B = {_listed(data.batches)}; "
@@ -260,7 +259,7 @@ def _runs(data: SweepData, findings: Findings) -> Fact:
     )
     return Fact(
         term="Runs",
-        answer=f"{done} of {len(data.curves)} finished" + (f"; {others}" if others else ""),
+        answer=f"{len(data.curves)} runs: {tally.words()}",
         detail="; ".join([*_collapsed(data), *_flat(findings), *_warned(data), grid]),
         link="runs",
     )
@@ -310,16 +309,20 @@ def _which(runs: Sequence[PlannedRun]) -> str:
     return f" ({'; '.join(named)})" if len(runs) <= _NAMED else ""
 
 
-def _state(curve: Curve, *, searched: bool) -> str:
-    if curve.collapsed_at is not None:
-        return "collapsed"
-    if curve.status in _ENDED:
-        return str(curve.status)
-    if curve.run.milestones and curve.compute.size and _is_done(curve):
-        return "finished"
-    if curve.status is None and not curve.compute.size:
-        return "not asked for" if searched else "never started"
-    return curve.status or "unfinished"
+def collapsed_runs(data: SweepData) -> tuple[str, ...]:
+    """Ids of the runs that lost for good what they had gained, in the plan's order."""
+    return tuple(curve.run.run_id for curve in data.curves if curve.collapsed_at is not None)
+
+
+def _standing(curve: Curve, data: SweepData) -> Standing:
+    """How far the run is: by its files, or where these are records alone, by what it spent."""
+    if curve.standing is Standing.TO_EXTEND and data.course is not None and data.course.over:
+        return Standing.STOPPED
+    if curve.standing not in (None, Standing.NOT_BEGUN):
+        return curve.standing
+    if not curve.compute.size:
+        return Standing.NOT_BEGUN
+    return Standing.DONE if _is_done(curve) else Standing.INTERRUPTED
 
 
 def _and(words: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from isosweep.analysis.pairs import by_pair
 from isosweep.compute import BudgetUnit, sits_at
 from isosweep.heldout import scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
+from isosweep.plan.standing import Standing
 from isosweep.store.warnings import HealthWarning
 
 # How a cell's reward was read off its run.
@@ -33,7 +34,8 @@ class Curve:
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
     which on the run never again has half of its best gain; None if it keeps it. `device_hours`:
-    what it took up to its last record.
+    what it took up to its last record. `standing`: how far the run is by its files, None without
+    any.
     """
 
     run: PlannedRun
@@ -50,6 +52,7 @@ class Curve:
     diverged_by: str | None = None
     collapsed_at: int | None = None
     device_hours: float | None = None
+    standing: Standing | None = None
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, Final, Literal
 
 from isosweep import __version__
-from isosweep.analysis.answer import Fact
+from isosweep.analysis.answer import Fact, collapsed_runs
 from isosweep.analysis.bounds import (
     Confidence,
     Count,
@@ -143,6 +143,9 @@ class FitsDocument:
     """The answer by other metrics and on problems of other difficulty."""
     validation: Validation | None
     """Forecasts of the last budget against its records; null with one budget."""
+    collapsed: tuple[str, ...]
+    """Ids of the runs that lost for good more than half of what they had gained, in the plan's
+    order. No unit."""
     problems: tuple[str, ...]
     """Lines and files that could not be used, in words."""
 
@@ -173,6 +176,7 @@ def fits_document(
         batch_laws=findings.batch_laws,
         views=findings.views,
         validation=findings.validation,
+        collapsed=collapsed_runs(data),
         problems=data.problems,
     )
     written: JsonObject = to_json(asdict(document))

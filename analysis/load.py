@@ -1,6 +1,6 @@
 """Reads a sweep from its files: the plan, every run's records, and the reading of every cell."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,9 +30,10 @@ from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import keeping_all
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
+from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_records, read_warnings
-from isosweep.store.state import read_state
+from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.warnings import HealthWarning
 
@@ -63,7 +64,10 @@ def load_sweep(
     elif len(plan.axes) > 1:
         raise RecordError(f"{paths.plan}: it has {len(plan.axes)} variants; choose one by its axes")
     problems: list[str] = []
-    asked = _Asked(metric, difficulty, evaluation_set)
+    settings = _read_optional(paths.config, problems)
+    health = settings.get("health")
+    stop = health.get("stop", ()) if isinstance(health, dict) else ()
+    asked = _Asked(metric, difficulty, evaluation_set, plan.budget_unit, stop)
     curves, found = [], list[SetReading]()
     for run in plan.runs:
         loaded = _load_run(paths.run(run.run_id), run, plan.budget_unit, asked)
@@ -89,7 +93,7 @@ def load_sweep(
         curves=judged,
         readings=read_cells(plan, judged),
         plan_document=document,
-        config_document=_read_optional(paths.config, problems),
+        config_document=settings,
         problems=tuple(problems),
         metric=metric,
         evaluation_set=evaluation_set,
@@ -157,11 +161,14 @@ def _read_optional(path: Path, problems: list[str]) -> JsonObject:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What of the records is loaded: see `load_sweep`."""
+    """What of the records is loaded: see `load_sweep`. `unit`: the plan's; `stop`: health rules
+    that end a run."""
 
     metric: str
     difficulty: tuple[float, float] | None
     evaluation_set: str | None
+    unit: BudgetUnit
+    stop: Collection[str]
 
 
 class _Loaded(NamedTuple):
@@ -186,27 +193,35 @@ def _load_run(paths: RunPaths, run: PlannedRun, unit: BudgetUnit, asked: _Asked)
     kept = comparable(records, where, problems)
     if asked.difficulty is not None:
         kept = of_difficulty(kept, asked.difficulty)
-    warnings, ending = _warnings(paths, problems), _ending(paths, problems)
-    curve = make_curve(run, kept, unit, ending, asked.metric, warnings)
+    ending = _ending(paths, run, asked, problems)
+    curve = make_curve(run, kept, unit, ending, asked.metric, _warnings(paths, problems))
     return _Loaded(curve, sets, problems)
 
 
-def _ending(paths: RunPaths, problems: list[str]) -> Ending:
+def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]) -> Ending:
     """What became of the run: what its worker said, or of one that died, why its job ended.
 
     It explains, and decides nothing but that a run has diverged: unknown where it is damaged.
     """
     try:
-        state = read_state(paths)
-        if state is not None and state.status != "running":
-            return Ending(status=state.status, reason=state.reason, diverged_by=state.diverged_by)
-        submission = newest_submission(paths)
+        view = RunView(state=read_state(paths), submission=newest_submission(paths))
     except RecordError as error:
         problems.append(str(error))
-        return Ending()
+        # As `view_run` has it.
+        return Ending(standing=Standing.FAILED)
+    state, submission = view.state, view.submission
+    standing = run_standing(run, view, asked.unit, asked.stop)
+    if state is not None and state.status != "running":
+        return Ending(
+            status=state.status,
+            reason=state.reason,
+            diverged_by=state.diverged_by,
+            standing=standing,
+        )
     if submission is not None and submission.end is not None:
-        return Ending(status=submission.end.outcome, reason=submission.end.reason)
-    return Ending(status=state.status if state else None)
+        end = submission.end
+        return Ending(status=end.outcome, reason=end.reason, standing=standing)
+    return Ending(status=state.status if state else None, standing=standing)
 
 
 def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]:

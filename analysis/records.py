@@ -11,6 +11,7 @@ from isosweep.analysis.curves import Curve, SetReading, collapse
 from isosweep.compute import BudgetUnit
 from isosweep.heldout import scored
 from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import Standing
 from isosweep.store.records import Record
 from isosweep.store.warnings import HealthWarning
 
@@ -20,11 +21,12 @@ _BYTE = 255
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """What a run last reported of itself, or what is known to have become of it."""
+    """What a run last said of itself, or what is known to have become of it, and how it stands."""
 
     status: str | None = None
     reason: str | None = None
     diverged_by: str | None = None
+    standing: Standing | None = None
 
 
 def comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:
@@ -128,6 +130,7 @@ def make_curve(
         status_reason=ending.reason,
         warnings=warnings,
         diverged_by=ending.diverged_by,
+        standing=ending.standing,
         device_hours=records[-1].compute.spent("device_hours") if records else None,
         collapsed_at=collapse(reward, num_problems * samples, ending.diverged_by),
     )

@@ -9,6 +9,7 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.laws import Laws
 from isosweep.analysis.statistics.views import View
+from isosweep.plan.standing import Standing
 
 
 def view_table(views: Sequence[View]) -> PageTable:
@@ -116,7 +117,7 @@ def missing_runs(data: SweepData) -> PageTable:
 def _missing_run(
     curve: Curve, lacking: Sequence[float], *, searched: bool
 ) -> tuple[str | int, ...]:
-    status = curve.status or ("not asked for" if searched else "never started")
+    status = curve.status or ("not asked for" if searched else Standing.NOT_BEGUN.value)
     if curve.collapsed_at is not None:
         status += f", collapsed at step {curve.steps[curve.collapsed_at]}"
     return (

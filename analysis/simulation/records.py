@@ -12,7 +12,7 @@ from scipy import special
 
 from isosweep.analysis.simulation.known import Floats, KnownWorld
 from isosweep.compute import Compute
-from isosweep.costs.steps import Ints, steps_for
+from isosweep.costs.steps import Ints, budget_of, steps_for
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.records import Record
 
@@ -43,7 +43,9 @@ def simulate_records(
     records: dict[str, tuple[Record, ...]] = {}
     costs = _costs_per_step(plan)
     steps = [_recorded_steps(run, costs[run.run_id]) for run in plan.runs]
-    compute = [taken * costs[run.run_id] for run, taken in zip(plan.runs, steps, strict=True)]
+    compute = [
+        budget_of(taken, costs[run.run_id]) for run, taken in zip(plan.runs, steps, strict=True)
+    ]
     curves = world.curves(plan.runs, compute, rng)
     for run, taken, rewards in zip(plan.runs, steps, curves, strict=True):
         if rewards is None:

@@ -152,8 +152,10 @@ def _choice(group: str, given: str, options: tuple[str, ...]) -> str:
     that is chosen without a word."""
     found = (config_directory() / group / f"{option}.yaml" for option in options)
     naming = [path.stem for path in found if path.is_file() and given in path.read_text()]
-    defaults: Any = OmegaConf.load(config_directory() / "config.yaml")["defaults"]
-    usual = [each[group] for each in defaults if isinstance(each, Mapping) and group in each]
+    known: Any = OmegaConf.load(config_directory() / "config.yaml")
+    usual = [
+        each[group] for each in known["defaults"] if isinstance(each, Mapping) and group in each
+    ]
     return closest(given, tuple(dict.fromkeys((*naming, *usual, *options))))
 
 

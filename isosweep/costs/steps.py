@@ -42,10 +42,11 @@ def steps_for(budget: Floats | float, cost: Floats | float, updates: int) -> Int
 @overload
 def budget_of(steps: int, cost: float) -> float: ...
 @overload
-def budget_of(steps: Ints, cost: Floats) -> Floats: ...
+def budget_of(steps: Ints, cost: Floats | float) -> Floats: ...
 def budget_of(steps: Ints | int, cost: Floats | float) -> Floats | float:
     """The budget that `steps` updates spend, the inverse of `steps_for`; `cost`: of one update."""
-    return steps * cost
+    spent: Floats | float = steps * cost
+    return spent
 
 
 def whole_generations(steps: float, updates: int) -> int:

@@ -43,6 +43,11 @@ _SWEEPS = {
     "done": Column("float64", "Of them, those at their end. A count."),
     "diverged": Column("float64", "Of them, those that a health rule ended. A count."),
     "failed": Column("float64", "Of them, those that failed. A count."),
+    "collapsed": Column(
+        "float64",
+        "Of those done, the ones that lost for good what they had gained, by the "
+        "analysis. A count.",
+    ),
     "verdict": Column("str", "Of its newest analysis; of all variants', where they differ."),
     "followed_by": Column("str", "Who follows it now: user, machine and process."),
     "fault": Column("str", "What keeps it from being read."),
@@ -79,6 +84,9 @@ _RUNS = {
     "standing": Column(
         "str", "How far it is, by its files: not begun, queued, running, to extend, interrupted, "
         "failed, cancelled, diverged, done.",
+    ),
+    "collapsed": Column(
+        "bool", "Whether it is done and lost for good what it had gained, by the analysis.",
     ),
     "step": Column("int64", "Update steps behind it. A count."),
     "spent": Column("float64", "Measured compute behind it. In budget_unit."),

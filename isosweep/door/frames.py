@@ -9,7 +9,7 @@ from isosweep.door.columns import COLUMNS, Frame
 from isosweep.errors import PreflightError
 from isosweep.heldout import score
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import run_standing
+from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import Record, read_records
 from isosweep.store.state import view_run
@@ -69,6 +69,7 @@ def sweep_rows(listed: "Sequence[Listed]") -> Iterator[Row]:
             "budgets": sweep.budgets,
             "runs": sum(counts.values()) if counts else None,
             **{name: counts.get(name) for name in ("done", "diverged", "failed")},
+            "collapsed": None if sweep.tally is None else sweep.tally.collapsed,
             "verdict": sweep.verdict,
             "followed_by": sweep.driver,
             "fault": sweep.fault,
@@ -88,9 +89,13 @@ def candidate_rows(plan: Plan) -> Iterator[Row]:
 
 def run_rows(plan: Plan, paths: SweepPaths, config: "SweepConfig") -> Iterator[Row]:
     """One row a run, in the plan's order, with how it stands by its files at this moment."""
+    from isosweep.modes.look import collapsed_runs
+
+    collapsed = collapsed_runs(config, plan, paths)
     for run in plan.runs:
         view = view_run(paths.run(run.run_id))
         state = view.state
+        how_far = run_standing(run, view, plan.budget_unit, config.health.stop)
         yield {
             **_of_run(run),
             "T": run.num_steps,
@@ -98,7 +103,8 @@ def run_rows(plan: Plan, paths: SweepPaths, config: "SweepConfig") -> Iterator[R
             "learning_rate": run.learning_rate,
             "planned_flops": run.planned_flops,
             "device_hours": run.seconds * config.devices_taken / 3600,
-            "standing": run_standing(run, view, plan.budget_unit, config.health.stop).value,
+            "standing": how_far.value,
+            "collapsed": how_far is Standing.DONE and run.run_id in collapsed,
             "step": state.step if state else 0,
             "spent": state.compute.spent(plan.budget_unit) if state else 0.0,
             "reward": state.reward if state else None,

@@ -11,7 +11,7 @@ from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Sweep
 from isosweep.modes.track import close_tracker
-from isosweep.plan.standing import Standing, standing
+from isosweep.plan.standing import Standing, Tally, standing
 from isosweep.plan.study import Study, resolve_stored
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def tell(sweep: Sweep, status: Ended, failed: int, console: Console) -> None:
         sweep_dir=str(paths.root),
         status=status,
         report=str(paths.report) if paths.report.exists() else "",
-        done=sum(run.ended for run in runs.values()),
+        done=Tally.of(runs).counts[Standing.DONE],
         failed=failed,
     )
     if (problem := on_finish(action, ended)) is not None:

@@ -1,7 +1,6 @@
 """`mode=list`: the sweeps of `sweeps_dir`, the newest first."""
 
 import json
-from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +13,10 @@ from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, read_json
 from isosweep.modes.directory import StoredSweep, read_sweep, sweep_roots
 from isosweep.modes.display_search import as_searched, stored_search
+from isosweep.modes.look import collapsed_runs
 from isosweep.modes.status_document import driver_of
 from isosweep.plan.shortened import up_to
-from isosweep.plan.standing import Standing, standing
+from isosweep.plan.standing import Tally, standing
 
 # Raised when a field goes or changes its meaning; fields may be added.
 LIST_VERSION: Final = 1
@@ -36,11 +36,18 @@ class Listed:
     task: str = ""
     budgets: tuple[float, ...] = ()
     unit: str = ""
-    counts: dict[str, int] | None = None
+    tally: Tally | None = None
     verdict: str | None = None
     driver: str | None = None
     fault: str | None = None
     asked: tuple[int, int] | None = None
+
+    @property
+    def counts(self) -> dict[str, int] | None:
+        """How many of its runs stand how, by the words for it."""
+        if self.tally is None:
+            return None
+        return {standing.value: count for standing, count in self.tally.counts.items()}
 
 
 def list_sweeps(config: SweepConfig, console: Console) -> int:
@@ -69,7 +76,7 @@ def listed_sweep(root: Path) -> Listed:
         return Listed(name=root.name, planned=planned, fault=fault)
     runs = standing(sweep.plan, sweep.paths.run, sweep.config.health.stop).runs
     document = stored_search(sweep)
-    counts = Counter(as_searched(each, document) for each in runs.values())
+    runs = {name: as_searched(each, document) for name, each in runs.items()}
     return Listed(
         name=root.name,
         planned=planned,
@@ -77,7 +84,7 @@ def listed_sweep(root: Path) -> Listed:
         task=sweep.config.task.name,
         budgets=sweep.plan.budgets,
         unit=sweep.plan.budget_unit,
-        counts={one.value: counts[one] for one in Standing},
+        tally=Tally.of(runs, collapsed_runs(sweep.config, sweep.plan, sweep.paths)),
         verdict=_verdict(sweep),
         asked=_as_far_as_asked(sweep, document),
         driver=driver.described() if (driver := driver_of(sweep.paths.drivers)) else None,
@@ -125,16 +132,12 @@ def _tuned(sweep: StoredSweep) -> str | None:
 
 def _described(sweep: Listed) -> str:
     when = datetime.fromtimestamp(sweep.planned, UTC).astimezone().strftime(_LATE)
-    if sweep.counts is None:
+    if sweep.tally is None:
         return f"{when}  {sweep.name}: cannot be read: {sweep.fault}"
     budgets = f"{sweep.budgets[0]:g}"
     if len(sweep.budgets) > 1:
         budgets = f"{len(sweep.budgets)} budgets {budgets} to {sweep.budgets[-1]:g}"
-    total = sum(sweep.counts.values())
-    shown = [f"{sweep.counts[Standing.DONE]}/{total} runs done"]
-    shown += [
-        f"{count} {name}" for name, count in sweep.counts.items() if count and name != Standing.DONE
-    ]
+    shown = [f"{sum(sweep.tally.counts.values())} runs: {sweep.tally.words()}"]
     if sweep.asked is not None:
         reached, wanted = sweep.asked
         search = f"search: {reached} of the {wanted} runs asked for are as far as asked"
@@ -157,6 +160,7 @@ def _document(config: SweepConfig, listed: list[Listed]) -> JsonObject:
                 "budgets": list(sweep.budgets),
                 "budget_unit": sweep.unit,
                 "counts": sweep.counts,
+                "collapsed": None if sweep.tally is None else sweep.tally.collapsed,
                 "asked_for": None if sweep.asked is None else sweep.asked[1],
                 "as_far_as_asked": None if sweep.asked is None else sweep.asked[0],
                 "verdict": sweep.verdict,

@@ -2,19 +2,20 @@
 
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
 from isosweep.compute import BudgetUnit
-from isosweep.files import file_system_time
+from isosweep.config.sweep import SweepConfig
+from isosweep.files import file_system_time, read_json
 from isosweep.launchers.launcher import Observed
 from isosweep.machine import keeping_all
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Asked
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing
-from isosweep.store.paths import RunPaths
+from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.state import RunState, RunView, view_run
 
 # A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
@@ -50,6 +51,19 @@ class Sight:
         submission = self.view.submission
         job = (submission.job if submission else None) or (self.observed and self.observed.job)
         return job.job_id if job else None
+
+
+def collapsed_runs(config: SweepConfig, plan: Plan, paths: SweepPaths) -> frozenset[str]:
+    """Runs that the sweep's own analysis found to have lost what they had gained; none before it,
+    nor where it cannot be read or is of a version that did not say."""
+    found: set[str] = set()
+    for axes in plan.axes:
+        try:
+            fits = read_json(replace(paths, view=config.analysis.view(axes)).fits)
+        except (OSError, ValueError):
+            continue
+        found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
+    return frozenset(found)
 
 
 @keeping_all()

@@ -10,8 +10,15 @@ from isosweep.config.identity import identity
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.files import JsonObject, read_json
-from isosweep.modes.display_search import search_document, stopped_runs, trial_tags
+from isosweep.modes.display_search import (
+    as_searched,
+    search_document,
+    stopped_runs,
+    trial_tags,
+)
+from isosweep.modes.look import collapsed_runs
 from isosweep.plan.cells import Plan, variant_label
+from isosweep.plan.standing import Tally, standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
 
@@ -50,6 +57,7 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         told = {"on_frontier": str(run_id in frontier).lower()}
         tags[run_id] = tags.get(run_id, {}) | told
     tags[None] = tags.get(None, {}) | _verdict_tags([fits for _, _, fits in known])
+    tags[None]["runs"] = _counted(config, plan, paths, search)
     tuning = read_json(paths.tuning) if config.search.kind == "tune" else None
     if tuning is not None and (handed := _handed(tuning)):
         tags[None] |= {"verdict": handed}
@@ -75,6 +83,13 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         problems=_problems(config.task),
         stopped=stopped,
     )
+
+
+def _counted(config: SweepConfig, plan: Plan, paths: SweepPaths, search: JsonObject | None) -> str:
+    """How many runs stand how, as every other surface has it."""
+    found = standing(plan, paths.run, config.health.stop).runs
+    runs = {name: as_searched(each, search) for name, each in found.items()}
+    return Tally.of(runs, collapsed_runs(config, plan, paths)).words()
 
 
 def _problems(task: TaskConfig) -> "tuple[Problems, ...]":

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections import Counter
+from collections.abc import Collection
 
 from rich.console import Console
 
@@ -13,8 +13,8 @@ from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
-from isosweep.modes.look import Sight, look, of_planned
-from isosweep.modes.status_document import disk_bytes, driver_of, status_document
+from isosweep.modes.look import Sight, collapsed_runs, look, of_planned
+from isosweep.modes.status_document import disk_bytes, driver_of, status_document, tally
 from isosweep.modes.terminal import printable
 from isosweep.plan.standing import Standing
 
@@ -43,12 +43,13 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     search = stored_search(sweep)
     seen = (as_asked(sight, search) for sight in look(sweep, jobs, choice.runs))
     sights = [sight for sight in seen if choice.holds(sight.standing)]
+    collapsed = collapsed_runs(sweep.config, sweep.plan, sweep.paths)
     failed = [sight for sight in sights if sight.standing is Standing.FAILED]
     if config.format == "json":
-        document = status_document(sweep, sights, search)
+        document = status_document(sweep, sights, search, collapsed)
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
         return 1 if failed else 0
-    _summary(sweep, sights, console)
+    _summary(sweep, sights, collapsed, console)
     if search is not None:
         for line in described_search(sweep.plan, search):
             console.print(line, markup=False, soft_wrap=True)
@@ -59,16 +60,16 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]
     if shown:
-        for line in _rows(shown, sweep, console.width):
+        for line in _rows(shown, sweep, collapsed, console.width):
             print(printable(line), file=console.file)
     _quote([sight for sight in shown if _unasked_for(sight)], console)
     return 1 if failed else 0
 
 
-def _summary(sweep: StoredSweep, sights: list[Sight], console: Console) -> None:
-    counts = Counter(sight.standing for sight in sights)
-    told = ", ".join(f"{counts[standing]} {standing}" for standing in Standing if counts[standing])
-    line = f"{sweep.name}: {len(sights)} runs: {told or 'none'}"
+def _summary(
+    sweep: StoredSweep, sights: list[Sight], collapsed: Collection[str], console: Console
+) -> None:
+    line = f"{sweep.name}: {len(sights)} runs: {tally(sights, collapsed).words()}"
     if used := disk_bytes(sights):
         line += f"; checkpoints take {size(used)}"
     console.print(line, markup=False, soft_wrap=True)
@@ -85,12 +86,14 @@ def _summary(sweep: StoredSweep, sights: list[Sight], console: Console) -> None:
         )
 
 
-def _rows(sights: list[Sight], sweep: StoredSweep, width: int) -> list[str]:
+def _rows(
+    sights: list[Sight], sweep: StoredSweep, collapsed: Collection[str], width: int
+) -> list[str]:
     """A line for each run under a heading, notes in the last column, wrapped at `width`.
 
     Of rich's tables one of 2,000 runs takes a second.
     """
-    rows = [_HEADING, *(_cells(sight, sweep) for sight in sights)]
+    rows = [_HEADING, *(_cells(sight, sweep, collapsed) for sight in sights)]
     sizes = [max(len(row[place]) for row in rows) for place in range(len(_HEADING) - 1)]
     indent = " " * (sum(sizes) + len(_GAP) * len(sizes))
     room = max(_LEAST_ROOM, width - len(indent))
@@ -107,7 +110,7 @@ def _rows(sights: list[Sight], sweep: StoredSweep, width: int) -> list[str]:
     return lines
 
 
-def _cells(sight: Sight, sweep: StoredSweep) -> tuple[str, ...]:
+def _cells(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> tuple[str, ...]:
     state, run = sight.state, sight.run
     spent = state.compute.spent(sweep.plan.budget_unit) / run.milestones[-1] if state else 0.0
     return (
@@ -117,14 +120,14 @@ def _cells(sight: Sight, sweep: StoredSweep) -> tuple[str, ...]:
         of_planned(state.step if state else 0, run.num_steps),
         f"{spent:.0%}",
         "" if state is None or state.reward is None else f"{state.reward:.3f}",
-        _told(sight),
+        _told(sight, collapsed=run.run_id in collapsed and sight.standing is Standing.DONE),
     )
 
 
-def _told(sight: Sight) -> str:
+def _told(sight: Sight, *, collapsed: bool) -> str:
     """What there is to say of a run, its job first."""
     if sight.observed is None or sight.job_id is None:
-        return sight.note
+        return "; ".join(["collapsed"] * collapsed + [sight.note] * bool(sight.note))
     return f"job {sight.job_id}{': ' if sight.note else ''}{sight.note}"
 
 

@@ -1,7 +1,6 @@
 """What `mode=status format=json` prints: a document for programs, whose fields stay."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +9,7 @@ from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight
-from isosweep.plan.standing import Standing
+from isosweep.plan.standing import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
 
@@ -19,23 +18,32 @@ STATUS_VERSION: Final = 1
 _TAIL_LINES = 20
 
 
+def tally(sights: Sequence[Sight], collapsed: Collection[str]) -> Tally:
+    """How many of the runs seen stand how; `collapsed`: ids, as `look.collapsed_runs` has them."""
+    return Tally.of({sight.run.run_id: sight.standing for sight in sights}, collapsed)
+
+
 def status_document(
-    sweep: StoredSweep, sights: Sequence[Sight], search: JsonObject | None
+    sweep: StoredSweep,
+    sights: Sequence[Sight],
+    search: JsonObject | None,
+    collapsed: Collection[str],
 ) -> JsonObject:
     """The document; docs/running.md says what each field is. `search`: as `read_search` has it."""
-    counts = Counter(sight.standing for sight in sights)
+    counted = tally(sights, collapsed)
     unanswered = [s.observed for s in sights if s.observed and s.observed.status == "unknown"]
     return {
         "version": STATUS_VERSION,
         "sweep": sweep.name,
         "sweep_dir": str(sweep.paths.root),
         "budget_unit": sweep.plan.budget_unit,
-        "counts": {standing.value: counts[standing] for standing in Standing},
+        "counts": {standing.value: count for standing, count in counted.counts.items()},
+        "collapsed": counted.collapsed,
         "driver": _driver(sweep.paths.drivers),
         "unanswered": unanswered[0].reason or "no answer" if unanswered else None,
         "checkpoint_bytes": disk_bytes(sights),
         "search": search,
-        "runs": [_run(sight, sweep) for sight in sights],
+        "runs": [_run(sight, sweep, collapsed) for sight in sights],
     }
 
 
@@ -58,7 +66,7 @@ def _driver(drivers: Path) -> JsonObject | None:
     }
 
 
-def _run(sight: Sight, sweep: StoredSweep) -> JsonObject:
+def _run(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
     run, state, submission = sight.run, sight.state, sight.view.submission
     unit = sweep.plan.budget_unit
     ended = sight.standing in (Standing.FAILED, Standing.CANCELLED)
@@ -69,6 +77,7 @@ def _run(sight: Sight, sweep: StoredSweep) -> JsonObject:
         "seed": run.seed,
         "axes": run.axes,
         "standing": sight.standing.value,
+        "collapsed": sight.standing is Standing.DONE and run.run_id in collapsed,
         "note": sight.note,
         "launcher": submission.submission.launcher if submission else None,
         "submission": submission.submission.number if submission else None,

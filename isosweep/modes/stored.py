@@ -1,6 +1,7 @@
 """A sweep's plan and runs on the disk, before any of them starts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display import described_checkpoints, show_plan
 from isosweep.modes.display_search import described_cost, described_limit, described_tuning
 from isosweep.modes.findings import described_evaluation, described_findings, described_repeats
+from isosweep.modes.look import collapsed_runs
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.standing import Standing, run_standing, standing
@@ -40,7 +42,10 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     require_search(study)
     require_sets(study, paths)
     store_plan(study, paths, places)
-    progress = standing(study.plan, paths.run, study.config.health.stop)
+    progress = replace(
+        standing(study.plan, paths.run, study.config.health.stop),
+        collapsed=collapsed_runs(study.config, study.plan, paths),
+    )
     show_plan(study.plan, study.config, progress, places, console)
     if study.config.search.kind == "tune":
         console.print(described_tuning(study.plan, study.config), markup=False, soft_wrap=True)

@@ -1,7 +1,7 @@
 """How far runs are: the one answer that the queue, the terminal and MLflow all ask for."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
@@ -90,21 +90,48 @@ def _left(state: RunState) -> Standing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tally:
+    """How many runs stand how: what every surface counts by, and the words of it.
+
+    `collapsed`: of those done, the ones that the sweep's analysis found to have lost for good what
+    they had gained.
+    """
+
+    counts: dict[Standing, int]
+    collapsed: int = 0
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Standing], collapsed: Collection[str] = ()) -> "Tally":
+        """The tally of `runs`, by run id; `collapsed`: ids of runs."""
+        counts = Counter(runs.values())
+        fallen = sum(runs.get(run) is Standing.DONE for run in collapsed)
+        return cls(counts={each: counts[each] for each in Standing}, collapsed=fallen)
+
+    def words(self, always: Collection[Standing] = ()) -> str:
+        """Such as "2 failed, 16 done, 3 of them collapsed"; with those of `always` in any case."""
+        shown = [f"{n} {each}" for each, n in self.counts.items() if n or each in always]
+        # Those that are done come last.
+        fallen = [f"{self.collapsed} of them collapsed"] if self.collapsed else []
+        return ", ".join([*shown, *fallen]) or "none"
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanStanding:
     """Where every run of a plan is, by run id.
 
     `left`: share of the plan's compute, in its budget's unit, that is still to be spent.
+    `collapsed`: ids of runs, as in `Tally`.
     """
 
     runs: dict[str, Standing]
     left: float
+    collapsed: Collection[str] = ()
 
     def described(self) -> str:
         """One line for the terminal; always with what is not begun, to extend and done."""
-        counts = Counter(self.runs.values())
         always = (Standing.NOT_BEGUN, Standing.TO_EXTEND, Standing.DONE)
-        shown = [f"{counts[s]} {s}" for s in Standing if counts[s] or s in always]
-        return f"runs: {', '.join(shown)}; {self.left:.0%} of their compute is still to be spent"
+        counted = Tally.of(self.runs, self.collapsed).words(always)
+        return f"runs: {counted}; {self.left:.0%} of their compute is still to be spent"
 
 
 def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]) -> PlanStanding:

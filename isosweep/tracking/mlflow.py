@@ -11,7 +11,7 @@ from typing import Any
 
 from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import Standing, Tally, run_standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import RunView, view_run
@@ -347,11 +347,8 @@ class MlflowTracker:
     def _sync_parent(self, parent: _StoredRun) -> None:
         readings = [self._known[run.run_id].reading for run in self._plan.runs]
         rewards = [r.best_reward for r in readings if r.best_reward is not None]
-        done = sum(
-            run.milestones[-1] in reading.reached
-            for run, reading in zip(self._plan.runs, readings, strict=True)
-        )
-        values = {"sweep/done_runs": float(done)}
+        standings = {run_id: known.standing for run_id, known in self._known.items()}
+        values = {"sweep/done_runs": float(Tally.of(standings).counts[Standing.DONE])}
         if rewards:
             values["sweep/best_run_reward"] = max(rewards)
         changed = {key: value for key, value in values.items() if parent.metrics.get(key) != value}
@@ -359,10 +356,9 @@ class MlflowTracker:
             step = sum(r.num_records for r in readings)
             self._write(parent, News(points=[Point(step, self._last_time(), changed)]))
             parent.metrics.update(changed)
-        standings = {known.standing for known in self._known.values()}
-        if standings.intersection(LIVE):
+        if set(standings.values()).intersection(LIVE):
             self._write_status(parent, "RUNNING")
-        elif all(standing.ended for standing in standings):
+        elif all(standing.ended for standing in standings.values()):
             self._write_status(parent, "FINISHED")
 
     def _final_status(self) -> MlflowStatus:

@@ -53,7 +53,7 @@ def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
         f"n = {cell.num_generations}, B = {cell.problems_per_batch}, T = {cell.num_steps}"
     )
     assert said["Spent"].detail.endswith("nothing is left to train")
-    assert said["Runs"].answer == "45 of 45 finished"
+    assert said["Runs"].answer == "45 runs: 45 done"
     assert "no warning of training's health" in said["Runs"].detail
     assert (said["To be surer"].answer, said["To be surer"].detail) == (
         *("grid.seeds=[0,1]", "twice the time"),
@@ -84,8 +84,7 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
     of_failed = f"{short(BUDGETS[2] - BUDGETS[1])} of it in runs that failed (retry_failed=true)"
     rest = f"33% of the plan's 4.8e7; {short(left)} FLOPs left to train, {of_failed}"
     assert said["Spent"].detail.endswith(f" a run; evaluation not counted; {rest}")
-    assert said["Runs"].answer.startswith("1 of 6 finished; 3 never started, ")
-    assert "1 failed" in said["Runs"].answer
+    assert said["Runs"].answer == "6 runs: 3 not begun, 1 interrupted, 1 failed, 1 done"
     # One seed, of which n = 4 and 8 have not come so far.
     assert "; n = 4, 8 have not come that far" in said["Use"].detail
     assert said["To be surer"].answer == f"runs of n = 4, 8 up to {short(BUDGETS[2])} FLOPs"
@@ -294,6 +293,9 @@ def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: P
             replace(r, fallen=0.125) if r.cell.run_id in ids else r for r in data.readings
         ),
     )
-    detail = by_term(facts(data, find(data, CONFIG), Advice()))["Runs"].detail
+    runs = by_term(facts(data, find(data, CONFIG), Advice()))["Runs"]
     n, count = data.generations[0], len(smallest)
-    assert detail.startswith(f"n = {n}: {count} of {count} collapsed, to 0.125; no warning")
+    # As `mode=status` has it.
+    whole = len(data.curves)
+    assert runs.answer == f"{whole} runs: {whole} done, {count} of them collapsed"
+    assert runs.detail.startswith(f"n = {n}: {count} of {count} collapsed, to 0.125; no warning")

@@ -128,7 +128,7 @@ def test_an_empty_sweep_does_not_crash(tmp_path: Path) -> None:
     analysis = run(paths)
     assert (analysis.verdict, analysis.best_reward) == ("not identified", None)
     assert analysis.base_reward is None
-    assert "never started" in analysis.report.read_text()
+    assert "not begun" in analysis.report.read_text()
 
 
 def test_a_missing_plan_is_an_error_that_names_the_file(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
     console = terminal()
     assert list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console) == 0
     first, second = printed(console).splitlines()
-    assert "alpha-2  1e+11 flops: 0/2 runs done, 2 not begun; followed by " in first
+    assert "alpha-2  1e+11 flops: 2 runs: 2 not begun; followed by " in first
     total = len(older.plan.runs)
-    assert f"alpha-1  1e+11 flops: 1/{total} runs done, " in second
+    assert f"alpha-1  1e+11 flops: {total} runs: {total - 1} not begun, 1 done; " in second
     assert second.endswith("; verdict: flat")
     done_json = isosweep("mode=list", "format=json", f"sweeps_dir={tmp_path}", cwd=tmp_path)
     document = json.loads(done_json.stdout)

@@ -40,6 +40,7 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
         "- Spent: **1e9 FLOPs**",
     ]
     assert report == f"Report: `{sweep.paths.report}`"
+    assert overview.tags[None]["runs"] == f"{len(sweep.plan.runs)} not begun"
     assert overview.metrics == {lasted: {"reward_at_4e09": 0.5}}
     assert overview.tags[fell]["collapsed"] == "by 2e+09 flops"
     assert overview.tags[lasted]["collapsed"] == "no"

@@ -2,12 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from isosweep.door.frames import run_rows, sweep_rows
+from isosweep.files import write_json
 from isosweep.launchers.launcher import Observed
+from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
+from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import show_status
+from isosweep.modes.status_document import status_document
 from isosweep.plan.standing import Standing
 from isosweep.store.submissions import close, request_cancel
 from tests.conftest import isosweep, make_config
@@ -131,3 +137,35 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     assert (first["standing"], first["note"]) == ("failed", "Invalid account")
     # Which sweep it was, where nothing said so.
     assert "the newest in" in done.stderr
+
+
+def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    first, second, *others = sweep.plan.runs
+    for run in sweep.plan.runs:
+        ended: Literal["finished", "failed"] = "failed" if run is second else "finished"
+        close(submitted(sweep.paths.run(run.run_id)), ended, "")
+        reported(sweep.paths.run(run.run_id), ended, 1.0, run)
+    fits = {"verdict": "growing", "reason": "", "frontier": {"budgets": []}}
+    sweep.paths.analysis.mkdir()
+    # A run that failed has not collapsed beside that.
+    fallen = [first.run_id, second.run_id]
+    write_json(sweep.paths.fits, {**fits, "collapsed": fallen})
+    words = f"1 failed, {len(others) + 1} done, 1 of them collapsed"
+    jobs, console = Scheduled({}), terminal()
+    assert show_status(sweep, make_config(), jobs, console) == 1
+    assert f"{len(sweep.plan.runs)} runs: {words}" in printed(console)
+    sights = look(sweep, jobs)
+    document = status_document(sweep, sights, None, fallen)
+    assert (document["counts"]["done"], document["collapsed"]) == (len(others) + 1, 1)
+    console = terminal()
+    list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
+    assert f" runs: {words}; verdict: growing" in printed(console)
+    plan_sweep(sweep.study(), console := terminal())
+    assert f"0 to extend, {words}; " in printed(console)
+    listed = listed_sweep(sweep.paths.root)
+    (row,) = sweep_rows([listed])
+    runs = list(run_rows(sweep.plan, sweep.paths, sweep.config))
+    assert (row["done"], row["collapsed"]) == (len(others) + 1, 1)
+    assert sum(run["standing"] == "done" for run in runs) == row["done"]
+    assert [run["run_id"] for run in runs if run["collapsed"]] == [first.run_id]

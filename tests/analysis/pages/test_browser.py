@@ -208,7 +208,7 @@ def test_a_report_without_any_record_says_so(plan: Plan, tmp_path: Path, browser
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     load(browser, analyse(paths, CONFIG).report)
-    assert "never started" in browser.find_element(By.TAG_NAME, "body").text
+    assert "not begun" in browser.find_element(By.TAG_NAME, "body").text
     assert complaints(browser) == []
 
 
