@@ -24,6 +24,7 @@ from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import Validation
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
+from isosweep.plan.cells import Cell
 
 # Budgets are written in rounded factors.
 _ROUNDING = 1.01
@@ -112,7 +113,7 @@ def recommend(
         **pair._asdict(),
         num_steps=steps,
         learning_rate=runs[planned.run_id].learning_rate,
-        device_hours=planned.device_hours * steps / planned.num_steps,
+        device_hours=_device_hours([c for c in own if c.run_id == planned.run_id], planned, steps),
         best_n=chosen.best_n,
         open_below=chosen.open_below,
         open_above=chosen.open_above,
@@ -125,6 +126,16 @@ def recommend(
         supported=supported,
         rests_on=chosen.rests_on,
     )
+
+
+def _device_hours(cells: Sequence[Cell], nearest: Cell, steps: int) -> float:
+    """What `steps` of a run take: between two of its cells in a straight line, since starting takes
+    as long whatever follows; beyond them by the `nearest`."""
+    known = sorted((cell.num_steps, cell.device_hours) for cell in cells)
+    if not known[0][0] <= steps <= known[-1][0]:
+        return nearest.device_hours * steps / nearest.num_steps
+    made, hours = zip(*known, strict=True)
+    return float(np.interp(steps, made, hours))
 
 
 @dataclass(frozen=True, kw_only=True)

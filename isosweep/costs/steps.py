@@ -10,7 +10,7 @@ the generation nearest to the budget C, of two that are as near the earlier one:
 """
 
 import math
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,9 @@ def budget_of(steps: int, cost: float) -> float: ...
 def budget_of(steps: Ints, cost: Floats | float) -> Floats: ...
 def budget_of(steps: Ints | int, cost: Floats | float) -> Floats | float:
     """The budget that `steps` updates spend, the inverse of `steps_for`; `cost`: of one update."""
-    spent: Floats | float = steps * cost
-    return spent
+    # NumPy's types lose which kind of float it is.
+    spent: Any = steps * cost
+    return spent  # type: ignore[no-any-return]
 
 
 def whole_generations(steps: float, updates: int) -> int:

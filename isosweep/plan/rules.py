@@ -13,8 +13,8 @@ import numpy as np
 
 from isosweep.config.task import TaskConfig
 from isosweep.costs.memory import state_bytes
-from isosweep.costs.steps import whole_generations
-from isosweep.plan.candidates import Candidate, Candidates, Ints, Place
+from isosweep.costs.steps import Ints, whole_generations
+from isosweep.plan.candidates import Candidate, Candidates, Place
 from isosweep.plan.remedies import budget_for, fewer_devices, memory_that_suffices
 
 

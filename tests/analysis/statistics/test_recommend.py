@@ -129,6 +129,17 @@ def test_t_is_whole_generations_of_several_updates(sweep: tuple[SweepData, Findi
     assert split.num_steps % 4 == 0
 
 
+def test_device_hours_between_two_budgets_lie_between_theirs(
+    sweep: tuple[SweepData, Findings],
+) -> None:
+    data, findings = sweep
+    # A start that takes as long as the first budget.
+    cells = tuple(replace(c, device_hours=BUDGETS[0] + c.budget) for c in data.plan.cells)
+    started = replace(data, plan=replace(data.plan, cells=cells))
+    split = recommend(started, findings, 9e6, extrapolate=False)
+    assert split.device_hours == pytest.approx(BUDGETS[0] + 9e6, rel=1e-3)
+
+
 def test_beyond_what_was_checked_it_is_refused_unless_asked(
     sweep: tuple[SweepData, Findings],
 ) -> None:
