@@ -202,7 +202,7 @@ def train_plain(spec: RunSpec, steps: int, on_step: Callable[[], None]) -> None:
         fused=True,
     )
     rate = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, step / max(recipe.warmup_steps, 1))
+        optimizer, lambda step: min(1.0, (step + 1) / max(recipe.warmup_steps, 1))
     )
     problems = training_problems(spec.task)
     prompts = torch.tensor(tokenizer([problem.prompt for problem in problems])["input_ids"])

@@ -118,7 +118,8 @@ class RecipeConfig:
     max_completions_per_step: Annotated[PositiveInt, OUTSIDE] = 65536
     """n x B up to which the recipe was studied; `grid=joint` goes no further."""
     warmup_steps: Annotated[NonNegativeInt, _TRL]
-    """Steps over which the learning rate rises from 0."""
+    """Updates over which the learning rate rises: update k of them is made with k / `warmup_steps`
+    of it, k from 1."""
     temperature: Annotated[Positive, _TRL]
     """Sampling temperature of rollouts."""
     top_p: Annotated[Positive, _TRL]

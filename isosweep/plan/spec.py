@@ -22,7 +22,7 @@ from isosweep.costs.flops import Count, Passes
 from isosweep.plan.attention import chosen_attention
 
 # Raised when the worker changes in a way that changes a run's numbers.
-NUMERICS_VERSION = 3
+NUMERICS_VERSION = 4
 
 
 @settings("spec")

@@ -30,7 +30,6 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
         reward_weights=[spec.recipe.reward_scale, *([1.0] if penalised else [])],
         vllm_importance_sampling_correction=spec.generation.importance_sampling_correction,
         learning_rate=spec.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
         # Read for the reference model of a KL term alone.
         model_init_kwargs=_reference(spec),
         **_device(spec),

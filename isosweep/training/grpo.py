@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.config.evaluation_sets import on_sets
@@ -32,7 +32,8 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
 
     Under LoRA the model is frozen, and held in the precision it is computed in. The host holds as
     little as the libraries allow: weights go straight to a device that holds them whole, and of
-    FSDP's ranks the first alone reads them. No code that lies beside the weights is executed.
+    FSDP's ranks the first alone reads them. No code that lies beside the weights is executed, and
+    no sampling setting that lies there acts.
     """
     place: dict[str, Any] = {"revision": spec.model.revision, "trust_remote_code": False}
     tokenizer = AutoTokenizer.from_pretrained(directory, **place)
@@ -53,7 +54,18 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
         **place,
     )
     keep_soft_cap(model)
+    sample_as_asked(model)
     return model, tokenizer
+
+
+def sample_as_asked(model: Any) -> None:
+    """Leave of the model's generation settings how its answers end, and nothing else.
+
+    `generate` fills in from them whatever its caller, TRL or the evaluation, leaves open.
+    """
+    shipped = model.generation_config
+    names = ("bos_token_id", "eos_token_id", "pad_token_id")
+    model.generation_config = GenerationConfig(**{name: getattr(shipped, name) for name in names})
 
 
 def keep_soft_cap(model: Any) -> None:

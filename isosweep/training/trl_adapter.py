@@ -8,11 +8,13 @@ it relies on is listed in tests/training/test_trl_signatures.py, which says what
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, TrainerCallback
 from trl.models import unwrap_model_for_generation
 
@@ -20,6 +22,7 @@ from isosweep.training.changed import changed, without_routing
 from isosweep.training.microbatches import MicroBatchTrainer
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
+from isosweep.training.schedule import share_of_rate
 from isosweep.training.trl_checkpoints import CheckpointedTrainer, checkpoint_directory
 from isosweep.training.trl_lean import LeanGRPOTrainer
 
@@ -131,6 +134,13 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
         """Placeholders without end: the stream of problems says what a batch is."""
         batch = self._train_batch_size * self.args.steps_per_generation
         return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Constant after warm-up, whose first update has a rate: transformers' own gives it 0."""
+        if self.lr_scheduler is None:
+            share = partial(share_of_rate, warmup_steps=self.args.warmup_steps)
+            self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
+        return self.lr_scheduler
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
         """TRL's own, timed."""

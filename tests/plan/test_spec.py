@@ -16,40 +16,40 @@ BEFORE = (
     *("task.num_train_problems=1024", "recipe.learning_rate=2e-4"),
     "recipe.learning_rate_rule=sqrt",
 )
-# Names of runs under NUMERICS_VERSION 3: a change here means that finished runs are trained again.
+# Names of runs under NUMERICS_VERSION 4: a change here means that finished runs are trained again.
 RUN_IDS = {
-    "": "tiny-sort-n8-B4-s1-02e563e3dbcc",
-    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-92155b0f4adb",
+    "": "tiny-sort-n8-B4-s1-1bd1c289abc3",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-c3c28e119c27",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-math-n8-B4-s1-36d5871e9cec"
+        "qwen-7b-math-n8-B4-s1-52ba648b7c30"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-f5f27dc0773f"),
-    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-4402ed2e491e"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-58172dcfe02a"),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-179fb03722c1"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-c8c6882cb361"),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-a032fe447fa0"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-math-n8-B4-s1-625f4c3a4403"
+        "qwen-0.5b-math-n8-B4-s1-80e588df0f31"
     ),
-    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-0f1636df443c",
-    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-02e563e3dbcc",
+    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-33b2cd11bc00",
+    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-1bd1c289abc3",
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
-        "tiny-sort-n8-B4-s1-c063bb3041b9"
+        "tiny-sort-n8-B4-s1-fce220dbb2bf"
     ),
-    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-02e563e3dbcc",
-    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-02e563e3dbcc",
-    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-636b61caf31e",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-c675e3f47f7c",
+    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-1bd1c289abc3",
+    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-1bd1c289abc3",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-2ad254170565",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-3a4b47c78488",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-d3581be29dfa"
+        "qwen-0.5b-math-n8-B4-s1-1295997c5434"
     ),
     "model=qwen-0.5b task=code task.code.dataset=null task.code.path=problems.jsonl": (
-        "qwen-0.5b-code-n8-B4-s1-539f86202070"
+        "qwen-0.5b-code-n8-B4-s1-d0d8021617d3"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-b32060bb2092"
+        "qwen-0.5b-custom-n8-B4-s1-c46751bcd4a9"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-3ee78d76cb3d"
+        "tiny-sort-n8-B4-s1-d16f4cc43476"
     ),
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 from isosweep.compute import Compute
 from isosweep.training.decision import Decision
-from isosweep.training.schedule import Schedule
+from isosweep.training.schedule import Schedule, share_of_rate
 
 
 def spent(flops: float, rollouts: int = 0) -> Compute:
@@ -41,3 +41,9 @@ def test_a_decision_is_what_it_is_made_of(decision: Decision) -> None:
     assert Decision.of(save=decision.save, stop=decision.stop) is decision
     assert decision.save == ("SAVE" in decision.name)
     assert decision.stop == ("STOP" in decision.name)
+
+
+def test_the_rate_rises_from_the_first_update_on_and_then_stays() -> None:
+    assert [share_of_rate(done, 4) for done in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
+    assert [share_of_rate(done, 1) for done in range(2)] == [1, 1]
+    assert share_of_rate(0, 0) == 1

@@ -49,6 +49,26 @@ def listen(trainer: Any) -> list[dict[str, list[Any]]]:
     return heard
 
 
+def test_the_first_update_of_warm_up_learns(tmp_path: Path) -> None:
+    import torch
+
+    spec = spec_of("recipe.warmup_steps=3")
+    trainer = trainer_of(spec, tmp_path)
+    before = [p.detach().clone() for p in trainer.model.parameters()]
+    moved: list[bool] = []
+
+    def look(step: int) -> None:
+        pairs = zip(trainer.model.parameters(), before, strict=True)
+        moved.append(any(not torch.equal(now, then) for now, then in pairs))
+
+    until = Until(5, trainer._ledger, look)
+    trainer.follow(until)
+    trainer.train()
+    assert moved == [False, True, True, True, True, True]
+    rates = [values["learning_rate"] / spec.learning_rate for values in until.metrics]
+    assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1, 1])
+
+
 def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -> None:
     trainer = trainer_of(spec_of(), tmp_path)
     heard = listen(trainer)

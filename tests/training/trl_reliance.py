@@ -102,6 +102,11 @@ OVERRIDES = (
         ("output_dir",),
         f"{TRAINER}._save_checkpoint",
     ),
+    Override(
+        f"{TRAINER}.create_scheduler",
+        ("num_training_steps", "optimizer"),
+        f"{TRAINER}._prepare_for_training",
+    ),
     Override(f"{TRAINER}.train", ("resume_from_checkpoint", "trial", "ignore_keys_for_eval"), ""),
 )
 CALLS = (
@@ -163,6 +168,8 @@ ATTRIBUTES = {
         *("max_new_tokens", "temperature", "eos_token_id", "pad_token_id"),
     ),
 }
+# Attributes that an override sets as the method that it replaces does.
+SET_ALIKE = {"lr_scheduler"}
 # Names of a batch's tensors that `_generate_and_score_completions` writes.
 BATCH_KEYS = (
     *("prompt_ids", "prompt_mask", "completion_ids", "completion_mask"),

@@ -1,0 +1,94 @@
+"""What a model ships of sampling settings acts nowhere: a run samples as its recipe says."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isosweep.models.builtin import builtin_model
+from tests.training.test_trainer import listen, spec_of, train
+
+pytestmark = pytest.mark.train
+
+# Two ends of an answer, of which the tokenizer knows one: the digit 9 is token 11.
+ENDS = {"eos_token_id": [1, 11], "pad_token_id": 0}
+SHIPPED = {
+    **{"do_sample": True, "temperature": 0.3, "top_k": 3, "top_p": 0.5, "min_p": 0.2},
+    **{"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "suppress_tokens": [5]},
+    **{"min_new_tokens": 3, "max_new_tokens": 2, "cache_implementation": "hybrid"},
+}
+
+
+def shipping(directory: Path, file: str, **settings: Any) -> Path:
+    """The built-in model in `directory`, whose `file` says `settings` as well as the ends."""
+    shutil.copytree(builtin_model(), directory)
+    (directory / "generation_config.json").unlink()
+    saved = directory / file
+    document = json.loads(saved.read_text()) if saved.exists() else {}
+    saved.write_text(json.dumps({**document, **ENDS, **settings}))
+    return directory
+
+
+def evaluated(directory: Path) -> list[list[int]]:
+    """Every completion of an evaluation, as token ids."""
+    import torch
+
+    from isosweep.training.evaluate import Evaluator
+    from isosweep.training.grpo import load_policy
+
+    torch.set_num_threads(1)
+    spec = spec_of()
+    model, tokenizer = load_policy(spec, str(directory))
+    generate, completions = model.generate, []
+
+    def listening(**given: Any) -> Any:
+        output = generate(**given)
+        completions.extend(output[:, given["input_ids"].shape[1] :].tolist())
+        return output
+
+    model.generate = listening
+    Evaluator(spec, tokenizer)(model)
+    return completions
+
+
+def trained(directory: Path, checkpoints: Path) -> tuple[list[Any], list[Any]]:
+    """Every completion of three steps, and the parameters after them."""
+    import torch
+
+    from isosweep.training.grpo import load_policy, make_stream, make_trainer
+    from isosweep.training.ledger import Ledger
+
+    torch.set_num_threads(1)
+    spec = spec_of("task.sort.levels=[4,6]")
+    torch.manual_seed(3)
+    model, tokenizer = load_policy(spec, str(directory))
+    trainer = make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), checkpoints)
+    heard = listen(trainer)
+    train(trainer, 3)
+    parameters = [p.detach().clone() for p in trainer.model.parameters()]
+    return [step["ids"] for step in heard], parameters
+
+
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+def test_evaluation_takes_nothing_but_the_ends_from_a_models_file(
+    file: str, tmp_path: Path
+) -> None:
+    plain = evaluated(shipping(tmp_path / "plain", file))
+    assert evaluated(shipping(tmp_path / "shipped", file, **SHIPPED)) == plain
+    # Both ends are the model's own, and padding follows each.
+    assert {row[row.index(0) - 1] for row in plain if 0 in row} == set(ENDS["eos_token_id"])
+
+
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+def test_training_takes_nothing_but_the_ends_from_a_models_file(file: str, tmp_path: Path) -> None:
+    import torch
+
+    plain, expected = trained(shipping(tmp_path / "plain", file), tmp_path / "a")
+    completions, parameters = trained(
+        shipping(tmp_path / "shipped", file, **SHIPPED), tmp_path / "b"
+    )
+    assert completions == plain
+    assert all(torch.equal(a, b) for a, b in zip(parameters, expected, strict=True))
+    assert {ids[-1] for step in plain for ids in step} >= set(ENDS["eos_token_id"])
