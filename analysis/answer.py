@@ -17,7 +17,7 @@ from isosweep.analysis.statistics.verdict import behind, open_end
 from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, nothing_to_use
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, Tally
-from isosweep.store.warnings import LOST_CHECKPOINT
+from isosweep.store.warnings import LOST_CHECKPOINT, not_judged
 
 # Runs that train no further unless they are asked to, in words.
 _RESUMED = {"failed": "failed (retry_failed=true)", "cancelled": "were cancelled (mode=resume)"}
@@ -294,13 +294,24 @@ def _warned(data: SweepData) -> list[str]:
     for curve in data.curves:
         for rule in sorted({warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT}):
             broken.setdefault(rule, []).append(curve.run)
+    window, short = _too_short(data)
     if not broken:
-        return ["no warning of training's health"] * (trained > 0)
-    listed = ", ".join(
-        f"{rule} in {len(runs)} of {trained} runs{_which(runs)}"
-        for rule, runs in sorted(broken.items(), key=lambda item: -len(item[1]))
-    )
-    return [f"warned of {listed}"]
+        said = ["no warning of training's health"] * (trained > short)
+    else:
+        listed = ", ".join(
+            f"{rule} in {len(runs)} of {trained} runs{_which(runs)}"
+            for rule, runs in sorted(broken.items(), key=lambda item: -len(item[1]))
+        )
+        said = [f"warned of {listed}"]
+    return said + [f"health of {short} of {trained} runs {not_judged(window)}"] * (short > 0)
+
+
+def _too_short(data: SweepData) -> tuple[int, int]:
+    """Steps from which on training's health is judged, and how many runs have made fewer."""
+    health = data.config_document.get("health")
+    window = health.get("window", 0) if isinstance(health, dict) else 0
+    trained = [curve for curve in data.curves if curve.compute.size and curve.steps[-1]]
+    return window, sum(int(curve.generations[-1]) < window for curve in trained)
 
 
 def _which(runs: Sequence[PlannedRun]) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from goals import Goal, judge, parse
 
 from isosweep.compute import Compute
+from isosweep.config.health import HealthConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.paths import RunPaths, SweepPaths
@@ -118,7 +119,7 @@ def measure(runs: int, points: int, client: int) -> dict[str, float]:
         def tracker(name: str, of: Plan) -> MlflowTracker:
             uri = f"sqlite:///{root / name}.db"
             config = TrackingConfig(name="mlflow", uri=uri)
-            return MlflowTracker(paths, of, {"model": "tiny"}, config, root, ())
+            return MlflowTracker(paths, of, {"model": "tiny"}, config, root, HealthConfig())
 
         first = tracker("own", plan)
         make_tables(first.store.uri)

@@ -66,6 +66,10 @@ class HealthConfig:
     stop: Listed[Rule] = field(default_factory=lambda: ["non_finite", "collapse"])
     """Rules that end a run; the others only warn."""
 
+    def judges(self, steps: int) -> bool:
+        """Whether a run of so many steps with rollouts of their own has a mean to be judged by."""
+        return steps >= self.window
+
     def __post_init__(self) -> None:
         for name in self.stop:
             thresholds = _THRESHOLDS.get(name, ())

@@ -1,12 +1,13 @@
 """How every run of a sweep stands at this moment: by its files, and by the scheduler itself."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
 from isosweep.compute import BudgetUnit
+from isosweep.config.health import HealthConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import file_system_time, read_json
 from isosweep.launchers.launcher import Observed
@@ -17,6 +18,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.state import RunState, RunView, view_run
+from isosweep.store.warnings import not_judged
 
 # A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
 _SILENT_S = 30.0
@@ -71,7 +73,7 @@ def look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None = No
     """Every run of the sweep, or those of `runs`: their files, then one question for the jobs of
     those whose submission is live."""
     chosen = list(sweep.plan.runs if runs is None else runs)
-    unit, stop = sweep.plan.budget_unit, sweep.config.health.stop
+    unit, health = sweep.plan.budget_unit, sweep.config.health
     files = [sweep.paths.run(run.run_id) for run in chosen]
     views = [view_run(paths) for paths in files]
     live = [place for place, view in enumerate(views) if view.submission and view.submission.live]
@@ -82,23 +84,32 @@ def look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None = No
     for place, (run, paths) in enumerate(zip(chosen, files, strict=True)):
         answer = observed.get(place)
         if answer is None:
-            standing = run_standing(run, views[place], unit, stop)
-            sights.append(_settled(run, paths, views[place], standing))
+            standing = run_standing(run, views[place], unit, health.stop)
+            sights.append(_settled(run, paths, views[place], standing, health))
             continue
         if answer.status == "gone":
             # Its worker may have said its last word since the files were read.
             views[place] = view_run(paths)
-        sights.append(_live(run, paths, views[place], answer, unit=unit, stop=stop, now=now))
+        sights.append(_live(run, paths, views[place], answer, unit=unit, health=health, now=now))
     return sights
 
 
-def _settled(run: PlannedRun, paths: RunPaths, view: RunView, standing: Standing) -> Sight:
+def _settled(
+    run: PlannedRun, paths: RunPaths, view: RunView, standing: Standing, health: HealthConfig
+) -> Sight:
     note = view.reason
     if standing is Standing.INTERRUPTED and not note:
         note = "its process ended without a word"
     if not note and view.state and view.state.warnings:
         note = ", ".join(view.state.warnings)
+    if not note and standing.ended and view.state and not health_judged(view.state, health):
+        note = f"health {not_judged(health.window)}"
     return Sight(run=run, paths=paths, view=view, standing=standing, note=note)
+
+
+def health_judged(state: RunState, health: HealthConfig) -> bool:
+    """Whether the run is long enough for rules of its health to say anything."""
+    return health.judges(state.compute.generations)
 
 
 def _live(
@@ -108,13 +119,13 @@ def _live(
     answer: Observed,
     *,
     unit: BudgetUnit,
-    stop: Collection[str],
+    health: HealthConfig,
     now: float,
 ) -> Sight:
     """A run whose submission was live when its files were read."""
-    standing = run_standing(run, view, unit, stop)
+    standing = run_standing(run, view, unit, health.stop)
     if view.submission is None or not view.submission.live:
-        return _settled(run, paths, view, standing)
+        return _settled(run, paths, view, standing, health)
     state = view.current
     at_work = standing is Standing.RUNNING
     ages = _ages(paths, state, now) if state is not None and at_work else None

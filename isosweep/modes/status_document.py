@@ -8,7 +8,7 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.logfiles import log_tail
-from isosweep.modes.look import Sight
+from isosweep.modes.look import Sight, health_judged
 from isosweep.plan.standing import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
@@ -92,6 +92,7 @@ def _run(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonOb
         "planned": run.milestones[-1],
         "reward": state.reward if state else None,
         "warnings": list(state.warnings) if state else [],
+        "health_judged": state is not None and health_judged(state, sweep.config.health),
         "activity": state.activity if state and sight.heartbeat_s is not None else None,
         "heartbeat_age_s": sight.heartbeat_s,
         "progress_age_s": sight.progress_s,

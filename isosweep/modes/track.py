@@ -32,15 +32,14 @@ def track(
         "held_out_problems": config.task.num_eval_problems,
         "samples_per_problem": config.evaluation.samples_per_problem,
     }
-    sweeps_dir, stop = paths.runs.parent, config.health.stop
     return BackgroundTracker(
         make_tracker(
             paths,
             plan,
             parameters,
             config.tracking,
-            sweeps_dir,
-            stop,
+            paths.runs.parent,
+            config.health,
             overview=lambda: sweep_overview(config, plan, paths),
         ),
         config.tracking.interval_s,

@@ -1,4 +1,4 @@
-"""A health rule that a run broke, or a checkpoint that it could not go on from."""
+"""A health rule that a run broke, or a checkpoint that it could not go on from; or no verdict."""
 
 from dataclasses import dataclass
 
@@ -20,3 +20,8 @@ class HealthWarning:
     def without_value(cls, step: int, rule: str, message: str) -> "HealthWarning":
         """A warning of something that is not measured."""
         return cls(step=step, rule=rule, value=None, threshold=None, message=message)
+
+
+def not_judged(window: int) -> str:
+    """What is said of the health of a run that `HealthConfig.judges` nothing of."""
+    return f"not judged: fewer than {window} steps"

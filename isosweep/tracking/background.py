@@ -5,11 +5,12 @@ second line says that it is over.
 """
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from isosweep.config.health import HealthConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
@@ -173,12 +174,12 @@ def make_tracker(
     spec_params: Params,
     config: TrackingConfig,
     sweeps_dir: Path,
-    stop: Collection[str],
+    health: HealthConfig,
     overview: Asked = Overview,
 ) -> MlflowTracker | NullTracker:
-    """The tracker that `config.name` asks for; `stop`, `overview`: as `MlflowTracker` has them."""
+    """The tracker that `config.name` asks for; `health`, `overview`: as `MlflowTracker` says."""
     match config.name:
         case "none":
             return NullTracker()
         case _:
-            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, stop, overview)
+            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, health, overview)

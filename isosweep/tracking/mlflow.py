@@ -4,11 +4,12 @@ Everything sent is derived from those files, with the times written there, so a 
 or into a store that was removed, finds what is already there and adds the rest.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from isosweep.config.health import HealthConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, Tally, run_standing
@@ -90,17 +91,17 @@ class MlflowTracker:
         spec_params: Params,
         config: TrackingConfig,
         sweeps_dir: Path,
-        stop: Collection[str],
+        health: HealthConfig,
         overview: Asked = Overview,
     ) -> None:
-        """`stop`: health rules that end a run; `overview`: what came of the sweep."""
+        """`health`: by which runs are judged; `overview`: what came of the sweep."""
         self.store = Store(config.uri, config.experiment, sweeps_dir.resolve())
         self.name = self.store.name
         self._paths = paths
         self._plan = plan
         self._spec_params = dict(spec_params)
         self._max_points = config.max_points
-        self._stop = stop
+        self._health = health
         self._overview = overview
         self._sweep = f"{paths.root.name}@{plan.plan_id}"
         self._stored: dict[str | None, _StoredRun] | None = None
@@ -273,7 +274,7 @@ class MlflowTracker:
         # ends without a word changes no file.
         files, unit = known.watch.files, self._plan.budget_unit
         view = view_run(files) if changed or known.view is None else known.view
-        standing = run_standing(planned, view, unit, self._stop)
+        standing = run_standing(planned, view, unit, self._health.stop)
         if not changed and standing is known.standing:
             return
         reading = read_run(files, planned, self._max_points, unit) if changed else known.reading
@@ -308,7 +309,7 @@ class MlflowTracker:
         same = (run.status, run.end_time) == (status, end) if ended else run.status == status
         news = News(
             params=self._missing(run, params),
-            tags=_changed(run, changing_tags(view, standing, reading, run.tags)),
+            tags=_changed(run, changing_tags(view, standing, reading, run.tags, self._health)),
             status=None if same else status,
             end_time=end,
         )

@@ -1,8 +1,10 @@
 """What a run is called in MLflow, and the params, tags and numbers that say which it is."""
 
+from isosweep.config.health import HealthConfig
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing
 from isosweep.store.state import RunView
+from isosweep.store.warnings import not_judged
 from isosweep.tracking.points import RunReading
 
 RUN_TAG = "isosweep.run_id"
@@ -40,12 +42,20 @@ def fixed_tags(planned: PlannedRun, parent_id: str) -> dict[str, str]:
 
 
 def changing_tags(
-    view: RunView, standing: Standing, reading: RunReading, known: dict[str, str]
+    view: RunView,
+    standing: Standing,
+    reading: RunReading,
+    known: dict[str, str],
+    health: HealthConfig,
 ) -> dict[str, str]:
-    """Tags that say how far the run is; `known`: those that it has."""
+    """Tags that say how far the run is; `known`: those that it has, `health`: what judges it."""
     reached = ",".join(f"{budget:g}" for budget in reading.reached)
     texts = {"reason": view.reason, "warnings": reading.warnings, "unreadable": reading.fault}
     texts["diverged_by"] = (view.state.diverged_by if view.state else None) or ""
+    if standing.ended and view.state and not health.judges(view.state.compute.generations):
+        texts["health"] = not_judged(health.window)
+    else:
+        texts["health"] = ""
     # What is no longer so is emptied; what never was is not sent.
     said = {key: text for key, text in texts.items() if text or key in known}
     return {"status": str(standing), "budgets_reached": reached, **said}

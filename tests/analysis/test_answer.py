@@ -1,5 +1,6 @@
 """The report's first screen says what to use, what was spent and left, and how runs ended."""
 
+from bisect import bisect_left
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,17 @@ def test_hours_are_counted_where_records_have_them(full: Analysed) -> None:
     said = by_term(facts(replace(full.data, curves=curves), full.findings, Advice()))
     assert said["Spent"].answer.endswith(", 22.5 device-hours")
     assert pytest.approx(22.5) == 0.5 * len(curves)
+
+
+def test_runs_too_short_to_be_judged_are_not_said_to_be_healthy(full: Analysed) -> None:
+    """Of 45 runs those of fewer than `window` steps; all, where it is longer than any."""
+    made = sorted(int(curve.generations[-1]) for curve in full.data.curves)
+    for window, few in ((made[0], 0), (made[20], bisect_left(made, made[20])), (10**9, 45)):
+        data = replace(full.data, config_document={"health": {"window": window}})
+        detail = by_term(facts(data, full.findings, Advice()))["Runs"].detail
+        said = f"health of {few} of 45 runs not judged: fewer than {window} steps"
+        assert (said in detail) == (few > 0)
+        assert ("no warning of training's health" in detail) == (few < 45)
 
 
 def test_the_rules_of_health_that_runs_broke_are_counted(full: Analysed) -> None:

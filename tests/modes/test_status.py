@@ -13,7 +13,7 @@ from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import show_status
-from isosweep.modes.status_document import status_document
+from isosweep.modes.status_document import _run, status_document
 from isosweep.plan.standing import Standing
 from isosweep.store.submissions import close, request_cancel
 from tests.conftest import isosweep, make_config
@@ -67,6 +67,21 @@ def test_a_live_submission_stands_as_its_scheduler_says(
     assert told in sights[0].note
     assert [sight.standing for sight in sights[1:]] == [Standing.NOT_BEGUN] * (len(sights) - 1)
     assert jobs.asked == 1
+
+
+@pytest.mark.parametrize(("window", "told"), [(3, ""), (10**6, "health not judged: fewer than")])
+def test_a_run_too_short_to_be_judged_is_not_said_to_be_healthy(
+    window: int, told: str, tmp_path: Path
+) -> None:
+    sweep = sweep_in(tmp_path, f"health.window={window}")
+    planned = sweep.plan.runs[0]
+    run = sweep.paths.run(planned.run_id)
+    close(submitted(run), "finished", "")
+    reported(run, "finished", 1.0, planned)
+    sights = look(sweep, Scheduled({}))
+    assert sights[0].standing is Standing.DONE
+    assert sights[0].note[:29] == told
+    assert _run(sights[0], sweep)["health_judged"] == (not told)
 
 
 def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
+from isosweep.config.health import HealthConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun
@@ -25,7 +26,7 @@ NUM_STEPS = 40
 EVAL_STEPS = (0, 10, 20, 30, 40)
 FLOPS_PER_STEP = 1e9
 # Health rules that end a run.
-STOP = ("collapse",)
+HEALTH = HealthConfig(stop=["collapse"])
 SPEC_PARAMS: dict[str, str | float | int] = {"model": "tiny", "task": "sort", "beta": 0.0}
 
 
@@ -63,7 +64,7 @@ class Sweep:
             run.root.mkdir(parents=True, exist_ok=True)
 
     def tracker(self) -> MlflowTracker:
-        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root, STOP)
+        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root, HEALTH)
 
     def client(self) -> Any:
         import mlflow
@@ -156,7 +157,7 @@ def set_state(
         reward=None,
         reason=reason,
         updated=START + 1000 + step,
-        diverged_by=STOP[0] if status == "diverged" else None,
+        diverged_by=HEALTH.stop[0] if status == "diverged" else None,
     )
     run.attempts.mkdir(exist_ok=True)
     Attempt(run, attempt).write(state)

@@ -14,7 +14,7 @@ from isosweep.tracking.faults import StoreError
 from isosweep.tracking.mlflow import MlflowTracker
 from isosweep.tracking.points import FinalStatus
 from tests.runs import wait_for
-from tests.tracking.sweeps import SPEC_PARAMS, STOP, Sweep
+from tests.tracking.sweeps import HEALTH, SPEC_PARAMS, Sweep
 
 pytestmark = [
     pytest.mark.mlflow,
@@ -123,11 +123,11 @@ def test_a_store_that_recovers_is_complete_at_the_end(sweep: Sweep) -> None:
 def test_no_tracking_is_a_tracker_that_does_nothing(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     none = TrackingConfig(name="none")
-    tracker = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, none, sweep.root, STOP)
+    tracker = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, none, sweep.root, HEALTH)
     assert isinstance(tracker, NullTracker)
     tracker.sync()
     tracker.finish("FINISHED", [], None)
-    chosen = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, sweep.config, sweep.root, STOP)
+    chosen = make_tracker(sweep.paths, sweep.plan, SPEC_PARAMS, sweep.config, sweep.root, HEALTH)
     assert isinstance(chosen, MlflowTracker)
 
 

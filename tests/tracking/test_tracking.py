@@ -215,6 +215,15 @@ def test_warnings_are_reported_by_rule_and_step(sweep: Sweep) -> None:
     assert sweep.child().data.tags["warnings"] == "truncation (step 12)"
 
 
+@pytest.mark.parametrize(("steps", "said"), [(19, "not judged: fewer than 20 steps"), (20, None)])
+def test_a_run_too_short_to_be_judged_says_so(sweep: Sweep, steps: int, said: str | None) -> None:
+    set_state(sweep.runs[0], "diverged", steps)
+    sweep.tracker().sync()
+    tags = sweep.child().data.tags
+    assert tags.get("health") == said
+    assert "warnings" not in tags
+
+
 @pytest.mark.parametrize("status", ["FINISHED", "FAILED", "KILLED"])
 def test_figures_and_report_end_the_parent(sweep: Sweep, status: FinalStatus) -> None:
     tracker = sweep.tracker()
