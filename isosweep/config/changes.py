@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from isosweep.config.variants import flattened
@@ -9,7 +10,7 @@ from isosweep.config.variants import flattened
 # What a sweep is called and where it lies: no settings of what was asked.
 _PLACES = (
     *("sweep_dir", "sweeps_dir", "runs", "from_sweep", "mode", "given"),
-    *("confirm", "dry_run", "takeover", "format", "trust"),
+    *("confirm", "dry_run", "takeover", "format", "trust", "model.directory"),
 )
 
 
@@ -25,6 +26,8 @@ def changed_settings(settings: Mapping[str, object]) -> dict[str, object] | None
         if name.count(".") == 1 and name.endswith(".name") and value
     }
     plain = _composed(()) if "model" in groups else None
+    if _is_local(settings):
+        groups["model"] = "local"
     chosen = _composed(tuple(f"{group}={name}" for group, name in groups.items()))
     if plain is None or chosen is None:
         return None
@@ -35,9 +38,25 @@ def changed_settings(settings: Mapping[str, object]) -> dict[str, object] | None
         name: value
         for name, value in settings.items()
         if name not in _PLACES
-        and name not in {f"{group}.name" for group in groups}
+        and name not in _implied(settings, groups)
         and (name.startswith("grid.axes.") or _plain(chosen.get(name, value)) != _plain(value))
     }
+
+
+def _is_local(settings: Mapping[str, object]) -> bool:
+    """Whether the model is the user's own, by its directory: `model=local`."""
+    path = settings.get("model.path")
+    return path is not None and settings.get("model.source") == path
+
+
+def _implied(settings: Mapping[str, object], groups: Mapping[str, str]) -> set[str]:
+    """Settings that follow from what is shown: names of choices, and what a directory implies."""
+    implied = {f"{group}.name" for group in groups}
+    if _is_local(settings):
+        implied.add("model.source")
+        if settings["model.name"] != Path(str(settings["model.path"])).name:
+            implied.remove("model.name")
+    return implied
 
 
 @cache
@@ -53,7 +72,7 @@ def _composed(overrides: tuple[str, ...]) -> dict[str, object] | None:
     try:
         with packaged():
             config = compose("config", list(overrides))
-            composed: Any = OmegaConf.to_container(config, resolve=False)
+            composed: Any = OmegaConf.to_container(config, resolve=True)
     except (HydraException, OmegaConfBaseException):
         return None
     return flattened(composed)
