@@ -18,15 +18,16 @@ class DifficultyConfig:
     batch_size: PositiveInt = 2048
     """Completions sampled at once; it changes no result that is stored already."""
     temperature: Positive = 1.0
-    """Sampling temperature."""
+    """Sampling temperature; of training, unless it is given."""
     seed: Whole = 0
     """Seed of the samples."""
 
 
 # IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
-# hard problems the extremely hard ones were never solved.
+# hard problems the extremely hard ones were never solved. `medium` is ours: what lies between.
 DIFFICULTIES = {
     "easy": (0.3, 0.6),
+    "medium": (0.0625, 0.3),
     "hard": (0.0, 0.0625),
     "extremely_hard": (0.0, 0.0),
     "very_easy": (0.6, 0.9),

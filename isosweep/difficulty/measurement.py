@@ -21,6 +21,8 @@ from isosweep.store.paths import RunPaths
 from isosweep.tasks import Problem
 
 FORMAT_VERSION = 1
+# Raised when what is measured changes: measurements of before are then not found.
+_NUMERICS_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,7 @@ def measurement_path(
         kind.pop(name, None)
     inputs = {
         "version": FORMAT_VERSION,
+        "numerics": _NUMERICS_VERSION,
         "model": content_identity(model),
         "task": [task.kind, task.template, task.data_seed, task.success_at, kind],
         "max_completion_tokens": task.completion_limit,

@@ -15,7 +15,7 @@ from isosweep.modes.directory import sweep_paths
 from isosweep.modes.display import in_hours
 from isosweep.modes.findings import described_evaluation, described_findings
 from isosweep.modes.price import described_price, device_hours_left
-from isosweep.modes.stored import places_of
+from isosweep.modes.stored import described_cautions, places_of
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve
 
@@ -96,13 +96,14 @@ class PlannedSweep:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What `mode=plan` says of it: evaluation, what it could find, and whether it is asked or
-        refused for its price."""
+        """What `mode=plan` says of it: evaluation, what it could find, what it warns of, and
+        whether it is asked or refused for its price."""
         study = self.study
         evaluation = described_evaluation(evaluation_of(study), len(study.plan.runs))
         price = described_price(study)
         findings = described_findings(study.plan, study.config).splitlines()
-        return (evaluation, *findings, *([price] if price else []))
+        cautions = described_cautions(study)
+        return (evaluation, *findings, *cautions, *([price] if price else []))
 
     @property
     def command(self) -> str:

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import os
+import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
 from isosweep.config.model_files import architecture_from_config
@@ -30,6 +33,41 @@ def cached_snapshot(model: ModelConfig) -> Path | None:
 
     cached = try_to_load_from_cache(model.source, "config.json", revision=model.revision)
     return Path(cached).parent if isinstance(cached, str) else None
+
+
+def shipped_sampling(model: ModelConfig) -> dict[str, Any]:
+    """Sampling settings in the generation_config.json beside the weights, by transformers' names;
+    {} where there are none, or no weights here."""
+    directory = model.location
+    if directory is None and model.source != BUILTIN_MODEL and _may_be_cached(model.source):
+        directory = cached_snapshot(model)
+    if directory is None:
+        return {}
+    try:
+        saved = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
+        return {name: saved[name] for name in saved if name not in _NO_SAMPLING and saved[name]}
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _may_be_cached(source: str) -> bool:
+    """Whether the hub's library, whose import costs a plan a third of a second, may find it."""
+    if "huggingface_hub" in sys.modules:
+        return True
+    # As the library places it (huggingface_hub/constants.py).
+    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"))
+    home = Path(os.environ.get("HF_HOME", caches / "huggingface"))
+    cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
+    return (cache / f"models--{source.replace('/', '--')}").is_dir()
+
+
+# What that file says beside sampling: where answers end, and what `generate` is asked for anyway.
+_NO_SAMPLING = frozenset(
+    {
+        *("bos_token_id", "eos_token_id", "pad_token_id", "do_sample", "use_cache"),
+        *("transformers_version", "_from_model_config"),
+    }
+)
 
 
 def content_identity(model: ModelConfig) -> list[str]:

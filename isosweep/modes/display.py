@@ -1,14 +1,17 @@
 """What the terminal shows of a plan and of how far its runs are, as tables."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from isosweep.compute import BudgetUnit
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
+from isosweep.plan.cautions import WARM_UPS
 from isosweep.plan.cells import Plan
-from isosweep.plan.document import CheckpointPlan
+from isosweep.plan.document import CheckpointPlan, ShippedSampling, ShortOfWarmup
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan, makespan_bound
 from isosweep.plan.standing import PlanStanding
@@ -105,3 +108,31 @@ def described_checkpoints(plan: CheckpointPlan) -> str:
         f"while {runs}, "
         f"{size(plan.kept_bytes)} after the end (checkpoint.keep={plan.keep})"
     )
+
+
+def described_short_of_warmup(short: Sequence[ShortOfWarmup], unit: BudgetUnit) -> Iterator[str]:
+    """A line on the cells that are read too soon after warm-up; of grid.axes, on the worst."""
+    if not short:
+        return
+    worst = min(short, key=lambda each: each.num_steps / each.warmup_steps)
+    given = "".join(f", {name}={value}" for name, value in worst.axes.items())
+    others = f" (so in {len(short)} combinations of grid.axes)" if len(short) > 1 else ""
+    yield (
+        f"warm-up takes {worst.warmup_steps} updates, and T is below {WARM_UPS} times that in "
+        f"{worst.cells} of {worst.of_cells} cells{given}{others}; the shortest is T = "
+        f"{worst.num_steps}, of n = {worst.num_generations}, B = {worst.problems_per_batch} at "
+        f"{worst.budget:g} {unit}. Much of them is trained below the full rate: "
+        f"recipe.warmup_steps={worst.num_steps // WARM_UPS}, or "
+        f"grid.min_steps={WARM_UPS * worst.warmup_steps}"
+    )
+
+
+def described_shipped_sampling(shipped: Iterable[ShippedSampling]) -> Iterator[str]:
+    """A line on each model that ships sampling settings."""
+    for each in shipped:
+        told = ", ".join(f"{name}={value}" for name, value in each.settings.items())
+        yield (
+            f"the generation_config.json of {each.model} sets {told}: runs do not take it. "
+            "Rollouts are sampled by recipe.temperature and recipe.top_p, held-out answers by "
+            "evaluation.temperature"
+        )

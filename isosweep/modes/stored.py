@@ -19,14 +19,20 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, sweep_paths
-from isosweep.modes.display import described_checkpoints, show_plan
+from isosweep.modes.display import (
+    described_checkpoints,
+    described_shipped_sampling,
+    described_short_of_warmup,
+    show_plan,
+)
 from isosweep.modes.display_search import described_cost, described_limit, described_tuning
 from isosweep.modes.findings import described_evaluation, described_findings, described_repeats
 from isosweep.modes.look import collapsed_runs
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.trust import require_own_scripts
+from isosweep.plan.cautions import short_of_warmup
 from isosweep.plan.standing import Standing, run_standing, standing
-from isosweep.plan.study import Study, checkpoint_plan, evaluation_of
+from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, shipped_of
 from isosweep.preflight.search import require_search
 from isosweep.store.paths import SweepPaths, complete_checkpoints, require_plain
 from isosweep.store.state import RunView, read_state
@@ -61,9 +67,17 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     if study.config.search.kind != "tune":
         findings = described_findings(study.plan, study.config)
         console.print(findings, markup=False, soft_wrap=True)
-    for loss in _losses(study, paths):
-        console.print(f"warning: {loss}", style="yellow", markup=False, soft_wrap=True)
+    for caution in (*described_cautions(study), *_losses(study, paths)):
+        console.print(f"warning: {caution}", style="yellow", markup=False, soft_wrap=True)
     return paths
+
+
+def described_cautions(study: Study) -> Iterator[str]:
+    """What the plan warns of, a line each."""
+    yield from described_short_of_warmup(
+        tuple(short_of_warmup(study.candidates)), study.plan.budget_unit
+    )
+    yield from described_shipped_sampling(shipped_of(study))
 
 
 def require_room(study: Study, paths: SweepPaths | None = None) -> None:

@@ -1,7 +1,7 @@
 """What plan.json holds besides the plan itself: its heading, and what the costs came from."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import Field
@@ -119,6 +119,40 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShortOfWarmup:
+    """Cells of one combination of values of grid.axes that are read too soon after warm-up: whose T
+    is below three warm-ups."""
+
+    axes: Axes
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
+    warmup_steps: Annotated[int, Ge(1)]
+    """recipe.warmup_steps. Updates."""
+    cells: Annotated[int, Ge(1)]
+    """How many cells that is so of. A count."""
+    of_cells: Annotated[int, Ge(1)]
+    """Cells planned, these included. A count."""
+    num_steps: Annotated[int, Ge(1)]
+    """T of the shortest of them. Updates."""
+    num_generations: Annotated[int, Ge(2)]
+    """n of that one. A count."""
+    problems_per_batch: Annotated[int, Ge(1)]
+    """B of that one. A count."""
+    budget: Annotated[float, Gt(0)]
+    """Budget of that one, in budget_unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShippedSampling:
+    """Sampling settings that lie beside a model's weights, of which runs take none."""
+
+    model: str
+    """Name of the model. No unit."""
+    settings: Annotated[dict[str, Any], MinLen(1)]
+    """What its generation_config.json sets, by transformers' names."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanHeading:
     """What plan.json holds besides the fields of `Plan`."""
 
@@ -136,3 +170,8 @@ class PlanHeading:
     """What checkpoints take on the disk; absent in plans of earlier versions."""
     evaluation: EvaluationPlan | None = None
     """What held-out evaluation takes; absent in plans of earlier versions."""
+    short_of_warmup: tuple[ShortOfWarmup, ...] = ()
+    """Cells that are read too soon after warm-up; none in plans of earlier versions."""
+    shipped_sampling: tuple[ShippedSampling, ...] = ()
+    """What models ship and runs do not take, as far as the machine that planned has the models;
+    none in plans of earlier versions."""

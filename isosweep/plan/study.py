@@ -1,7 +1,7 @@
 """A study: all that a composed config implies, worked out once and handed to every mode."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,8 +15,9 @@ from isosweep.errors import SettingError
 from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
+from isosweep.plan.cautions import shipped_by_models, short_of_warmup
 from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun
-from isosweep.plan.document import CheckpointPlan, EvaluationPlan
+from isosweep.plan.document import CheckpointPlan, EvaluationPlan, ShippedSampling
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
@@ -108,6 +109,11 @@ def evaluation_of(study: Study) -> EvaluationPlan:
     return evaluation_plan(study.plan, [variant.config for variant in study.variants])
 
 
+def shipped_of(study: Study) -> Iterator[ShippedSampling]:
+    """Sampling settings that the sweep's models ship, and its runs do not take."""
+    return shipped_by_models(variant.config for variant in study.variants)
+
+
 def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
     """What `plan.json` holds; `isosweep/plan/schema.json` describes it. `places`: runs at once."""
     return {
@@ -117,6 +123,8 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "cost_models": [_cost_model(variant) for variant in study.variants],
         "checkpoints": asdict(checkpoint_plan(study, places)),
         "evaluation": asdict(evaluation_of(study)),
+        "short_of_warmup": [asdict(short) for short in short_of_warmup(study.candidates)],
+        "shipped_sampling": [asdict(shipped) for shipped in shipped_of(study)],
         **asdict(study.plan),
     }
 

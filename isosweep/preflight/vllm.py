@@ -33,6 +33,7 @@ _SERVER_TIMEOUT_S = 30.0
 # What TRL needs of a server, whatever is planned.
 _SERVER_COMMAND = (
     "VLLM_SERVER_DEV_MODE=1 vllm serve {model} --logprobs-mode processed_logprobs "
+    "--generation-config vllm "
     """--weight-transfer-config '{{"backend": "nccl"}}'{planned}"""
 )
 
@@ -79,6 +80,8 @@ class ServerNeeds:
         dtype = str(model.get("dtype", self.dtype)).removeprefix("torch.")
         if dtype != self.dtype:
             unmet.append(f"precision {self.dtype} (it has {dtype})")
+        if (sampling := model.get("generation_config", "vllm")) != "vllm":
+            unmet.append(f"--generation-config vllm (it has {sampling})")
         if (context := model.get("max_model_len", self.shortest)) < self.shortest:
             unmet.append(f"a context of {self.shortest} tokens (it has {context})")
         if (requests := limits.get("max_num_seqs", self.max_num_seqs)) < self.max_num_seqs:

@@ -65,6 +65,8 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
     return {
         **head,
         **{name: value for name, value in planned.items() if value},
+        # Of what a model ships, where its answers end alone: that is read under this name as well.
+        "generation_config": "vllm",
         # On a CPU nothing is autocast: training computes in the precision of the weights.
         "dtype": spec.weights_dtype if cpu else spec.dtype,
         "revision": spec.model.revision,

@@ -70,11 +70,18 @@ def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
     return measurement, dict(rates)
 
 
+def test_problems_are_measured_at_the_temperature_that_they_are_trained_at() -> None:
+    assert make_config("recipe.temperature=0.7").difficulty.temperature == 0.7
+    assert make_config("model=qwen-1.5b", "budget=1e20").difficulty.temperature == 0.6
+    asked = make_config("recipe.temperature=0.7", "difficulty.temperature=0.9")
+    assert asked.difficulty.temperature == 0.9
+
+
 def test_difficulties_are_ranges_that_may_overlap() -> None:
     assert buckets_of(0.0) == ("hard", "extremely_hard")
-    assert buckets_of(0.0625) == ("hard",)
-    assert buckets_of(0.1) == ()
-    assert buckets_of(0.3) == ("easy",)
+    assert buckets_of(0.0625) == ("medium", "hard")
+    assert buckets_of(0.1) == ("medium",)
+    assert buckets_of(0.3) == ("easy", "medium")
     assert buckets_of(0.6) == ("easy", "very_easy")
     assert buckets_of(0.95) == ()
 
@@ -169,8 +176,8 @@ def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("hrd", "must be easy, hard"),
-        ("[0.6,0.3]", "must be easy, hard"),
+        ("hrd", "must be easy, medium, hard"),
+        ("[0.6,0.3]", "must be easy, medium, hard"),
         ("{hard:0.5,easy:0.4}", "add up to 0.9"),
         ("{hard:-1,easy:2}", "gives each its share"),
         ("{}", "add up to 0"),

@@ -106,6 +106,8 @@ def test_an_engine_computes_as_training_does() -> None:
     assert (gpu["dtype"], gpu["enforce_eager"]) == ("bfloat16", False)
     assert gpu["revision"] == gpu["tokenizer_revision"] == "abc"
     assert gpu["enable_prefix_caching"]
+    # A model's own sampling settings act in neither.
+    assert cpu["generation_config"] == gpu["generation_config"] == "vllm"
 
 
 def test_a_server_leaves_training_all_of_its_device() -> None:
@@ -234,6 +236,7 @@ def test_a_server_that_differs_from_the_plan_is_named() -> None:
     config = make_config(*GPU, *SERVER, *settings, "launcher.max_parallel=1", "task=math")
     needs = server_needs(config)
     assert needs.command.startswith("VLLM_SERVER_DEV_MODE=1 vllm serve Qwen/Qwen2.5-0.5B")
+    assert "--generation-config vllm" in needs.command
     assert "--tensor-parallel-size 2 --data-parallel-size 2" in needs.command
     document = described({"backend": "nccl"}, "processed_logprobs")
     document["vllm_config"]["model_config"] |= {
@@ -250,13 +253,17 @@ def test_a_server_that_differs_from_the_plan_is_named() -> None:
     document["vllm_config"]["model_config"] |= {
         "model": "Qwen/Qwen2.5-7B",
         "dtype": "torch.float16",
+        "generation_config": "auto",
         "max_model_len": needs.shortest - 1,
     }
     document["vllm_config"]["scheduler_config"]["max_num_seqs"] = 16
     document["vllm_config"]["parallel_config"]["data_parallel_size"] = 1
     with answering(document) as url:
         lacking = missing_server(url, [needs])
-    parts = ("it has Qwen/Qwen2.5-7B", "it has float16", "a context of", "it has 16", "it has 1)")
+    parts = (
+        *("it has Qwen/Qwen2.5-7B", "it has float16", "--generation-config vllm (it has auto)"),
+        *("a context of", "it has 16", "it has 1)"),
+    )
     for (what, remedy), part in zip(lacking, parts, strict=True):
         assert part in what
         assert needs.command in remedy

@@ -1,0 +1,77 @@
+"""What a plan warns of: cells read too soon after warm-up, and sampling that models ship."""
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+import isosweep
+from isosweep.models.builtin import builtin_model
+from isosweep.plan.cautions import short_of_warmup
+from isosweep.plan.cells import plan_from_document
+from isosweep.plan.study import plan_document, resolve
+from tests.conftest import make_config
+
+
+def test_the_default_sweep_is_long_enough_for_its_warm_up() -> None:
+    config = make_config()
+    assert 3 * config.recipe.warmup_steps <= config.grid.min_steps
+    assert not list(short_of_warmup(resolve(config).candidates))
+
+
+def test_cells_shorter_than_three_warm_ups_are_counted_and_the_shortest_is_named() -> None:
+    study = resolve(make_config("recipe.warmup_steps=10"))
+    (short,) = short_of_warmup(study.candidates)
+    below = [cell for cell in study.plan.cells if cell.num_steps < 30]
+    least = min(below, key=lambda cell: cell.num_steps)
+    assert (short.cells, short.of_cells) == (len(below), len(study.plan.cells)) == (9, 54)
+    found = (short.num_steps, short.num_generations, short.problems_per_batch, short.budget)
+    assert found == (10, 128, 4, 8.1e10)
+    assert found == (
+        *(least.num_steps, least.num_generations, least.problems_per_batch, least.budget),
+    )
+    document = json.loads(json.dumps(plan_document(study)))
+    assert document["short_of_warmup"] == [asdict(short)]
+    assert plan_from_document(document) == study.plan
+
+
+@pytest.mark.parametrize("remedy", ["recipe.warmup_steps=3", "grid.min_steps=30"])
+def test_what_the_warning_says_mends_it(remedy: str) -> None:
+    said = isosweep.make_plan("recipe.warmup_steps=10").notes
+    (line,) = [line for line in said if line.startswith("warm-up")]
+    assert "9 of 54 cells; the shortest is T = 10, of n = 128, B = 4 at 8.1e+10 flops." in line
+    assert remedy in line
+    assert not list(short_of_warmup(resolve(make_config(remedy)).candidates))
+
+
+def test_of_many_variants_the_worst_is_told() -> None:
+    said = isosweep.make_plan("grid.axes={recipe.warmup_steps:[3,10,12]}").notes
+    (line,) = [line for line in said if line.startswith("warm-up")]
+    assert line.startswith("warm-up takes 12 updates")
+    assert "recipe.warmup_steps=12 (so in 2 combinations of grid.axes)" in line
+
+
+SHIPPED = {"repetition_penalty": 1.3, "temperature": 0.2}
+
+
+def test_sampling_that_a_model_ships_is_said_once(tmp_path: Path) -> None:
+    directory = tmp_path / "own"
+    shutil.copytree(builtin_model(), directory)
+    ends = {"eos_token_id": [1, 2], "do_sample": True, "transformers_version": "5.17.0"}
+    (directory / "generation_config.json").write_text(json.dumps({**ends, **SHIPPED}))
+    local = ("model=local", f"model.path={directory}", "task=sort", "recipe=tiny", "grid=tiny")
+    plain = (*local, "hardware=cpu", "generation=transformers", "budget=8.1e10")
+    planned = isosweep.make_plan([*plain, "grid.axes={recipe.beta:[0,0.1]}"])
+    shipped = plan_document(planned.study)["shipped_sampling"]
+    assert shipped == [{"model": "own", "settings": SHIPPED}]
+    told = [line for line in planned.notes if "generation_config.json" in line]
+    assert len(told) == 1
+    assert "of own sets repetition_penalty=1.3, temperature=0.2: runs do not take it" in told[0]
+
+
+def test_a_model_that_ships_none_or_is_not_here_is_not_told_of() -> None:
+    for overrides in ((), ("model=qwen-0.5b", "budget=1e18")):
+        document = plan_document(resolve(make_config(*overrides)))
+        assert document["shipped_sampling"] == []
