@@ -78,6 +78,8 @@ class _Placeholders:
 class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
+    lr_scheduler: Any
+
     # Hooks.
 
     def make_batch(self, count: int) -> Batch:

@@ -13,7 +13,8 @@ from tests.training.test_trainer import listen, spec_of, train
 pytestmark = pytest.mark.train
 
 # Two ends of an answer, of which the tokenizer knows one: the digit 9 is token 11.
-ENDS = {"eos_token_id": [1, 11], "pad_token_id": 0}
+EOS = [1, 11]
+ENDS = {"eos_token_id": EOS, "pad_token_id": 0}
 SHIPPED = {
     **{"do_sample": True, "temperature": 0.3, "top_k": 3, "top_p": 0.5, "min_p": 0.2},
     **{"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "suppress_tokens": [5]},
@@ -78,7 +79,7 @@ def test_evaluation_takes_nothing_but_the_ends_from_a_models_file(
     plain = evaluated(shipping(tmp_path / "plain", file))
     assert evaluated(shipping(tmp_path / "shipped", file, **SHIPPED)) == plain
     # Both ends are the model's own, and padding follows each.
-    assert {row[row.index(0) - 1] for row in plain if 0 in row} == set(ENDS["eos_token_id"])
+    assert {row[row.index(0) - 1] for row in plain if 0 in row} == set(EOS)
 
 
 @pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
@@ -91,4 +92,4 @@ def test_training_takes_nothing_but_the_ends_from_a_models_file(file: str, tmp_p
     )
     assert completions == plain
     assert all(torch.equal(a, b) for a, b in zip(parameters, expected, strict=True))
-    assert {ids[-1] for step in plain for ids in step} >= set(ENDS["eos_token_id"])
+    assert {ids[-1] for step in plain for ids in step} >= set(EOS)
