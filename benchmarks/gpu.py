@@ -268,9 +268,8 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, flo
     task, rollouts = spec.task, spec.completions_per_step
     prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
     arch = spec.model.architecture
-    flops = rollout_flops(
-        arch, prompt, completion, passes_of(arch, spec.recipe, spec.generation, float(N))
-    )
+    passes = passes_of(arch, spec.recipe, spec.generation, spec.device, float(N))
+    flops = rollout_flops(arch, prompt, completion, passes)
     generating, _ = generation_seconds(
         arch,
         replace(hardware, generation_utilization=1.0),

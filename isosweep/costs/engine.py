@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
-from isosweep.config.hardware import HardwareConfig
+from isosweep.config.hardware import Device, HardwareConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.costs.memory import PRECISION_BYTES, kv_bytes_per_token
 
@@ -28,6 +28,9 @@ Requests = float | Counts | Bytes
 
 # Tokens of one block of the cache on a GPU (vLLM's config/cache.py, DEFAULT_BLOCK_SIZE).
 BLOCK_TOKENS = 16
+# Tokens of the blocks that rollouts of one prompt share; on a CPU its platform's own default
+# (platforms/cpu.py, check_and_update_config).
+SHARED_BLOCK_TOKENS: dict[Device, int] = {"cuda": BLOCK_TOKENS, "cpu": 128}
 # vLLM's own default on its largest devices (engine/arg_utils.py, get_batch_defaults): most
 # requests at once.
 MAX_NUM_SEQS = 1024

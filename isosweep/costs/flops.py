@@ -90,7 +90,8 @@ def forward_flops(
 class Passes:
     """Which passes a recipe and its generation backend make over each rollout.
 
-    `prompt_sharing`: rollouts that read a prompt once together: n with prefix caching, else 1.
+    `prompt_sharing`: rollouts of one prompt that share what is cached of it: n with prefix caching,
+    else 1. `block_tokens`: a prompt is cached in whole blocks of so many tokens.
     `old_policy`: log-probabilities are computed again before the update, because the sampler's
     are not the learner's (vLLM with importance-sampling correction) or the rollouts are used
     more than once. `reference`: a KL term needs a frozen model's. `num_iterations`: updates made
@@ -100,6 +101,7 @@ class Passes:
     """
 
     prompt_sharing: Count = 1.0
+    block_tokens: int = 1
     old_policy: bool = False
     reference: bool = False
     num_iterations: int = 1
@@ -124,12 +126,23 @@ class PhaseFlops:
         return self.prefill + self.decode + self.old_policy + self.reference + self.training
 
 
+def shared_tokens(prompt: Count, block: int) -> Count:
+    """Tokens of a prompt that all of its rollouts but one find in the cache: its whole blocks.
+
+    The last token is never among them, since its logits are needed (vLLM 0.31,
+    v1/core/kv_cache_manager.py, get_computed_blocks: at most prompt - 1 tokens). What is cached is
+    assumed to stay until the last rollout of the prompt has begun.
+    """
+    return np.floor(np.maximum(prompt - 1, 0) / block) * block
+
+
 def rollout_flops(
     arch: Architecture, prompt: Count, completion: Count, passes: Passes
 ) -> PhaseFlops:
     """FLOPs of one rollout that is trained on: of sampling it, and of the `passes` over it.
 
-    Not counted: evaluation, the optimiser's update.
+    Of a prompt whose cache is shared, the mean of its rollouts: the first reads all of it, the
+    others the tokens that no block shares. Not counted: evaluation, the optimiser's update.
     """
     tokens = prompt + completion
     forward = forward_flops(arch, prompt, completion)
@@ -140,10 +153,13 @@ def rollout_flops(
         # nothing learns: no gradient is sent on to the embedding.
         update = update - (forward - attention_flops(arch, tokens)) - _first_maps(arch) * tokens
     sampling = 2.0 * passes.adapter_weights * float(passes.adapted_sampling)
+    shared = shared_tokens(prompt, passes.block_tokens)
+    spared = (linear_flops_per_token(arch) + sampling) * shared + attention_flops(arch, shared)
     prefill = prefill_flops(arch, prompt) + sampling * prompt
+    prefill = prefill - (1 - 1 / passes.prompt_sharing) * spared
     decode = decode_flops(arch, prompt, completion) + sampling * (completion - 1)
     return PhaseFlops(
-        prefill=passes.draws * prefill / passes.prompt_sharing,
+        prefill=passes.draws * prefill,
         decode=passes.draws * decode,
         old_policy=(forward + adapters) * float(passes.old_policy),
         reference=forward * float(passes.reference),

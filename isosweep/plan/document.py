@@ -46,8 +46,9 @@ class CostModel:
     completion_tokens: Annotated[float, Gt(0)]
     """Planned mean length of a completion, end-of-sequence included. Tokens."""
     passes: Settings
-    """Which passes are made over a rollout; prompt_sharing counts the rollouts that read a prompt
-    once together, num_iterations the updates made with each rollout."""
+    """Which passes are made over a rollout; prompt_sharing counts the rollouts of one prompt that
+    share its cache, in whole blocks of block_tokens tokens; num_iterations counts the updates made
+    with each rollout."""
     flops_per_rollout: PhaseFlops
     """FLOPs of one rollout of the grid's smallest n, by phase; 0 for a pass that is not made."""
     hardware: Settings

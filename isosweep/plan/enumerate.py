@@ -41,7 +41,11 @@ def _costed(variant: Variant) -> Candidates:
     if grid.completions_per_step is not None:
         listed = np.isin(completions, grid.completions_per_step)
     passes = passes_of(
-        config.model.architecture, config.recipe, config.generation, n[:, None].astype(float)
+        config.model.architecture,
+        config.recipe,
+        config.generation,
+        config.hardware.device,
+        n[:, None].astype(float),
     )
     memory = _memory(config, completions)
     learner = _learner(config, passes, completions, memory)

@@ -40,8 +40,9 @@ def evaluation_flops(config: SweepConfig) -> float:
 def _flops(config: SweepConfig) -> float:
     task, k = config.task, config.evaluation.samples_per_problem
     arch = config.model.architecture
-    passes = replace(passes_of(arch, config.recipe, config.generation, float(k)), draws=1.0)
-    one = rollout_flops(arch, task.planned_prompt_tokens, task.planned_completion_tokens, passes)
+    passes = passes_of(arch, config.recipe, config.generation, config.hardware.device, float(k))
+    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
+    one = rollout_flops(arch, prompt, completion, replace(passes, draws=1.0))
     return float(task.num_eval_problems * k * (one.prefill + one.decode))
 
 

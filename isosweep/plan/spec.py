@@ -18,6 +18,7 @@ from isosweep.config.settings import read, settings
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt, Whole
+from isosweep.costs.engine import SHARED_BLOCK_TOKENS
 from isosweep.costs.flops import Count, Passes
 from isosweep.plan.attention import chosen_attention
 
@@ -128,7 +129,11 @@ def resolve_learning_rate(recipe: RecipeConfig, completions: int) -> float:
 
 
 def passes_of(
-    arch: Architecture, recipe: RecipeConfig, generation: GenerationConfig, num_generations: Count
+    arch: Architecture,
+    recipe: RecipeConfig,
+    generation: GenerationConfig,
+    device: Device,
+    num_generations: Count,
 ) -> Passes:
     """The passes that a recipe and a generation backend make over a rollout.
 
@@ -139,6 +144,7 @@ def passes_of(
     reused = recipe.updates_per_generation > 1 or recipe.rollout_lag > 0
     return Passes(
         prompt_sharing=num_generations if generation.prefix_sharing else 1.0,
+        block_tokens=SHARED_BLOCK_TOKENS[device],
         old_policy=reused or generation.importance_sampling_correction,
         reference=recipe.beta > 0,
         num_iterations=recipe.num_iterations,

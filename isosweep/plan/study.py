@@ -135,7 +135,7 @@ def _cost_model(variant: ChosenVariant) -> dict[str, Any]:
     prompt = config.task.planned_prompt_tokens
     completion = config.task.planned_completion_tokens
     arch, smallest = config.model.architecture, float(min(config.grid.num_generations))
-    passes = passes_of(arch, config.recipe, config.generation, smallest)
+    passes = passes_of(arch, config.recipe, config.generation, config.hardware.device, smallest)
     phases = rollout_flops(arch, prompt, completion, passes)
     return {
         "axes": variant.axes,

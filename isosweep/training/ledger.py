@@ -27,7 +27,11 @@ class Ledger:
         self._architecture = spec.model.architecture
         self._devices = spec.devices_in_use
         passes = passes_of(
-            spec.model.architecture, spec.recipe, spec.generation, float(spec.num_generations)
+            spec.model.architecture,
+            spec.recipe,
+            spec.generation,
+            spec.device,
+            float(spec.num_generations),
         )
         # What is planned to be thrown away is counted when it is.
         self._passes = replace(passes, draws=1.0)

@@ -15,6 +15,8 @@ from isosweep.costs.flops import (
     completion_tokens_for,
     decode_flops,
     forward_flops,
+    head_flops_per_token,
+    linear_flops_per_token,
     prefill_flops,
     rollout_flops,
     rollouts_for,
@@ -151,17 +153,39 @@ def test_each_pass_adds_what_it_costs() -> None:
     assert base.training == 3 * forward
     assert base.old_policy == base.reference == 0
     more = rollout_flops(
-        shipped(), 8, 7, Passes(prompt_sharing=4, old_policy=True, reference=True, num_iterations=2)
+        shipped(), 8, 7, Passes(old_policy=True, reference=True, num_iterations=2, draws=2.0)
     )
-    assert more.prefill == float(base.prefill) / 4
+    assert more.prefill == 2 * float(base.prefill)
     assert more.old_policy == more.reference == forward
     assert more.training == 6 * forward
-    assert more.decode == base.decode
+    assert more.decode == 2 * float(base.decode)
+
+
+# One token short of a block, a block whole, one token more; and further blocks.
+@pytest.mark.parametrize("prompt", [1, 15, 16, 17, 32, 33, 100])
+def test_n_rollouts_read_what_no_block_shares_n_times(prompt: int) -> None:
+    arch, n, block = shipped("model=qwen-0.5b"), 8, 16
+    per_pair = 4.0 * arch.num_layers * arch.num_heads * arch.head_dim
+    # As an engine schedules them: each finds the blocks of those before it, and reads the rest.
+    cached, total = 0, 0.0
+    for _ in range(n):
+        # The logits of the last token are always computed.
+        found = max(blocks for blocks in range(0, cached + 1, block) if blocks < prompt)
+        read = range(found, prompt)
+        pairs = sum(at + 1 for at in read)
+        total += linear_flops_per_token(arch) * len(read) + per_pair * pairs
+        total += head_flops_per_token(arch)
+        cached = prompt // block * block
+    shared = Passes(prompt_sharing=float(n), block_tokens=block)
+    assert n * float(rollout_flops(arch, prompt, 7, shared).prefill) == pytest.approx(total)
+    alone = n * float(rollout_flops(arch, prompt, 7, Passes(block_tokens=block)).prefill)
+    assert alone > total if prompt > block else alone == pytest.approx(total)
 
 
 passes = st.builds(
     Passes,
     prompt_sharing=st.sampled_from([1.0, 8.0]),
+    block_tokens=st.sampled_from([1, 16, 128]),
     old_policy=st.booleans(),
     reference=st.booleans(),
     num_iterations=st.integers(1, 4),

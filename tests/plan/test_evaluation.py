@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isosweep.compute import Compute
-from isosweep.costs.flops import decode_flops, prefill_flops
+from isosweep.costs.flops import decode_flops, head_flops_per_token, prefill_flops
 from isosweep.plan.cells import plan_from_document
 from isosweep.plan.evaluation import evaluation_flops, evaluation_plan, evaluation_seconds
 from isosweep.plan.memory import planned_memory
@@ -23,7 +23,7 @@ def test_an_evaluation_samples_k_completions_of_every_problem() -> None:
     assert evaluation_flops(config) == pytest.approx(200 * float(one))
 
 
-def test_a_shared_prompt_is_read_once_and_draws_of_training_do_not_count() -> None:
+def test_shared_blocks_of_a_prompt_are_read_once_and_draws_of_training_do_not_count() -> None:
     config = make_config(
         *("model=qwen-0.5b", "recipe.zero_variance=resample", "recipe.max_draws=4"),
         *("recipe.planned_draws=2", "task.num_eval_problems=50"),
@@ -32,7 +32,11 @@ def test_a_shared_prompt_is_read_once_and_draws_of_training_do_not_count() -> No
     arch, task, k = config.model.architecture, config.task, config.evaluation.samples_per_problem
     prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
     read, sampled = prefill_flops(arch, prompt), decode_flops(arch, prompt, completion)
-    assert evaluation_flops(config) == pytest.approx(50 * (float(read) + k * float(sampled)))
+    shared = 16 * ((prompt - 1) // 16)
+    assert 0 < shared < prompt
+    spared = float(prefill_flops(arch, shared)) - head_flops_per_token(arch)
+    each = k * float(read + sampled) - (k - 1) * spared
+    assert evaluation_flops(config) == pytest.approx(50 * each)
 
 
 def test_runs_are_evaluated_as_often_as_planned() -> None:

@@ -136,7 +136,7 @@ def test_a_resumed_run_trains_on_what_was_waiting(tmp_path: Path) -> None:
 def test_a_lag_costs_one_more_pass_and_is_part_of_what_a_run_is() -> None:
     on_policy, off_policy = spec(0), spec(LAG)
     passes = [
-        passes_of(run.model.architecture, run.recipe, run.generation, 4.0).old_policy
+        passes_of(run.model.architecture, run.recipe, run.generation, run.device, 4.0).old_policy
         for run in (on_policy, off_policy)
     ]
     assert passes == [False, True]
