@@ -19,8 +19,9 @@ class Compute:
     `isosweep.costs.flops`. `*_hardware_flops` are what devices compute in scoring (old and
     reference log-probabilities) and in training, padding and recomputation included; None where
     nobody counted. `device_seconds` is training wall time times devices; `*_seconds` are the parts
-    of it that its phases took, but for `checkpoint_seconds`: what training stood still for
-    checkpoints, outside of it. A second execution reproduces all but the seconds.
+    of it that its phases took, but for two that are outside of it: `checkpoint_seconds`, what
+    training stood still for checkpoints, and `startup_seconds`, what attempts took to begin, 0
+    where that was not recorded. A second execution reproduces all but the seconds.
     """
 
     generations: int = 0
@@ -39,6 +40,7 @@ class Compute:
     scoring_seconds: float = 0.0
     training_seconds: float = 0.0
     checkpoint_seconds: float = 0.0
+    startup_seconds: float = 0.0
     device_seconds: float = 0.0
 
     @property

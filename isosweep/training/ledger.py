@@ -109,6 +109,10 @@ class Ledger:
         """Wall time that training stood still for a checkpoint."""
         self.spent += Compute(checkpoint_seconds=seconds * self._devices)
 
+    def add_startup(self, seconds: float) -> None:
+        """Wall time from an attempt's beginning to its first evaluation or step."""
+        self.spent += Compute(startup_seconds=seconds * self._devices)
+
     @contextmanager
     def timing(self, phase: Phase) -> Iterator[None]:
         """Books the wall time of the block under `phase`, less what blocks within it book."""

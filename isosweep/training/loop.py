@@ -90,6 +90,7 @@ class TrainingLoop:
         Raises StoppedError where the run is not to begin.
         """
         self._leave_if_asked()
+        self.progress.ledger.add_startup(time.monotonic() - self.session.began)
         self._decide(step)
         # The trainer asks for no decision before its first step has ended.
         self._leave_if_asked()

@@ -16,7 +16,10 @@ from isosweep.training.stopping import StopRequest
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """One process's part in an attempt: which run, from where, how far, and what may end it."""
+    """One process's part in an attempt: which run, from where, how far, and what may end it.
+
+    `began`: when the attempt did, by the monotonic clock.
+    """
 
     spec: RunSpec
     attempt: Attempt
@@ -27,6 +30,7 @@ class Session:
     monitor: HealthMonitor
     reporter: Reporter
     checkpoint: CheckpointConfig
+    began: float
 
     def outcome(self, spent: Compute) -> tuple[RunStatus, str | None]:
         """How an attempt that left by itself has ended with `spent` behind it, and why."""

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
@@ -109,6 +110,7 @@ class _Work:
     start: ResumePoint
     rank: Rank
     stop: StopRequest
+    began: float
 
 
 @contextmanager
@@ -135,7 +137,7 @@ def run_attempt(
     A run that breaks a health rule of `health.stop` has diverged: a result, recorded as such. A
     failure is recorded in the run's state and raised again. An overtaken attempt ends quietly.
     """
-    stop = stop or StopRequest()
+    began, stop = time.monotonic(), stop or StopRequest()
     stop.requeues = job.requeue
     stop.install()
     require_plain(job.run)
@@ -146,7 +148,7 @@ def run_attempt(
         require_unpickled(start.checkpoint)
     for loss in start.losses:
         sys.stderr.write(f"{job.run.run_id}: {loss}\n")
-    work = _Work(job, attempt, spec, submitted, start, only_rank(), stop)
+    work = _Work(job, attempt, spec, submitted, start, only_rank(), stop, began)
     return _lead_ranks(work) if spec.devices > 1 else _attempt(work)
 
 
@@ -205,7 +207,7 @@ def _end_state(attempt: Attempt, status: RunStatus, reason: str) -> None:
 def main(text: str) -> None:
     """One of the processes that `_lead_ranks` starts; `text` is its job as JSON."""
     # The one that started it decides what a second signal means.
-    stop = StopRequest(patient=True)
+    began, stop = time.monotonic(), StopRequest(patient=True)
     stop.install()
     document = json.loads(text)
     end_with(document["pid"])
@@ -219,6 +221,7 @@ def main(text: str) -> None:
         ResumePoint.from_json(document["start"]),
         own_rank(document["pid"]),
         stop,
+        began,
     )
     if _attempt(work) == OVERTAKEN:
         # The others wait for this one: they are ended as after a failure.
@@ -289,6 +292,7 @@ def _session(work: _Work) -> Session:
         monitor=monitor,
         reporter=reporter,
         checkpoint=job.saving,
+        began=work.began,
     )
 
 

@@ -1,6 +1,7 @@
 """What the loop decides after a step, without a trainer: real policy, evaluator, books, files."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +81,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
         monitor=monitor,
         reporter=Reporter(attempt, rank, monitor, start),
         checkpoint=CheckpointConfig(share=1.0, min_interval_s=interval_s, max_interval_s=1e9),
+        began=time.monotonic() - 5,
     )
     recorded = session.reporter.started(session.start)
     progress = Progress(Ledger(run), ProblemStream(64, 0), monitor)
@@ -123,6 +125,10 @@ def test_a_run_is_recorded_at_its_milestones_and_saved_at_its_end(tmp_path: Path
     assert (checkpoint / "model").exists()
     progress = json.loads((checkpoint / CHECKPOINT_PROGRESS).read_text())
     assert (loop.spent.device_seconds, loop.spent.checkpoint_seconds) == (2.0, 0.25)
+    # What came before the first evaluation is apart, and in every record.
+    records = read_records(loop.session.attempt.run.records).records
+    assert {record.compute.startup_seconds for record in records} == {loop.spent.startup_seconds}
+    assert 5 <= loop.spent.startup_seconds < 60
     assert progress["compute"]["rollouts"] == 4 * ROLLOUTS
 
 
