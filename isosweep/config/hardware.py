@@ -15,6 +15,8 @@ Sharding = Literal["ddp", "fsdp", "zero1", "zero2", "zero3"]
 Optimizer = Literal["adamw", "adamw_8bit", "adamw_torch_8bit", "paged_adamw", "paged_adamw_8bit"]
 # What transformers calls them.
 Attention = Literal["sdpa", "flash_attention_2", "flash_attention_3"]
+# Seconds to load libraries and weights where hardware.startup_s is null: assumed.
+_STARTUP_S: dict[Device, float] = {"cpu": 8.0, "cuda": 120.0}
 _PartOfPeak = Annotated[Share, Says("is a share of the peak: above 0, at most 1", "0.3")]
 
 
@@ -49,9 +51,17 @@ class HardwareConfig:
     generation_utilization: _PartOfPeak
     """Share of the roofline that sampling reaches."""
     step_overhead_s: NonNegative
-    """Seconds spent once a step."""
+    """Seconds spent once a generation of n x B rollouts, beside sampling and updates."""
     token_overhead_s: NonNegative
     """Seconds spent for every position that is decoded."""
+    generation_overhead_s: NonNegative = 0.0
+    """Seconds spent once for every batch that is sampled, in training and evaluation."""
+    update_overhead_s: NonNegative = 0.0
+    """Seconds spent once an update."""
+    answer_overhead_s: NonNegative = 0.0
+    """Seconds spent for every answer: to read it as text, judge it, put it into a batch."""
+    startup_s: NonNegative | None = None
+    """Seconds until a run begins: libraries, weights, engine; null: 8 on a CPU, 120 on GPUs."""
     devices_per_run: PositiveInt = 1
     """Devices of one run."""
     sharding: Sharding = "ddp"
@@ -132,6 +142,11 @@ class HardwareConfig:
             name = "hardware.host_bandwidth"
             rule = "must say how fast optimiser states move between host and device"
             raise SettingError(name, None, rule, f"{name}=3.2e10 (PCIe 4.0 x16)")
+
+    @property
+    def startup(self) -> float:
+        """Seconds until a run begins."""
+        return _STARTUP_S[self.device] if self.startup_s is None else self.startup_s
 
     @property
     def states_on_host(self) -> bool:

@@ -289,7 +289,7 @@ class SweepConfig:
     def run_hardware(self) -> HardwareConfig:
         """The devices as one run has them: runs that share one share its memory and speed evenly.
 
-        What is spent beside the device (`step_overhead_s`, `token_overhead_s`) is not shared.
+        What is spent beside the device (`hardware.*_overhead_s`) is not shared.
         """
         runs, hardware = self.launcher.runs_per_device, self.hardware
         if runs == 1:

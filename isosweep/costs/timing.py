@@ -5,8 +5,10 @@ with the padding that `padding.py` expects. Decoding one position of all concurr
 the roofline's larger time: reading the weights (of a mixture of experts those that the batch is
 expected to touch) and the cached keys and values, or the FLOPs. The devices of a tensor-parallel
 engine share both, and exchange activations at every decoded position. Not modelled: that exchange
-in prefill, stragglers among completion lengths in generation, preemption by a full KV cache, the
-reward function, time lost to requeues. Arrays of batches broadcast; all results are seconds.
+in prefill, stragglers among completion lengths in generation, preemption by a full KV cache, time
+lost to requeues. On top comes what is spent beside the device: once a generation, an update, a
+batch that is sampled, a position, an answer (`hardware.*_overhead_s`). Arrays of batches broadcast;
+all results are seconds.
 """
 
 from dataclasses import dataclass
@@ -25,8 +27,26 @@ from isosweep.costs.memory import PRECISION_BYTES, state_bytes
 
 Seconds = NDArray[np.float64]
 
-# Loading libraries and weights, once an attempt: assumed.
-STARTUP_S = {"cpu": 8.0, "cuda": 120.0}
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """What some rollouts take to be sampled on one device, or engine. Arrays: (batches,).
+
+    `device`: seconds of prefill and decoding at the whole roofline; `positions`: decoded one after
+    the other; `batches`: sampled one after the other.
+    """
+
+    device: Seconds
+    positions: Seconds
+    batches: float
+
+    def seconds(self, hardware: HardwareConfig) -> Seconds:
+        """Seconds at the hardware's utilization, with its overheads."""
+        beside = (
+            self.positions * hardware.token_overhead_s
+            + self.batches * hardware.generation_overhead_s
+        )
+        return self.device / hardware.generation_utilization + beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +54,20 @@ class StepSeconds:
     """Seconds of one generation and the updates made with it, by cause. Arrays: (batches,).
 
     `training` holds log-probability passes, forward, backward, recomputation and padding, at the
-    hardware's utilization; `generation` prefill and decoding, at its utilization; `positions` is
-    how many positions are decoded one after the other; `update` is moving the optimiser's states,
-    gradient exchange and weight synchronisation.
+    hardware's utilization; `generation` is `Sampling.seconds`; `update` is moving the optimiser's
+    states, gradient exchange and weight synchronisation; `overhead` what is spent beside the
+    device: a generation, an update and an answer.
     """
 
     training: Seconds
     generation: Seconds
-    positions: Seconds
     update: Seconds
-    total: Seconds
+    overhead: Seconds
+
+    @property
+    def total(self) -> Seconds:
+        """All causes together."""
+        return self.training + self.generation + self.update + self.overhead
 
 
 def step_seconds(
@@ -71,7 +95,7 @@ def step_seconds(
     flops = rollout_flops(arch, prompt, completion, passes)
     training = learner / (hardware.peak_flops * hardware.training_utilization)
 
-    generating, positions = generation_seconds(
+    sampled = sampling(
         arch,
         hardware,
         prompt=prompt,
@@ -82,19 +106,17 @@ def step_seconds(
         prefill_flops=flops.prefill / passes.draws,
         tensor_parallel=generation.tensor_parallel,
     )
-    generating, positions = generating * passes.draws, positions * passes.draws
-    update = np.full(local.shape, _update_seconds(arch, recipe, hardware, generation))
-    overhead = hardware.step_overhead_s + positions * hardware.token_overhead_s
     return StepSeconds(
         training=training,
-        generation=generating,
-        positions=positions,
-        update=update,
-        total=training + generating + update + overhead,
+        generation=sampled.seconds(hardware) * passes.draws,
+        update=np.full(local.shape, _update_seconds(arch, recipe, hardware, generation)),
+        overhead=hardware.step_overhead_s
+        + hardware.update_overhead_s * recipe.updates_per_generation
+        + hardware.answer_overhead_s * local * passes.draws,
     )
 
 
-def generation_seconds(
+def sampling(
     arch: Architecture,
     hardware: HardwareConfig,
     *,
@@ -105,8 +127,9 @@ def generation_seconds(
     concurrency: NDArray[np.int64],
     prefill_flops: Count,
     tensor_parallel: int = 1,
-) -> tuple[Seconds, Seconds]:
-    """Seconds of sampling `rollouts` on one device, and positions decoded one after the other.
+    batches: float = 1.0,
+) -> Sampling:
+    """What sampling `rollouts` takes on one device, `concurrency` at once, in so many `batches`.
 
     `tensor_parallel` devices do it together where there are more.
     `decoded`: length to which each is decoded. `transformers` goes on until the last rollout has
@@ -125,7 +148,7 @@ def generation_seconds(
         volume = together * width * 2 * (tensor_parallel - 1) / tensor_parallel
         each = each + volume / hardware.interconnect_bandwidth
     prefill = rollouts * prefill_flops / peak
-    return (prefill + positions * each) / hardware.generation_utilization, positions
+    return Sampling(device=prefill + positions * each, positions=positions, batches=batches)
 
 
 def _bytes_per_position(

@@ -144,15 +144,11 @@ def _question(config: SweepConfig) -> Action:
         from isosweep.modes.proposal import propose_next
 
         return partial(propose_next, config)
-    return partial(_calibrate if config.mode == "calibrate" else _analyse, config)
+    if config.mode == "calibrate":
+        from isosweep.modes.calibrate import calibrate_sweep
 
-
-def _calibrate(config: SweepConfig, console: Console) -> int:
-    from isosweep.plan.calibration import calibrate
-
-    sweep = stored_sweep(config)
-    console.print(calibrate(sweep.config, sweep.plan, sweep.paths), soft_wrap=True)
-    return 0
+        return partial(calibrate_sweep, config)
+    return partial(_analyse, config)
 
 
 def _require_own_unit(config: SweepConfig, stored: SweepConfig) -> None:

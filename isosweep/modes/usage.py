@@ -38,7 +38,7 @@ MODES = {
     "simulate": "what a plan could find, before it is paid for",
     "difficulty": "how often the base model solves each problem",
     "dashboard": "the sweep in MLflow's pages, in a browser",
-    "calibrate": "fit the time model to a sweep's measured steps",
+    "calibrate": "fit each phase of the time model to what a sweep measured",
 }
 
 _MORE = """\

@@ -12,8 +12,8 @@ from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Passes, rollout_flops
 from isosweep.costs.padding import learner_flops
 from isosweep.costs.steps import Floats, Ints, steps_for
-from isosweep.costs.timing import STARTUP_S, StepSeconds, step_seconds
-from isosweep.plan.candidates import Candidates
+from isosweep.costs.timing import StepSeconds, step_seconds
+from isosweep.plan.candidates import Candidates, Floats, Ints
 from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
 from isosweep.plan.memory import planned_memory
 from isosweep.plan.rules import broken_bits
@@ -75,7 +75,7 @@ def _costed(variant: Variant) -> Candidates:
         records=records,
         evaluation_flops=evaluation_flops(config),
         evaluation_seconds=evaluation,
-        run_seconds=run_seconds + STARTUP_S[config.hardware.device],
+        run_seconds=run_seconds + config.hardware.startup,
         broken=np.zeros(steps.shape, dtype=np.int64),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.flops import prefill_flops, rollout_flops
-from isosweep.costs.timing import generation_seconds
+from isosweep.costs.timing import Sampling, sampling
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import EvaluationPlan, SetPlan
 from isosweep.plan.spec import passes_of
@@ -52,22 +52,31 @@ def evaluation_seconds(config: SweepConfig) -> float:
 
 
 def _seconds(config: SweepConfig) -> float:
+    answers = config.task.num_eval_problems * config.evaluation.samples_per_problem
+    sampled = evaluation_sampling(config).seconds(config.run_hardware)
+    return float(sampled[0]) + answers * config.hardware.answer_overhead_s
+
+
+def evaluation_sampling(config: SweepConfig) -> Sampling:
+    """What sampling takes for one evaluation on the main held-out problems: arrays of one."""
     settings, task = config.evaluation, config.task
     arch = config.model.architecture
-    rollouts = float(task.num_eval_problems * settings.samples_per_problem)
+    rollouts = task.num_eval_problems * settings.samples_per_problem
     prompt = task.planned_prompt_tokens
-    seconds, positions = generation_seconds(
+    at_once = settings.completions_at_once(task.num_eval_problems, 1)
+    return sampling(
         arch,
         config.run_hardware,
         prompt=prompt,
         completion=task.planned_completion_tokens,
         decoded=float(task.completion_limit),
-        rollouts=np.array([rollouts]),
+        rollouts=np.array([float(rollouts)]),
         concurrency=np.array([settings.batch_size]),
         prefill_flops=float(prefill_flops(arch, prompt)),
         tensor_parallel=config.generation.tensor_parallel,
+        # An engine is handed all of them.
+        batches=math.ceil(rollouts / at_once) if config.generation.name == "transformers" else 1,
     )
-    return float(seconds[0] + positions[0] * config.hardware.token_overhead_s)
 
 
 def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPlan:

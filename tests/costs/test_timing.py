@@ -1,34 +1,18 @@
-"""Time: the roofline's limits, what scales with what, schedules, and measured efficiencies."""
+"""Time: the roofline's limits, what scales with what, and schedules."""
 
 import itertools
-import json
-import math
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isosweep.compute import Compute
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.timing import generation_seconds
-from isosweep.errors import RecordError
-from isosweep.plan.calibration import (
-    Efficiency,
-    StepTime,
-    calibrate,
-    calibrated,
-    fit_efficiency,
-    median_error,
-    step_times,
-)
-from isosweep.plan.cells import Plan
+from isosweep.costs.timing import sampling
 from isosweep.plan.scheduling import makespan, makespan_bound
-from isosweep.store.paths import SweepPaths
-from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
-from tests.conftest import candidates_of, make_config, plan_of
+from tests.conftest import candidates_of, make_config
 
 
 def qwen() -> SweepConfig:
@@ -37,7 +21,7 @@ def qwen() -> SweepConfig:
 
 def _decode_seconds(config: SweepConfig, together: int, prompt: float = 1.0) -> float:
     """Seconds to decode one position of `together` rollouts, nothing else."""
-    seconds, positions = generation_seconds(
+    sampled = sampling(
         config.model.architecture,
         config.hardware,
         prompt=prompt,
@@ -47,8 +31,8 @@ def _decode_seconds(config: SweepConfig, together: int, prompt: float = 1.0) -> 
         concurrency=np.array([together]),
         prefill_flops=0.0,
     )
-    assert positions[0] == 1
-    return float(seconds[0])
+    assert sampled.positions[0] == 1
+    return float(sampled.device[0])
 
 
 def test_one_rollout_decodes_at_the_speed_of_reading_the_weights() -> None:
@@ -125,89 +109,23 @@ def test_longest_first_keeps_its_bounds(durations: list[float], places: int) -> 
     assert end <= best * (4 / 3 - 1 / (3 * places)) * (1 + 1e-9)
 
 
-PLANTED = Efficiency(
-    training_utilization=0.4,
-    generation_utilization=0.1,
-    step_overhead_s=0.02,
-    token_overhead_s=0.003,
-)
+def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes() -> None:
+    updates = ("recipe.num_iterations=3", "grid.num_generations=[8]", "grid.problems_per_batch=[4]")
+    plain = make_config("model=qwen-0.5b", "generation=transformers", "budget=1e17", *updates)
 
+    def seconds(**overheads: Any) -> float:
+        hardware = replace(plain.hardware, **overheads)
+        (table,) = candidates_of(replace(plain, hardware=hardware))
+        return float(table.phases.total[0, 0])
 
-def test_planted_efficiencies_are_recovered() -> None:
-    rng = np.random.default_rng(0)
-    steps = [
-        StepTime(measured=1.0, training=t, generation=g, positions=p, update=0.001)
-        for t, g, p in rng.uniform((0.01, 0.001, 2), (1.0, 0.1, 40), size=(30, 3))
-    ]
-    steps = [replace(step, measured=PLANTED.predict(step)) for step in steps]
-    fitted = fit_efficiency(steps)
-    for name, planted in vars(PLANTED).items():
-        assert getattr(fitted, name) == pytest.approx(planted, rel=1e-6)
-
-
-def _sweep(root: Path, config: SweepConfig, runs: int) -> tuple[Plan, SweepPaths]:
-    """A sweep whose first `runs` runs took the time that PLANTED efficiencies predict."""
-    plan = plan_of(config)
-    paths = SweepPaths(root / "sweep", root / "runs")
-    ideal = replace(config.hardware, **vars(PLANTED))
-    (table,) = candidates_of(replace(config, hardware=ideal))
-    n, B = table.num_generations.tolist(), table.problems_per_batch.tolist()
-    for run in plan.runs[:runs]:
-        files = paths.run(run.run_id)
-        files.root.mkdir(parents=True)
-        append_attempt(files.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-        each = table.phases.total[n.index(run.num_generations), B.index(run.problems_per_batch)]
-        for step in (0, 10):
-            compute = Compute(generations=step, rollouts=step, device_seconds=step * float(each))
-            record = Record(
-                step=step,
-                compute=compute,
-                successes=(0,),
-                samples_per_problem=1,
-                completion_tokens=1.0,
-                unix_time=0.0,
-            )
-            append_record(files.records, 1, record)
-    return plan, paths
-
-
-def test_a_calibrated_plan_predicts_what_was_measured(tmp_path: Path) -> None:
-    config = make_config(f"sweeps_dir={tmp_path}")
-    plan, paths = _sweep(tmp_path, config, runs=20)
-    summary = calibrate(config, plan, paths)
-    assert "0% after" in summary
-    after = calibrated(config)
-    assert after.hardware.calibrated_from == "sweep"
-    (table,) = candidates_of(after)
-    measured = step_times(config, plan, paths)
-    predicted = {round(float(seconds), 9) for seconds in table.seconds.ravel()}
-    assert all(
-        any(math.isclose(step.measured, seconds, rel_tol=1e-3) for seconds in predicted)
-        for step in measured
-    )
-    assert median_error(PLANTED, measured) == pytest.approx(0, abs=1e-9)
-    # Another model, or a user who says no, keeps the assumed numbers.
-    assert calibrated(make_config(f"sweeps_dir={tmp_path}", "model=qwen-1.5b")).hardware == (
-        make_config("model=qwen-1.5b").hardware
-    )
-    kept = make_config(f"sweeps_dir={tmp_path}", "hardware.calibrated=false")
-    assert calibrated(kept) == kept
-    assert plan_of(after).plan_id == plan.plan_id
-    assert json.loads((tmp_path / "calibration.json").read_text())["version"] == 1
-
-
-def test_a_damaged_calibration_is_reported(tmp_path: Path) -> None:
-    config = make_config(f"sweeps_dir={tmp_path}")
-    key = "cpu, tiny, transformers"
-    for text in ("{", "[]", json.dumps({"entries": {key: {"training_utilization": 2.0}}})):
-        (tmp_path / "calibration.json").write_text(text)
-        with pytest.raises(RecordError, match="not a calibration"):
-            calibrated(config)
-
-
-def test_too_few_runs_calibrate_nothing(tmp_path: Path) -> None:
-    config = make_config(f"sweeps_dir={tmp_path}")
-    plan, paths = _sweep(tmp_path, config, runs=3)
-    with pytest.raises(RecordError, match="3 runs have trained; calibration takes 4"):
-        calibrate(config, plan, paths)
-    assert not (tmp_path / "calibration.json").exists()
+    least = seconds(step_overhead_s=0.0, token_overhead_s=0.0)
+    causes: dict[str, int] = {
+        "step_overhead_s": 1,
+        "update_overhead_s": 3,
+        "generation_overhead_s": 1,
+        "token_overhead_s": plain.task.completion_limit - 1,
+        "answer_overhead_s": 8 * 4,
+    }
+    for name, times in causes.items():
+        one: dict[str, float] = {"step_overhead_s": 0.0, "token_overhead_s": 0.0, name: 2.0}
+        assert seconds(**one) - least == pytest.approx(2 * times), name

@@ -1,6 +1,8 @@
 """What held-out evaluation takes of a plan."""
 
 import itertools
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,6 +70,40 @@ def test_evaluation_is_part_of_the_time_and_not_of_the_flops_of_a_run() -> None:
         assert other.evaluation_seconds == pytest.approx(
             other.records * evaluation_seconds(large.config)
         )
+
+
+def test_an_evaluation_takes_what_its_batches_positions_and_answers_take() -> None:
+    asked = ("task.num_eval_problems=100", "evaluation.samples_per_problem=8")
+    config = make_config(*asked, "evaluation.batch_size=256")
+    positions = config.task.completion_limit - 1
+
+    def seconds(**hardware: Any) -> float:
+        none = {name: 0.0 for name in vars(config.hardware) if name.endswith("_overhead_s")}
+        return evaluation_seconds(
+            replace(config, hardware=replace(config.hardware, **(none | hardware)))
+        )
+
+    least = seconds()
+    # Batches of 32 problems: 4 of them, the last one smaller.
+    assert seconds(generation_overhead_s=1.0) - least == pytest.approx(4)
+    assert seconds(token_overhead_s=1.0) - least == pytest.approx(800 / 256 * positions)
+    assert seconds(answer_overhead_s=1.0) - least == pytest.approx(800)
+    assert seconds(generation_utilization=config.hardware.generation_utilization / 2) == (
+        pytest.approx(2 * least)
+    )
+
+
+def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
+    # 99 s beside 300 s of training, on two cores that nothing else kept busy.
+    study = resolve(make_config())
+    evaluation = sum(run.evaluation_seconds for run in study.plan.runs)
+    startup = study.config.hardware.startup * len(study.plan.runs)
+    training = sum(run.seconds for run in study.plan.runs) - evaluation - startup
+    assert 1 / 1.5 < (evaluation / training) / (99 / 300) < 1.5
+    assert 1 / 1.5 < evaluation / 99 < 1.5
+    # Twelve times the problems, in batches as large.
+    thorough = evaluation_seconds(make_config("evaluation=thorough"))
+    assert thorough == pytest.approx(12 * evaluation_seconds(study.config), rel=0.01)
 
 
 def test_plan_json_has_the_evaluation_and_an_older_one_is_read() -> None:

@@ -1,0 +1,38 @@
+"""mode=calibrate on the terminal: every setting, as it was planned with and as it was measured."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from isosweep.launchers.queue import RunQueue
+from isosweep.modes.dispatch import prepare
+from tests.conftest import SMALL, make_config
+from tests.modes.sweeps import write_records
+
+
+def test_each_setting_is_shown_with_what_was_measured_or_why_it_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunQueue, "add", lambda self, items: None)
+    asked = ("tracking=none", f"sweeps_dir={tmp_path / 'sweeps'}", *SMALL, "grid.seeds=[0,1,2]")
+    console = Console(file=StringIO(), width=160)
+    assert prepare(make_config("mode=plan", *asked))(Console(quiet=True)) == 0
+    write_records(tmp_path)
+    assert prepare(make_config("mode=calibrate", *asked))(console) == 0
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+
+    def line(start: str) -> str:
+        (found,) = [text for text in lines if text.lstrip("│ ").startswith(start)]
+        return found
+
+    # Its records have the time of whole steps, and what evaluations took.
+    assert "not recorded" in line("start-up")
+    assert "%" in line("evaluation")
+    assert "kept: not determined, for it was not recorded" in line("startup_s")
+    assert "kept: not determined, for it goes with" in line("generation_overhead_s")
+    assert " to " in line("training_utilization")
+    assert "used by every plan on this hardware" in lines[-1]
+    assert (tmp_path / "sweeps" / "calibration.json").is_file()
