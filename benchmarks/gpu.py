@@ -8,7 +8,7 @@ its limit: every completion is as long as allowed, and lengths are known. Nothin
 Every model is trained by the worker's trainer once with each generation backend that is installed
 (`vllm-sleep`: vLLM that gives its memory back while the policy is updated), in a process of its
 own. `roofline` is what the device could do: the larger of FLOPs at its peak and bytes at its
-bandwidth, nothing lost, nothing computed twice (`isosweep.costs.timing.generation_seconds`;
+bandwidth, nothing lost, nothing computed twice (`isosweep.costs.timing.sampling`;
 training is bound by FLOPs). Tokens generated are completion tokens; tokens trained on are prompt
 and completion tokens. Prefill is sampling one token of every rollout, with an empty prefix cache;
 decoding is what full completions take beyond that. Memory is what the device says is in use, what
@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import checkpoint_bytes
 from isosweep.costs.flops import rollout_flops
-from isosweep.costs.timing import generation_seconds
+from isosweep.costs.timing import sampling
 from isosweep.devices import visible_devices
 from isosweep.models.make_builtin import character_tokenizer
 from isosweep.plan.spec import RunSpec, passes_of
@@ -270,9 +270,9 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, flo
     arch = spec.model.architecture
     passes = passes_of(arch, spec.recipe, spec.generation, spec.device, float(N))
     flops = rollout_flops(arch, prompt, completion, passes)
-    generating, _ = generation_seconds(
+    sampled = sampling(
         arch,
-        replace(hardware, generation_utilization=1.0),
+        hardware,
         prompt=prompt,
         completion=completion,
         decoded=completion,
@@ -282,7 +282,7 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, flo
     )
     reading = rollouts * float(flops.prefill) / hardware.peak_flops
     training = rollouts * float(flops.training) / hardware.peak_flops
-    return reading, float(generating[0]) - reading, training
+    return reading, float(sampled.device[0]) - reading, training
 
 
 def report(
