@@ -37,6 +37,10 @@ SMALLEST = {
         "calls=0",
     ),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
+    "phases": (
+        ("budget=6.4e9", "grid.num_generations=[4]", "grid.seeds=[0]", "task.num_eval_problems=8"),
+        "evaluation=0",
+    ),
     "search_real": (
         (
             *("--repetitions", "1", "--seeds", "2"),
@@ -118,6 +122,14 @@ def test_the_gpu_benchmark_runs_on_a_cpu_too(tmp_path: Path) -> None:
     assert len(phases) == 3
     assert min(phases) > 0
     assert sum(phases) == pytest.approx(step, abs=0.01)
+
+
+@pytest.mark.long
+@pytest.mark.train
+def test_predicted_seconds_are_compared_phase_by_phase(tmp_path: Path) -> None:
+    lines = missed("phases", tmp_path)
+    compared = {line.split()[0] for line in lines if line.split()[1:2] != ["of"] and "s " in line}
+    assert compared >= {"generation", "scoring", "training", "evaluation", "start-up"}
 
 
 @pytest.mark.long
