@@ -1,10 +1,10 @@
-"""What seeds say of the noise where only some of them go on to the larger budgets."""
+"""What seeds say of the noise where they are few, and where only some go on to larger budgets."""
 
 import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.statistics.means import _filled, _seed_covariance
+from isosweep.analysis.statistics.means import _seed_covariance, _smoothed
 
 DECADES = np.linspace(0.0, 3.0, 9)
 # The spread grows as runs learn.
@@ -12,11 +12,13 @@ TRUE_SD = 0.002 * 10 ** (0.2 * DECADES)
 CELLS, SEEDS = 9, 4
 
 
-def rewards(rng: np.random.Generator) -> list[FloatArray]:
+def rewards(
+    rng: np.random.Generator, cells: int = CELLS, seeds: int = SEEDS, sd: FloatArray = TRUE_SD
+) -> list[FloatArray]:
     """(seeds, budgets) of every cell, half of whose luck lasts."""
-    lasting = rng.standard_normal((CELLS, SEEDS, 1))
-    passing = rng.standard_normal((CELLS, SEEDS, len(DECADES)))
-    return list(0.5 + TRUE_SD * (lasting + passing) / np.sqrt(2))
+    lasting = rng.standard_normal((cells, seeds, 1))
+    passing = rng.standard_normal((cells, seeds, len(DECADES)))
+    return list(0.5 + sd * (lasting + passing) / np.sqrt(2))
 
 
 def sd_of(tables: list[FloatArray]) -> FloatArray:
@@ -25,10 +27,28 @@ def sd_of(tables: list[FloatArray]) -> FloatArray:
     return np.asarray(np.sqrt(np.diag(covariance)))
 
 
-def test_where_all_seeds_are_read_everywhere_each_budget_has_the_spread_of_its_own() -> None:
-    tables = rewards(np.random.default_rng(0))
-    own = np.sqrt(np.mean([table.var(axis=0, ddof=1) for table in tables], axis=0))
-    assert sd_of(tables) == pytest.approx(own)
+def own_sd(tables: list[FloatArray]) -> FloatArray:
+    """What the seeds of each budget say alone."""
+    return np.asarray(np.sqrt(np.mean([table.var(axis=0, ddof=1) for table in tables], axis=0)))
+
+
+def test_many_seeds_are_believed_at_each_budget() -> None:
+    # Ten times as much within a third of a decade, and as little again.
+    peak = np.where(np.arange(len(DECADES)) == 4, 0.02, 0.002)
+    tables = rewards(np.random.default_rng(0), seeds=64, sd=peak)
+    assert sd_of(tables) == pytest.approx(own_sd(tables), rel=0.1)
+
+
+def test_two_seeds_that_agree_by_chance_at_a_budget_are_corrected_by_its_neighbours() -> None:
+    found, alone = [], []
+    for number in range(200):
+        tables = rewards(np.random.default_rng(number), cells=5, seeds=2)
+        found.append(np.log(sd_of(tables) / TRUE_SD))
+        alone.append(np.log(own_sd(tables) / TRUE_SD))
+    assert np.sqrt(np.mean(np.square(found))) < 0.8 * np.sqrt(np.mean(np.square(alone)))
+    # Less than 0.7 of what it is, at any of the budgets.
+    assert np.mean(np.min(alone, axis=1) < np.log(0.7)) > 0.75
+    assert np.mean(np.min(found, axis=1) < np.log(0.7)) < 0.55
 
 
 def test_where_few_seeds_go_on_their_agreement_by_chance_is_not_believed() -> None:
@@ -50,4 +70,4 @@ def test_where_few_seeds_go_on_their_agreement_by_chance_is_not_believed() -> No
 def test_a_course_over_compute_that_two_budgets_show_is_not_drawn_on_for_decades() -> None:
     freedom = np.array([4.0, 4.0, *[0.0] * 7])
     variance = np.array([1.0, 4.0, *[1.0] * 7])
-    assert _filled(variance, freedom, np.eye(9), DECADES)[-1] < 10
+    assert _smoothed(variance, freedom, np.eye(9), DECADES)[-1] < 10
