@@ -108,7 +108,7 @@ def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:
         reward = f"expected reward {best.expected:.3f} [{low:.3f}, {high:.3f}] ({confidence:.0%})"
         reward += f"{counting_fallen(cell)}, measured {cell.mean:.3f}{lasting}"
     chance, lacking = "", _behind(at, findings)
-    if best.probability_best is not None and len(at.choices) > 1:
+    if best.probability_best is not None:
         of = f" of n = {', '.join(map(str, at.measured))}" if lacking else " n"
         chance = f"; best{of} with {best.probability_best:.0%}"
     if lacking:

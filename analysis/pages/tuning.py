@@ -95,18 +95,21 @@ def _best(tuning: Tuning, at: TunedAt, margin: float) -> str:
             f"{where}, no value that was tried learns anything: the best, {_named(best)}, comes to "
             f"{reached:.3f}{before}. grid.axes is to list others, smaller rates as a rule."
         )
-    if best.expected is None or best.interval is None or best.probability_best is None:
+    if best.expected is None or best.interval is None:
         return (
             f"{where}, {_named(best)} has the largest mean reward, {best.mean:.3f}{before}; how "
             "surely is not known, for no two seeds of a value can be compared."
         )
     low, high = best.interval
-    line = (
-        f"{where}, {_named(best)} is best: expected reward {best.expected:.3f} [{low:.3f}, "
-        f"{high:.3f}]{before}, with a chance of {best.probability_best:.0%} to be the best "
-        "of those tried"
-    )
     first = tuning.settings[0]
+    rank, chance = f"is the only {first} with records", ""
+    if best.probability_best is not None:
+        rank = "is best"
+        chance = f", with a chance of {best.probability_best:.0%} to be the best of those tried"
+    line = (
+        f"{where}, {_named(best)} {rank}: expected reward {best.expected:.3f} [{low:.3f}, "
+        f"{high:.3f}]{before}{chance}"
+    )
     if at.optimum is not None:
         words = at.optimum.open_words(below=at.open_below, above=at.open_above)
         line += f"; between values too, {first} is best at {words}"

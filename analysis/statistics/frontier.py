@@ -59,7 +59,7 @@ class Choice:
     interval: tuple[float, float] | None
     """Ends of its interval. Reward."""
     probability_best: Share | None
-    """That no other n measured here is better. A share."""
+    """That no other n measured here is better. A share; null where no other was measured."""
     indistinguishable: bool
     """Whether it may be as good as the best."""
     loss: NotNegative
@@ -258,7 +258,7 @@ def _drawn_choices(
                 num_batches_tried=len(mine),
                 expected=float(rewards[:, chosen].mean()),
                 interval=central_ends(rewards[:, chosen], confidence),
-                probability_best=float(probability[k]),
+                probability_best=float(probability[k]) if len(groups) > 1 else None,
                 indistinguishable=bool(kept[k]),
                 loss=float(losses[:, k].mean()),
                 loss_upper=float(np.quantile(losses[:, k], confidence)),

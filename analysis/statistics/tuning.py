@@ -49,7 +49,7 @@ class Tried:
     loss: NotNegative | None
     """Reward expected to be lost against the best of those tried."""
     probability_best: Share | None
-    """That no other one tried at this budget is better. A share."""
+    """That no other one tried at this budget is better. A share; null where no other was tried."""
 
 
 @dataclass(frozen=True, kw_only=True)

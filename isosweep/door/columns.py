@@ -148,7 +148,9 @@ _CHOICES = {
     "high": _HIGH,
     "loss": Column("float64", "Expected to be lost against the best n. Reward."),
     "loss_upper": Column("float64", "Upper bound of loss, at analysis.confidence. Reward."),
-    "probability_best": Column("float64", "That no other n is better here. A share."),
+    "probability_best": Column(
+        "float64", "That no other n is better here. A share; missing where one n was read."
+    ),
     "may_be_best": Column("bool", "Whether it cannot be told from the best."),
 }
 _FRONTIER = {

@@ -4,10 +4,17 @@ import csv
 import html
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
+from isosweep.analysis.answer import Advice, facts
+from isosweep.analysis.columns import MISSING
 from isosweep.analysis.load import load_sweep
-from isosweep.analysis.tables import all_tables, cell_page
-from tests.analysis.conftest import Analysed, Reported
+from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.tables import all_tables, cell_page, choice_table
+from isosweep.door.frames import choice_rows
+from tests.analysis.conftest import CONFIG, Analysed, Reported
+from tests.analysis.sweeps import REWARD, make_plan, write_sweep
 
 HEADERS = {
     "frontier": "budget,n,B,T,seed,run_id,planned_compute,measured_compute,reward,reading",
@@ -72,6 +79,26 @@ def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: An
         rows = list(csv.reader(table.to_csv().splitlines()))
         assert rows[0] == names
         assert [row[names.index("n")] for row in rows[1:]] == [row[place] for row in page.rows]
+
+
+def test_the_only_n_that_was_read_at_a_budget_has_no_chance_to_be_the_best(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4, 8), seeds=(0, 1))
+    last = plan.budgets[-1]
+    cells = tuple(cell for cell in plan.cells if cell.budget < last or cell.num_generations == 4)
+    data = load_sweep(write_sweep(tmp_path, REWARD, plan=replace(plan, cells=cells)))
+    findings = find(data, CONFIG)
+    assert findings.frontier.budgets[-1].best.expected is not None
+    assert findings.frontier.budgets[-1].best.probability_best is None
+    table = choice_table(data, findings)
+    *others, row = csv.DictReader(table.to_csv().splitlines())
+    assert (float(row["budget"]), row["n"], row["probability_best"]) == (last, "4", "")
+    assert all(0 <= float(other["probability_best"]) < 1.01 for other in others)
+    page = table.to_page()
+    assert page.rows[-1][page.head.index("P(best)")] == MISSING
+    (shown,) = [row for row in choice_rows(data, findings) if row["budget"] == last]
+    assert shown["probability_best"] is None
+    use = {fact.term: fact for fact in facts(data, findings, Advice())}["Use"]
+    assert "best n with" not in use.detail
 
 
 def test_seeds_of_a_cell_share_a_row_of_the_page(reported: Reported) -> None:

@@ -145,6 +145,18 @@ def test_one_seed_names_the_largest_mean_and_no_interval() -> None:
     assert "no two seeds of a value can be compared" in summarise(tuning, 0.02)[0]
 
 
+def test_a_value_that_alone_was_read_is_not_said_to_be_the_best() -> None:
+    cell = cell_of(SMALL, peak(2.0))
+    kept = [r for r in cell.data.readings if r.cell.num_generations == RATES.places[2]]
+    alone = replace(cell, data=replace(cell.data, readings=tuple(kept)))
+    (at,) = (tuning := find_tuning([alone], ANALYSIS, "constant")).cells
+    assert at.best.interval is not None
+    assert at.best.probability_best is None
+    said = summarise(tuning, 0.02)[0]
+    assert "recipe.learning_rate = 0.0004 is the only recipe.learning_rate with records" in said
+    assert "chance" not in said
+
+
 def test_the_rule_that_loses_least_is_handed_on_where_the_recipes_own_costs_the_margin() -> None:
     recipe = make_config("recipe.reference_completions=128").recipe
     kept = settings_for_the_grid(rated(2.2, noise=0.004), recipe, 0.02)
