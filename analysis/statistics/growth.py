@@ -13,6 +13,7 @@ import numpy as np
 from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.bounds import Positive, Share
 from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.optima import interval_of_n
 
 # The end of a sweep: this share of its decades of compute, but no more decades than so many, and
 # three budgets where they lie as close. Over a longer end, growth that has just stopped would still
@@ -131,6 +132,9 @@ class Growth:
     unchanged: Share
     """Probability that n* at the last budget and at that of steady_from differ by less than a
     doubling, inside the grid."""
+    moved: Share
+    """Probability that n* at the last budget is a doubling or more from that at an earlier one, of
+    those from steady_from on the one at which that is likeliest."""
     steady_from: Positive
     """The first budget at which n* surely lies among the n that were run, in budget_unit."""
     stopped: Share
@@ -185,12 +189,13 @@ def describe_growth(
             )
             for last in range(1, len(budgets))
         ),
-        end=Interval.central(2.0 ** end_level(log2_n, budgets), confidence),
+        end=interval_of_n(end_level(log2_n, budgets), log2_grid, confidence),
         bound=bound,
         grew=float(grew.mean()),
         fell=float(sunk.max()),
         peak=budgets[int(sunk.argmax())],
         unchanged=float(alike.mean()),
+        moved=float(np.maximum(risen.mean(axis=0), sunk)[first:].max()),
         steady_from=budgets[first],
         stopped=float(stopped.mean()),
         settled=float((grew & stopped).mean()),

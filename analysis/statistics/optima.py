@@ -9,7 +9,7 @@ from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
-from isosweep.analysis.statistics.surface import Surface
+from isosweep.analysis.statistics.surface import HALF_STEP, Surface
 
 # GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
 SMALLEST_GENERATIONS = 2
@@ -67,8 +67,9 @@ def best_generations(frontier: Frontier, surface: Surface | None) -> tuple[BestG
     optima = []
     columns = zip(surface.log2_best_n.T, surface.measured, strict=True)
     for at, (draws, ran) in zip(frontier.budgets, columns, strict=True):
-        found = Interval.of(2.0 ** central_quantiles(draws, frontier.confidence))
-        interval, below, above = on_grid(found, 2.0 ** surface.log2_n[ran])
+        grid = surface.log2_n[ran]
+        found = interval_of_n(draws, grid, frontier.confidence)
+        interval, below, above = on_grid(found, 2.0**grid)
         optima.append(
             BestGenerations(
                 budget=at.budget,
@@ -80,6 +81,16 @@ def best_generations(frontier: Frontier, surface: Surface | None) -> tuple[BestG
             )
         )
     return tuple(optima)
+
+
+def interval_of_n(log2_n: FloatArray, log2_grid: FloatArray, confidence: float) -> Interval:
+    """Interval of n, inside the grid, by draws (draws,) of log2 n.
+
+    Draws lie on the axis of the surface: each stands for half a step of it on both sides.
+    """
+    median, low, high = central_quantiles(log2_n, confidence)
+    ends = np.clip([low - HALF_STEP, high + HALF_STEP], log2_grid[0], log2_grid[-1])
+    return Interval.of(2.0 ** np.array([median, *ends]))
 
 
 def on_grid(found: Interval, grid: FloatArray) -> tuple[Interval, bool, bool]:

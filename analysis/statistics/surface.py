@@ -24,8 +24,10 @@ from isosweep.analysis.statistics.means import Means
 
 # Draws of the posterior: a probability is then known to about 0.01, with many means to 0.015.
 DRAWS, _FEW_DRAWS = 2000, 1000
-# Points of log2 n in a doubling at which the surface is drawn.
+# Points of log2 n in a doubling at which the surface is drawn; n* lies half a step from the nearest
+# of them at most.
 PER_DOUBLING = 8
+HALF_STEP = 1 / (2 * PER_DOUBLING)
 # Parameter sets tried, with few means and with many. Of many, so many at random weigh the sets: a
 # factorisation costs their cube, and no more is needed to tell which sets explain them.
 _SETS, _FEW_SETS, _MANY_MEANS = 512, 128, 300

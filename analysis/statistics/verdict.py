@@ -23,6 +23,10 @@ Verdict = Literal[
 ]
 
 
+# A change on the way that is likelier than this leaves no n* constant, though both ends agree.
+_LIKELY = 0.5
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpenEnd:
     """Why n* at the last budget may lie where nothing was measured there.
@@ -133,7 +137,7 @@ def judge(
         )
     if growth.grew >= sure:
         return _of_growth(optima, growth, laws, frontier)
-    if growth.unchanged >= confidence:
+    if growth.unchanged >= confidence and growth.moved <= _LIKELY:
         first = next(at for at in optima if at.budget == growth.steady_from)
         unchanged = (
             f"it is {first.words} at {short(first.budget)} and {last.words} at "
@@ -206,10 +210,13 @@ def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) 
 
 def _undecided(last: BestGenerations, growth: Growth, left: list[int], end: OpenEnd | None) -> str:
     """Why nothing is claimed, and what would decide it; `left`: n that the last budget lacks."""
+    did, since, chance = "grew", growth.since, growth.grew
+    if growth.fell > growth.grew:
+        did, since, chance = "fell", growth.peak, growth.fell
     text = (
-        "The records do not show how the best n changes with compute: that it grew by a doubling "
-        f"or more since {short(growth.since)}, where that is likeliest, has probability "
-        f"{growth.grew:.0%}; that it differs by less than a doubling from that at "
+        f"The records do not show how the best n changes with compute: that it {did} by a doubling "
+        f"or more since {short(since)}, where that is likeliest, has probability "
+        f"{chance:.0%}; that it differs by less than a doubling from that at "
         f"{short(growth.steady_from)} {growth.unchanged:.0%}. "
         f"At {short(last.budget)} it is {last.words}."
     )

@@ -106,6 +106,32 @@ def test_an_n_that_stays_at_the_edge_is_not_known_to_stay() -> None:
     assert growth(np.full(10, 11.0)).unchanged < 0.01
 
 
+def test_what_rises_and_returns_has_moved_though_its_ends_agree() -> None:
+    for path in (np.interp(T, [0, 1.5, 3], [5, 8, 5]), np.interp(T, [0, 1.5, 3], [8, 5, 8])):
+        said = growth(path, spread=0.4)
+        assert said.unchanged > 0.9
+        assert said.moved > 0.9
+    assert growth(np.full(10, 6.0), spread=0.4).moved < 0.1
+
+
+def test_what_moved_before_all_n_were_run_does_not_count_as_moved_since() -> None:
+    drawn = np.where(T < 0.8, 4.0, 8.0) + 0.1 * np.random.default_rng(1).standard_normal((2000, 10))
+    cut = np.broadcast_to((T > 0.1) & (T < 0.8), drawn.shape)
+    said = describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5, open_below=cut)
+    assert (said.steady_from, said.grew > 0.9, said.moved > 0.9) == (BUDGETS[0], True, True)
+    cut = np.broadcast_to(T < 0.8, drawn.shape)
+    said = describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5, open_below=cut)
+    assert said.steady_from > BUDGETS[0]
+    assert said.grew > 0.9 > 0.1 > said.moved
+
+
+def test_the_level_of_the_end_allows_for_the_step_of_the_axis() -> None:
+    end = growth(np.full(10, 6.0), spread=0.0).end
+    assert (end.low, end.median, end.high) == pytest.approx(
+        (2 ** (6 - 1 / 16), 64, 2 ** (6 + 1 / 16))
+    )
+
+
 def test_an_early_budget_that_shows_nothing_hides_no_growth() -> None:
     rng = np.random.default_rng(2)
     drawn = 4 + 2 * T + 0.1 * rng.standard_normal((2000, 10))

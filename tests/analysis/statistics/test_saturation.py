@@ -125,6 +125,43 @@ def test_an_interior_best_n_that_stays_is_constant(tmp_path: Path) -> None:
     assert "At no budget does n = 8 cost more than 0.02" in saturation.reason
 
 
+def drawn(path: tuple[float, ...], spread: tuple[float, ...]) -> Saturation:
+    """Of draws of log2 n* around `path`, at the budgets of BUDGETS."""
+    plan, rng = make_plan(), np.random.default_rng(0)
+    readings = [
+        CellReading(
+            cell=cell,
+            reward=0.5 + 0.01 * rng.standard_normal(),
+            measured_compute=cell.budget,
+            reading="exact",
+        )
+        for cell in plan.cells
+    ]
+    means = gather_means(readings)
+    assert means is not None
+    fitted = fit_surface(means)
+    best = np.array(path) + np.array(spread) * rng.standard_normal((1000, len(path)))
+    away = np.abs(fitted.log2_n - best.clip(1, 5)[:, :, None])
+    surface = replace(fitted, draws=-0.1 * away[..., None])
+    return find_saturation(fit_frontier(readings, means, surface, 0.9), surface, 0.02, 0.5)
+
+
+def test_a_best_n_that_rises_and_returns_is_not_constant() -> None:
+    rests, returns = (2.4, 2.4, 2.4, 2.4, 2.4), (2.4, 2.8, 4.2, 2.8, 2.4)
+    sure, unsure = (0.3, 0.3, 0.3, 0.3, 0.3), (0.3, 0.3, 0.9, 0.3, 0.3)
+    assert drawn(rests, sure).verdict == "constant"
+    # A peak of which nothing is known is no evidence against it.
+    assert drawn(rests, unsure).verdict == "constant"
+    saturation = drawn(returns, unsure)
+    assert saturation.verdict == "not identified"
+    assert saturation.growth is not None
+    assert saturation.growth.unchanged > 0.9
+    assert 0.5 < saturation.growth.moved < 0.95
+    assert "that it fell by a doubling or more since 8e6, where that is likeliest" in (
+        saturation.reason
+    )
+
+
 def test_an_n_that_does_not_matter_is_told_apart_from_one_that_stays(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
     assert saturation.verdict == "n does not matter"

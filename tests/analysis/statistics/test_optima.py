@@ -1,0 +1,53 @@
+"""Intervals of n* allow for the step of the axis that draws lie on."""
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.curves import CellReading
+from isosweep.analysis.statistics.frontier import Frontier, fit_frontier
+from isosweep.analysis.statistics.optima import best_generations, interval_of_n
+from isosweep.analysis.statistics.surface import PER_DOUBLING, Surface
+from tests.analysis.sweeps import make_plan
+
+GENERATIONS, BUDGETS = (2, 4, 8, 16), (1e6, 2e6, 4e6)
+GRID = np.log2(GENERATIONS)
+
+
+def sure_of(log2_n: FloatArray) -> tuple[Frontier, Surface]:
+    """A frontier and a surface all of whose draws have their best n at `log2_n`: (budgets,)."""
+    plan = make_plan(GENERATIONS, budgets=BUDGETS)
+    readings = [
+        CellReading(cell=cell, reward=0.5, measured_compute=cell.budget, reading="exact")
+        for cell in plan.cells
+    ]
+    axis = np.linspace(GRID[0], GRID[-1], 3 * PER_DOUBLING + 1)
+    draws = -np.abs(axis - log2_n[:, None])[None, :, :, None]
+    surface = Surface(
+        budgets=BUDGETS,
+        log2_n=axis,
+        batches=(4,),
+        draws=np.tile(draws, (50, 1, 1, 1)),
+        supported=np.ones((len(BUDGETS), len(axis), 1), dtype=bool),
+        measured=np.tile(np.isin(axis, GRID), (len(BUDGETS), 1)),
+    )
+    return fit_frontier(readings, None, surface, 0.9), surface
+
+
+def test_draws_that_all_agree_leave_half_a_step_on_both_sides() -> None:
+    first, second, last = best_generations(*sure_of(np.array([2.0, 1.0, 4.0])))
+    assert first.interval is not None
+    assert second.interval is not None
+    assert last.interval is not None
+    half = 2 ** (1 / 16)
+    assert (first.interval.low, first.interval.high) == pytest.approx((4 / half, 4 * half))
+    # GRPO allows no n below 2; above the largest n nothing is known.
+    assert (second.interval.low, second.interval.high) == pytest.approx((2, 2 * half))
+    assert (last.interval.low, last.interval.high) == pytest.approx((16 / half, 16))
+    assert [at.left_censored for at in (first, second, last)] == [False] * 3
+    assert [at.right_censored for at in (first, second, last)] == [False, False, True]
+
+
+def test_an_interval_stays_inside_the_grid() -> None:
+    found = interval_of_n(np.array([1.0, 4.0] * 50), GRID, 0.9)
+    assert (found.low, found.high) == (2, 16)
