@@ -23,7 +23,7 @@ from isosweep.analysis.pages.tables import (
 )
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.intervals import short
-from isosweep.analysis.statistics.recommend import supported_factor
+from isosweep.analysis.statistics.recommend import supported_factor, why_not_beyond
 from isosweep.analysis.summary import summarise, whether_it_grows
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
@@ -73,7 +73,8 @@ def render_report(
         sets=set_table(data),
         changed=CHANGED,
         validation=findings.validation,
-        reach=supported_factor(findings.validation, findings.frontier.confidence),
+        reach=supported_factor(findings),
+        doubt=why_not_beyond(findings),
         essentials=_essentials(data, about),
         missing=missing_runs(data),
         searched=data.searched,

@@ -48,6 +48,6 @@ def find(data: SweepData, config: AnalysisConfig, *, views: bool = False) -> Fin
         changes=problem_changes(data, frontier),
         survivals=survivals(data.readings, config.confidence),
         batch_laws=batch_laws(data, config, surface, frontier),
-        validation=leave_last_budget_out(data, config.confidence),
+        validation=leave_last_budget_out(data, config, saturation.optima),
         views=all_views(data, config, frontier, saturation) if views else (),
     )

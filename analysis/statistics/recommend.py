@@ -8,6 +8,7 @@ budget out has shown forecasts to be right.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -18,10 +19,9 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
 from isosweep.analysis.statistics.intervals import Interval, central_ends, short
-from isosweep.analysis.statistics.laws import weigh_laws
-from isosweep.analysis.statistics.optima import on_grid
+from isosweep.analysis.statistics.optima import interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface
-from isosweep.analysis.statistics.validation import Validation
+from isosweep.analysis.statistics.validation import ahead_n
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Cell
@@ -63,17 +63,36 @@ class Recommendation:
     rests_on: str
 
 
-def supported_factor(validation: Validation | None, confidence: float) -> float:
+# Why nothing is recommended beyond the last budget: no reward could be forecast for a check; the
+# forecasts cover too little or are no better than "it stays where it is"; no n* could be forecast,
+# or it was not where the laws had it; n* may be falling at the end, which no law does.
+Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "falling"]
+
+
+def doubt_beyond(findings: Findings) -> Doubt | None:
+    """Why nothing is to be recommended beyond the last budget; None where something is."""
+    checked, rate = findings.validation, findings.saturation.end_rate
+    if checked is None:
+        return "unchecked"
+    if rate is not None and rate.low < 0:
+        return "falling"
+    if rate is None or checked.best_n is None:
+        return "unchecked n"
+    honest = checked.covered >= findings.frontier.confidence - _SHORTFALL
+    if not honest or checked.rmse > checked.persistence_rmse:
+        return "rewards"
+    return None if checked.best_n.held else "n"
+
+
+def supported_factor(findings: Findings) -> float:
     """How far beyond the last budget forecasts have been shown to be right: a factor, or 1.
 
-    The distance from the last budget but one to the last, if the interval's coverage there is not
-    far below what it promises and forecasts beat "it stays where it is".
+    The distance from the last budget but one to the last.
     """
-    if validation is None:
+    checked = findings.validation
+    if checked is None or doubt_beyond(findings) is not None:
         return 1.0
-    honest = validation.covered >= confidence - _SHORTFALL
-    useful = validation.rmse <= validation.persistence_rmse
-    return validation.budget / validation.known if honest and useful else 1.0
+    return checked.budget / checked.known
 
 
 def recommend(
@@ -97,7 +116,7 @@ def recommend(
         rule = f"lies below {short(first)}, the smallest budget that was measured"
         raise SettingError("budget", f"{budget:g}", rule, f"budget={first:g}")
     factor = budget / last
-    supported = supported_factor(findings.validation, findings.frontier.confidence)
+    supported = supported_factor(findings)
     if factor > supported * _ROUNDING and not extrapolate:
         raise _too_far(budget, last, supported, findings)
     chosen = _inside(findings, budget) if factor <= _ROUNDING else _beyond(data, findings, budget)
@@ -154,22 +173,41 @@ class _Choice:
 
 
 def _too_far(budget: float, last: float, supported: float, findings: Findings) -> SettingError:
-    checked = findings.validation
-    if checked is None:
-        why = "no forecast could be checked"
-    elif supported == 1.0:
-        why = (
-            f"forecasts from {short(checked.known)} to {short(checked.budget)} covered "
-            f"{checked.covered:.0%} of rewards in {checked.confidence:.0%} intervals, their error "
-            f"{checked.rmse:.3f} against {checked.persistence_rmse:.3f} for no change at all"
-        )
-    else:
-        why = f"forecasts were checked over a factor of {short(supported)}"
+    why = why_not_beyond(findings) or f"forecasts were checked over a factor of {short(supported)}"
     times = short(budget / last)
     reached = "at which a run still has what it gained" if findings.frontier.lost else "reached"
     rule = f"lies {times} times beyond {short(last)}, the largest budget {reached}, and {why}"
     nearest = f"budget={last * supported:.4g} (or analysis.extrapolate=true, at your own risk)"
     return SettingError("budget", f"{budget:g}", rule, nearest)
+
+
+def why_not_beyond(findings: Findings) -> str | None:
+    """The words of `doubt_beyond`."""
+    checked, rate = findings.validation, findings.saturation.end_rate
+    match doubt_beyond(findings):
+        case "falling" if rate is not None:
+            return (
+                f"the best n may be falling: at the largest budgets it changes by {rate.words} "
+                "doublings per decade of compute, and the laws that extrapolate it never fall"
+            )
+        case "unchecked n":
+            return "no forecast of the best n could be checked"
+        case "rewards" if checked is not None:
+            return (
+                f"forecasts from {short(checked.known)} to {short(checked.budget)} covered "
+                f"{checked.covered:.0%} of rewards in {checked.confidence:.0%} intervals, their "
+                f"error {checked.rmse:.3f} against {checked.persistence_rmse:.3f} for no change "
+                "at all"
+            )
+        case "n" if checked is not None and checked.best_n is not None:
+            return (
+                f"the best n at {short(checked.budget)}, forecast from {short(checked.known)}, "
+                f"was to be {checked.best_n.ahead.words} and is {checked.best_n.found.words}"
+            )
+        case "unchecked":
+            return "no forecast could be checked"
+        case _:
+            return None
 
 
 def _inside(findings: Findings, budget: float) -> _Choice:
@@ -191,13 +229,13 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     read = both if both.any() else surface.supported[above]
     by_n = np.where(read, draws, -np.inf).max(axis=2)
     best = surface.log2_n[by_n.argmax(axis=1)]
-    found = Interval.central(2.0**best, findings.frontier.confidence)
-    grid = 2.0 ** surface.log2_n[surface.measured[above]]
+    grid = surface.log2_n[surface.measured[above]]
+    found = interval_of_n(best, grid, findings.frontier.confidence)
     return _chosen(
         near,
         surface,
         draws,
-        on_grid(found, grid),
+        on_grid(found, 2.0**grid),
         findings.frontier.confidence,
         f"The reward surface at {short(near.budget)}"
         + (f" and {short(budgets[below].budget)}" if share < 1 else "")
@@ -253,9 +291,8 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     choice, best_n, below, above = last.best, None, False, False
     basis = f"the best n at {short(last.budget)}, since no law of n*(C) could be weighed"
     if surface is not None and findings.saturation.laws is not None:
-        grid = np.log2(findings.frontier.measured)
-        laws = weigh_laws(surface.log2_best_n, surface.budgets, grid, confidence, until=budget)
-        best_n, below, above = on_grid(laws.curve[-1], 2.0**grid)
+        ahead_of = ahead_n(surface, findings.frontier, budget)
+        best_n, below, above = ahead_of.interval, ahead_of.open_below, ahead_of.open_above
         wanted = math.log2(best_n.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
         basis = f"laws of n*(C) weighed on budgets up to {short(last.budget)}"

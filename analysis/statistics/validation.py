@@ -1,23 +1,67 @@
-"""Leave the last budget out: what the curves up to the one before it say of it, against what came.
+"""Leave the last budget out: what records up to the one before it say of it, against what came.
 
-It shows how far a forecast beyond the sweep can be trusted, at the same distance in compute.
+It shows how far a forecast beyond the sweep can be trusted, at the same distance in compute: that
+of the reward, by the runs' own curves, and that of n*, by the laws.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, NotNegative, Positive, Share
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.forecast import forecast
+from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.judgement import fit_budgets
+from isosweep.analysis.statistics.laws import weigh_laws
+from isosweep.analysis.statistics.optima import BestGenerations, on_grid
+from isosweep.analysis.statistics.surface import Surface
+from isosweep.config.analysis import AnalysisConfig
 
 # Of more runs so many at random are forecast: they tell as much.
 _MOST_RUNS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
+class AheadN:
+    """n* beyond the budgets that were read, by the laws, among the n that were."""
+
+    interval: Interval
+    """n*, with ends put on the edges of the grid as everywhere."""
+    open_below: bool
+    """Whether n* may lie below all n that were run."""
+    open_above: bool
+    """Whether n* may lie above them."""
+
+    @property
+    def words(self) -> str:
+        """Median and interval, as 23 [8, 51]."""
+        return self.interval.open_words(below=self.open_below, above=self.open_above)
+
+    def holds(self, n: float) -> bool:
+        """Whether n lies in the interval."""
+        low = 0.0 if self.open_below else self.interval.low
+        return low <= n <= (math.inf if self.open_above else self.interval.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastN:
+    """n* at the last budget, forecast from records before it, against what came."""
+
+    ahead: AheadN
+    """What was forecast."""
+    found: Interval
+    """What all records show."""
+    held: bool
+    """Whether the median of what they show lies in the interval that was forecast."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Validation:
-    """Forecasts of the reward at the last budget from records before it, against what came."""
+    """Forecasts of the last budget from records before it, against what came."""
 
     known: Positive
     """Compute up to which records were used, in budget_unit."""
@@ -37,13 +81,52 @@ class Validation:
     """Mean width of the intervals. Reward."""
     confidence: Confidence
     """Of the intervals."""
+    best_n: ForecastN | None = None
+    """Of n*; null where no law can be weighed by what was read before, or n* is not known."""
 
 
-def leave_last_budget_out(data: SweepData, confidence: float) -> Validation | None:
+def leave_last_budget_out(
+    data: SweepData, config: AnalysisConfig, optima: Sequence[BestGenerations]
+) -> Validation | None:
     """None with one budget, or without runs that were read at both of the last two.
 
     Of the budgets that runs go to: at those that are read between them no run has a record.
+    `optima`: n* by all records.
     """
+    found = _of_rewards(data, config.confidence)
+    return found and replace(found, best_n=_of_n(data, config, optima, found.known, found.budget))
+
+
+def ahead_n(surface: Surface, frontier: Frontier, budget: float) -> AheadN:
+    """n* at a budget past the last one, by laws that are weighed on all that were read.
+
+    They take two budgets and two n at least.
+    """
+    grid, draws = np.log2(frontier.measured), surface.log2_best_n
+    laws = weigh_laws(draws, surface.budgets, grid, frontier.confidence, until=budget)
+    interval, below, above = on_grid(laws.curve[-1], 2.0**grid)
+    return AheadN(interval=interval, open_below=below, open_above=above)
+
+
+def _of_n(
+    data: SweepData,
+    config: AnalysisConfig,
+    optima: Sequence[BestGenerations],
+    known: float,
+    budget: float,
+) -> ForecastN | None:
+    found = next((at.interval for at in optima if at.budget == budget), None)
+    if found is None:
+        return None
+    before = tuple(reading for reading in data.readings if reading.cell.budget <= known * 1.01)
+    surface, frontier = fit_budgets(replace(data, readings=before), config)
+    if surface is None or min(len(surface.budgets), len(frontier.measured)) < 2:
+        return None
+    ahead = ahead_n(surface, frontier, budget)
+    return ForecastN(ahead=ahead, found=found, held=ahead.holds(found.median))
+
+
+def _of_rewards(data: SweepData, confidence: float) -> Validation | None:
     budgets = sorted({milestone for curve in data.curves for milestone in curve.run.milestones})
     if len(budgets) < 2:
         return None

@@ -15,6 +15,7 @@ from isosweep.analysis.statistics.validation import leave_last_budget_out
 from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import make_plan
 
+CONFIG = AnalysisConfig(name="default")
 COMPUTE = np.exp(np.linspace(math.log(1e8), math.log(1e10), 30))
 AHEAD = np.exp(np.linspace(math.log(1.2e10), math.log(3e10), 6))
 
@@ -213,7 +214,7 @@ def test_the_last_budget_is_left_out_and_forecast() -> None:
     world = replace(worlds(4e9, smallest_n=2, largest_n=8)["easy"], wander_sd=0.0)
     rng = np.random.default_rng(0)
     records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
-    ahead = leave_last_budget_out(simulated_sweep(plan, records), 0.9)
+    ahead = leave_last_budget_out(simulated_sweep(plan, records), CONFIG, ())
     assert ahead is not None
     assert (ahead.known, ahead.budget, ahead.num_runs) == (4e9, 16e9, 9)
     assert ahead.rmse < ahead.persistence_rmse
@@ -225,7 +226,7 @@ def test_the_last_budget_is_left_out_and_forecast() -> None:
         )
         for name, run in records.items()
     }
-    assert leave_last_budget_out(simulated_sweep(plan, spoilt), 0.9) == ahead
+    assert leave_last_budget_out(simulated_sweep(plan, spoilt), CONFIG, ()) == ahead
 
 
 def test_budgets_that_are_read_between_those_planned_leave_the_check_as_it_is() -> None:
@@ -233,11 +234,10 @@ def test_budgets_that_are_read_between_those_planned_leave_the_check_as_it_is() 
     world = worlds(4e9, smallest_n=2, largest_n=8)["easy"]
     rng = np.random.default_rng(0)
     records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
-    config = AnalysisConfig(name="default", readings_per_decade=5)
-    data = analysed_sweep(plan, records, config)
+    data = analysed_sweep(plan, records, replace(CONFIG, readings_per_decade=5))
     assert len(data.plan.budgets) > 3
-    assert leave_last_budget_out(data, 0.9) == leave_last_budget_out(
-        simulated_sweep(plan, records), 0.9
+    assert leave_last_budget_out(data, CONFIG, ()) == leave_last_budget_out(
+        simulated_sweep(plan, records), CONFIG, ()
     )
 
 
@@ -245,4 +245,4 @@ def test_budgets_that_are_read_between_those_planned_leave_the_check_as_it_is() 
 def test_nothing_is_checked_without_two_budgets_that_were_read(budgets: tuple[float, ...]) -> None:
     plan = make_plan(generations=(2,), seeds=(0,), budgets=budgets)
     records = {run.run_id: () for run in plan.runs}
-    assert leave_last_budget_out(simulated_sweep(plan, records), 0.9) is None
+    assert leave_last_budget_out(simulated_sweep(plan, records), CONFIG, ()) is None

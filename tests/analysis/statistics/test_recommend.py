@@ -12,19 +12,34 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.analysis.statistics.recommend import recommend, supported_factor
-from isosweep.analysis.statistics.validation import Validation
+from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.recommend import (
+    doubt_beyond,
+    recommend,
+    supported_factor,
+    why_not_beyond,
+)
+from isosweep.analysis.statistics.validation import AheadN, ForecastN, Validation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.modes.display_results import show_recommendation
 from isosweep.modes.recommend import recommend_split
+from isosweep.store.paths import SweepPaths
 from tests.analysis.sweeps import BUDGETS, COST, make_plan, peaked, write_sweep
 from tests.conftest import isosweep, make_config
 from tests.modes.looked_after import printed, terminal
 
 REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
+GROWING = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.7)
+HELD = ForecastN(
+    ahead=AheadN(
+        interval=Interval(median=8.0, low=4.0, high=16.0), open_below=False, open_above=False
+    ),
+    found=Interval(median=8.0, low=6.0, high=10.0),
+    held=True,
+)
 CHECKED = Validation(
     known=1.6e7,
     budget=3.2e7,
@@ -35,12 +50,23 @@ CHECKED = Validation(
     covered=0.9,
     width=0.1,
     confidence=0.9,
+    best_n=HELD,
 )
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepData, Findings]:
     paths = write_sweep(tmp_path_factory.mktemp("sweep"), REWARD, plan=make_plan(batches=(4, 8)))
+    return found_in(paths)
+
+
+@pytest.fixture(scope="module")
+def growing(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepData, Findings]:
+    return found_in(write_sweep(tmp_path_factory.mktemp("growing"), GROWING, plan=make_plan()))
+
+
+def found_in(paths: SweepPaths) -> tuple[SweepData, Findings]:
+    """What a sweep shows, with forecasts that held."""
     data = load_sweep(paths)
     return data, replace(find(data, AnalysisConfig(name="default")), validation=CHECKED)
 
@@ -95,7 +121,7 @@ def test_an_end_that_is_open_says_so(tmp_path: Path) -> None:
     assert (beyond.open_below, beyond.open_above) == (False, True)
     console = terminal()
     show_recommendation(last, data, 0.9, console)
-    assert "best n (90%): 16 [16, 16 or more]" in printed(console)
+    assert "best n (90%): 16 [15.3, 16 or more]" in printed(console)
 
 
 def test_n_that_have_not_come_so_far_are_named(sweep: tuple[SweepData, Findings]) -> None:
@@ -141,13 +167,14 @@ def test_device_hours_between_two_budgets_lie_between_theirs(
 
 
 def test_beyond_what_was_checked_it_is_refused_unless_asked(
-    sweep: tuple[SweepData, Findings],
+    growing: tuple[SweepData, Findings],
 ) -> None:
     with pytest.raises(SettingError, match=r"budget=6\.4e\+07 \(or analysis\.extrapolate=true"):
-        recommend(*sweep, 1e9, extrapolate=False)
-    within = recommend(*sweep, 6.4e7, extrapolate=False)
-    asked = recommend(*sweep, 1e9, extrapolate=True)
-    assert within.num_generations == 8
+        recommend(*growing, 1e9, extrapolate=False)
+    within = recommend(*growing, 6.4e7, extrapolate=False)
+    asked = recommend(*growing, 1e9, extrapolate=True)
+    # n* is 22.6 there.
+    assert within.num_generations in (16, 32)
     assert asked.factor > asked.supported == 2
     assert "Extrapolated 31" in asked.rests_on
     assert within.interval is not None
@@ -161,14 +188,59 @@ def test_a_budget_below_all_measured_is_refused(sweep: tuple[SweepData, Findings
 
 
 @pytest.mark.parametrize(
-    ("change", "factor"),
-    [({}, 2.0), ({"covered": 0.4}, 1.0), ({"rmse": 0.05}, 1.0), ({"known": 8e6}, 4.0)],
+    ("change", "doubt", "factor"),
+    [
+        ({}, None, 2.0),
+        ({"known": 8e6}, None, 4.0),
+        ({"covered": 0.4}, "rewards", 1.0),
+        ({"rmse": 0.05}, "rewards", 1.0),
+        ({"best_n": None}, "unchecked n", 1.0),
+        ({"best_n": replace(HELD, held=False)}, "n", 1.0),
+    ],
 )
 def test_forecasts_that_failed_their_check_support_nothing(
-    change: dict[str, Any], factor: float
+    growing: tuple[SweepData, Findings],
+    change: dict[str, Any],
+    doubt: str | None,
+    factor: float,
 ) -> None:
-    assert supported_factor(replace(CHECKED, **change), 0.9) == factor
-    assert supported_factor(None, 0.9) == 1.0
+    _, findings = growing
+    changed = replace(findings, validation=replace(CHECKED, **change))
+    assert doubt_beyond(changed) == doubt
+    assert (why_not_beyond(changed) is None) == (doubt is None)
+    assert supported_factor(changed) == factor
+    unchecked = replace(findings, validation=None)
+    assert (doubt_beyond(unchecked), supported_factor(unchecked)) == ("unchecked", 1.0)
+
+
+def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
+    best = dict(zip(BUDGETS, (4.0, 8.0, 16.0, 16.0, 12.0), strict=True))
+    paths = write_sweep(tmp_path, peaked(lambda C: best.get(C, 4.0)), plan=make_plan())
+    data, findings = found_in(paths)
+    rate = findings.saturation.end_rate
+    assert rate is not None
+    assert rate.low < 0
+    with pytest.raises(SettingError, match="the best n may be falling") as refused:
+        recommend(data, findings, 6.4e7, extrapolate=False)
+    assert f"changes by {rate.words} doublings per decade" in str(refused.value)
+    assert recommend(data, findings, 6.4e7, extrapolate=True).factor == 2
+
+
+def test_n_that_comes_out_where_no_law_had_it_is_found_by_leaving_a_budget_out(
+    tmp_path: Path,
+) -> None:
+    best = dict(zip(BUDGETS, (2.0, 4.0, 8.0, 16.0, 4.0), strict=True))
+    for name, reward, held in (
+        ("a", peaked(lambda C: best.get(C, 2.0)), False),
+        ("b", GROWING, True),
+    ):
+        data = load_sweep(write_sweep(tmp_path / name, reward, plan=make_plan()))
+        checked = find(data, AnalysisConfig(name="default")).validation
+        assert checked is not None
+        assert checked.best_n is not None
+        assert checked.best_n.held == held
+        assert checked.best_n.ahead.holds(checked.best_n.found.median) == held
+        assert checked.best_n.ahead.interval.high >= 16
 
 
 @pytest.mark.parametrize(
