@@ -4,10 +4,10 @@ import math
 import shutil
 from functools import cached_property
 
+from isosweep.calls import call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.errors import PreflightError
-from isosweep.launchers.calls import call
-from isosweep.launchers.squeue import array_size, longest_minutes
+from isosweep.launchers.squeue import array_size, cluster_name, longest_minutes
 
 # MaxArraySize where slurm.conf does not say (slurm.conf(5)).
 _ARRAY_SIZE = 1001
@@ -25,13 +25,23 @@ class Cluster:
     """Limits of the cluster that jobs of `config` go to; Slurm's defaults where it does not say."""
 
     def __init__(self, config: SlurmConfig) -> None:
-        self._config = config
+        self._config, self._text = config, ""
+
+    @property
+    def name(self) -> str | None:
+        """What the cluster is called, whose ids its jobs have; None where it does not say."""
+        return cluster_name(self._shown())
 
     @cached_property
     def array_size(self) -> int:
         """Tasks that one job array may have; 1: there are no arrays."""
-        answer = call(["scontrol", "show", "config"], self._config.command_timeout_s)
-        return array_size(answer.out) or _ARRAY_SIZE
+        return array_size(self._shown()) or _ARRAY_SIZE
+
+    def _shown(self) -> str:
+        """The cluster's configuration, asked for until it is told."""
+        if not self._text:
+            self._text = call(["scontrol", "show", "config"], self._config.command_timeout_s).out
+        return self._text
 
     @cached_property
     def longest_min(self) -> float:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from isosweep.durations import in_words
 from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.elsewhere import SILENCE_S, FileClock, is_elsewhere, observe_elsewhere
 from isosweep.launchers.ends import cancelled_since, is_failure
@@ -19,7 +20,7 @@ from isosweep.launchers.launcher import Launcher, Observed
 from isosweep.launchers.leaving import Leaving
 from isosweep.launchers.places import Places
 from isosweep.launchers.starting import Starter
-from isosweep.launchers.stuck import idle_seconds
+from isosweep.launchers.stuck import idle_seconds, patience_s
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.state import RunView
@@ -252,13 +253,13 @@ class RunQueue:
 
     def _end_if_stuck(self, followed: Followed, clock: FileClock, now: float) -> None:
         idle = idle_seconds(followed, clock, now)
-        if idle is None or idle < followed.item.stuck_after_s:
+        if idle is None or idle < patience_s(followed):
             return
         if followed.files.view.submission is None:
             # Read again just now, and in no order: the pass gives it up.
             return
-        most = followed.item.stuck_after_s
-        reason = f"no progress for {idle / 60:.3g} min (launcher.stuck_after={most:g} s)"
+        most = patience_s(followed)
+        reason = f"no progress for {in_words(idle)} (launcher.stuck_after={most:g} s)"
         if is_elsewhere(followed, self.launcher.name):
             if followed.stuck is None:
                 self._notice(f"{followed.run_id}: {reason}; it is not here to be ended")
@@ -311,13 +312,13 @@ class RunQueue:
         if self._stopping:
             return "interrupted", followed.observed.reason or "it was ended before its checkpoint"
         seen = followed.observed
-        began = followed.files.view.current is not None
-        guess = (
-            "the worker died without a word (killed, or out of memory)"
-            if began
-            else "the worker ended before it had begun"
-        )
-        return seen.outcome, f"{guess}: {seen.reason}" if seen.reason else guess
+        if seen.outcome == "cancelled" and seen.reason:
+            return "cancelled", seen.reason
+        if followed.files.view.current is None:
+            what = "the worker ended before it had begun"
+            return seen.outcome, f"{what}: {seen.reason}" if seen.reason else what
+        why = f": {seen.reason}" if seen.reason else " (killed, or out of memory)"
+        return seen.outcome, f"the worker died without a word{why}"
 
     def _collect(self, followed: Followed, state: SubmissionState) -> None:
         self._leaving.add(followed)

@@ -4,7 +4,7 @@ import math
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -195,17 +195,3 @@ def ranges(tasks: Sequence[int]) -> str:
         else:
             parts.append([task])
     return ",".join("-".join(map(str, part)) for part in parts)
-
-
-def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` without what Slurm tells the job that this process may run in: sbatch and srun
-    would take it for options of the job to be submitted."""
-    if "SLURM_JOB_ID" not in environment:
-        return dict(environment)
-    kept = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
-    of_a_job = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_MEM")
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in kept or not name.startswith(of_a_job)
-    }

@@ -5,21 +5,21 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from isosweep.calls import call
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import write_text
-from isosweep.launchers.calls import call
 from isosweep.launchers.cluster import Cluster
 from isosweep.launchers.launcher import Observed, Order, Refused
 from isosweep.launchers.sbatch import (
     Shape,
-    clean_environment,
     gpus_of_job,
     largest,
     sbatch_text,
     shape_of,
     worker_command,
 )
+from isosweep.launchers.site import with_site
 from isosweep.launchers.slurm_jobs import SlurmJobs, job_name
 from isosweep.launchers.squeue import Refusal, grouped, refusal
 from isosweep.launchers.throttle import Throttle
@@ -42,10 +42,11 @@ class SlurmLauncher:
     places = False
 
     def __init__(self, config: SweepConfig) -> None:
+        config, _ = with_site(config, os.environ)
         self._config, self._slurm = config, config.launcher.slurm
         self._variants = combinations(config)
         self._cluster = Cluster(self._slurm)
-        self._jobs = SlurmJobs(self._slurm)
+        self._jobs = SlurmJobs(self._slurm, self._cluster)
         self.poll_s = self._jobs.poll_s
         self._throttle = Throttle(config.launcher.max_parallel)
         # Of each array and job, the files in which its workers say that they have ended.
@@ -125,7 +126,10 @@ class SlurmLauncher:
 
     def _set_throttles(self, parallel: dict[str, int]) -> None:
         """Have these arrays run so many tasks at once; those that cannot be changed stay so."""
+        ours = self._jobs.still_ours(parallel) if parallel else ()
         for array, tasks in parallel.items():
+            if array not in ours:
+                continue
             command = ["scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={tasks}"]
             if call(command, self._slurm.command_timeout_s).words is None:
                 self._throttle.changed(array, tasks)
@@ -133,20 +137,26 @@ class SlurmLauncher:
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
         """Cancel jobs that wait and send SIGTERM to the workers of others, or cancel all (`kill`:
         Slurm sends SIGTERM and, KillWait seconds later, SIGKILL)."""
-        waiting, running, words = self._jobs.ids(submissions)
+        jobs, problems = self._jobs.to_stop(submissions)
         # Without srun the batch script is the worker; with it, the steps are signalled.
         term = ["--signal=TERM", *([] if self._slurm.use_srun else ["--batch"])]
-        problems = [words] if words else []
-        for options, ids in (([], waiting), ([] if kill else term, running)):
-            for first in range(0, len(ids), _AT_ONCE):
-                command = ["scancel", *options, *grouped(ids[first : first + _AT_ONCE])]
-                answer = call(command, self._slurm.command_timeout_s)
-                problems += [
-                    line
-                    for line in (answer.words or "").split("; ")
-                    if line and not any(ended in line for ended in _ENDED)
-                ]
+        for name, of_name in jobs.items():
+            # An id may be another's before the command is there: scancel sees to the name, too,
+            # but not where tasks wait that are to stay (`grouped`).
+            own = [f"--name={name}"]
+            problems += self._cancel(own, of_name.whole)
+            problems += self._cancel([], of_name.waiting)
+            problems += self._cancel([*own, *([] if kill else term)], of_name.running)
         return "; ".join(dict.fromkeys(problems)) or None
+
+    def _cancel(self, options: Sequence[str], ids: Sequence[str]) -> list[str]:
+        """Call scancel for jobs of these ids; what it says of those that it could not cancel."""
+        said: list[str] = []
+        for first in range(0, len(ids), _AT_ONCE):
+            command = ["scancel", *options, *grouped(ids[first : first + _AT_ONCE])]
+            answer = call(command, self._slurm.command_timeout_s)
+            said += (answer.words or "").split("; ")
+        return [line for line in said if line and not any(ended in line for ended in _ENDED)]
 
     def _send(
         self, orders: Sequence[Order], parallel: int, answers: dict[Path, Job | Refused]
@@ -161,18 +171,18 @@ class SlurmLauncher:
             words = f"{error.strerror}: {error.filename}"
             answers.update(_all(orders, Refused(reason=words, passing=True)))
             return Refusal(words), words
-        timeout_s = self._slurm.command_timeout_s
         if others_may_write(script) is None:
             command, text = [*command, str(script)], ""
         # Else it is handed over as it was made: the file may be another by now.
-        answer = call(command, timeout_s, clean_environment(os.environ), text)
+        answer = call(command, self._slurm.command_timeout_s, text)
         # With several clusters it is followed by the cluster's name.
-        job_id = answer.out.strip().rpartition("\n")[2].partition(";")[0]
+        job_id, _, cluster = answer.out.strip().rpartition("\n")[2].partition(";")
         if answer.words is None and job_id.isdecimal():
             self._throttle.submitted(job_id, parallel, len(orders))
+            self._jobs.submitted(orders[0].submission.batch, job_id)
             for order in orders:
                 task = "" if single else f"_{order.submission.index}"
-                job = Job(job_id=f"{job_id}{task}")
+                job = Job(job_id=f"{job_id}{task}", cluster=cluster or self._cluster.name)
                 answers[order.submission.path] = job
                 self._follow(job, order.submission)
             return None, ""

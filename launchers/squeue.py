@@ -106,9 +106,10 @@ def squeue_jobs(job_ids: Iterable[str]) -> list[str]:
 _SQUEUE = ("squeue", "--noheader", "--array", "--states=all", f"--format={_SQUEUE_FORMAT}")
 
 
-def sacct_jobs(job_ids: Iterable[str]) -> list[str]:
-    """The command that asks accounting for these jobs."""
-    return [*_SACCT, f"--jobs={','.join(bases(job_ids))}"]
+def sacct_jobs(job_ids: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The command that asks accounting for these jobs, where they have these names: of jobs with
+    one id it tells the newest only."""
+    return [*_SACCT, f"--jobs={','.join(bases(job_ids))}", f"--name={','.join(sorted(names))}"]
 
 
 def sacct_names(names: Iterable[str], days: int) -> list[str]:
@@ -127,7 +128,8 @@ def bases(job_ids: Iterable[str]) -> list[str]:
 def grouped(job_ids: Iterable[str]) -> list[str]:
     """`job_ids` with the tasks of an array in one word, as `17_[3,5]`: one request of scancel each.
 
-    With `--state`, scancel of Slurm 22.05 cancels the whole array for that.
+    With a filter, as `--name`, scancel of Slurm 22.05 cancels all waiting tasks of the array for
+    one that waits.
     """
     tasks: dict[str, list[str]] = {}
     for job_id in job_ids:
@@ -262,6 +264,12 @@ def array_size(text: str) -> int | None:
     than the highest index; None where it does not say. 1: no arrays."""
     found = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
     return max(1, int(found[1])) if found else None
+
+
+def cluster_name(text: str) -> str | None:
+    """ClusterName, by `scontrol show config`; None where it does not say."""
+    found = re.search(r"^ClusterName\s*=\s*(\S+)", text, re.MULTILINE)
+    return found[1] if found else None
 
 
 def longest_minutes(text: str, partitions: Collection[str] | None) -> float | None:

@@ -2,6 +2,15 @@
 
 from isosweep.launchers.elsewhere import FileClock
 from isosweep.launchers.followed import Followed
+from isosweep.plan.patience import LEAST_S
+
+
+def patience_s(followed: Followed) -> float:
+    """Seconds without progress after which the run is stuck. A worker that has not begun its first
+    step has LEAST_S at least: what a model takes to load does not go by the length of a step."""
+    current = followed.files.view.current
+    begun = current is not None and not current.loads
+    return followed.item.stuck_after_s if begun else max(LEAST_S, followed.item.stuck_after_s)
 
 
 def idle_seconds(followed: Followed, clock: FileClock, now: float) -> float | None:

@@ -19,7 +19,8 @@ FLOORS = (
     ("tasks", "costs"),
     ("config", "store", "schemas"),
     (
-        *("errors", "files", "ownership", "compute", "heldout", "machine", "devices", "sandbox"),
+        *("errors", "files", "ownership", "calls", "durations", "compute", "heldout", "machine"),
+        *("devices", "sandbox"),
         "__init__",
     ),
 )

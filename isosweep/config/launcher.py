@@ -32,7 +32,8 @@ class LauncherConfig:
     """Seconds that a stopped run is given to write a checkpoint."""
     stuck_after: Positive | None = None
     """Seconds without progress after which a run is ended and tried again; null: 20 planned steps
-    or evaluations, whichever take longer, and half an hour at least."""
+    or evaluations, whichever take longer, and half an hour at least. A worker that still loads its
+    model has half an hour at least in any case."""
     on_finish: str | None = None
     """Run when a followed sweep ends, fails or is interrupted: a shell command, in which
     `{sweep_dir}`, `{status}`, `{report}`, `{done}` and `{failed}` are filled in, or an `https://`

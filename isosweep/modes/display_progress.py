@@ -9,8 +9,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from isosweep.durations import in_words
 from isosweep.modes.estimate import Estimate
-from isosweep.modes.look import in_words, of_planned
+from isosweep.modes.look import of_planned
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, compute_behind, run_standing
 from isosweep.store.paths import SweepPaths

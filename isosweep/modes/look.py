@@ -9,6 +9,7 @@ from typing import assert_never
 from isosweep.compute import BudgetUnit
 from isosweep.config.health import HealthConfig
 from isosweep.config.sweep import SweepConfig
+from isosweep.durations import in_words
 from isosweep.files import file_system_time, read_json
 from isosweep.launchers.launcher import Observed
 from isosweep.machine import keeping_all
@@ -27,7 +28,8 @@ _SILENT_S = 30.0
 @dataclass(frozen=True, kw_only=True)
 class Sight:
     """A run as it is. `standing` never contradicts the scheduler where that has answered; `note`
-    says why it is so, or what it does. `observed`: what the scheduler says of its live submission.
+    says why it is so, or what it does. `observed`: what the scheduler says of its live submission,
+    which is where it says why that is not known.
 
     `heartbeat_s`: seconds since its worker last wrote, `progress_s`: since it last came forward;
     None where no worker is at it.
@@ -146,7 +148,7 @@ def _live(
             ages = None
         case "unknown":
             told = activity if at_work else standing
-            note = f"{told} by its files; {note or 'the scheduler does not answer'}"
+            note = f"{told} by its files"
         case _:
             assert_never(answer.status)
     if view.submission.cancel and answer.status != "gone":
@@ -197,14 +199,6 @@ def of_planned(step: int, planned: int) -> str:
     """Steps done of those planned: 40/63; a run ends by measured compute, so that it may take a few
     more: 64 (63 planned)."""
     return f"{step:,}/{planned:,}" if step <= planned else f"{step:,} ({planned:,} planned)"
-
-
-def in_words(seconds: float) -> str:
-    """A duration in one unit: 40 s, 12 min, 3.5 h, 2.1 d."""
-    for size, unit, digits in ((86400, "d", 1), (3600, "h", 1), (60, "min", 0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.{digits}f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
 
 
 def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] | None:

@@ -1,5 +1,6 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from isosweep.config.launcher import overridden
 from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
+from isosweep.launchers.site import with_site
 from isosweep.modes.directory import stored_sweep, sweep_paths
 from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import confirm, described_price, require_affordable
@@ -29,9 +31,20 @@ if TYPE_CHECKING:
     from isosweep.modes.queues import Sweep
 
 
+def show_site(config: "SweepConfig", console: Console) -> None:
+    """Say which settings of Slurm jobs are the site's, and where they come from."""
+    if config.launcher.name != "slurm":
+        return
+    for variable, value in with_site(config, os.environ)[1].items():
+        setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
+        line = f"{setting}={value} is taken from {variable} in the environment"
+        console.print(line, markup=False, soft_wrap=True)
+
+
 def plan_sweep(study: Study, console: Console) -> int:
     """Store and show the plan; returns 0."""
     paths = stored_plan(study, console)
+    show_site(study.config, console)
     if price := described_price(study):
         console.print(price, soft_wrap=True)
     for variant in study.variants:
@@ -65,6 +78,7 @@ class Launch:
         from isosweep.modes.follow import follow_sweeps, launch_sweeps
 
         sweeps = [_sweep(study, stored_plan(study, console)) for study in self.studies]
+        show_site(self.studies[0].config, console)
         if confirm(self.studies, console) == INTERRUPTED:
             return INTERRUPTED
         return (follow_sweeps if self.follow else launch_sweeps)(sweeps, console)
@@ -136,6 +150,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     preflight(study.config, study.variants)
     require_room(study, sweep.paths)
     require_sets(study, sweep.paths)
+    show_site(study.config, console)
     if confirm([study], console) == INTERRUPTED:
         return INTERRUPTED
     left = {} if config.retry_failed else failed_for_good(study, sweep.paths)

@@ -49,7 +49,8 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
         document = status_document(sweep, sights, search, collapsed)
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
         return 1 if failed else 0
-    _summary(sweep, sights, collapsed, console)
+    unanswered = _unanswered(sights)
+    _summary(sweep, sights, collapsed, unanswered, console)
     if search is not None:
         for line in described_search(sweep.plan, search):
             console.print(line, markup=False, soft_wrap=True)
@@ -60,14 +61,32 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]
     if shown:
-        for line in _rows(shown, sweep, collapsed, console.width):
+        for line in _rows(shown, sweep, collapsed, unanswered, console.width):
             print(printable(line), file=console.file)
     _quote([sight for sight in shown if _unasked_for(sight)], console)
     return 1 if failed else 0
 
 
+def _unanswered(sights: list[Sight]) -> str | None:
+    """Why most of the runs whose jobs are not known are so; None where none is."""
+    reasons = Counter(_unknown(sight) for sight in sights)
+    del reasons[None]
+    return max(reasons, key=lambda reason: reasons[reason], default=None)
+
+
+def _unknown(sight: Sight) -> str | None:
+    """Why it is not known how the run's job is; None where it is known, or there is none."""
+    if sight.observed is None or sight.observed.status != "unknown":
+        return None
+    return sight.observed.reason or "no answer"
+
+
 def _summary(
-    sweep: StoredSweep, sights: list[Sight], collapsed: Collection[str], console: Console
+    sweep: StoredSweep,
+    sights: list[Sight],
+    collapsed: Collection[str],
+    unanswered: str | None,
+    console: Console,
 ) -> None:
     line = f"{sweep.name}: {len(sights)} runs: {tally(sights, collapsed).words()}"
     if used := disk_bytes(sights):
@@ -75,11 +94,10 @@ def _summary(
     console.print(line, markup=False, soft_wrap=True)
     if (driver := driver_of(sweep.paths.drivers)) is not None:
         console.print(f"followed by {driver.described()}", markup=False, soft_wrap=True)
-    silent = [s for s in sights if s.observed is not None and s.observed.status == "unknown"]
-    if silent and silent[0].observed:
-        why = silent[0].observed.reason or "no answer"
+    if unanswered is not None:
+        count = sum(_unknown(sight) == unanswered for sight in sights)
         console.print(
-            f"{len(silent)} of them by their files alone: {why}",
+            f"{count} of them by their files alone: {unanswered}",
             style="yellow",
             markup=False,
             soft_wrap=True,
@@ -87,13 +105,18 @@ def _summary(
 
 
 def _rows(
-    sights: list[Sight], sweep: StoredSweep, collapsed: Collection[str], width: int
+    sights: list[Sight],
+    sweep: StoredSweep,
+    collapsed: Collection[str],
+    unanswered: str | None,
+    width: int,
 ) -> list[str]:
-    """A line for each run under a heading, notes in the last column, wrapped at `width`.
+    """A line for each run under a heading, notes in the last column, wrapped at `width`;
+    `unanswered` has been said.
 
     Of rich's tables one of 2,000 runs takes a second.
     """
-    rows = [_HEADING, *(_cells(sight, sweep, collapsed) for sight in sights)]
+    rows = [_HEADING, *(_cells(sight, sweep, collapsed, unanswered) for sight in sights)]
     sizes = [max(len(row[place]) for row in rows) for place in range(len(_HEADING) - 1)]
     indent = " " * (sum(sizes) + len(_GAP) * len(sizes))
     room = max(_LEAST_ROOM, width - len(indent))
@@ -110,7 +133,9 @@ def _rows(
     return lines
 
 
-def _cells(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> tuple[str, ...]:
+def _cells(
+    sight: Sight, sweep: StoredSweep, collapsed: Collection[str], unanswered: str | None
+) -> tuple[str, ...]:
     state, run = sight.state, sight.run
     spent = state.compute.spent(sweep.plan.budget_unit) / run.milestones[-1] if state else 0.0
     return (
@@ -120,15 +145,17 @@ def _cells(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> tupl
         of_planned(state.step if state else 0, run.num_steps),
         f"{spent:.0%}",
         "" if state is None or state.reward is None else f"{state.reward:.3f}",
-        _told(sight, collapsed=run.run_id in collapsed and sight.standing is Standing.DONE),
+        _told(sight, unanswered, fell=run.run_id in collapsed and sight.standing is Standing.DONE),
     )
 
 
-def _told(sight: Sight, *, collapsed: bool) -> str:
-    """What there is to say of a run, its job first."""
+def _told(sight: Sight, unanswered: str | None, *, fell: bool) -> str:
+    """What there is to say of a run, its job first, but for `unanswered`."""
+    why = _unknown(sight)
+    note = sight.note if why in (None, unanswered) else f"{sight.note}; {why}"
     if sight.observed is None or sight.job_id is None:
-        return "; ".join(["collapsed"] * collapsed + [sight.note] * bool(sight.note))
-    return f"job {sight.job_id}{': ' if sight.note else ''}{sight.note}"
+        return "; ".join(["collapsed"] * fell + [note] * bool(note))
+    return f"job {sight.job_id}{': ' if note else ''}{note}"
 
 
 def _unasked_for(sight: Sight) -> bool:

@@ -28,6 +28,9 @@ HEARTBEAT_S = 5.0
 # All that a claim of an attempt said in sweeps of version 1.
 _OLD_CLAIM = {"host", "pid", "job_id", "unix_time"}
 
+# What an attempt does before its first step or evaluation (`RunState.activity`).
+STARTING, LOADING, BEGINNING = "starting", "loading the model", "beginning"
+
 RunStatus = Literal["running", "finished", "diverged", "interrupted", "failed", "cancelled"]
 
 
@@ -60,6 +63,11 @@ class RunState:
     warnings: tuple[str, ...] = ()
     diverged_by: str | None = None
     checkpoint_bytes: int | None = None
+
+    @property
+    def loads(self) -> bool:
+        """Whether the attempt has come to no step and no evaluation yet."""
+        return self.activity in (STARTING, LOADING, BEGINNING)
 
     @property
     def process(self) -> Process:
@@ -215,7 +223,7 @@ def claim_attempt(run: RunPaths, job_id: str | None, submission: int | None = No
         reason=None,
         updated=now,
         progressed=now,
-        activity="starting",
+        activity=STARTING,
     )
     # Its number is the file's name.
     number = claim_next(run.attempts, {"version": STATE_VERSION, **asdict(state)})

@@ -88,10 +88,11 @@ class Submission:
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """What the scheduler calls a submission: `job_id` is its own id; for a process of a machine,
-    `process`."""
+    `process`. `cluster`: whose id it is; None where that was not recorded."""
 
     job_id: str
     process: Process | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +230,11 @@ def _job(document: dict[str, Any] | None) -> Job | None:
     if document is None:
         return None
     process = document["process"]
-    return Job(job_id=document["job_id"], process=Process(**process) if process else None)
+    return Job(
+        job_id=document["job_id"],
+        process=Process(**process) if process else None,
+        cluster=document.get("cluster"),
+    )
 
 
 def _end(document: dict[str, Any] | None) -> End | None:

@@ -148,7 +148,8 @@ def _own_job(submission: Submission) -> Job:
     number in its environment, which is not its own."""
     if submission.launcher == "slurm" and "SLURM_JOB_ID" in os.environ:
         array, task = (os.environ.get(f"SLURM_ARRAY_{n}") for n in ("JOB_ID", "TASK_ID"))
-        return Job(job_id=f"{array}_{task}" if array and task else os.environ["SLURM_JOB_ID"])
+        job_id = f"{array}_{task}" if array and task else os.environ["SLURM_JOB_ID"]
+        return Job(job_id=job_id, cluster=os.environ.get("SLURM_CLUSTER_NAME"))
     return Job(job_id=str(os.getpid()), process=Process.this())
 
 

@@ -16,7 +16,7 @@ from isosweep.store.records import (
     append_warning,
     read_records,
 )
-from isosweep.store.state import Attempt, RunState, RunStatus
+from isosweep.store.state import STARTING, Attempt, RunState, RunStatus
 from isosweep.store.submissions import Process
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from isosweep.training.health import HealthMonitor
@@ -50,7 +50,7 @@ class Reporter:
         self._ended = False
         self._last: RunState | None = None
         self._checkpoint_bytes = 0
-        self._activity, self._progressed = "starting", time.time()
+        self._activity, self._progressed = STARTING, time.time()
         self.step, self.spent = step, Compute()
         self.reward: float | None = None
 

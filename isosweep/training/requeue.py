@@ -1,7 +1,8 @@
 """A job asks Slurm to put it into the queue again."""
 
-import subprocess
 import time
+
+from isosweep.calls import call
 
 _TIMEOUT_S = 30.0
 # A controller that is busy or restarting answers after seconds to minutes; the time limit comes
@@ -17,19 +18,8 @@ def requeue(job_id: str) -> str | None:
     said = ""
     for pause in _PAUSES_S:
         time.sleep(pause)
-        try:
-            answer = subprocess.run(
-                ["scontrol", "requeue", job_id],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_TIMEOUT_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            said = str(error)
-            continue
-        if answer.returncode == 0:
+        answer = call(["scontrol", "requeue", job_id], _TIMEOUT_S)
+        if answer.words is None:
             return None
-        said = " ".join((answer.stderr or answer.stdout).split())
+        said = answer.words
     return f"scontrol requeue {job_id}: {said}"

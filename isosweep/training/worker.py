@@ -23,6 +23,8 @@ from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, require_plain
 from isosweep.store.records import read_records
 from isosweep.store.state import (
+    BEGINNING,
+    LOADING,
     Attempt,
     OvertakenError,
     RunStatus,
@@ -299,7 +301,7 @@ def _session(work: _Work) -> Session:
 def _train(session: Session) -> "TrainingLoop | None":
     """Train as far as it goes; the loop that did, None where a stop came before it was made."""
     reporter = session.reporter
-    reporter.doing("loading the model")
+    reporter.doing(LOADING)
     reporter.state("running")
     if session.spec.device == "cuda":
         # More of them, as a job may be given, would make transformers split each batch over them.
@@ -313,7 +315,7 @@ def _train(session: Session) -> "TrainingLoop | None":
     if session.rank.count == 1 and session.stop.at_once:
         return None
     loop = make_loop(session, str(directory))
-    reporter.doing("beginning")
+    reporter.doing(BEGINNING)
     loop.run()
     return loop
 

@@ -279,7 +279,7 @@ def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None
     active.running_since -= 1000
     queue.step()
     assert launcher.stopped == [(one_run(tmp_path).run_id, True)]
-    assert "no progress for 1.5 min (launcher.stuck_after=60 s)" in said[0]
+    assert "no progress for 90 s (launcher.stuck_after=60 s)" in said[0]
     follow(queue)
     assert submissions(tmp_path)[one_run(tmp_path).run_id] == 2
     assert not queue.failed

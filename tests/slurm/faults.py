@@ -17,14 +17,16 @@ PATIENCE_S = 90.0
 # The user, neither root nor in any of root's groups, whom every Debian has.
 SECOND_USER = "nobody"
 
-# A command that first does what its file says: `sleep 5`, `fail WORDS`, or `lose WORDS`, which
-# passes the command on and loses its answer. Every call is a line of `calls`.
+# A command that first does what its file says: `sleep 5`, `fail WORDS`, `lose WORDS`, which passes
+# the command on and loses its answer, or `empty`: no answer, and no error. Every call is a line of
+# `calls`.
 _WRAPPER = """\
 #!/bin/bash
 echo "$(date +%s.%N) {name} $*" >>{directory}/calls
 read -r fault words 2>/dev/null <{directory}/{name}.fault
 case "$fault" in
   sleep) sleep "$words" ;;
+  empty) exit 0 ;;
   fail) echo "$words" >&2; exit 1 ;;
   lose) {real} "$@" >/dev/null; echo "{name}: error: $words" >&2; exit 1 ;;
 esac

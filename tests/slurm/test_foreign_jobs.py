@@ -1,0 +1,148 @@
+"""No job of somebody else is touched, and no living run is given up, whatever Slurm is made to say.
+
+The jobs are those of `tests.trivial`, which keep their runs' files and train nothing.
+"""
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from isosweep.plan.standing import Standing
+from tests.runs import wait_for
+from tests.slurm.cluster import NODES, SlurmCluster
+from tests.slurm.faults import Commands, as_second_user, ended, wait_for_nodes
+from tests.slurm.sweeps import HELD, TRIVIAL, SlurmSweep, seeds, slurm_sweep
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+# Longer than a driver of these tests has patience with a job that it does not find.
+_LONG_S = 16.0
+
+
+@pytest.fixture(scope="module")
+def small_cluster(slurm_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
+    """A cluster whose arrays have four tasks at most; skipped where the shared one cannot start."""
+    with (
+        tempfile.TemporaryDirectory(prefix="slurm-") as run_dir,
+        SlurmCluster(Path(run_dir), max_array_size=4) as cluster,
+    ):
+        yield cluster
+
+
+def forget_all(cluster: SlurmCluster) -> None:
+    """The controller loses its state: it counts jobs from the first again."""
+    with ended(cluster, "slurmctld"):
+        shutil.rmtree(cluster.run_dir / "slurmctld")
+        (cluster.run_dir / "slurmctld").mkdir()
+    wait_for_nodes(cluster)
+
+
+def one_job_each(sweep: SlurmSweep) -> None:
+    sweep.assert_recorded_once()
+    assert [len(sweep.jobs(run)) for run in sweep.runs] == [1] * len(sweep.runs)
+
+
+def test_another_users_array_with_a_reused_id_survives_a_cancel(
+    small_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(small_cluster, tmp_path, *TRIVIAL, seeds(3)) as sweep:
+        assert sweep.command("launch", HELD).returncode == 0
+        arrays = sorted({sweep.jobs(run)[0].partition("_")[0] for run in sweep.runs})
+        # Six runs, in arrays of four tasks.
+        assert len(arrays) == 2
+        forget_all(small_cluster)
+        home = tmp_path / "home"
+        become, environment = as_second_user(small_cluster, home)
+        words = ("--parsable", "--array=0-3", "--mem=10", "--output=/dev/null", "--wrap=sleep 600")
+        theirs = []
+        for _ in arrays:
+            command = [*become, "sbatch", *words]
+            done = subprocess.run(
+                command, env=environment, cwd=home, check=True, text=True, capture_output=True
+            )
+            theirs.append(done.stdout.strip())
+        assert theirs == arrays
+
+        def alive() -> set[str]:
+            asked = ("squeue", "-h", "-r", "-o", "%i %T %u", "-j", ",".join(theirs))
+            return set(small_cluster.run(*asked).splitlines())
+
+        whole = {f"{array}_{task} RUNNING nobody" for array in theirs for task in range(4)}
+        wait_for(lambda: alive() == whole, 60, 0.2)
+        cancelled = sweep.command("cancel")
+        assert alive() == whole
+        assert cancelled.returncode == 0, cancelled.stdout
+        assert "6 cancelled" in cancelled.stdout
+        assert sweep.standings() == {Standing.CANCELLED}
+        again = "launcher.slurm.additional=null"
+        assert sweep.ended(sweep.drive("resume", again)) == 0, sweep.output
+        sweep.assert_recorded_once()
+        assert alive() == whole
+        small_cluster.run("scancel", *theirs)
+
+
+def test_what_a_user_filters_squeue_by_hides_no_job(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=_LONG_S) as sweep:
+        sweep.environment |= {
+            "SQUEUE_PARTITION": "high",
+            "SBATCH_JOB_NAME": "another",
+            "SBATCH_TIMELIMIT": "1",
+            "SBATCH_PARTITION": "short",
+        }
+        with sweep.sampled():
+            driver = sweep.drive()
+            sweep.wait_for_jobs()
+            asked = ("squeue", "-h", "-r", "-o", "%P %l %j", "-j")
+            shown = slurm_cluster.run(*asked, ",".join(sweep.jobs(run)[0] for run in sweep.runs))
+            assert sweep.ended(driver) == 0, sweep.output
+        (line,) = set(shown.splitlines())
+        partition, limit, name = line.split()
+        # The site's partition is heeded, and said; its limit is that of the plan and the partition.
+        assert (partition, limit) == ("short", "2:00")
+        assert name.startswith("isosweep-")
+        assert "partition=short is taken from SBATCH_PARTITION" in sweep.output
+        one_job_each(sweep)
+
+
+def test_a_run_whose_worker_lives_is_not_lost_for_want_of_an_answer(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=2 * _LONG_S) as sweep:
+        commands = Commands(tmp_path / "bin")
+        sweep.environment["PATH"] = commands.path
+        driver = sweep.drive()
+        sweep.wait_for_jobs()
+        sweep.wait_for(lambda: all(sweep.view(run).state for run in sweep.runs))
+        # By accounting, which says RUNNING.
+        commands.set("squeue", "empty")
+        time.sleep(_LONG_S)
+        # By its heartbeat alone.
+        commands.set("sacct", "empty")
+        assert sweep.ended(driver) == 0, sweep.output
+        one_job_each(sweep)
+
+
+def test_a_sweep_waits_for_nodes_that_are_drained(
+    small_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(small_cluster, tmp_path, *TRIVIAL, seeds(1)) as sweep:
+        node = f"NodeName={','.join(NODES)}"
+        small_cluster.run("scontrol", "update", node, "State=DRAIN", "Reason=test")
+        try:
+            driver = sweep.drive()
+            sweep.wait_for_jobs(state="PENDING")
+            time.sleep(3 * sweep.poll_s)
+            shown = sweep.command("status").stdout
+            assert sweep.standings() == {Standing.QUEUED}
+            assert "DRAINED" in shown
+        finally:
+            small_cluster.run("scontrol", "update", node, "State=RESUME")
+        assert sweep.ended(driver) == 0, sweep.output
+        one_job_each(sweep)
