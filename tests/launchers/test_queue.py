@@ -1,6 +1,7 @@
 """The queue: how many runs live at once, retries, refusals, and runs that others own."""
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.places import Places
 from isosweep.store.batches import batch_file, read_batch
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import read_state, view_run
+from isosweep.store.state import LOADING, read_state, view_run
 from isosweep.store.submissions import (
     Job,
     Submission,
@@ -284,6 +285,32 @@ def test_a_run_without_progress_is_ended_and_tried_again(tmp_path: Path) -> None
     assert submissions(tmp_path)[one_run(tmp_path).run_id] == 2
     assert not queue.failed
     assert '"stuck"' in one_run(tmp_path).submission(1, "end").read_text()
+
+
+def test_a_worker_that_still_loads_is_given_more_than_a_step(tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes, looks=9)
+    queue = queue_of(only_first(tmp_path, stuck_after_s=25.0), launcher)
+    queue.step()
+    report(one_run(tmp_path), 1, "running", 1.0, activity=LOADING, progressed=time.time() - 4000)
+    queue.step()
+    (active,) = queue._active
+    assert active.running_since is not None
+    active.running_since -= 600
+    queue._next_heartbeat = 0.0
+    queue.step()
+    assert launcher.stopped == []
+    active.running_since -= 1800
+    queue._next_heartbeat = 0.0
+    queue.step()
+    assert launcher.stopped == [(one_run(tmp_path).run_id, True)]
+
+
+def test_a_job_that_somebody_cancelled_is_told_in_the_schedulers_words(tmp_path: Path) -> None:
+    words = "Slurm says CANCELLED (by root)"
+    gone = Observed(status="gone", reason=words, outcome="cancelled")
+    queue = queue_of(only_first(tmp_path), FakeLauncher(dies, gone=gone))
+    follow(queue)
+    assert queue.failed == {one_run(tmp_path).run_id: words}
 
 
 def test_a_garbled_file_names_its_run_and_the_others_go_on(tmp_path: Path) -> None:
