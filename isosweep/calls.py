@@ -47,13 +47,13 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return kept | {"SLURM_BITSTR_LEN": "0"}
 
 
-def call(command: Sequence[str], timeout_s: float) -> Answer:
-    """Run a command of Slurm, with no input and for `timeout_s` at most. Raises nothing that it
-    causes."""
+def call(command: Sequence[str], timeout_s: float, given: str = "") -> Answer:
+    """Run a command of Slurm, with `given` as its input and for `timeout_s` at most. Raises nothing
+    that it causes."""
     try:
         done = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,
+            input=given.encode(),
             capture_output=True,
             timeout=timeout_s,
             env=slurm_environment(os.environ),

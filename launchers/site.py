@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from isosweep.config.sweep import SweepConfig
 
@@ -19,7 +20,7 @@ def with_site(
     for option in _OF_SITE:
         value = environment.get(f"SBATCH_{option.upper()}")
         if value and getattr(slurm, option) is None and option not in slurm.additional:
-            given = value.split(",") if option == "partition" else value
+            given: Any = value.split(",") if option == "partition" else value
             slurm = replace(slurm, **{option: given})
             taken[f"SBATCH_{option.upper()}"] = value
     return replace(config, launcher=replace(config.launcher, slurm=slurm)), taken

@@ -54,9 +54,13 @@ def job_name(batch: str) -> str:
 
 
 class _Rows:
-    """What Slurm told, by the names of jobs and what tells those of one name apart."""
+    """What Slurm told, by the names of jobs and what tells those of one name apart.
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    `users`: whose jobs it was asked for; of others' it has told nothing.
+    """
+
+    def __init__(self, rows: Iterable[Row], users: Iterable[str] = ()) -> None:
+        self.users = frozenset(users)
         self._by_id: dict[tuple[str, str], Row] = {}
         self._by_task: dict[tuple[str, int | None], Row] = {}
         # Arrays and single jobs, each with its name.
@@ -191,7 +195,7 @@ class SlurmJobs:
         if answer.words is not None:
             self.tasks = None
             return [Observed(status="unknown", reason=answer.words)] * len(submissions)
-        queue = self._queue = _Rows(squeue_rows(answer.out))
+        queue = self._queue = _Rows(squeue_rows(answer.out), self._users)
         asked = [state for state in submissions if _to_be_accounted(queue.of(state))]
         accounts, words = self._accounts(asked) if asked else (_Rows([]), None)
         rows = [row for state in submissions if (row := queue.of(state)) is not None]
@@ -213,8 +217,8 @@ class SlurmJobs:
         clock: FileClock,
     ) -> Observed:
         row, account = queue.of(state), accounts.of(state)
-        if row is None and account is not None and account.user not in self._users:
-            # Somebody else's: from now on they are asked for as well.
+        if row is None and account is not None and account.user not in queue.users:
+            # Somebody else's: from now on theirs are asked for as well.
             self._users.add(account.user)
             row = account
         if row is not None:

@@ -112,7 +112,9 @@ def _execute(state: SubmissionState, stop: StopRequest) -> int:
         submitted = Submitted(number=submission.number, job_id=job.job_id)
         status = run_attempt(train, stop, submitted)
     except BaseException as error:
-        if not isinstance(error, IsosweepError | OSError):
+        # What names its file is plain enough; of another error of the system only its place is.
+        named = isinstance(error, OSError) and error.filename is not None
+        if not named and not isinstance(error, IsosweepError):
             traceback.print_exc()
         _close(submission, "failed", f"{type(error).__name__}: {error}")
         return 1

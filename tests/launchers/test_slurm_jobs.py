@@ -50,6 +50,15 @@ def test_a_foreign_array_with_the_id_is_no_sign_of_a_cancel(
     assert "--jobs=17 --name=isosweep-B" in fakes.calls("sacct")[0]
 
 
+def test_all_tasks_of_another_users_array_are_known_at_the_first_look(
+    fakes: Fakes, launcher: SlurmLauncher, tmp_path: Path, run: PlannedRun
+) -> None:
+    states = states_of(orders_of(tmp_path, run, 2), ["17_0", "17_1"])
+    lines = [f"17_{task}|{task}|RUNNING|0:0|you|isosweep-B\n" for task in range(2)]
+    fakes.answers("sacct", "".join(lines))
+    assert [seen.status for seen in launcher.observe(states)] == ["running"] * 2
+
+
 def test_tasks_that_are_to_stay_are_not_cancelled_with_those_of_their_array(
     fakes: Fakes, launcher: SlurmLauncher, tmp_path: Path, run: PlannedRun
 ) -> None:

@@ -3,6 +3,7 @@
 The jobs are those of `tests.trivial`, which keep their runs' files and train nothing.
 """
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ from tests.slurm.sweeps import HELD, TRIVIAL, SlurmSweep, seeds, slurm_sweep
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 # Longer than a driver of these tests has patience with a job that it does not find.
-_LONG_S = 16.0
+_LONG_S = 13.0
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,24 @@ def test_a_run_whose_worker_lives_is_not_lost_for_want_of_an_answer(
         one_job_each(sweep)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("ahead_s", [-7200, 7200])
+def test_a_node_whose_clock_is_two_hours_off_changes_nothing(
+    ahead_s: float, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), run_s=_LONG_S) as sweep:
+        sweep.environment["ISOSWEEP_TEST_CLOCK_S"] = str(ahead_s)
+        with sweep.sampled():
+            driver = sweep.drive("run", "launcher.stuck_after=60")
+            sweep.wait_for_jobs()
+            sweep.wait_for(lambda: all(sweep.view(run).state for run in sweep.runs))
+            notes = [note for _, note in sweep.statuses().values()]
+            assert all(re.fullmatch(r"passing the time for \d s|starting.*", n) for n in notes)
+            assert sweep.ended(driver) == 0, sweep.output
+        one_job_each(sweep)
+
+
+@pytest.mark.long
 def test_a_sweep_waits_for_nodes_that_are_drained(
     small_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
