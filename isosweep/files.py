@@ -86,6 +86,16 @@ def remove_tree(directory: Path, below: Path) -> None:
         shutil.rmtree(directory.name, dir_fd=parent)
 
 
+def make_directory(path: Path) -> None:
+    """Make the directory and the one above it, where they are missing, and none further up: a tree
+    that was renamed or is away for a while is not made anew in its place. Raises OSError."""
+    try:
+        path.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        path.parent.mkdir(exist_ok=True)
+        path.mkdir(exist_ok=True)
+
+
 def write_json(
     path: Path, document: Mapping[str, Any], *, sync: bool = True, below: Path | None = None
 ) -> None:

@@ -34,6 +34,20 @@ class FileClock:
             return None
 
 
+def may_have_job(followed: Followed, clock: FileClock) -> bool:
+    """Whether its job may be there: while its submitter is at it, there may be none yet."""
+    state = followed.files.view.submission
+    if state is None or not state.live or followed.refused:
+        return False
+    if state.job is not None or followed.own:
+        return True
+    by = state.submission.by.alive()
+    if by is None:
+        age = clock.age(state.submission.path)
+        return age is not None and age > SILENCE_S
+    return not by
+
+
 def is_elsewhere(followed: Followed, launcher: str) -> bool:
     """Whether the submission's job cannot be asked for through `launcher`."""
     submission, job = followed.state.submission, followed.state.job

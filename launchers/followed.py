@@ -1,13 +1,13 @@
 """A submission that a queue follows, and what the run's files say of it."""
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from isosweep.launchers.items import QueueItem
 from isosweep.launchers.launcher import Observed, Refused
 from isosweep.store.paths import RunPaths
+from isosweep.store.presence import is_away, there
 from isosweep.store.state import RunView, view_run
 from isosweep.store.submissions import SubmissionState
 
@@ -17,13 +17,17 @@ SETTLED_S = 2.0
 
 
 class RunFiles:
-    """What is known of a run; its files are read only where they may have changed."""
+    """What is known of a run; its files are read only where they may have changed.
+
+    `away`: they cannot be seen at present, and the view is what they were before.
+    """
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
         self._seen: tuple[int, int] | None = None
         self._since = 0.0
         self.view = RunView(state=None, submission=None)
+        self.away = False
         self.read()
 
     def look(self, now: float) -> None:
@@ -31,14 +35,25 @@ class RunFiles:
         seen = (_changed(self._paths.attempts), _changed(self._paths.submissions))
         if seen != self._seen:
             self._seen, self._since = seen, now
-        elif now - self._since > SETTLED_S:
+        elif now - self._since > SETTLED_S and not self.away:
             return
         self.read()
 
     def read(self) -> RunView:
         """What is known now; what was known before, where a file system fails for a moment."""
-        with suppress(OSError):
-            self.view = view_run(self._paths)
+        try:
+            view = view_run(self._paths)
+        except OSError as error:
+            self.away = is_away(error)
+            return self.view
+        known = self.view.submission
+        if known is not None and view.submission is None:
+            self.away = not known.submission.path.exists()
+        else:
+            lost = self.view.state is not None and view.state is None
+            self.away = lost and not there(self._paths.root)
+        if not self.away:
+            self.view = view
         return self.view
 
 

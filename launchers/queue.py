@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from isosweep.durations import in_words
 from isosweep.launchers.backoff import Backoff
-from isosweep.launchers.elsewhere import SILENCE_S, FileClock, is_elsewhere, observe_elsewhere
+from isosweep.launchers.elsewhere import FileClock, is_elsewhere, may_have_job, observe_elsewhere
 from isosweep.launchers.ends import cancelled_since, is_failure
 from isosweep.launchers.followed import Followed, RunFiles
 from isosweep.launchers.items import QueueItem, merged
@@ -23,6 +23,7 @@ from isosweep.launchers.starting import Starter
 from isosweep.launchers.stuck import idle_seconds, patience_s
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
+from isosweep.store.presence import unless_away
 from isosweep.store.state import RunView
 from isosweep.store.submissions import Outcome, SubmissionState, close, started
 
@@ -74,7 +75,7 @@ class RunQueue:
         self._tries: dict[str, int] = {}
         self._order = 0
         self._next_look = self._next_heartbeat = 0.0
-        self._stopping = False
+        self._stopping = self._away = False
         self._took = 0.0
         self.add(items)
 
@@ -122,7 +123,7 @@ class RunQueue:
 
     def step(self) -> None:
         """One pass: collect what is over, start what there is place for."""
-        began, now = time.process_time(), time.monotonic()
+        began, now = time.thread_time(), time.monotonic()
         self._observe(now)
         active, self._active = self._active, []
         for followed in active:
@@ -130,11 +131,15 @@ class RunQueue:
             if not self._over(followed, now):
                 self._active.append(followed)
         self._leaving.look(now)
+        away = next((f.item.paths.root for f in self._active if f.files.away), None)
+        if away is not None and not (self._away or self._stopping):
+            self._notice(f"{away} is away: waiting until it is back, or Ctrl-C")
+        self._away = away is not None
         if not self._stopping:
             self._submit(now)
         # What runs execute in this process (launcher=inline) is no cost of looking at them.
         inline = self.launcher.name == "inline"
-        self._took = 0.0 if inline else time.process_time() - began
+        self._took = 0.0 if inline else time.thread_time() - began
 
     def stop(self, *, kill: bool = False) -> int:
         """Start no more, and ask the runs to write a checkpoint and leave, or end them (`kill`).
@@ -173,7 +178,8 @@ class RunQueue:
         """Nobody tries any more to have the scheduler take what it has refused."""
         if followed.own and followed.refused:
             reason = f"not taken by the scheduler: {followed.refused.reason}"
-            close(followed.state.submission, "interrupted", reason)
+            with unless_away():
+                close(followed.state.submission, "interrupted", reason)
 
     def _ours(self, followed: Followed) -> bool:
         state = followed.files.view.submission
@@ -214,7 +220,7 @@ class RunQueue:
         if not self._active or not (look or heartbeat):
             return
         clock = FileClock(self._active[0].item.paths.root)
-        asked = [followed for followed in self._active if self._to_be_asked(followed, clock)]
+        asked = [followed for followed in self._active if may_have_job(followed, clock)]
         elsewhere = [followed for followed in asked if is_elsewhere(followed, self.launcher.name)]
         if look:
             away = {id(followed) for followed in elsewhere}
@@ -230,26 +236,14 @@ class RunQueue:
                 self._end_if_stuck(followed, clock, now)
             self._next_heartbeat = time.monotonic() + _HEARTBEATS_S
 
-    def _to_be_asked(self, followed: Followed, clock: FileClock) -> bool:
-        """Whether its job may be there: while its submitter is at it, there may be none yet."""
-        state = followed.files.view.submission
-        if state is None or not state.live or followed.refused:
-            return False
-        if state.job is not None or followed.own:
-            return True
-        by = state.submission.by.alive()
-        if by is None:
-            age = clock.age(state.submission.path)
-            return age is not None and age > SILENCE_S
-        return not by
-
     def _saw(self, followed: Followed, seen: Observed, now: float) -> None:
         followed.saw(seen, now)
         if seen.status == "gone":
             # Its worker may have ended it just now.
             followed.files.read()
         elif seen.job is not None and followed.state.job is None:
-            started(followed.state.submission, seen.job)
+            with unless_away():
+                started(followed.state.submission, seen.job)
 
     def _end_if_stuck(self, followed: Followed, clock: FileClock, now: float) -> None:
         idle = idle_seconds(followed, clock, now)
@@ -278,6 +272,10 @@ class RunQueue:
         """Whether it is followed no longer: done, given up, or back in the queue."""
         followed.files.look(now)
         state = followed.files.view.submission
+        if followed.files.away:
+            # Nothing is known of it, nor can be written; its progress is waited for anew.
+            followed.running_since = None
+            return self._stopping and followed.gone >= _GONE
         if state is None:
             # Its files cannot be read: that is said, and the others go on.
             self._give_up(followed, followed.files.view.reason)
@@ -287,7 +285,8 @@ class RunQueue:
             followed.number, followed.own, followed.refused = state.submission.number, False, None
             followed.gone, followed.stuck = 0, None
         if state.end is None and (how := self._how_it_ended(followed, state)) is not None:
-            close(state.submission, *how)
+            with unless_away():
+                close(state.submission, *how)
             state = followed.files.read().submission or state
         if state.end is None:
             return False
@@ -359,7 +358,10 @@ class RunQueue:
             self._wait(waiting)
         if not ready:
             return
-        made = self._starter.start(ready, now, self.failed)
+        with unless_away():
+            self._starter.start(ready, now, self.failed)
+        # Where it was left half done, a job that is missing is found to be so, and tried again.
+        made = [followed for followed in ready if followed.number]
         self._active += made
         known = {id(followed) for followed in made}
         for followed in (followed for followed in ready if id(followed) not in known):

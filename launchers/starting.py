@@ -5,11 +5,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from isosweep.errors import RecordError
+from isosweep.files import make_directory
 from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher, Order, Refused
 from isosweep.store.batches import write_batch
 from isosweep.store.paths import require_plain
+from isosweep.store.presence import unless_away
 from isosweep.store.submissions import Job, Submission, started, submit
 
 # Runs submitted in one pass: the size of Slurm's largest job array by default (MaxArraySize of
@@ -28,8 +30,8 @@ class Starter:
         """Whether one more may be submitted in this pass, beside those `prepared`."""
         return self._backoff.over(now) and prepared < _AT_ONCE
 
-    def start(self, runs: Sequence[Followed], now: float, failed: dict[str, str]) -> list[Followed]:
-        """Submit the runs; those that were, whether the scheduler took them or not yet.
+    def start(self, runs: Sequence[Followed], now: float, failed: dict[str, str]) -> None:
+        """Submit the runs; those that were, taken by the scheduler or not yet, have a `number`.
 
         `failed` takes runs whose files are not in order, and why.
         """
@@ -41,7 +43,6 @@ class Starter:
             for together in self._launcher.batches([followed.item.run for followed in alike]):
                 made += self._batch([alike[place] for place in together], failed)
         self._send(made, now)
-        return made
 
     def again(self, refused: Sequence[Followed], now: float) -> None:
         """Send once more what a scheduler has refused, if it is time."""
@@ -84,7 +85,9 @@ class Starter:
             self._backoff.accepted()
         for followed, answer in zip(runs, answers, strict=True):
             if isinstance(answer, Job):
-                started(followed.state.submission, answer)
+                # Its worker says so, too.
+                with unless_away():
+                    started(followed.state.submission, answer)
                 followed.files.read()
                 followed.refused = None
             else:
@@ -111,6 +114,6 @@ class Starter:
 def _order(followed: Followed) -> Order:
     submission = followed.state.submission
     logs = submission.run.submission_logs(submission.number)
-    logs.mkdir(parents=True, exist_ok=True)
+    make_directory(logs)
     slot = followed.slots[0] if followed.slots else 0
     return Order(submission=submission, run=followed.item.run, logs=logs, slot=slot)

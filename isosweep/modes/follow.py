@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep.errors import StorageError
 from isosweep.modes.display_progress import Progress
 from isosweep.modes.finish import complete, finish, over_all_budgets, tell
 from isosweep.modes.queues import Queues, Sweep
@@ -16,6 +17,7 @@ from isosweep.modes.track import track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, run_standing
+from isosweep.store.presence import LOOK_S
 from isosweep.store.state import RunView, view_run
 
 if TYPE_CHECKING:
@@ -100,6 +102,11 @@ class _Followed:
             self._look_who()
             progress: Progress | None = None
             while self.watching.sweeps:
+                if self.watching.away():
+                    signals.sleep(LOOK_S)
+                    if signals.asked:
+                        return self._leave(signals)
+                    continue
                 self._ask()
                 self._others_ask()
                 followed = self.watching.sweeps
@@ -139,19 +146,32 @@ class _Followed:
         or a signal came. Whether own sweeps are through."""
         before = len(self.watching.sweeps)
         while not signals.asked:
-            self._queues.step()
-            if self.watching.due:
-                self._look_who()
-            if len(self.watching.sweeps) < before:
-                return False
-            # The last runs to end are told too.
-            progress.update(self._active(), self._queues.failed)
-            if self._ask() or self._others_ask():
-                return False
-            if self.watching.own and not self._queues.busy and self._settled:
-                return True
+            if self.watching.away():
+                signals.sleep(LOOK_S)
+                continue
+            try:
+                done = self._pass(progress, before)
+            except (OSError, StorageError):
+                if not self.watching.away():
+                    raise
+                continue
+            if done is not None:
+                return done
             signals.sleep(self._queues.pause_s)
         return False
+
+    def _pass(self, progress: Progress, before: int) -> bool | None:
+        """One look at all, of `before` sweeps; as above, None where it is to be gone on."""
+        self._queues.step()
+        if self.watching.due:
+            self._look_who()
+        if len(self.watching.sweeps) < before:
+            return False
+        # The last runs to end are told too.
+        progress.update(self._active(), self._queues.failed)
+        if self._ask() or self._others_ask():
+            return False
+        return True if self.watching.own and not self._queues.busy and self._settled else None
 
     def _look_who(self) -> None:
         for sweep in self.watching.overtaken():

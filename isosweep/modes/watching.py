@@ -1,11 +1,13 @@
 """Who follows which of a command's sweeps: this process, or one that it waits for."""
 
 import time
+from pathlib import Path
 
 from rich.console import Console
 
 from isosweep.modes.queues import Sweep
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
+from isosweep.store.presence import there
 
 # Between two looks at who follows a sweep.
 _LOOK_S = 2.0
@@ -21,6 +23,7 @@ class Watching:
         self._others: dict[str, tuple[Sweep, Driver | None]] = {s.name: (s, None) for s in sweeps}
         self._console = console
         self._next_look = 0.0
+        self._away: Path | None = None
 
     @property
     def others(self) -> list[Sweep]:
@@ -39,6 +42,17 @@ class Watching:
             return False
         self._next_look = time.monotonic() + _LOOK_S
         return True
+
+    def away(self) -> bool:
+        """Whether a sweep's files cannot be seen at present; said once, and when they are back."""
+        places = (place for sweep in self.sweeps for place in (sweep.paths.runs, sweep.paths.root))
+        before, self._away = self._away, next((p for p in places if not there(p)), None)
+        if self._away is not None and before is None:
+            why = "renamed, or its file system does not answer"
+            self._print(f"{self._away} is away ({why}): waiting until it is back, or Ctrl-C")
+        elif self._away is None and before is not None:
+            self._print(f"{before} is back")
+        return self._away is not None
 
     def claim(self) -> tuple[list[Sweep], list[tuple[Sweep, Driver]]]:
         """Claim what nobody follows: those, and sweeps that another process has completed."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isosweep.errors import RecordError
-from isosweep.files import read_json, write_json
+from isosweep.files import make_directory, read_json, write_json
 from isosweep.store.submissions import Submission
 
 BATCH_VERSION = 1
@@ -23,7 +23,7 @@ def batch_file(submission: Submission) -> Path:
 def write_batch(submissions: Sequence[Submission]) -> Path:
     """Write the file of one batch, whose submissions are all of `submissions`, by `index`."""
     path = batch_file(submissions[0])
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     paths = [str(submission.path) for submission in submissions]
     write_json(path, {"version": BATCH_VERSION, "submissions": paths})
     return path

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from isosweep.files import entered, write_json
+from isosweep.files import entered, make_directory, write_json
 
 
 def claim(path: Path, document: Mapping[str, Any]) -> bool:
@@ -22,7 +22,7 @@ def claim(path: Path, document: Mapping[str, Any]) -> bool:
     A reader sees the whole document or no file. Raises OSError, as `files.write_text` does; also
     where the numbers' directory is a link.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     own = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     # The run or the sweep that has the numbers.
     below = path.parent.parent

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
-from isosweep.files import JsonObject, append_line, read_lines
+from isosweep.files import JsonObject, append_line, make_directory, read_lines
 from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
 
@@ -105,7 +105,7 @@ class RecordFile:
 
 def append_attempt(log: Path, start: AttemptStart) -> None:
     """Write an attempt's first line and force it to the disk. Raises OSError on a full disk."""
-    log.mkdir(parents=True, exist_ok=True)
+    make_directory(log)
     path = attempt_file(log, start.attempt)
     line = {"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}
     append_line(path, line, sync=True, below=log.parent)
@@ -238,14 +238,14 @@ def read_warnings(warnings: Path, records: Path) -> list[HealthWarning]:
 
 def append_metrics(log: Path, attempt: int, line: JsonObject) -> None:
     """Append a step's metrics, not forced to the disk."""
-    log.mkdir(parents=True, exist_ok=True)
+    make_directory(log)
     own = {"attempt": attempt, **line}
     append_line(attempt_file(log, attempt), own, sync=False, below=log.parent)
 
 
 def append_warning(log: Path, attempt: int, warning: HealthWarning) -> None:
     """Append a warning of `attempt`, forced to the disk."""
-    log.mkdir(parents=True, exist_ok=True)
+    make_directory(log)
     line = {"attempt": attempt, **asdict(warning)}
     append_line(attempt_file(log, attempt), line, sync=True, below=log.parent)
 

@@ -10,6 +10,7 @@ Nothing heavy is imported before it is known that there is something to do.
 import os
 import signal
 import sys
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from isosweep.files import read_json
 from isosweep.store.batches import read_batch
 from isosweep.store.claims import highest
 from isosweep.store.paths import RunPaths
+from isosweep.store.presence import wait_for
 from isosweep.store.submissions import (
     Job,
     Outcome,
@@ -32,6 +34,9 @@ from isosweep.store.submissions import (
 )
 from isosweep.training.requeue import requeue
 from isosweep.training.stopping import StopRequest
+
+# Longer than a file server takes to restart.
+_WAIT_S = 600.0
 
 
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
@@ -61,6 +66,7 @@ def _find(argv: list[str]) -> SubmissionState:
         if newest is None:
             raise RecordError(f"{path}: a run without a submission; mode=launch makes one")
         return newest
+    _wait(path)
     try:
         document = read_json(path)
         if document is None:
@@ -72,6 +78,14 @@ def _find(argv: list[str]) -> SubmissionState:
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise RecordError(f"{path}: not a submission of a run, or a batch ({error!r})") from None
     return read_submission(RunPaths(path.absolute().parent.parent), number)
+
+
+def _wait(path: Path) -> None:
+    """Give the file system time to show a submission or a batch: nobody starts a job before it."""
+    deadline = time.monotonic() + _WAIT_S
+    if path.parent.name in ("submissions", "batches"):
+        with suppress(OSError):
+            wait_for(path.parent, lambda: time.monotonic() > deadline)
 
 
 def _nothing_to_do(state: SubmissionState) -> str | None:

@@ -49,7 +49,8 @@ class TrainingLoop:
     def __post_init__(self) -> None:
         self._previous = self.spent
         session = self.session
-        self._saver = Saver(session.checkpoint, session.attempt, session.start.checkpoint)
+        start, leave = session.start.checkpoint, session.reporter.leave
+        self._saver = Saver(session.checkpoint, session.attempt, start, leave)
 
     @property
     def spent(self) -> Compute:
@@ -157,6 +158,8 @@ class TrainingLoop:
         self._previous = spent
         decision = self.session.rank.agree(self._save_or_stop(step, spent))
         if decision.save:
+            # Where the run's directory is away, it would be made anew for the checkpoint.
+            reporter.wait()
             reporter.check()
             self._saver.decided()
         return decision

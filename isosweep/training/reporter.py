@@ -3,10 +3,12 @@
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from isosweep.compute import Compute
 from isosweep.store.checkpoints import complete_bytes
+from isosweep.store.presence import persist, wait_for
 from isosweep.store.records import (
     AttemptStart,
     Record,
@@ -40,10 +42,13 @@ class Reporter:
         *,
         job_id: str | None = None,
         submission: int | None = None,
+        leave: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`leave`: whether the attempt is to end, though the run's directory may be away."""
         self._attempt, self._run, self._rank = attempt, attempt.run, rank
         self._monitor, self._job_id, self._submission = monitor, job_id, submission
         self._process = Process.of(rank.pid)
+        self.leave = leave
         self._lost: tuple[str, ...] = ()
         # A signal's handler may write while its own thread does.
         self._writing = threading.RLock()
@@ -53,6 +58,15 @@ class Reporter:
         self._activity, self._progressed = STARTING, time.time()
         self.step, self.spent = step, Compute()
         self.reward: float | None = None
+
+    def wait(self) -> None:
+        """Return once the run's directory is there. Raises FileNotFoundError where the attempt is
+        to end before that."""
+        if self._rank.leads:
+            wait_for(self._run.root, self.leave)
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        persist(write, self._run.root, self.leave)
 
     def check(self) -> None:
         """Raise OvertakenError if a later attempt has claimed the run."""
@@ -79,8 +93,8 @@ class Reporter:
             if not self._ended:
                 self._ended = status != "running"
                 self._checkpoint_bytes = complete_bytes(self._run)
-                self._last = self._state(status, reason)
-                self._attempt.write(self._last)
+                self._last = last = self._state(status, reason)
+                self._keep(lambda: self._attempt.write(last))
 
     def tidied(self) -> None:
         """Write the end of the attempt again, now that fewer checkpoints are left."""
@@ -121,7 +135,7 @@ class Reporter:
             line = AttemptStart(
                 attempt=self._attempt.number, parent=start.parent, resumed_step=start.step
             )
-            append_attempt(self._run.records, line)
+            self._keep(lambda: append_attempt(self._run.records, line))
             for loss in start.losses:
                 self._lost = (LOST_CHECKPOINT,)
                 self.warning(HealthWarning.without_value(start.step, LOST_CHECKPOINT, loss))
@@ -133,7 +147,8 @@ class Reporter:
         """Append a record. Raises OvertakenError where a newer attempt owns the run."""
         if self._rank.leads:
             self.check()
-            append_record(self._run.records, self._attempt.number, record)
+            number = self._attempt.number
+            self._keep(lambda: append_record(self._run.records, number, record))
         self.reward = record.reward
 
     def metrics(self, step: int, values: dict[str, float]) -> None:
@@ -141,9 +156,11 @@ class Reporter:
         if self._rank.leads:
             finite = {name: v if math.isfinite(v) else None for name, v in values.items()}
             line = {"step": step, "time": time.time(), **finite}
-            append_metrics(self._run.metrics, self._attempt.number, line)
+            number = self._attempt.number
+            self._keep(lambda: append_metrics(self._run.metrics, number, line))
 
     def warning(self, warning: HealthWarning) -> None:
         """Append a warning of the health monitor."""
         if self._rank.leads:
-            append_warning(self._run.warnings, self._attempt.number, warning)
+            number = self._attempt.number
+            self._keep(lambda: append_warning(self._run.warnings, number, warning))

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.store.checkpoints import complete, keep_only, keep_weights, newest, remove
+from isosweep.store.presence import there, wait_for
 from isosweep.store.state import Attempt
 
 # Complete checkpoints that a run has while it lasts: should the last be found broken, the one
@@ -26,8 +27,15 @@ class Saver:
     `start`: the checkpoint that the attempt goes on from.
     """
 
-    def __init__(self, config: CheckpointConfig, attempt: Attempt, start: Path | None) -> None:
-        self._config, self._attempt, self._start = config, attempt, start
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        attempt: Attempt,
+        start: Path | None,
+        leave: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`leave`: whether the attempt is to end, though the run's directory may be away."""
+        self._config, self._attempt, self._start, self._leave = config, attempt, start, leave
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._under_way: Future[None] | None = None
         self._decided = time.monotonic()
@@ -92,10 +100,20 @@ class Saver:
             case unknown:
                 assert_never(unknown)
 
+    def _write(self, checkpoint: Path, write: Callable[[], object]) -> None:
+        """Write and complete it; once more where the run's directory was away meanwhile."""
+        while True:
+            try:
+                write()
+                return complete(checkpoint)
+            except Exception:
+                if there(self._attempt.run.root):
+                    raise
+            wait_for(self._attempt.run.root, self._leave)
+
     def _complete(self, checkpoint: Path, write: Callable[[], object]) -> None:
         try:
-            write()
-            complete(checkpoint)
+            self._write(checkpoint, write)
         except Exception as error:
             # torch and safetensors say a full disk in words of their own, without a path. What is
             # there of the checkpoint would only take the room that records need.

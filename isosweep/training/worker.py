@@ -281,6 +281,7 @@ def _session(work: _Work) -> Session:
         work.start.step,
         job_id=work.submitted.job_id,
         submission=work.submitted.number,
+        leave=lambda: work.stop.reason is not None,
     )
     records = read_records(job.run.records).records
     reporter.spent = records[-1].compute if records else Compute()

@@ -6,10 +6,12 @@ import pytest
 
 from isosweep.modes import queues as module
 from isosweep.modes.queues import Queues, Sweep
+from isosweep.modes.watching import Watching
 from isosweep.plan.study import resolve
 from isosweep.store.paths import SweepPaths
 from tests.conftest import SMALL, make_config
 from tests.launchers.fake import FakeLauncher, finishes
+from tests.modes.looked_after import printed, terminal
 
 
 def test_queues_on_the_same_places_of_this_machine_take_turns(
@@ -37,3 +39,20 @@ def test_queues_on_the_same_places_of_this_machine_take_turns(
         queues.step()
     assert launchers[1].submitted
     assert not queues.failed
+
+
+def test_a_sweep_whose_files_are_away_is_told_once(tmp_path: Path) -> None:
+    paths = SweepPaths(tmp_path / "sweeps" / "one", tmp_path / "sweeps" / "runs")
+    for directory in (paths.root, paths.runs):
+        directory.mkdir(parents=True)
+        (directory / "something").write_text("")
+    console = terminal()
+    watching = Watching([Sweep(study=resolve(make_config(*SMALL)), paths=paths)], console)
+    assert not watching.away()
+    gone = (tmp_path / "sweeps").rename(tmp_path / "gone")
+    assert [watching.away() for _ in range(3)] == [True] * 3
+    gone.rename(tmp_path / "sweeps")
+    assert not watching.away()
+    first, second = printed(console).splitlines()
+    assert first.startswith(f"{paths.runs} is away (renamed, or its file system")
+    assert second == f"{paths.runs} is back"

@@ -3,6 +3,7 @@
 import getpass
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from isosweep.files import read_lines
 from isosweep.store.claims import highest
 from isosweep.store.paths import complete_checkpoints
 from isosweep.store.records import log_files
-from isosweep.store.state import read_state
+from isosweep.store.state import HEARTBEAT_S, read_state
 from isosweep.store.submissions import newest_submission
 from tests.commands import Command
 from tests.conftest import SMALL, isosweep
@@ -33,6 +34,22 @@ def test_a_killed_worker_is_retried_and_changes_no_record(straight: Path, tmp_pa
     after = read_state(run)
     assert after is not None
     assert after.attempt > state.attempt
+
+
+def test_sweeps_that_are_renamed_for_a_while_are_waited_for(straight: Path, tmp_path: Path) -> None:
+    process = _start(tmp_path)
+    run = wait_until_some_run_trains(tmp_path)
+    gone = (tmp_path / "sweeps").rename(tmp_path / "gone")
+    wait_for(lambda: "is away" in process.written)
+    time.sleep(2 * HEARTBEAT_S)
+    assert not (tmp_path / "sweeps").exists()
+    gone.rename(tmp_path / "sweeps")
+    assert process.wait(timeout=300) == 0, process.written
+    assert process.written.count("is away") == process.written.count("runs is back") == 1
+    assert_same_records(tmp_path, straight)
+    after = read_state(run)
+    assert after is not None
+    assert after.attempt == 1
 
 
 def test_a_killed_sweep_is_finished_by_resume(straight: Path, tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""A queue whose runs' files are away for a while: nothing fails, and it is said once."""
+
+from pathlib import Path
+
+import pytest
+
+from isosweep.launchers import followed
+from isosweep.launchers.launcher import Observed
+from tests.launchers.fake import FakeLauncher, finishes, follow, items_of, queue_of, submissions
+
+
+@pytest.fixture(autouse=True)
+def _looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "SETTLED_S", 1e9)
+
+
+def away(tmp_path: Path, empty: bool) -> Path:
+    """The runs, elsewhere from now on; `empty`: as where a mount is gone."""
+    gone = (tmp_path / "runs").rename(tmp_path / "gone")
+    if empty:
+        (tmp_path / "runs").mkdir()
+    return gone
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["missing", "empty"])
+@pytest.mark.parametrize("ended", [False, True], ids=["jobs go on", "jobs are gone meanwhile"])
+def test_runs_that_are_away_are_waited_for(empty: bool, ended: bool, tmp_path: Path) -> None:
+    said: list[str] = []
+    launcher = FakeLauncher(finishes, looks=10**9)
+    queue = queue_of(items_of(tmp_path), launcher, notice=said.append)
+    queue.step()
+    queue.step()
+    assert len(queue.active) == 3
+    gone = away(tmp_path, empty)
+    if ended:
+        launcher.alive.clear()
+    for _ in range(20):
+        queue.step()
+    assert (len(queue.active), queue.failed) == (3, {})
+    assert len(said) == 1
+    assert "is away: waiting until it is back" in said[0]
+    if empty:
+        (tmp_path / "runs").rmdir()
+    assert not (tmp_path / "runs").exists()
+    gone.rename(tmp_path / "runs")
+    launcher.looks = 1
+    follow(queue)
+    assert not queue.failed
+    assert len(said) == 1
+    # A job that ended without a word is tried again, once.
+    assert {*submissions(tmp_path).values()} == {2 if ended else 1}
+
+
+def test_runs_that_wait_go_on_waiting_while_they_are_away(tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes)
+    queue = queue_of(items_of(tmp_path), launcher)
+    gone = away(tmp_path, empty=False)
+    for _ in range(5):
+        queue.step()
+    assert (queue.waiting, launcher.submitted, queue.failed) == (3, [], {})
+    gone.rename(tmp_path / "runs")
+    follow(queue)
+    assert not queue.failed
+    assert {*submissions(tmp_path).values()} == {1}
+
+
+def test_who_leaves_does_not_wait_for_files_of_runs_that_have_left(tmp_path: Path) -> None:
+    launcher = FakeLauncher(finishes, looks=10**9)
+    queue = queue_of(items_of(tmp_path), launcher)
+    queue.step()
+    away(tmp_path, empty=False)
+    queue.stop()
+    launcher.alive.clear()
+    launcher.gone = Observed(status="gone")
+    for _ in range(5):
+        queue.step()
+    assert not queue.busy
+
+
+def test_a_moment_in_which_nothing_is_seen_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followed, "SETTLED_S", -1.0)
+    launcher = FakeLauncher(finishes, looks=10**9)
+    queue = queue_of(items_of(tmp_path), launcher)
+    queue.step()
+    files = queue._active[0].files
+    gone = away(tmp_path, empty=False)
+    files.read()
+    gone.rename(tmp_path / "runs")
+    assert files.away
+    queue.step()
+    assert not files.away
