@@ -14,6 +14,7 @@ from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import Standing, Tally, run_standing
 from isosweep.store.paths import SweepPaths
+from isosweep.store.presence import there
 from isosweep.store.records import read_records
 from isosweep.store.state import RunView, view_run
 from isosweep.tracking.overview import Overview, put_artifacts
@@ -112,6 +113,8 @@ class MlflowTracker:
 
         Raises StoreError when the store cannot be used; the next sync goes on.
         """
+        if not there(self._paths.runs):
+            return
         with self.store.used():
             try:
                 self._sync()
@@ -129,6 +132,8 @@ class MlflowTracker:
         None: as its runs stand, whoever follows them. Raises StoreError when a file cannot be
         stored, after ending the run all the same.
         """
+        if not there(self._paths.runs):
+            return
         with self.store.used():
             self._open()
             parent = self._parent()
@@ -226,9 +231,10 @@ class MlflowTracker:
         assert self._stored is not None
         budgets = ",".join(f"{budget:g}" for budget in self._plan.budgets)
         params = {"budget_unit": self._plan.budget_unit, "budgets": budgets}
+        params["num_runs"] = str(len(self._plan.runs))
         name = sweep_run_name(self._paths.root.name)
         run = self._stored.get(None) or self._create(None, name, {}, self._begun())
-        self._write(run, News(params=self._missing(run, params | self._num_runs)))
+        self._write(run, News(params=self._missing(run, params)))
         return run
 
     def _begun(self) -> float | None:
@@ -236,10 +242,6 @@ class MlflowTracker:
         logs = (self._paths.run(run.run_id).records for run in self._plan.runs)
         first = (record.unix_time for log in logs for record in read_records(log).records[:1])
         return min(first, default=None)
-
-    @property
-    def _num_runs(self) -> dict[str, str]:
-        return {"num_runs": str(len(self._plan.runs))}
 
     def _create(
         self, run_id: str | None, name: str, tags: dict[str, str], start: float | None

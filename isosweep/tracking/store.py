@@ -6,9 +6,10 @@ MLflow itself is imported by the first use: it costs seconds, and planning must 
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
@@ -72,10 +73,15 @@ class Store:
         if self._database is None:
             self._connect(uri)
         else:
-            self._database.parent.mkdir(parents=True, exist_ok=True)
+            if not self._is_beside_runs:
+                self._database.parent.mkdir(parents=True, exist_ok=True)
+            elif not self._database.parent.is_dir():
+                # It was there, and is not made anew while it is away.
+                raise FileNotFoundError(f"unable to open database file {self._database}")
             # Two processes that make MLflow's tables at once both fail.
             with FileLock(self._database.with_suffix(".lock"), timeout=_MAKING_S):
                 _require_writable(self._database)
+                self._take_along()
                 self._connect(uri)
         self._file, self._emptied = self._identity(), False
         self._openings += 1
@@ -87,11 +93,57 @@ class Store:
             return False
         import mlflow
 
+        # What cannot be written is shown all the same.
+        with suppress(sqlite3.Error):
+            self._take_along()
         self.client = mlflow.MlflowClient(tracking_uri=self.uri)
         experiment = self.client.get_experiment_by_name(self._experiment)
         if experiment is not None:
             self.experiment_id = str(experiment.experiment_id)
         return experiment is not None
+
+    @property
+    def _is_beside_runs(self) -> bool:
+        """Whether it lies in `sweeps_dir`, and so moves with the runs."""
+        return self._database is not None and self._database.parent == self._sweeps_dir
+
+    @property
+    def _artifacts(self) -> Path:
+        return self._sweeps_dir / "mlartifacts"
+
+    def _take_along(self) -> None:
+        """Have a store that was moved or copied with the runs keep artifacts where it lies now: it
+        holds absolute addresses, of which what is written would go into the original."""
+        if not (self._is_beside_runs and self._database and self._database.is_file()):
+            return
+        own = self._artifacts.as_uri()
+        with closing(sqlite3.connect(self._database, timeout=BUSY_S)) as connection, connection:
+            tables = "SELECT count(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')"
+            if connection.execute(tables).fetchone()[0] < 2:
+                return
+            found = connection.execute("SELECT DISTINCT artifact_location FROM experiments")
+            for (known,) in found.fetchall():
+                if known and known != own and self._was_ours(known):
+                    connection.execute(
+                        "UPDATE experiments SET artifact_location = ? WHERE artifact_location = ?",
+                        (own, known),
+                    )
+                    connection.execute(
+                        "UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?) "
+                        "WHERE substr(artifact_uri, 1, ?) = ?",
+                        (own, len(known) + 1, len(known) + 1, f"{known}/"),
+                    )
+
+    def _was_ours(self, location: str) -> bool:
+        """Whether it is where this store kept artifacts when it lay elsewhere."""
+        parts = urlsplit(location)
+        known = Path(unquote(parts.path))
+        if parts.scheme != "file" or known.name != self._artifacts.name:
+            return False
+        # Hosts may call one directory by several names.
+        with suppress(OSError):
+            return not known.samefile(self._artifacts)
+        return True
 
     def emptied(self) -> None:
         """It does not have what it had: at the next `open` the experiment is looked for again."""
@@ -156,7 +208,7 @@ class Store:
         experiment = self.client.get_experiment_by_name(self._experiment)
         if experiment is None:
             # A server knows where it keeps artifacts; without one they lie beside the database.
-            beside = (self._sweeps_dir / "mlartifacts").as_uri() if self._database else None
+            beside = self._artifacts.as_uri() if self._database else None
             try:
                 made = self.client.create_experiment(self._experiment, artifact_location=beside)
                 return str(made)

@@ -1,0 +1,85 @@
+"""A store that was moved or copied with the runs, and one that is away."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tests.tracking.sweeps import Sweep, set_state, write_steps
+
+
+def state_of(root: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file below, with its content and when it was written."""
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
+
+
+def tracked(sweep: Sweep) -> None:
+    """Sync the sweep, and add a report to its own run, as a process of its own does."""
+    from mlflow.tracking._tracking_service import utils
+
+    utils._artifact_repos_cache.clear()
+    sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
+    sweep.paths.report.write_text(f"of {sweep.root}")
+    tracker = sweep.tracker()
+    tracker.sync()
+    tracker.finish("FINISHED", [], sweep.paths.report)
+
+
+def addresses(root: Path) -> set[str]:
+    """Where the store says that the artifacts of its experiment and of its runs lie."""
+    with closing(sqlite3.connect(root / "mlflow.db")) as store:
+        asked = "SELECT artifact_location FROM experiments WHERE name = 'isosweep'"
+        runs = store.execute("SELECT artifact_uri FROM runs").fetchall()
+        return {row[0].partition("/mlartifacts")[0] for row in [*store.execute(asked), *runs]}
+
+
+def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path: Path) -> None:
+    tracked(sweep)
+    shutil.copytree(sweep.root, tmp_path / "the copy")
+    before = state_of(sweep.root)
+    copied = Sweep(tmp_path / "the copy", max_points=20)
+    write_steps(copied.runs[0], range(21, 41))
+    set_state(copied.runs[0], "finished", 40)
+    tracked(copied)
+    assert state_of(sweep.root) == before
+    (report,) = (tmp_path / "the copy" / "mlartifacts").rglob("report.html")
+    assert report.read_text() == f"of {tmp_path / 'the copy'}"
+    assert addresses(copied.root) == {(tmp_path / "the copy").as_uri()}
+    assert addresses(sweep.root) == {sweep.root.as_uri()}
+    # The copy's runs are those that were copied, not new ones.
+    assert {r.info.run_id for r in copied.stored().values()} == {
+        r.info.run_id for r in sweep.stored().values()
+    }
+
+
+def test_a_store_that_is_looked_at_by_another_name_keeps_its_addresses(
+    sweep: Sweep, tmp_path: Path
+) -> None:
+    tracked(sweep)
+    (tmp_path / "alias").symlink_to(sweep.root)
+    with closing(sqlite3.connect(sweep.root / "mlflow.db")) as store, store:
+        # As a host would have it that calls the directory so.
+        was, alias = f"{sweep.root.as_uri()}/", f"{(tmp_path / 'alias').as_uri()}/"
+        store.execute(
+            "UPDATE experiments SET artifact_location = replace(artifact_location, ?, ?)",
+            (was, alias),
+        )
+        store.execute("UPDATE runs SET artifact_uri = replace(artifact_uri, ?, ?)", (was, alias))
+    tracked(sweep)
+    assert addresses(sweep.root) == {(tmp_path / "alias").as_uri()}
+
+
+def test_while_the_runs_are_away_nothing_is_sent_and_no_directory_is_made(
+    sweep: Sweep, tmp_path: Path
+) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    assert sweep.child().info.status == "RUNNING"
+    gone = sweep.root.rename(tmp_path / "gone")
+    tracker.sync()
+    tracker.finish("FINISHED", [], None)
+    assert not sweep.root.exists()
+    gone.rename(sweep.root)
+    tracker.sync()
+    assert sweep.child().info.status == "RUNNING"
