@@ -35,6 +35,7 @@ _LOW, _HIGH = (
 _SWEEPS = {
     "name": Column("str", "Name of its directory. No unit."),
     "planned": Column("object", "When it was planned or launched last. UTC."),
+    "launched": Column("bool", "Whether it was launched, and not only planned. Yes or no."),
     "model": Column("str", "Name of the model. No unit."),
     "task": Column("str", "Name of the task. No unit."),
     "budget_unit": Column("str", "Unit of its budgets."),

@@ -63,6 +63,7 @@ def sweep_rows(listed: "Sequence[Listed]") -> Iterator[Row]:
         yield {
             "name": sweep.name,
             "planned": datetime.fromtimestamp(sweep.planned, UTC),
+            "launched": sweep.launched,
             "model": sweep.model or None,
             "task": sweep.task or None,
             "budget_unit": sweep.unit or None,

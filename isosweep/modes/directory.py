@@ -1,6 +1,9 @@
 """A sweep's directory: where it lies, what is stored in it, and how it is read again."""
 
+import os
 import sys
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +17,8 @@ from isosweep.files import JsonObject, read_json, write_json, write_text
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable
 from isosweep.plan.cells import Plan, plan_from_document
-from isosweep.store.paths import SweepPaths
+from isosweep.store.claims import highest, names
+from isosweep.store.paths import ATTEMPTS, OLD_STATE, SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.plan.study import Study
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
 _NAMED = 10
 # And where it fits none: those of the likest names.
 _NEAREST = 3
+# Settings that may name a database among the runs, which moves with them.
+_STORES = (("tracking", "uri"), ("search", "storage"))
+# What a run has of which some worker has begun.
+_BEGUN = {ATTEMPTS, OLD_STATE, "records", "records.jsonl"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +64,71 @@ class StoredSweep:
 
 
 def sweep_paths(study: "Study") -> SweepPaths:
-    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`."""
+    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`.
+
+    The runs of a sweep that exists are where that sweep has them, whatever `sweeps_dir` says.
+    """
     config = study.config
     sweeps = Path(config.sweeps_dir).absolute()
-    if config.sweep_dir is not None:
-        return SweepPaths(Path(config.sweep_dir).absolute(), sweeps / "runs")
     name = config.name or f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
-    return SweepPaths(sweeps / name, sweeps / "runs")
+    root = sweeps / name if config.sweep_dir is None else Path(config.sweep_dir).absolute()
+    with suppress(RecordError, OSError):
+        stored = _document(root / "config.json")
+        if _document(root / "plan.json").get("plan_id") == study.plan.plan_id:
+            run_ids = {run.run_id for run in study.plan.runs}
+            sweeps = _sweeps_dir(root, stored, run_ids, sweeps)
+    return SweepPaths(root, sweeps / "runs")
+
+
+def _sweeps_dir(
+    root: Path, stored: JsonObject, run_ids: Collection[str], asked: Path | None = None
+) -> Path:
+    """The directory whose runs/ has the runs of the sweep in `root`, whose settings are `stored`.
+
+    A sweep that was moved or copied together with its runs has them where they came to lie; one
+    that was moved alone, where they have stayed. `asked`: what counts where neither is there.
+    Raises RecordError where `stored` are no settings of a sweep.
+    """
+    if not isinstance(stored.get("sweeps_dir"), str):
+        raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
+    named = Path(stored["sweeps_dir"])
+    # A relative sweep_dir, as earlier versions stored it, was most likely typed beside sweeps_dir.
+    before = named.parent / (stored.get("sweep_dir") or named / root.name)
+    together = Path(os.path.normpath(root / os.path.relpath(named, before)))
+    places = [*dict.fromkeys(each for each in (together, named, asked) if each is not None)]
+    most = max(places, key=lambda place: _runs_in(place, run_ids))
+    if _runs_in(most, run_ids):
+        return most
+    return next((place for place in places if (place / "runs").is_dir()), places[-1])
+
+
+def _runs_in(sweeps: Path, run_ids: Collection[str]) -> int:
+    """How many of the runs have a directory there."""
+    with suppress(OSError):
+        return len(set(run_ids).intersection(names(sweeps / "runs")))
+    return 0
+
+
+def only_planned(root: Path) -> bool:
+    """Whether nothing lies in `root` but what planning and simulating a sweep writes."""
+    own = SweepPaths(root, root)
+    planned = (own.plan, own.plan_csv, own.plan_page, own.config, own.simulation)
+    return {path.name for path in planned}.issuperset(names(root))
+
+
+def never_launched(root: Path) -> bool:
+    """Whether the sweep in `root` was only planned, or simulated.
+
+    What cannot be read counts as launched, and so does what a version without drivers may have.
+    """
+    try:
+        if not only_planned(root):
+            return False
+        sweep = read_sweep(root)
+        runs = [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
+        return not any(_BEGUN & {*names(run.root)} and not highest(run.submissions) for run in runs)
+    except (IsosweepError, OSError):
+        return False
 
 
 def stored_sweep(config: SweepConfig) -> StoredSweep:
@@ -80,19 +146,23 @@ def read_sweep(root: Path) -> StoredSweep:
     """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
     document, stored = _document(root / "plan.json"), _document(root / "config.json")
     read_from(root / "config.json")
-    if not isinstance(stored.get("sweeps_dir"), str):
-        raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
-    # A sweep that chose no place of its own lies beside its runs, wherever both were moved.
-    if stored.get("sweep_dir") is None and (root.parent / "runs").is_dir():
-        stored = stored | {"sweeps_dir": str(root.parent)}
-        if stored.get("name") is not None:
-            stored = stored | {"name": root.name}
-    paths = SweepPaths(root, Path(stored["sweeps_dir"]) / "runs")
     # The plan first: of a sweep made by another version, its format is what to report.
     try:
         plan = plan_from_document(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"{paths.plan}: not a plan ({error!r})") from None
+        raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
+    sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
+    for group, name in _STORES:
+        known = stored.get(group)
+        if isinstance(known, dict) and isinstance(known.get(name), str):
+            uri = known[name].replace(f"{stored['sweeps_dir']}/", f"{sweeps}/")
+            stored = stored | {group: known | {name: uri}}
+    stored = stored | {"sweeps_dir": str(sweeps)}
+    if stored.get("sweep_dir") is not None or root.parent != sweeps:
+        stored = stored | {"sweep_dir": str(root), "name": None}
+    elif stored.get("name") is not None:
+        stored = stored | {"name": root.name}
+    paths = SweepPaths(root, sweeps / "runs")
     return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
 
 
@@ -157,17 +227,27 @@ def _root(config: SweepConfig) -> Path:
         return named_root("name", config.name, config.sweeps_dir)
     known = sweep_roots(config.sweeps_dir)
     planned = _planned_root(config)
+    # One that was only planned is no newest, unless all were.
+    sweeps = (root for root in known if not never_launched(root))
+    newest = next(sweeps, None)
     if planned in known:
+        if newest is not None and newest != planned and never_launched(planned):
+            line = f"sweep: {planned}, which was never launched; the newest that was is {newest}\n"
+            sys.stderr.write(line)
         return planned
     if not known:
         rule = f"not given, and {config.sweeps_dir} holds no sweep"
         raise SettingError("sweep_dir", "null", rule, "mode=run, which makes one")
-    if config.mode == "cancel" and len(known) > 1:
+    note = "" if newest is not None else "; it was never launched"
+    others = len(known) > 1 if newest is None else next(sweeps, None) is not None
+    newest = newest or known[0]
+    if config.mode == "cancel" and others:
         # What is stopped by mistake may have taken days to begin.
         rule = "not given, these settings plan no sweep that exists, and there are several"
-        raise SettingError("sweep_dir", "null", rule, f"sweep_dir={known[0].name}, the newest")
-    sys.stderr.write(f"{printable(f'sweep: {known[0]}, the newest in {config.sweeps_dir}')}\n")
-    return known[0]
+        raise SettingError("sweep_dir", "null", rule, f"sweep_dir={newest.name}, the newest")
+    line = f"sweep: {newest}, the newest in {config.sweeps_dir}{note}"
+    sys.stderr.write(f"{printable(line)}\n")
+    return newest
 
 
 def _planned_root(config: SweepConfig) -> Path | None:
@@ -180,18 +260,19 @@ def _planned_root(config: SweepConfig) -> Path | None:
         return None
 
 
-def store_plan(study: "Study", paths: SweepPaths, places: int | None = None) -> None:
+def store_plan(
+    study: "Study", paths: SweepPaths, places: int | None = None, *, launches: bool = False
+) -> None:
     """Write plan.json and config.json, without passwords; `places`: runs at once.
 
-    Raises SettingError if the directory is another plan's.
+    What a sweep was launched with stays as it is, unless it is launched (`launches`) anew. Raises
+    SettingError if the directory is another plan's.
     """
     from isosweep.plan.output import plan_csv, plan_page
     from isosweep.plan.study import plan_document
 
     sweeps, plan, config = paths.runs.parent, study.plan, study.config
     try:
-        paths.runs.mkdir(parents=True, exist_ok=True)
-        paths.root.mkdir(parents=True, exist_ok=True)
         existing = read_json(paths.plan)
         if existing is not None and existing["plan_id"] != plan.plan_id:
             rule = f"belongs to plan {existing['plan_id']}, and these settings make {plan.plan_id}"
@@ -199,8 +280,12 @@ def store_plan(study: "Study", paths: SweepPaths, places: int | None = None) -> 
             given = config.name or paths.root
             free = f"{setting}={given}-{plan.plan_id} (or leave {setting} unset)"
             raise SettingError(setting, given, rule, free)
-        kept = asdict(stored_form(config))
-        settings = kept | {"sweeps_dir": str(sweeps), "budget": list(config.budgets)}
+        if existing is not None and not launches and not never_launched(paths.root):
+            return
+        paths.runs.mkdir(parents=True, exist_ok=True)
+        paths.root.mkdir(parents=True, exist_ok=True)
+        settings = asdict(stored_form(config)) | {"budget": list(config.budgets)}
+        settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
         write_text(paths.plan_page, plan_page(plan, paths.root.name))

@@ -11,7 +11,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, read_json
-from isosweep.modes.directory import StoredSweep, read_sweep, sweep_roots
+from isosweep.modes.directory import StoredSweep, never_launched, read_sweep, sweep_roots
 from isosweep.modes.display_search import as_searched, stored_search
 from isosweep.modes.look import collapsed_runs
 from isosweep.modes.status_document import driver_of
@@ -32,6 +32,7 @@ class Listed:
 
     name: str
     planned: float
+    launched: bool = True
     model: str = ""
     task: str = ""
     budgets: tuple[float, ...] = ()
@@ -80,6 +81,7 @@ def listed_sweep(root: Path) -> Listed:
     return Listed(
         name=root.name,
         planned=planned,
+        launched=not never_launched(root),
         model=sweep.config.model.name or "",
         task=sweep.config.task.name,
         budgets=sweep.plan.budgets,
@@ -137,6 +139,7 @@ def _described(sweep: Listed) -> str:
     budgets = f"{sweep.budgets[0]:g}"
     if len(sweep.budgets) > 1:
         budgets = f"{len(sweep.budgets)} budgets {budgets} to {sweep.budgets[-1]:g}"
+    planned = "" if sweep.launched else "planned, never launched; "
     shown = [f"{sum(sweep.tally.counts.values())} runs: {sweep.tally.words()}"]
     if sweep.asked is not None:
         reached, wanted = sweep.asked
@@ -144,7 +147,8 @@ def _described(sweep: Listed) -> str:
         shown.insert(0, search if wanted else "search: nothing asked for")
     verdict = f"; verdict: {sweep.verdict}" if sweep.verdict else ""
     driver = f"; followed by {sweep.driver}" if sweep.driver else ""
-    return f"{when}  {sweep.name}  {budgets} {sweep.unit}: {', '.join(shown)}{verdict}{driver}"
+    told = f"{planned}{', '.join(shown)}{verdict}{driver}"
+    return f"{when}  {sweep.name}  {budgets} {sweep.unit}: {told}"
 
 
 def _document(config: SweepConfig, listed: list[Listed]) -> JsonObject:
@@ -155,6 +159,7 @@ def _document(config: SweepConfig, listed: list[Listed]) -> JsonObject:
             {
                 "name": sweep.name,
                 "planned_unix_time": sweep.planned,
+                "launched": sweep.launched,
                 "model": sweep.model,
                 "task": sweep.task,
                 "budgets": list(sweep.budgets),

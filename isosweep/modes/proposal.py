@@ -5,6 +5,7 @@ import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
-from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
+from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
 from isosweep.modes.display import in_hours
 from isosweep.modes.further import FurtherN, further_n
 from isosweep.modes.sources import named_sweeps
@@ -182,10 +183,15 @@ def _planned(sweep: StoredSweep, wide: Study, steps: "Sequence[Proposed]", spent
     )
     study = resolve_stored(asked)
     if study.plan.plan_id == sweep.plan.plan_id:
-        # What is left of its own plan: the sweep itself keeps its settings.
-        root = sweep.paths.root
-        study = replace(study, config=replace(asked, sweep_dir=f"{root}-next"))
-    paths = sweep_paths(study)
+        # What is left of its own plan.
+        study = replace(study, config=replace(asked, sweep_dir=f"{sweep.paths.root}-next"))
+    paths = first = sweep_paths(study)
+    for number in count(2):
+        # One that was launched keeps its settings.
+        if not paths.plan.exists() or never_launched(paths.root):
+            break
+        study = replace(study, config=replace(asked, sweep_dir=f"{first.root}-{number}"))
+        paths = sweep_paths(study)
     store_plan(study, paths)
     return paths.root
 

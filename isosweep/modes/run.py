@@ -13,16 +13,17 @@ from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
 from isosweep.launchers.site import with_site
-from isosweep.modes.directory import stored_sweep, sweep_paths
+from isosweep.modes.directory import store_plan, stored_sweep, sweep_paths
 from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
-from isosweep.modes.stored import require_room, stored_plan
+from isosweep.modes.stored import places_of, require_room, stored_plan
 from isosweep.modes.track import asked_tracking
 from isosweep.modes.trust import require_trusted
 from isosweep.plan.standing import Standing, run_standing
 from isosweep.plan.study import Study
+from isosweep.store.drivers import living_driver
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
 
@@ -73,7 +74,8 @@ class Launch:
     def __call__(self, console: Console) -> int:
         """Store and show the plans, ask, and launch; returns 0, 1 if runs failed, or INTERRUPTED.
 
-        All of them are shown before it is asked, once.
+        All of them are shown before it is asked, once. A sweep that was launched before keeps its
+        settings until then, and while another process follows it.
         """
         from isosweep.modes.follow import follow_sweeps, launch_sweeps
 
@@ -81,6 +83,9 @@ class Launch:
         show_site(self.studies[0].config, console)
         if confirm(self.studies, console) == INTERRUPTED:
             return INTERRUPTED
+        for sweep in sweeps:
+            if sweep.study.config.takeover or living_driver(sweep.paths.drivers) is None:
+                store_plan(sweep.study, sweep.paths, places_of(sweep.study), launches=True)
         return (follow_sweeps if self.follow else launch_sweeps)(sweeps, console)
 
 

@@ -65,7 +65,7 @@ class Submission:
 
     `batch` names the jobs that are sent to the scheduler together, `index` this one among them.
     `devices`: GPUs of the submitter's machine that it was given, by name: another queue there
-    leaves them alone.
+    leaves them alone. `home`: the run's directory then, which a copy does not share.
     """
 
     run: RunPaths
@@ -78,6 +78,7 @@ class Submission:
     by: Process
     unix_time: float
     devices: tuple[str, ...] = ()
+    home: str = ""
 
     @property
     def path(self) -> Path:
@@ -152,6 +153,7 @@ def submit(
         by=Process.this(),
         unix_time=time.time(),
         devices=devices,
+        home=str(run.root.absolute()),
     )
     document = {name: value for name, value in asdict(submission).items() if name != "run"}
     claimed = claim(run.submission(submission.number), {"version": SUBMISSION_VERSION, **document})
@@ -209,7 +211,7 @@ def read_submission(run: RunPaths, number: int, there: list[str] | None = None) 
             submission=submission,
             job=_job(parts["job"]),
             cancel=parts["cancel"]["by"] if parts["cancel"] else None,
-            end=_end(parts["end"]),
+            end=_end(parts["end"]) or _end_of_copy(submission),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"{path}: not a submission of a run ({error!r})") from None
@@ -235,6 +237,21 @@ def _job(document: dict[str, Any] | None) -> Job | None:
         process=Process(**process) if process else None,
         cluster=document.get("cluster"),
     )
+
+
+def _end_of_copy(submission: Submission) -> End | None:
+    """The end of what was copied while it was live: its job is the original's."""
+    home = Path(submission.home)
+    if submission.home in ("", str(submission.run.root)):
+        return None
+    try:
+        if RunPaths(home).submission(submission.number).samefile(submission.path):
+            return None
+    except OSError:
+        # It was moved.
+        return None
+    reason = f"its job belongs to {home}, of which this is a copy"
+    return End(outcome="interrupted", reason=reason, unix_time=submission.unix_time)
 
 
 def _end(document: dict[str, Any] | None) -> End | None:

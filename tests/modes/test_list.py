@@ -8,7 +8,7 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, named_root, stored_sweep
-from isosweep.modes.listing import list_sweeps
+from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.store.drivers import drive
 from isosweep.store.submissions import close
 from tests.conftest import isosweep, make_config
@@ -103,15 +103,35 @@ def test_without_a_name_it_is_the_sweep_of_these_settings_or_the_newest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = sweep_in(tmp_path)
-    newer = sweep_in(tmp_path, "grid.seeds=[7]")
-    os.utime(own.paths.plan, (1e9, 1e9))
     where = f"sweeps_dir={tmp_path}"
+    assert stored_sweep(make_config(where, "budget=5e11")).paths.root == own.paths.root
+    assert capsys.readouterr().err.endswith("; it was never launched\n")
+    newer = sweep_in(tmp_path, "grid.seeds=[7]")
+    planned = sweep_in(tmp_path, "grid.seeds=[8]")
+    drive(own.paths.drivers)
+    drive(newer.paths.drivers)
+    os.utime(own.paths.plan, (1e9, 1e9))
+    os.utime(newer.paths.plan, (1e9 + 1, 1e9 + 1))
     assert stored_sweep(make_config(where, *PLAN)).paths.root == own.paths.root
     assert capsys.readouterr().err == ""
     assert stored_sweep(make_config(where, "budget=5e11")).paths.root == newer.paths.root
     assert f"sweep: {newer.paths.root}, the newest in" in capsys.readouterr().err
+    # A plan that nobody launched is meant by its own settings alone.
+    assert (
+        stored_sweep(make_config(where, *PLAN, "grid.seeds=[8]")).paths.root == planned.paths.root
+    )
+    assert f"never launched; the newest that was is {newer.paths.root}" in capsys.readouterr().err
     # What is stopped by mistake took long to begin.
     with pytest.raises(SettingError, match=f"sweep_dir={newer.name}, the newest"):
         stored_sweep(make_config(where, "mode=cancel", "budget=5e11"))
     with pytest.raises(SettingError, match="holds no sweep"):
         stored_sweep(make_config(f"sweeps_dir={tmp_path}/none"))
+
+
+def test_a_plan_that_was_never_launched_is_marked(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    console = terminal()
+    list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
+    assert ": planned, never launched; 0/" in printed(console)
+    drive(sweep.paths.drivers)
+    assert listed_sweep(sweep.paths.root).launched
