@@ -127,6 +127,9 @@ class SweepConfig:
     """What `mode=status`, `mode=list`, `mode=next` and `mode=recommend` print."""
     lines: PositiveInt = 200
     """Last lines that `mode=logs` prints of a log."""
+    forget: Listed[str] = field(default_factory=list)
+    """With `mode=clean`: sweeps that are gone for good, so that it need not keep runs for them; as
+    it names them."""
     retry_failed: bool = False
     """Whether `mode=resume` tries runs again that failed for good."""
 
@@ -134,6 +137,9 @@ class SweepConfig:
         if self.dry_run and self.mode != "launch":
             rule = f"shows what mode=launch would submit; mode={self.mode} has no such preview"
             raise SettingError("dry_run", True, rule, "mode=launch dry_run=true")
+        if self.forget and self.mode != "clean":
+            rule = f"is for mode=clean; mode={self.mode} removes nothing"
+            raise SettingError("forget", ", ".join(self.forget), rule, "mode=clean")
         if self.from_sweep and self.mode not in ("recommend", "next", "compare"):
             rule = f"is for mode=recommend, next and compare; mode={self.mode} asks for sweep_dir"
             raise SettingError(

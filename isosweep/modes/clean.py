@@ -3,28 +3,34 @@
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import assert_never
 
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import size
-from isosweep.errors import RecordError
-from isosweep.modes.directory import sweep_roots
+from isosweep.errors import RecordError, SettingError
+from isosweep.modes.directory import only_planned, sweep_roots
 from isosweep.modes.look import file_now
 from isosweep.modes.needed import (
     Needs,
     Superfluous,
-    asking_sweeps,
+    beyond,
     bytes_of,
+    doubt,
     leftovers,
+    mere_plans,
     needs_of,
     occupied,
     superfluous_checkpoints,
 )
 from isosweep.store import checkpoints
+from isosweep.store.claims import names
 from isosweep.store.paths import RunPaths
+from isosweep.store.uses import Use, forget, uses_of
 
 # What is listed of each kind, at most; the totals have all.
 _LISTED = 20
@@ -32,119 +38,209 @@ _LISTED = 20
 _LEAST_BYTES = 1e6
 
 
+@dataclass
+class _Judged:
+    """What can go, what could not be judged, and runs that stay since nobody knows: id and why."""
+
+    found: list[Superfluous] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
+
+
 def clean_sweeps(config: SweepConfig, console: Console) -> int:
-    """List what no sweep in `sweeps_dir` needs; remove it where `confirm` says so.
+    """List what no sweep that uses `sweeps_dir` needs; remove it where `confirm` says so.
 
     1 where something could not be judged, since a sweep cannot be read, or not removed; else 0.
+    Raises SettingError where `forget` names a sweep that no run knows, or that is there.
     """
     directory = Path(config.sweeps_dir).resolve()
-    needs = needs_of(sweep_roots(str(directory)))
-    found, faults = _superfluous(directory, needs)
-    for fault in faults:
-        console.print(f"warning: {fault}", style="yellow", markup=False, soft_wrap=True)
-    _show(found, console)
-    if not found:
-        return 1 if faults else 0
+    roots = sweep_roots(str(directory))
+    judged, gone = _judged(directory, roots, config.forget)
+    _show(judged, console)
+    unsure = bool(judged.faults or judged.kept)
+    if not (judged.found or gone):
+        return 1 if unsure else 0
     if not config.confirm:
         console.print("nothing was removed; confirm=true removes what is listed")
-        return 1 if faults else 0
-    removed, kept = 0, []
-    for item in found:
+        return 1 if unsure else 0
+    removed, left = 0, []
+    for item in judged.found:
         if (why := _remove(item)) is None:
             removed += item.size
         else:
-            kept.append(f"{item.path}: {why}")
-    console.print(f"removed {len(found) - len(kept)}, {_size(removed)}")
-    for line in kept:
-        console.print(f"not removed: {line}", style="yellow", markup=False, soft_wrap=True)
-    return 1 if kept or faults else 0
+            left.append(f"not removed: {item.path}: {why}")
+    console.print(f"removed {len(judged.found) - len(left)}, {_size(removed)}")
+    for run, use in gone:
+        try:
+            forget(run, use)
+        except OSError as error:
+            left.append(f"{run.root}: its list of sweeps cannot be written: {error.strerror}")
+    for line in left:
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
+    return 1 if left or unsure else 0
 
 
-def _superfluous(directory: Path, needs: Needs) -> tuple[list[Superfluous], list[str]]:
-    """What can go, and what could not be judged."""
-    found: list[Superfluous] = []
-    runs = directory / "runs"
-    faults = list(needs.faults)
+def _judged(
+    directory: Path, roots: list[Path], given: Sequence[str]
+) -> tuple[_Judged, list[tuple[RunPaths, Use]]]:
+    """What can go, and the runs whose lists are to say that a sweep is gone, with that sweep."""
+    judged, gone = _Judged(), list[tuple[RunPaths, Use]]()
+    runs, needs = directory / "runs", needs_of(roots)
+    judged.faults += needs.faults
     if needs.faults:
-        faults.append("so no run and no checkpoint is removed: one of these sweeps may need it")
+        line = "so no run and no checkpoint is removed: one of these sweeps may need it"
+        judged.faults.append(line)
     elif runs.is_symlink():
-        faults.append(f"{runs} is a link, and nothing behind it is touched")
+        judged.faults.append(f"{runs} is a link, and nothing behind it is touched")
     elif runs.is_dir():
-        for entry in sorted(os.scandir(runs), key=lambda entry: entry.name):
-            run = RunPaths(Path(entry.path))
-            if entry.is_dir(follow_symlinks=False) and run.spec.exists():
-                found += _of_run(run, needs, faults)
+        gone = _judge_runs(runs, needs, given, judged)
     try:
         now = file_now(directory)
-        found += [
-            Superfluous(path, "leftover", "left by a kill", bytes_of(path))
-            for path in leftovers(directory, now)
-        ]
+        for path in mere_plans(roots, now):
+            why = "planned more than a day ago, never launched"
+            judged.found.append(Superfluous(path, "plan", why, bytes_of(path)))
+        for path in leftovers(directory, now):
+            judged.found.append(Superfluous(path, "leftover", "left by a kill", bytes_of(path)))
     except OSError as error:
-        faults.append(f"{error.filename}: {error.strerror}")
-    return found, faults
+        judged.faults.append(f"{error.filename}: {error.strerror}")
+    return judged, gone
 
 
-def _of_run(run: RunPaths, needs: Needs, faults: list[str]) -> Iterator[Superfluous]:
-    """What of one run can go: all of it where no sweep names it, else checkpoints."""
-    need = needs.runs.get(run.run_id)
+def _judge_runs(
+    runs: Path, needs: Needs, given: Sequence[str], judged: _Judged
+) -> list[tuple[RunPaths, Use]]:
+    uses: dict[str, list[Use]] = {}
+    for entry in sorted(os.scandir(runs), key=lambda entry: entry.name):
+        run = RunPaths(Path(entry.path))
+        if entry.is_dir(follow_symlinks=False) and run.spec.exists():
+            try:
+                uses[run.run_id] = uses_of(run)
+            except (RecordError, OSError) as error:
+                judged.kept.append((run.run_id, str(error)))
+    needs = needs_of(beyond(uses, needs), needs)
+    forgotten = {place for name in given for place in _meant(name, uses, needs)}
+    gone = []
+    for run_id, noted in uses.items():
+        run, left = RunPaths(runs / run_id), []
+        for use in noted:
+            lost = (use.sweep, use.plan_id) in forgotten and not use.gone
+            gone += [(run, use)] if lost else []
+            left.append(replace(use, gone=use.gone or lost))
+        _judge(run, left, needs, judged)
+    return gone
+
+
+def _meant(given: str, uses: Mapping[str, Sequence[Use]], needs: Needs) -> set[tuple[str, str]]:
+    """Sweeps that cannot be reached and that `forget=given` means: as noted, and their plans' ids.
+
+    Raises SettingError where there is none.
+    """
+    noted = [use for each in uses.values() for use in each if not use.gone]
+    places = {Path(given).absolute(), Path(given).resolve()}
+    named = [use for use in noted if use.sweep == given or places.intersection(use.roots)]
+    meant = {(use.sweep, use.plan_id) for use in named if not needs.reaches(use)}
+    if meant:
+        return meant
+    if named:
+        rule = "is there, and its plan names runs"
+        raise SettingError("forget", given, rule, f"rm -r {named[0].roots[-1]} first")
+    lost = sorted({use.sweep for use in noted if not needs.reaches(use)})
+    nearest = ", ".join(f"forget={each}" for each in lost[:_LISTED]) or "mode=clean without it"
+    raise SettingError("forget", given, "no run's list of sweeps has it", nearest)
+
+
+def _judge(run: RunPaths, uses: Sequence[Use], needs: Needs, judged: _Judged) -> None:
+    """What of one run can go: all of it where no sweep needs it, else checkpoints."""
+    need, why, listed = needs.runs.get(run.run_id), doubt(uses, needs), frozenset(names(run.uses))
     if need is not None:
-        for path in superfluous_checkpoints(run, need):
-            yield Superfluous(path, "checkpoint", f"checkpoint.keep={need.keep}", bytes_of(path))
-        return
-    if (why := occupied(run)) is not None:
-        faults.append(f"{run.run_id}: no sweep needs it, and it stays: {why}")
-        return
-    try:
-        elsewhere = [root for root in asking_sweeps(run) if (root / "plan.json").exists()]
-        others = needs_of(elsewhere)
-    except RecordError as error:
-        faults.append(f"{run.run_id} stays: {error}")
-        return
-    if others.faults:
-        faults.append(f"{run.run_id} stays: {others.faults[0]}")
-    elif run.run_id not in others.runs:
-        yield Superfluous(run.root, "run", "no sweep's plan names it", bytes_of(run.root))
+        spare = [*superfluous_checkpoints(run, need)]
+        if spare and why is not None:
+            judged.kept.append((run.run_id, why))
+            return
+        for path in spare:
+            said = f"checkpoint.keep={need.keep}"
+            judged.found.append(Superfluous(path, "checkpoint", said, bytes_of(path), listed))
+    elif (busy := occupied(run)) is not None:
+        judged.faults.append(f"{run.run_id}: no sweep needs it, and it stays: {busy}")
+    elif why is not None:
+        judged.kept.append((run.run_id, why))
+    else:
+        said = "no sweep's plan names it"
+        judged.found.append(Superfluous(run.root, "run", said, bytes_of(run.root), listed))
 
 
 def _size(count: float) -> str:
     return size(count) if count >= _LEAST_BYTES else f"{count / 1e3:.3g} kB"
 
 
-def _show(found: list[Superfluous], console: Console) -> None:
-    for what in ("run", "checkpoint", "leftover"):
-        items = [item for item in found if item.what == what]
+def _show(judged: _Judged, console: Console) -> None:
+    for fault in judged.faults:
+        console.print(f"warning: {fault}", style="yellow", markup=False, soft_wrap=True)
+    for what in ("run", "checkpoint", "plan", "leftover"):
+        items = [item for item in judged.found if item.what == what]
         if not items:
             continue
         total = _size(sum(item.size for item in items))
-        plural = what if len(items) == 1 else f"{what}s"
-        console.print(f"{len(items)} {plural}, {total}:", markup=False)
+        console.print(f"{_count(len(items), what)}, {total}:", markup=False)
         for item in sorted(items, key=lambda item: -item.size)[:_LISTED]:
             line = f"  {_size(item.size):>8}  {item.path}  ({item.why})"
             console.print(line, markup=False, soft_wrap=True)
         if len(items) > _LISTED:
             console.print(f"  and {len(items) - _LISTED} smaller ones")
-    if not found:
+    if not judged.found:
         console.print("nothing is there that no sweep needs")
+    if judged.kept:
+        console.print(f"{_count(len(judged.kept), 'run')} kept, which some sweep may need:")
+        for run_id, why in judged.kept[:_LISTED]:
+            console.print(f"  {run_id}: {why}", style="yellow", markup=False, soft_wrap=True)
+        if len(judged.kept) > _LISTED:
+            console.print(f"  and {len(judged.kept) - _LISTED} more")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _remove(item: Superfluous) -> str | None:
     """Remove it; why that could not be done, None where it could."""
     try:
-        if item.what == "run":
-            if (why := occupied(RunPaths(item.path))) is not None:
-                return why
-            # Under its name nobody sees half of it; a kill in between leaves a leftover.
-            hidden = f".{item.path.name}.{os.getpid()}.{secrets.token_hex(4)}"
-            shutil.rmtree(item.path.rename(item.path.with_name(hidden)))
-        elif item.what == "checkpoint":
-            if (why := occupied(RunPaths(item.path.parent.parent.parent))) is not None:
-                return why
-            checkpoints.remove(item.path)
-        elif item.path.is_dir():
-            shutil.rmtree(item.path)
-        else:
-            item.path.unlink()
+        match item.what:
+            case "run":
+                return occupied(RunPaths(item.path)) or _remove_whole(
+                    item.path, lambda hidden: _taken_up(RunPaths(hidden), item)
+                )
+            case "plan":
+                return _remove_whole(item.path, _launched)
+            case "checkpoint":
+                run = RunPaths(item.path.parent.parent.parent)
+                if (why := occupied(run) or _taken_up(run, item)) is not None:
+                    return why
+                checkpoints.remove(item.path)
+            case "leftover":
+                shutil.rmtree(item.path) if item.path.is_dir() else item.path.unlink()
+            case unknown:
+                assert_never(unknown)
     except OSError as error:
         return f"{error.strerror}: {error.filename}"
     return None
+
+
+def _remove_whole(path: Path, kept_by: Callable[[Path], str | None]) -> str | None:
+    """Remove a directory unless `kept_by`, asked of it under a name that nobody uses, says why not.
+
+    Under its own name nobody sees half of it; a kill in between leaves a leftover.
+    """
+    hidden = path.rename(path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}"))
+    if (why := kept_by(hidden)) is not None:
+        hidden.rename(path)
+        return why
+    shutil.rmtree(hidden)
+    return None
+
+
+def _taken_up(run: RunPaths, item: Superfluous) -> str | None:
+    return None if item.uses.issuperset(names(run.uses)) else "a sweep has just taken it up"
+
+
+def _launched(root: Path) -> str | None:
+    return None if only_planned(root) else "it has just been launched"

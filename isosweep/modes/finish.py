@@ -10,6 +10,7 @@ from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Sweep
+from isosweep.modes.stored import note_uses
 from isosweep.modes.track import close_tracker
 from isosweep.plan.standing import Standing, Tally, standing
 from isosweep.plan.study import Study, resolve_stored
@@ -94,6 +95,7 @@ def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
         return
     paths = sweep_paths(study)
     store_plan(study, paths)
+    note_uses(study, paths)
     listed = ", ".join(f"{budget:g}" for budget in budgets)
     console.print(f"over all budgets of these sweeps ({listed}): {paths.root}", soft_wrap=True)
     analyse_sweep(study.config, study.plan, paths, console)

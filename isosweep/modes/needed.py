@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, assert_never
@@ -10,30 +10,33 @@ from typing import Literal, assert_never
 from isosweep.compute import BudgetUnit
 from isosweep.config.checkpoint import Keep
 from isosweep.errors import IsosweepError
-from isosweep.modes.directory import read_sweep
+from isosweep.modes.directory import never_launched, read_sweep
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
-from isosweep.store.claims import names
-from isosweep.store.paths import RunPaths, complete_checkpoints
+from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
 from isosweep.store.state import view_run
-from isosweep.store.submissions import read_submission
+from isosweep.store.uses import Use
 
 # What `files.write_text` and claims write before they rename it, and what is being removed.
 _TEMPORARY = re.compile(r"\..+\.\d+\.[0-9a-f]{8}")
 # Seconds after which nobody can still be about to rename it.
 _OLD_S = 86400.0
 
-What = Literal["run", "checkpoint", "leftover"]
+What = Literal["run", "checkpoint", "plan", "leftover"]
 
 
 @dataclass(frozen=True)
 class Superfluous:
-    """A file or directory that no sweep needs, why, and its bytes."""
+    """A file or directory that no sweep needs, why, and its bytes.
+
+    `uses`: names of the run's list of sweeps when that was judged.
+    """
 
     path: Path
     what: What
     why: str
     size: int
+    uses: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,24 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """What the plans of sweeps name, by run id. `faults`: of sweeps that cannot be read, so that
-    nobody knows."""
+    """What the plans of sweeps name, by run id. `plans`: the id of each sweep's plan, by its
+    directory; `faults`: of sweeps that cannot be read, so that nobody knows."""
 
     runs: dict[str, Need]
+    plans: dict[Path, str]
     faults: tuple[str, ...]
 
+    def reaches(self, use: Use) -> bool:
+        """Whether the sweep that uses a run is one of these, with the plan that it had then."""
+        return any(self.plans.get(root) == use.plan_id for root in use.roots)
 
-def needs_of(roots: list[Path]) -> Needs:
-    """What the sweeps in `roots` need."""
-    needed: dict[str, Need] = {}
+
+NO_NEEDS = Needs(runs={}, plans={}, faults=())
+
+
+def needs_of(roots: Iterable[Path], known: Needs = NO_NEEDS) -> Needs:
+    """What the sweeps in `roots` need, beside what is `known`."""
+    needed, plans = dict(known.runs), dict(known.plans)
     faults = []
     for root in roots:
         try:
@@ -68,10 +79,11 @@ def needs_of(roots: list[Path]) -> Needs:
             continue
         asked, stop = sweep.config.checkpoint.keep, tuple(sweep.config.health.stop)
         for run in sweep.plan.runs:
-            known = needed.get(run.run_id)
-            most = max(known.keep if known else asked, asked, key=_MOST.index)
+            before = needed.get(run.run_id)
+            most = max(before.keep if before else asked, asked, key=_MOST.index)
             needed[run.run_id] = Need(most, run, sweep.plan.budget_unit, stop)
-    return Needs(runs=needed, faults=tuple(faults))
+        plans[root] = sweep.plan.plan_id
+    return Needs(runs=needed, plans=plans, faults=tuple(faults))
 
 
 # How a run stands that goes on from its last checkpoint, or from none.
@@ -80,14 +92,20 @@ _ENDED = (Standing.DONE, Standing.DIVERGED, Standing.TO_EXTEND)
 _MOST: tuple[Keep, ...] = ("none", "weights", "resumable", "all")
 
 
-def asking_sweeps(run: RunPaths) -> set[Path]:
-    """Directories of the sweeps that submitted the run, wherever they are.
+def beyond(uses: Mapping[str, Collection[Use]], needs: Needs) -> set[Path]:
+    """Where sweeps may lie that use runs and are not among `needs`."""
+    roots = {root for noted in uses.values() for use in noted if not use.gone for root in use.roots}
+    return roots - needs.plans.keys()
 
-    Raises RecordError where a submission cannot be read.
-    """
-    heads = {name.partition(".")[0] for name in names(run.submissions)}
-    numbers = [int(head) for head in heads if head.isdecimal()]
-    return {Path(read_submission(run, number).submission.sweep) for number in numbers}
+
+def doubt(uses: Collection[Use], needs: Needs) -> str | None:
+    """Why nobody can say that no sweep beside `needs` uses the run; None where that is certain."""
+    if not any(use.first for use in uses):
+        return "an earlier version began it and kept no list of the sweeps that use it"
+    lost = next((use for use in uses if not use.gone and not needs.reaches(use)), None)
+    if lost is None:
+        return None
+    return f"{lost.sweep} uses it and cannot be read; forget={lost.sweep} if that is gone for good"
 
 
 def superfluous_checkpoints(run: RunPaths, need: Need) -> Iterator[Path]:
@@ -135,6 +153,15 @@ def occupied(run: RunPaths) -> str | None:
         return "it has a live submission, or a worker"
     # Nothing that cannot be read is taken for an ended run.
     return state.reason if state is not None and not state.host else None
+
+
+def mere_plans(roots: Iterable[Path], now: float) -> Iterator[Path]:
+    """Sweeps that were planned more than a day ago, and neither launched nor simulated."""
+    for root in roots:
+        paths = SweepPaths(root, root)
+        old = now - paths.plan.stat().st_mtime > _OLD_S
+        if old and not paths.simulation.exists() and never_launched(root):
+            yield root
 
 
 def leftovers(directory: Path, now: float) -> Iterator[Path]:

@@ -88,7 +88,11 @@ class Queues:
         alike: list[tuple[object, list[Sweep]]] = []
         for sweep in sweeps:
             config = sweep.study.config
-            store_runs(sweep.study, sweep.paths)
+            if closed := store_runs(sweep.study, sweep.paths):
+                self._notice(
+                    f"{len(closed)} runs belong to another user and cannot note that {sweep.name} "
+                    f"uses them: their owner's mode=clean may remove them; one is {closed[0]}"
+                )
             key = _key(config)
             same = next((group for known, group in alike if known == key), None)
             if same is None:

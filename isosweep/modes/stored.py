@@ -1,5 +1,6 @@
 """A sweep's plan and runs on the disk, before any of them starts."""
 
+import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from isosweep.preflight.search import require_search
 from isosweep.store.paths import SweepPaths, complete_checkpoints, require_plain
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
+from isosweep.store.uses import note_use
 
 
 def stored_plan(study: Study, console: Console) -> SweepPaths:
@@ -48,6 +50,10 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     require_search(study)
     require_sets(study, paths)
     store_plan(study, paths, places)
+    asked = Path(study.config.sweeps_dir).absolute()
+    if paths.runs.parent.resolve() != asked.resolve():
+        line = f"its runs are in {paths.runs}; sweeps_dir={asked} is for sweeps to come"
+        console.print(line, markup=False, soft_wrap=True)
     progress = replace(
         standing(study.plan, paths.run, study.config.health.stop),
         collapsed=collapsed_runs(study.config, study.plan, paths),
@@ -103,18 +109,34 @@ def places_of(study: Study) -> int | None:
     return gpus // hardware.devices_per_run * launcher.runs_per_device or None
 
 
-def store_runs(study: Study, paths: SweepPaths) -> None:
+def note_uses(study: Study, paths: SweepPaths) -> list[str]:
+    """Have each run of the plan know that the sweep uses it; the runs where this user may not."""
+    closed = []
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        try:
+            files.root.mkdir(parents=True, exist_ok=True)
+            note_use(files, paths.root, study.plan.plan_id)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            closed.append(run.run_id)
+    return closed
+
+
+def store_runs(study: Study, paths: SweepPaths) -> list[str]:
     """Write what the worker of each run reads: its spec, and what is known of its problems; what
     these execute is vouched for.
 
-    A run goes on with the evaluation sets that it began with, whichever sweep asks for it.
+    A run goes on with the evaluation sets that it began with, whichever sweep asks for it. Returns
+    what `note_uses` does.
     """
     vouch(study.specs.values())
+    closed = note_uses(study, paths)
     for variant in study.variants:
         rates = _base_rates(variant, paths)
         for run in study.plan.of_axes(variant.axes).runs:
             files = paths.run(run.run_id)
-            files.root.mkdir(parents=True, exist_ok=True)
             require_plain(files)
             spec = with_stored_sets(study.specs[run.run_id], files)
             document = {"version": 1, "run_id": run.run_id, "spec": spec.to_json()}
@@ -126,6 +148,7 @@ def store_runs(study: Study, paths: SweepPaths) -> None:
                 store_selection(files, selection)
             if rates is not None:
                 store_base_rates(files, rates)
+    return closed
 
 
 def _holds(path: Path, document: JsonObject) -> bool:

@@ -44,6 +44,11 @@ class RunPaths:
         return self.root / "base_rates.json"
 
     @property
+    def uses(self) -> Path:
+        """The directory of the sweeps that use the run, a file for each."""
+        return self.root / "uses"
+
+    @property
     def old_state(self) -> Path:
         """Its progress, in sweeps of version 1: of whichever attempt wrote last."""
         return self.root / OLD_STATE

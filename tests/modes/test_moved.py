@@ -1,13 +1,21 @@
 """A directory of sweeps that is moved or copied."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from isosweep.models.builtin import builtin_model
 from isosweep.models.weights import missing_weights
-from isosweep.modes.directory import read_sweep
-from tests.modes.looked_after import sweep_in
+from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
+from isosweep.modes.run import plan_sweep
+from isosweep.modes.simulate import simulate_sweeps
+from isosweep.plan.study import resolve
+from isosweep.store.drivers import drive
+from isosweep.store.paths import RunPaths
+from isosweep.store.submissions import Process, close, newest_submission
+from tests.conftest import make_config
+from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
 
 
 def test_a_moved_sweep_goes_on_with_the_runs_that_were_moved_with_it(tmp_path: Path) -> None:
@@ -50,3 +58,92 @@ def test_a_relative_path_of_a_model_holds_from_every_directory(
         found.append([*study.specs])
     # The path as it was typed makes the runs, as ever.
     assert found[0] == found[1]
+
+
+def state_of(root: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file below, with its content and when it was written."""
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
+
+
+@pytest.mark.parametrize("own_place", [False, True])
+def test_looking_at_a_launched_sweep_from_elsewhere_changes_nothing_of_it(
+    own_place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = [f"sweep_dir={tmp_path}/mine"] if own_place else []
+    sweep = sweep_in(tmp_path / "sweeps", *place)
+    drive(sweep.paths.drivers).release(0)  # type: ignore[union-attr]
+    for run in sweep.plan.runs:
+        close(submitted(sweep.paths.run(run.run_id)), "finished", "")
+        reported(sweep.paths.run(run.run_id), "finished", 1.0, run)
+    before = state_of(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    given = (*PLAN, f"sweep_dir={sweep.paths.root}", "launcher.max_retries=0")
+    console = terminal()
+    assert plan_sweep(resolve(make_config(*given)), console) == 0
+    total = len(sweep.plan.runs)
+    assert f"{total} done; 0% of their compute" in printed(console)
+    assert f"its runs are in {sweep.paths.runs}; sweeps_dir=" in printed(console)
+    worlds = ("simulation.sweeps=1", "simulation.worlds=[flat]")
+    assert simulate_sweeps(resolve(make_config(*given, *worlds)), console) == 0
+    sweep.paths.simulation.unlink()
+    assert state_of(tmp_path) == before
+
+
+def test_launching_writes_the_settings_that_it_launches_with(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    drive(sweep.paths.drivers).release(0)  # type: ignore[union-attr]
+    study = resolve(make_config(*PLAN, f"sweeps_dir={tmp_path}/sweeps", "launcher.max_retries=0"))
+    store_plan(study, sweep.paths)
+    assert read_sweep(sweep.paths.root).config.launcher == sweep.config.launcher
+    store_plan(study, sweep.paths, launches=True)
+    assert read_sweep(sweep.paths.root).config.launcher.max_retries == 0
+
+
+def test_a_launched_sweep_that_is_moved_alone_keeps_its_runs_beside_others(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
+    (tmp_path / "others" / "runs" / "of-another").mkdir(parents=True)
+    moved = sweep.paths.root.rename(tmp_path / "others" / "one")
+    assert read_sweep(moved).paths.runs == sweep.paths.runs
+
+
+def test_a_copy_of_sweeps_has_runs_of_its_own_however_its_place_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    uri = f"tracking.uri=sqlite:///{tmp_path}/sweeps/mine.db"
+    sweep = sweep_in(Path("sweeps"), "sweep_dir=sweeps/mine", uri)
+    (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
+    shutil.copytree("sweeps", "copied")
+    found = read_sweep(tmp_path / "copied" / "mine")
+    assert found.paths.runs == tmp_path / "copied" / "runs"
+    assert sweep_paths(found.study()) == found.paths
+    assert found.config.tracking.uri == f"sqlite:///{tmp_path}/copied/mine.db"
+
+
+def test_a_job_belongs_to_the_original_of_what_was_copied_in_mid_run(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    run, this = sweep.paths.run(sweep.plan.runs[0].run_id), Process.this()
+    submitted(run, process=this)
+    shutil.copytree(tmp_path / "sweeps", tmp_path / "copied")
+    (tmp_path / "alias").symlink_to(tmp_path / "sweeps")
+    views = {
+        name: newest_submission(RunPaths(tmp_path / name / "runs" / run.run_id))
+        for name in ("sweeps", "alias", "copied")
+    }
+    assert [name for name, state in views.items() if state is not None and state.live] == [
+        "sweeps",
+        "alias",
+    ]
+    copied = views["copied"]
+    assert copied is not None
+    assert copied.end is not None
+    assert f"belongs to {run.root}, of which this is a copy" in copied.end.reason
+    # What was moved goes on.
+    shutil.rmtree(tmp_path / "copied")
+    moved = (tmp_path / "sweeps").rename(tmp_path / "moved")
+    state = newest_submission(RunPaths(moved / "runs" / run.run_id))
+    assert state is not None
+    assert state.live
