@@ -11,9 +11,9 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit
 from isosweep.costs.flops import Passes, rollout_flops
 from isosweep.costs.padding import learner_flops
-from isosweep.costs.steps import steps_for
+from isosweep.costs.steps import Floats, Ints, steps_for
 from isosweep.costs.timing import StepSeconds, step_seconds
-from isosweep.plan.candidates import Candidates, Floats, Ints
+from isosweep.plan.candidates import Candidates
 from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
 from isosweep.plan.memory import planned_memory
 from isosweep.plan.rules import broken_bits

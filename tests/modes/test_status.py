@@ -81,7 +81,7 @@ def test_a_run_too_short_to_be_judged_is_not_said_to_be_healthy(
     sights = look(sweep, Scheduled({}))
     assert sights[0].standing is Standing.DONE
     assert sights[0].note[:29] == told
-    assert _run(sights[0], sweep)["health_judged"] == (not told)
+    assert _run(sights[0], sweep, ())["health_judged"] == (not told)
 
 
 def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:
