@@ -323,7 +323,13 @@ def _silence(state: SubmissionState, clock: FileClock) -> float | None:
     """Seconds since the submission's worker wrote, 0 where that cannot be seen; None: it never did,
     or has left."""
     run = state.submission.run
-    current = view_run(run).current
+    try:
+        view = view_run(run)
+    except OSError:
+        return 0.0
+    if view.submission is None:
+        return 0.0
+    current = view.current
     if current is None or current.status != "running":
         return None
     return clock.age(run.attempt(current.attempt)) or 0.0

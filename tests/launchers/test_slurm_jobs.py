@@ -152,6 +152,19 @@ def test_a_run_is_given_up_only_when_nothing_says_that_it_lives(
     assert seen.status in ("gone", "unknown")
 
 
+def test_a_run_whose_files_are_not_to_be_seen_is_not_lost(
+    fakes: Fakes,
+    launcher: SlurmLauncher,
+    tmp_path: Path,
+    run: PlannedRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slurm_jobs, "_PATIENCE_S", 0.0)
+    states = states_of(orders_of(tmp_path, run, 1), ["17_0"])
+    (tmp_path / "runs").rename(tmp_path / "away")
+    assert [launcher.observe(states)[0].status for _ in range(2)] == ["unknown"] * 2
+
+
 def test_a_job_that_never_began_and_that_only_accounting_has_is_waited_for(
     fakes: Fakes,
     launcher: SlurmLauncher,
