@@ -214,7 +214,11 @@ def test_a_short_run_learns(recipe: str, tmp_path: Path) -> None:
     from isosweep.training.evaluate import Evaluator
 
     settings = ("recipe.learning_rate=2e-4", "recipe.learning_rate_rule=constant")
-    evaluation = ("task.num_eval_problems=256", "evaluation.samples_per_problem=4")
+    # As many problems that a run learns to sort, and not by heart the default's 32.
+    evaluation = (
+        *("task.num_train_problems=1024", "task.num_eval_problems=256"),
+        "evaluation.samples_per_problem=4",
+    )
     clip = ("recipe.overlong_share=null", "recipe.warmup_steps=5")
     spec = spec_of(recipe, *settings, *evaluation, *clip, n=4, problems=8)
     # Of 32 rollouts sixteen mini-batches would be two each, of one problem.
