@@ -1,17 +1,21 @@
 """`mode=dashboard`: MLflow's own pages of a sweep, on this machine or where its server is."""
 
+import html
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from rich.console import Console
@@ -22,6 +26,7 @@ from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.signals import Signals
 from isosweep.modes.track import asked_tracking
 from isosweep.tracking.faults import store_name
+from isosweep.tracking.guard import APP, TOKEN
 
 _HOST = "127.0.0.1"
 # MLflow's pages answer after about 5 s of a core, which a busy machine stretches.
@@ -55,8 +60,8 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
         _show(link(shown.name, shown.experiment_id, sweep.plan), config, console)
         return 0
 
-    def told(address: str) -> None:
-        _show(link(address, shown.experiment_id, sweep.plan), config, console)
+    def told(address: str, token: str) -> None:
+        _show(link(address, shown.experiment_id, sweep.plan, token), config, console)
         console.print("until Ctrl-C; the runs do not depend on it")
         console.file.flush()
 
@@ -69,8 +74,12 @@ def _show(url: str, config: SweepConfig, console: Console) -> None:
     console.file.flush()
     display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
     if config.open_browser and sys.stdout.isatty() and display:
+        # Through a file of the user's own: others see what a browser is started with.
+        number, page = tempfile.mkstemp(prefix="isosweep-", suffix=".html")
+        with os.fdopen(number, "w") as file:
+            file.write(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
         with suppress(webbrowser.Error):
-            webbrowser.open(url)
+            webbrowser.open(Path(page).as_uri())
 
 
 def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
@@ -109,20 +118,22 @@ def _makes(sweep: StoredSweep, setting: str = "") -> str:
     return f"mode=analyse sweep_dir={sweep.paths.root} {setting}".rstrip() + ", which makes it"
 
 
-def _serve(uri: str, told: Callable[[str], None]) -> None:
-    """Have an MLflow server of the store until a signal asks to end; `told` gets its address.
+def _serve(uri: str, told: Callable[[str, str], None]) -> None:
+    """Have an MLflow server of the store until a signal asks to end; `told` gets its address, and
+    the token without which it answers nobody.
 
     Raises SettingError where it does not come up, or ends by itself.
     """
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port = int(probe.getsockname()[1])
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1"]
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--app-name", APP]
     command += ["--host", _HOST, "--port", str(port)]
     # Eight processes less, which would run evaluations.
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     # Everybody on the machine sees what a command is given, a password in it too.
     environment["MLFLOW_BACKEND_STORE_URI"] = uri
+    environment[TOKEN] = token = secrets.token_urlsafe(32)
     with Signals() as signals, tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             command, env=environment, stdout=log, stderr=log, start_new_session=True
@@ -130,7 +141,7 @@ def _serve(uri: str, told: Callable[[str], None]) -> None:
         try:
             address = f"http://{_HOST}:{port}"
             if _wait(address, process, signals):
-                told(address)
+                told(address, token)
             while not signals.asked and process.poll() is None:
                 signals.sleep(1.0)
         finally:
@@ -143,8 +154,13 @@ def _wait(address: str, process: "subprocess.Popen[bytes]", signals: Signals) ->
     """Whether the server answers, before it ends or somebody wants that."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and process.poll() is None and not signals.asked:
-        with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):
+        try:
+            urllib.request.urlopen(f"{address}/health", timeout=5).close()
+        except urllib.error.HTTPError:
+            # It answers, and that nothing is shown without the token.
             return True
+        except OSError:
+            pass
         signals.sleep(0.2)
     return False
 

@@ -44,10 +44,12 @@ def experiment_tags(plan: Plan) -> dict[str, str]:
     return {KIND_TAG: TRAINING, _SHARED_TAG + _key(plan): json.dumps(_state(plan))}
 
 
-def link(address: str, experiment_id: str, plan: Plan) -> str:
-    """Where a server at `address` shows the sweep's runs as a table, sorted by n, B and seed."""
+def link(address: str, experiment_id: str, plan: Plan, token: str = "") -> str:
+    """Where a server at `address` shows the sweep's runs as a table, sorted by n, B and seed; to
+    whoever has `token`, where it asks for one."""
     query = urlencode({"workflowType": "machine_learning", _SHARED: _key(plan)})
-    return f"{address.rstrip('/')}/#/experiments/{experiment_id}/runs?{query}"
+    asked = f"?token={token}" if token else ""
+    return f"{address.rstrip('/')}/{asked}#/experiments/{experiment_id}/runs?{query}"
 
 
 def _key(plan: Plan) -> str:

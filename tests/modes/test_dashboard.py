@@ -4,6 +4,8 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import pytest
 
@@ -53,6 +55,17 @@ def test_a_store_without_the_sweep_is_refused_with_what_makes_it(analysed: Path)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
     assert not (analysed / "no.db").exists()
+
+
+@pytest.mark.mlflow
+def test_pages_are_shown_to_whoever_has_the_link_alone(dashboard: str) -> None:
+    link, _, _ = dashboard.partition("#")
+    address, _, _ = link.partition("?token=")
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(f"{address}get-artifact?path=.")
+    with build_opener(HTTPCookieProcessor()).open(link) as answer:
+        assert answer.url == address
+        assert b"<title>MLflow</title>" in answer.read()
 
 
 TEXTS = "return Array.from(document.querySelectorAll(arguments[0]), (e) => e.textContent)"
