@@ -48,6 +48,7 @@ test-all: test test-system test-vllm test-ray test-faults  ## Run all tests.
 test-long: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design affordable --processes 2 --check
+	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design ten --worlds lab --processes 2 --check
 	$(BIN)/python benchmarks/laws.py --processes 2 --check
 
 lint: setup  ## Lint, check formatting, type-check.
@@ -86,6 +87,7 @@ bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark
 # In 20 s a second that a job takes to start counts for ten.
 	$(BIN)/python benchmarks/launch.py --quick --check --goal local=1.2 --goal slurm=1.4
 	$(BIN)/python benchmarks/coverage.py --quick --check
+	$(BIN)/python benchmarks/coverage.py --quick --check --design ten --worlds return,bump
 	$(BIN)/python benchmarks/laws.py --quick --check
 	$(BIN)/python benchmarks/gpu.py --quick --check
 	$(BIN)/python benchmarks/chaos.py --quick --check

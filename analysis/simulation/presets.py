@@ -25,9 +25,12 @@ Course = tuple[tuple[float, float], ...]
 _PLATEAU: Course = ((0, 1), (0.7, 1.8), (1.5, 4.2), (2, 6), (3, 6))
 _RESTING: Course = ((0, 4.5), (3, 4.5))
 _FORMS = ("power", "gompertz", "slow")
+_LATER = ("straight", "return", "bump")
 COURSES: Mapping[str, Course] = {
     # For ever, as a logarithm.
     "logarithm": ((0, 0.8), (0.5, 2.6), (1, 3.9), (1.5, 5.0), (2, 5.9), (2.5, 6.6), (3, 7.2)),
+    # For ever, at one rate.
+    "straight": ((0, 0.8), (3, 7.2)),
     # Fast, and then by 1.1 doublings a decade for ever.
     "slow_tail": ((0, 1), (0.3, 1.4), (0.9, 4.3), (1.2, 4.9), (2, 5.8), (3, 6.9)),
     # Grows, rests for a decade, grows again.
@@ -36,6 +39,9 @@ COURSES: Mapping[str, Course] = {
     "dip": ((0, 2), (1.2, 6), (1.5, 6.2), (2.4, 5), (3, 4.7)),
     # Falls by as much, and comes back.
     "recovery": ((0, 2), (1, 5.5), (1.2, 5.5), (1.7, 4), (2, 4.2), (3, 6.5)),
+    # Rises by three doublings and comes back, slowly; by four, within a decade, between two rests.
+    "return": ((0, 2.5), (1.5, 5.5), (3, 2.5)),
+    "bump": ((0, 2.5), (1.1, 2.5), (1.6, 6.5), (2.1, 2.5), (3, 2.5)),
     "falling": ((0, 6.5), (3, 2.5)),
     "constant": _RESTING,
     # Growth that ends by a third, and by two thirds, of the range.
@@ -61,7 +67,9 @@ COURSES: Mapping[str, Course] = {
 _NEAR = tuple(name for name in COURSES if name.startswith("near_"))
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "old": ("easy", "hard", "flat", "growing", "overfitting", "unstable", "quiet"),
-    "new": tuple(name for name in COURSES if name not in (*_NEAR, *_FORMS)),
+    "new": tuple(name for name in COURSES if name not in (*_NEAR, *_FORMS, *_LATER)),
+    # Courses of all kinds for few runs: of six, two come back to where they began.
+    "lab": ("constant", "plateau", "logarithm", *_LATER),
     "near": _NEAR,
     "curves": ("constant", *_FORMS),
 }

@@ -23,8 +23,9 @@ Verdict = Literal[
 ]
 
 
-# A change on the way that is likelier than this leaves no n* constant, though both ends agree.
-_LIKELY = 0.5
+# A change on the way that is likelier than this leaves no n* constant, though both ends agree. In
+# simulation its probability is below 0.1 where n* rests, and above 0.4 where it rises and returns.
+_LIKELY = 1 / 3
 
 
 @dataclass(frozen=True, kw_only=True)

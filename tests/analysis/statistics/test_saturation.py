@@ -214,8 +214,8 @@ def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("behind", "said"),
     [
-        ((2, 4, 8), "it is 16 [16 or less, 16]. Runs of n = 2, 4, 8 have not come that far:"),
-        ((16, 32), "it is 8 [6.73, 8 or more]. Runs of n = 16, 32 have not come that far:"),
+        ((2, 4, 8), "it is 16 [16 or less, 16.7]. Runs of n = 2, 4, 8 have not come that far:"),
+        ((16, 32), "it is 8 [6.44, 8 or more]. Runs of n = 16, 32 have not come that far:"),
         # Far from where n* is.
         ((2,), None),
     ],
