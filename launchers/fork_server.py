@@ -76,7 +76,7 @@ def _execute(submission: str, logs: Path, environment: dict[str, str], *, warm: 
         os.dup2(log, stream)
         os.close(log)
     if not warm or _gpu_is_lost():
-        words = ["-u", "-m", "isosweep.training", submission]
+        words = ["-u", "-P", "-m", "isosweep.training", submission]
         os.execv(sys.executable, [sys.executable, *words])
     from isosweep.training.__main__ import main as train
 

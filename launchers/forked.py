@@ -25,8 +25,9 @@ ANSWER_S = 20.0
 
 def start_server(descriptor: int, environment: Environment) -> "subprocess.Popen[bytes]":
     """A fresh interpreter that serves the other end of the socket pair of `descriptor`."""
+    # -P: others may have put modules into the working directory.
     return subprocess.Popen(
-        [sys.executable, "-u", "-m", "isosweep.launchers.fork_server", str(descriptor)],
+        [sys.executable, "-u", "-P", "-m", "isosweep.launchers.fork_server", str(descriptor)],
         env=environment,
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
@@ -42,7 +43,7 @@ def start_cold(submission: Path, logs: Path, environment: Environment) -> "subpr
         interrupts_held(),
     ):
         return subprocess.Popen(
-            [sys.executable, "-u", "-m", "isosweep.training", str(submission)],
+            [sys.executable, "-u", "-P", "-m", "isosweep.training", str(submission)],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=out,

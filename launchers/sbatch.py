@@ -16,6 +16,7 @@ from isosweep.config.slurm import SlurmConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.host import host_bytes
 from isosweep.costs.memory import PRECISION_BYTES
+from isosweep.errors import SettingError
 from isosweep.plan.cells import PlannedRun
 
 # An allowance for predicted times, which no GPU has been compared with yet; what a job does before
@@ -112,7 +113,7 @@ def _lead_s(run: PlannedRun, timeout_min: int) -> int:
 def worker_command(slurm: SlurmConfig, file: Path) -> str:
     """The shell command that trains the submission, or the array's task of the batch, `file`."""
     python = shlex.quote(sys.executable) if slurm.python is None else slurm.python
-    command = f"{python} -u -m isosweep.training {shlex.quote(str(file))}"
+    command = f"{python} -u -P -m isosweep.training {shlex.quote(str(file))}"
     # In the place of the batch script it gets the signals that are sent to that.
     return command if slurm.use_srun else f"exec {command}"
 
@@ -133,6 +134,9 @@ def sbatch_text(
     Its output goes to `logs`, in which `%a` stands for the task. `after`: jobs that have to end
     before.
     """
+    if not str(logs).isprintable():
+        rule = "has a control character in it, which ends a line of the job's script"
+        raise SettingError("sweep_dir", str(logs), rule, "a directory of another name")
     slurm = config.launcher.slurm
     own = ("setup", "python", "srun_args", "additional")
     require_own({f"launcher.slurm.{name}": getattr(slurm, name) for name in own})

@@ -5,6 +5,7 @@ or in another cluster, an id is somebody else's.
 """
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,6 +44,8 @@ _FRESH_S = 120.0
 # How far back accounting is searched for a job that is known by name only, in days: a driver
 # that was killed between sbatch and its answer is rarely resumed later.
 _DAYS = 30
+# An id as Slurm gives them, a task's with its number.
+_ID = re.compile(r"\d+(_\d+)?")
 # What sacct says where the cluster keeps no accounts.
 _NO_ACCOUNTING = "accounting storage is disabled"
 _MOST_LOG = 300
@@ -148,6 +151,9 @@ class SlurmJobs:
             if seen.status == "unknown":
                 words.append(seen.reason)
             if job is None or seen.status == "gone" or not self._here(job):
+                continue
+            if not _ID.fullmatch(job.job_id):
+                words.append(f"{job.job_id!r} is no id of a job of Slurm")
                 continue
             if seen.status == "pending":
                 waiting.setdefault((name, bases([job.job_id])[0]), []).append(job.job_id)

@@ -102,11 +102,11 @@ class Templates:
         """What a job executes, wherever it is; what its setup says is in the logs too."""
         logs = Path(known["logs"])
         path = os.environ.get("PYTHONPATH")
-        worker = [known["python"], "-m", "isosweep.training", known["submission"]]
+        worker = [known["python"], "-P", "-m", "isosweep.training", known["submission"]]
         lines = [
             "#!/bin/sh",
             f"exec >>{_quoted(logs / 'job.out')} 2>>{_quoted(logs / 'job.err')} </dev/null",
-            # Where tasks of one's own are found; a container without it goes on all the same.
+            # Where tasks of one's own lie; a container without it goes on all the same.
             f"cd {_quoted(Path.cwd())}",
             *([f"export PYTHONPATH={_quoted(path)}"] if path else []),
             *([told] if (told := vouched()) else []),

@@ -127,10 +127,13 @@ def _serve(uri: str, told: Callable[[str, str], None]) -> None:
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port = int(probe.getsockname()[1])
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--app-name", APP]
+    command = [sys.executable, "-P", "-m", "mlflow", "ui", "--workers", "1", "--app-name", APP]
+    # In the place of the working directory, where others may have put modules.
+    command += ["--uvicorn-opts", "--app-dir /"]
     command += ["--host", _HOST, "--port", str(port)]
     # Eight processes less, which would run evaluations.
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment["PYTHONSAFEPATH"] = "1"
     # Everybody on the machine sees what a command is given, a password in it too.
     environment["MLFLOW_BACKEND_STORE_URI"] = uri
     environment[TOKEN] = token = secrets.token_urlsafe(32)

@@ -217,7 +217,9 @@ def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
 
 
 def _plans(directory: Path) -> list[Path]:
-    return [path for path in directory.absolute().glob("*/plan.json") if path.is_file()]
+    found = directory.absolute().glob("*/plan.json")
+    # A line's end in a name would be one in scripts and in what is printed.
+    return [path for path in found if path.parent.name.isprintable() and path.is_file()]
 
 
 def _root(config: SweepConfig) -> Path:

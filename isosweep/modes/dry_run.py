@@ -31,7 +31,8 @@ def show_launch(study: Study, console: Console) -> int:
             _write(batch, text)
     else:
         for run in runs:
-            _write([run], f"{sys.executable} -m isosweep.training {paths.run(run.run_id).root}\n")
+            root = paths.run(run.run_id).root
+            _write([run], f"{sys.executable} -P -m isosweep.training {root}\n")
     return 0
 
 

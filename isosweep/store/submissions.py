@@ -10,6 +10,7 @@ is not the newest.
 """
 
 import os
+import re
 import socket
 import time
 from dataclasses import asdict, dataclass
@@ -29,6 +30,10 @@ LauncherName = Literal["local", "slurm", "command", "inline", "none"]
 # worker had not ended it. refused: the scheduler did not take it. stuck: stopped for want of
 # progress. cancelled: by request, or by somebody in the scheduler.
 Outcome = Literal["finished", "failed", "interrupted", "cancelled", "lost", "refused", "stuck"]
+
+
+# What commands are given: no option of theirs, and one word.
+_JOB_ID = re.compile(r"[A-Za-z0-9][!-~]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,9 +236,11 @@ def _read(path: str) -> dict[str, Any] | None:
 def _job(document: dict[str, Any] | None) -> Job | None:
     if document is None:
         return None
-    process = document["process"]
+    process, job_id = document["process"], document["job_id"]
+    if not _JOB_ID.fullmatch(job_id):
+        raise ValueError(f"job_id {job_id!r} is none of a scheduler")
     return Job(
-        job_id=document["job_id"],
+        job_id=job_id,
         process=Process(**process) if process else None,
         cluster=document.get("cluster"),
     )

@@ -73,10 +73,10 @@ def _load(config: CustomConfig) -> tuple[Sequence[Problem], Callable[..., Any]]:
 def _function(config: CustomConfig) -> Callable[..., Any]:
     require_own({"task.custom": asdict(config)})
     module_name, _, name = config.function.partition(":")
-    if config.directory is not None:
-        directory = str(Path(config.directory).absolute())
-        if directory not in sys.path:
-            sys.path.insert(0, directory)
+    directory = str(Path(config.directory or "").absolute())
+    if directory not in sys.path:
+        # The working directory comes last: what lies there is in the place of no library.
+        sys.path.insert(len(sys.path) if config.directory is None else 0, directory)
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

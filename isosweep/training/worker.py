@@ -176,7 +176,7 @@ def _lead_ranks(work: _Work) -> Ended:
     attempt, stop = work.attempt, work.stop
     place = {"attempt": attempt.number, "pid": os.getpid(), "start": work.start.to_json()}
     document = {"job": work.job.to_json(), "submitted": asdict(work.submitted), **place}
-    words = ["-m", "isosweep.training.worker", json.dumps(document)]
+    words = ["-P", "-m", "isosweep.training.worker", json.dumps(document)]
     ranks = Ranks(work.spec.devices, words)
     stop.last_words.append(lambda reason: _end_state(attempt, "interrupted", reason))
     stop.last_words.append(lambda _: ranks.kill())

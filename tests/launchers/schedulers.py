@@ -168,6 +168,7 @@ class Cluster:
 
     def order(self, run_id: str = "tiny-sort-n2") -> Order:
         run = RunPaths(self.root / "it's a $HOME (1)" / "runs" / run_id)
+        run.root.mkdir(parents=True, exist_ok=True)
         submission = submit(run, "command", {}, str(self.root), "batch")
         assert submission is not None
         logs = run.submission_logs(submission.number)

@@ -48,6 +48,7 @@ def orders_of(tmp_path: Path, run: PlannedRun, count: int) -> list[Order]:
     orders = []
     for index in range(count):
         paths = RunPaths(tmp_path / "runs" / f"r{index}")
+        paths.root.mkdir(parents=True)
         submission = submit(paths, "slurm", {}, str(tmp_path / "sweep"), "B", index)
         assert submission is not None
         logs = paths.submission_logs(1)

@@ -309,6 +309,21 @@ def test_when_the_driver_is_killed_its_runs_go_on_and_the_server_leaves(
 
 
 @pytest.mark.slow
+def test_modules_in_the_working_directory_are_not_imported(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("queue", "trl", "torch"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')")
+    monkeypatch.setenv("PYTHONPATH", entry.rstrip(":"))
+    monkeypatch.chdir(tmp_path)
+    launcher = LocalLauncher(devices=None)
+    state = start(launcher, tmp_path / "run", PID)
+    assert result(launcher, state) == pid_of(state)
+    launcher.close()
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.slow
 def test_a_stack_that_cannot_be_imported_fails_the_run_in_its_own_log(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.errors import RecordError
 from isosweep.launchers import slurm_jobs
 from isosweep.launchers.launcher import Order
 from isosweep.launchers.slurm import SlurmLauncher
@@ -33,6 +34,24 @@ def test_a_job_of_another_name_is_not_the_submissions(
     assert "Slurm has no job 17_0" in launcher.observe(states)[0].reason
     launcher.stop(states, kill=True)
     assert all("--name=isosweep-B " in call for call in fakes.calls("scancel"))
+
+
+@pytest.mark.parametrize("job_id", ["17,18", "theirs", "17_[1-4]"])
+def test_only_the_id_of_a_job_reaches_scancel(
+    job_id: str, fakes: Fakes, launcher: SlurmLauncher, tmp_path: Path, run: PlannedRun
+) -> None:
+    states = states_of(orders_of(tmp_path, run, 1), [job_id])
+    fakes.answers("squeue", row("17", "RUNNING", name="isosweep-B"))
+    assert "no id of a job" in (launcher.stop(states, kill=True) or "")
+    assert fakes.calls("scancel") == []
+
+
+@pytest.mark.parametrize("job_id", ["--name=theirs", "-u me", "", "1 2"])
+def test_what_is_an_option_of_commands_is_no_job(
+    job_id: str, tmp_path: Path, run: PlannedRun
+) -> None:
+    with pytest.raises(RecordError, match="is none of a scheduler"):
+        states_of(orders_of(tmp_path, run, 1), [job_id])
 
 
 def test_a_foreign_array_with_the_id_is_no_sign_of_a_cancel(

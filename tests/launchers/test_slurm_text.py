@@ -141,6 +141,20 @@ def test_without_srun_the_worker_takes_the_place_of_the_script() -> None:
     assert "srun" not in text
 
 
+def test_no_line_of_a_script_comes_out_of_a_directorys_name() -> None:
+    config = make_config(*TINY)
+    with pytest.raises(SettingError, match="control character"):
+        sbatch_text(
+            config,
+            Shape(timeout_min=60, memory_mb=1024, lead_s=60),
+            name="isosweep-BATCH",
+            command=worker_command(config.launcher.slurm, Path("BATCH.json")),
+            logs=Path("/sweeps/x\ntouch OWNED #/logs"),
+            tasks=range(2),
+            parallel=2,
+        )
+
+
 def test_slurms_commands_are_given_no_options_by_the_environment() -> None:
     own = {"PATH": "/bin", "SLURM_CONF": "c", "SLURM_CLUSTERS": "lab", "SLURM_CPU_BIND": "none"}
     options = ("SBATCH_TIMELIMIT", "SQUEUE_PARTITION", "SCANCEL_USER", "SACCT_LOCAL")
