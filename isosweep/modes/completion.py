@@ -13,31 +13,42 @@ from isosweep.modes.usage import MODES
 
 SHELLS = ("bash", "zsh", "fish")
 
+# Whoever may write in `sweeps/` chose the names there, and `compgen -W` executes what it is given:
+# a name of other characters than these is not offered.
+_HARMLESS = "A-Za-z0-9._+-"
+
 _BASH = """\
 _isosweep() {
-  local line=${COMP_LINE:0:$COMP_POINT} sweeps=""
-  local word=${line##* } words=$_isosweep_words
+  local line=${COMP_LINE:0:$COMP_POINT} plan name
+  local word=${line##* }
+  COMPREPLY=()
   case $word in
     name=* | sweep_dir=* | from=*)
-      sweeps=$(for plan in sweeps/*/plan.json; do
-        plan=${plan%/plan.json}; [ -d "$plan" ] && echo "${word%%=*}=${plan##*/}"
-      done) ;;
+      for plan in sweeps/*/plan.json; do
+        name=${plan#sweeps/}
+        name=${name%/plan.json}
+        case $name in *[!HARMLESS]*) continue ;; esac
+        case ${word%%=*}=$name in "$word"*) COMPREPLY+=("${word%%=*}=$name") ;; esac
+      done ;;
   esac
-  [ -n "$sweeps" ] && words=$sweeps
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
+  [ ${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -W "$_isosweep_words" -- "$word"))
   case "${COMPREPLY[*]}" in *=) compopt -o nospace 2>/dev/null ;; esac
   # bash breaks words at "=", and wants what follows the last one.
   case "$BASH_VERSION $word" in [0-9]*=*) COMPREPLY=("${COMPREPLY[@]#*=}") ;; esac
 }
 complete -F _isosweep isosweep
-"""
+""".replace("HARMLESS", _HARMLESS)
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
-_FISH = """\
+_FISH = r"""
+function _isosweep_sweeps
+  for plan in sweeps/*/plan.json
+    set -l name (string replace -rf '^sweeps/([HARMLESS]+)/plan\.json$' '$1' -- $plan)
+    and printf '%s\n' name=$name sweep_dir=$name from=$name
+  end
+end
 complete -c isosweep -f -a "$_isosweep_words"
-complete -c isosweep -f -a '(for plan in sweeps/*/plan.json
-  set -l name (basename (dirname $plan)); echo name=$name; echo sweep_dir=$name; echo from=$name
-end)'
-"""
+complete -c isosweep -f -a '(_isosweep_sweeps)'
+""".replace("HARMLESS", _HARMLESS)
 
 
 def completion_script(shell: str, conf: Path) -> str:
@@ -48,7 +59,7 @@ def completion_script(shell: str, conf: Path) -> str:
     one_of("--completion", shell, SHELLS)
     words = " ".join(_words(conf))
     if shell == "fish":
-        return f"set -g _isosweep_words {words}\n{_FISH}"
+        return f"set -g _isosweep_words {words}{_FISH}"
     return f"{_ZSH if shell == 'zsh' else ''}_isosweep_words='{words}'\n{_BASH}"
 
 

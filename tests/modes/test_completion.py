@@ -1,5 +1,6 @@
 """What `--completion` prints completes a command line in a real shell."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -45,3 +46,42 @@ def test_a_press_of_the_key_completes_modes_choices_settings_and_sweeps(
         (tmp_path / "sweeps" / name / "plan.json").touch()
     (tmp_path / "sweeps" / "runs").mkdir()
     assert completed(line, tmp_path) == words
+
+
+LINE = "isosweep mode=status name="
+# What prints the completions of a line, as each shell has it.
+PRESSES = {
+    "bash": (
+        'COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=(); _isosweep; printf "%s\\n" "${COMPREPLY[@]}"'
+    ),
+    # As bashcompinit has a function of bash's called.
+    "zsh": (
+        "() { emulate -L sh; setopt kshglob noshglob braceexpand; "
+        "COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=(); _isosweep; "
+        'printf "%s\\n" "${COMPREPLY[@]}"; } "$1"'
+    ),
+    "fish": 'complete -C "$argv[2]"',
+}
+
+
+@pytest.mark.parametrize("shell", PRESSES)
+def test_the_name_of_a_sweep_is_never_executed(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    hostile = ["`id>ran`", "$(id>ran)", "$[$(id>ran)]", "a;id>ran", "a\nname=b", "${x:=$(id>ran)}"]
+    for name in ("good-1.x", *hostile):
+        (tmp_path / "sweeps" / name).mkdir(parents=True)
+        (tmp_path / "sweeps" / name / "plan.json").touch()
+    zsh = "autoload -U compinit && compinit -u -D\n" if shell == "zsh" else ""
+    press = f"{zsh}{completion_script(shell, config_directory())}\n{PRESSES[shell]}\n"
+    done = subprocess.run(
+        [shell, *(("-f",) if shell == "zsh" else ()), "-c", press, shell, LINE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # fish shows the setting as well, to which something is to be added.
+    words = {*done.stdout.split()} - {"name="}
+    assert {word.removeprefix("name=") for word in words} == {"good-1.x"}, done.stderr
+    assert not [*tmp_path.rglob("ran")]
