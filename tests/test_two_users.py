@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,16 +15,19 @@ import pytest
 from isosweep.config import executed
 from isosweep.errors import RecordError, SettingError
 from isosweep.launchers.local import LocalLauncher
+from isosweep.modes.dashboard import show_dashboard
 from isosweep.modes.directory import StoredSweep, read_sweep
+from isosweep.modes.display_search import search_fault, stored_course, stored_search
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.look import look
 from isosweep.modes.run import resume_sweep
 from isosweep.modes.stored import store_runs
+from isosweep.modes.track import catch_up
 from isosweep.plan.study import resolve
 from isosweep.store.submissions import Job, Process, newest_submission, started
 from isosweep.training.worker import _spec_of
 from tests.conftest import make_config
-from tests.modes.looked_after import submitted, sweep_in, terminal
+from tests.modes.looked_after import printed, submitted, sweep_in, terminal
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
 
@@ -119,6 +123,47 @@ def test_a_look_executes_no_command_of_the_other(lab: Path, tmp_path: Path) -> N
     assert sight.observed is not None
     assert sight.observed.status == "unknown"
     assert "launcher.command" in sight.observed.reason
+    assert not mark.exists()
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """Where the other waits for what is sent in this user's name."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        yield server
+
+
+def was_called(server: socket.socket) -> bool:
+    try:
+        server.accept()[0].close()
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.mlflow
+def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.socket) -> None:
+    sweep, uri = shared_sweep(lab), f"http://127.0.0.1:{listener.getsockname()[1]}"
+    tracking = {"name": "mlflow", "uri": uri}
+    as_the_other(replaced(sweep.paths.config, lambda d: d["tracking"].update(tracking)))
+    console, again = terminal(), read_sweep(sweep.paths.root)
+    catch_up(again.config, again.plan, again.paths, console)
+    assert f"tracking.uri={uri}: would be used in your name" in printed(console)
+    with pytest.raises(SettingError, match=r"tracking\.uri=.*in your name.*trust=true"):
+        show_dashboard(make_config("mode=dashboard", f"sweep_dir={sweep.paths.root}"), console)
+    assert not was_called(listener)
+
+
+def test_a_database_of_the_other_is_not_asked(lab: Path, listener: socket.socket) -> None:
+    sweep, mark = shared_sweep(lab), lab.parent / "asked.db"
+    search = {"name": "frontier", "kind": "frontier", "storage": f"sqlite:///{mark}"}
+    as_the_other(replaced(sweep.paths.config, lambda d: d["search"].update(search)))
+    again = read_sweep(sweep.paths.root)
+    assert stored_search(again) is None
+    assert "search.storage=sqlite" in str(fault := search_fault(again))
+    assert "in your name" in str(fault)
+    assert stored_course(again.config, again.plan, again.paths) is None
     assert not mark.exists()
 
 

@@ -20,6 +20,7 @@ from typing import IO
 
 from rich.console import Console
 
+from isosweep.config.executed import require_own
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, stored_sweep
@@ -93,6 +94,7 @@ def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
     if tracking.name == "none":
         rule = "keeps no store that could be shown"
         raise SettingError("tracking", "none", rule, _makes(sweep, "tracking=mlflow"))
+    require_own({"tracking.uri": tracking.uri})
     require_mlflow()
     store = Store(tracking.uri, tracking.experiment, sweep.paths.runs.parent)
     try:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from isosweep.config.executed import require_own
 from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden, password_remedy
 from isosweep.errors import SettingError
@@ -73,6 +74,8 @@ class SearchStudy:
                 direction="maximize",
                 load_if_exists=True,
             )
+        except SettingError:
+            raise
         except Exception as error:
             # What a database's driver raises is its own.
             raise _not_opened(paths, config, error) from error
@@ -196,6 +199,8 @@ def unread(plan: Plan, paths: SweepPaths, config: SearchConfig) -> str | None:
     except KeyError:
         # No study of this name.
         return None
+    except SettingError as error:
+        return str(error)
     except Exception as error:
         return str(_not_opened(paths, config, error))
     return None
@@ -246,6 +251,7 @@ def _asked(trial: "FrozenTrial") -> Asked:
 
 
 def _storage(paths: SweepPaths, config: SearchConfig) -> "BaseStorage":
+    require_own({"search.storage": config.storage})
     from optuna import storages
     from optuna.storages.journal import JournalFileBackend
 

@@ -13,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
+from isosweep.config.executed import require_own
+from isosweep.errors import SettingError
 from isosweep.tracking.faults import StoreError, described, store_name
 from isosweep.tracking.quiet import quiet
 from isosweep.tracking.view import KIND_TAG
@@ -43,6 +45,7 @@ class Store:
 
     def __init__(self, uri: str | None, experiment: str, sweeps_dir: Path) -> None:
         """`uri`: MLflow's; None: SQLite in `sweeps_dir`."""
+        self._asked = uri
         self.uri = uri or f"sqlite:///{sweeps_dir / 'mlflow.db'}"
         self.name = store_name(self.uri)
         self._experiment = experiment
@@ -53,7 +56,12 @@ class Store:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """What goes wrong within is raised as StoreError, and printed by nobody else."""
+        """What goes wrong within is raised as StoreError, and printed by nobody else: an address
+        that somebody else may have said is sent nothing, least of all what proves who asks."""
+        try:
+            require_own({"tracking.uri": self._asked})
+        except SettingError as error:
+            raise StoreError(str(error)) from None
         try:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
