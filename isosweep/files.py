@@ -1,7 +1,8 @@
 """Files that survive a kill at any instruction: atomic JSON and append-only JSON lines.
 
-What several users may write into can hold links of any of them. So below a run (`below`: its
-directory) nothing is written through a link, and nothing is removed through one.
+What several users may write into can hold links of any of them. So no link of another user is
+followed to write or remove anything, as Linux has it in /tmp (proc(5), fs.protected_symlinks); and
+below a run (`below`: its directory) no link at all.
 """
 
 import errno
@@ -22,6 +23,11 @@ JsonObject = dict[str, Any]
 
 # Bytes asked of a file at a time; most of ours are smaller.
 _AT_ONCE = 1 << 16
+# A directory that may be passed need not be one that may be listed; O_PATH is Linux's.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# Links in a row that Linux follows (path_resolution(7)).
+_MOST_LINKS = 40
 
 
 @contextmanager
@@ -39,18 +45,67 @@ def _naming(path: Path) -> Iterator[None]:
 def entered(directory: Path, below: Path | None = None) -> Iterator[int]:
     """A descriptor of `directory`, for calls that take `dir_fd`.
 
-    Between `below` and it no link is followed: OSError (ELOOP) names one that is there.
+    Between `below` and it no link is followed, and on the way no other user's: OSError (ELOOP)
+    names one that is there.
     """
     at = directory if below is None else below
-    descriptor = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = _reached(at)
     try:
         for name in directory.relative_to(at).parts:
-            inner = _opened(at / name, os.O_RDONLY | os.O_DIRECTORY, descriptor)
+            inner = _opened(at / name, _LIST, descriptor)
             os.close(descriptor)
             at, descriptor = at / name, inner
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _reached(directory: Path) -> int:
+    """A descriptor of `directory`, from / on by no link of another user. Raises OSError."""
+    at, links = Path("/"), 0
+    left = [*reversed(directory.absolute().parts[1:])]
+    descriptor = os.open(at, _PASS)
+    try:
+        while left:
+            name = left.pop()
+            try:
+                inner = os.open(name, _PASS | os.O_NOFOLLOW, dir_fd=descriptor)
+            except OSError as error:
+                error.filename = str(at / name)
+                links += 1
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR) or links > _MOST_LINKS:
+                    raise
+                target = _target(at / name, descriptor)
+                if target is None:
+                    raise
+                left += [part for part in reversed(target.parts) if part != "/"]
+                if not target.is_absolute():
+                    continue
+                at, inner = Path("/"), os.open("/", _PASS)
+            else:
+                at = at.parent if name == ".." else at / name
+            os.close(descriptor)
+            descriptor = inner
+        return os.open(".", _LIST, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _target(path: Path, directory: int) -> Path | None:
+    """Where a link in the directory of a descriptor leads; None for what is no link.
+
+    Raises OSError for a link that is neither this user's nor root's.
+    """
+    before = os.lstat(path.name, dir_fd=directory)
+    if not stat.S_ISLNK(before.st_mode):
+        return None
+    target = Path(os.readlink(path.name, dir_fd=directory))
+    after = os.lstat(path.name, dir_fd=directory)
+    # Another one may have been put in its place meanwhile.
+    if before.st_uid not in (os.geteuid(), 0) or before.st_ino != after.st_ino:
+        said = "is a link, which is not followed: it is another user's; name what it leads to"
+        raise OSError(errno.ELOOP, said, str(path))
+    return target
 
 
 def _opened(path: Path, flags: int, directory: int) -> int:
@@ -70,8 +125,10 @@ def _refuse_link(path: Path, status: os.stat_result) -> None:
 
 
 def require_no_links(root: Path) -> None:
-    """Raise OSError (ELOOP) for a link in the place of `root`, or anywhere below it."""
-    _refuse_link(root, root.lstat())
+    """Raise OSError (ELOOP) for a link in the place of `root`, or anywhere below it, and for one of
+    another user on the way."""
+    with entered(root.parent):
+        _refuse_link(root, root.lstat())
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
             path = Path(folder, name)
@@ -84,6 +141,13 @@ def remove_tree(directory: Path, below: Path) -> None:
     """Remove a directory and all in it, no link followed between `below` and it. Raises OSError."""
     with entered(directory.parent, below) as parent:
         shutil.rmtree(directory.name, dir_fd=parent)
+
+
+def make_directories(path: Path) -> None:
+    """Make the directory and all above it that are missing, behind no link of another user. Raises
+    OSError."""
+    with entered(next(place for place in (path, *path.parents) if os.path.lexists(place))):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def make_directory(path: Path) -> None:

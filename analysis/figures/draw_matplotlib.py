@@ -13,7 +13,7 @@ from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, cont
 from isosweep.analysis.figures.dark import dark
 from isosweep.analysis.figures.description import Band, EndLabel, Figure, HeatMap, Series
 from isosweep.config.analysis import FigureWidth
-from isosweep.files import entered, write_bytes
+from isosweep.files import entered, make_directories, write_bytes
 
 # Where it is drawn with, and not before: importing matplotlib takes long.
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def write_figures(
     The same figure gives the same bytes. Figures of an earlier analysis that are not written
     again are removed.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directories(directory)
     written = [
         path
         for name, figure in figures.items()

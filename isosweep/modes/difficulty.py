@@ -24,7 +24,7 @@ from isosweep.difficulty.measurement import (
 )
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import append_line, write_json
+from isosweep.files import append_line, make_directories, write_json
 from isosweep.models.weights import weights
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.plan.spec import RunSpec, run_spec
@@ -71,7 +71,7 @@ def measure(config: SweepConfig, console: Console) -> Measurement:
     A second process waits for the first. Raises RecordError if the file is of other problems.
     """
     path = _path(config)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directories(path.parent)
     with FileLock(path.with_suffix(".lock")):
         measured = _complete(config, path, console)
     _show(measured, console)

@@ -13,7 +13,7 @@ from isosweep.config.executed import read_from
 from isosweep.config.secrets import stored_form, with_typed_password
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
-from isosweep.files import JsonObject, read_json, write_json, write_text
+from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable
 from isosweep.plan.cells import Plan, plan_from_document
@@ -284,8 +284,8 @@ def store_plan(
             raise SettingError(setting, given, rule, free)
         if existing is not None and not launches and not never_launched(paths.root):
             return
-        paths.runs.mkdir(parents=True, exist_ok=True)
-        paths.root.mkdir(parents=True, exist_ok=True)
+        make_directories(paths.runs)
+        make_directories(paths.root)
         settings = asdict(stored_form(config)) | {"budget": list(config.budgets)}
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)

@@ -9,7 +9,7 @@ from rich.console import Console
 from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, write_json
+from isosweep.files import JsonObject, make_directories, write_json
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_results import show_recommendation
 from isosweep.modes.sources import named_sweeps
@@ -59,7 +59,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
             "recommendations": to_json([asdict(split) for split in splits]),
         }
         variants.append({"axes": axes, **document})
-        view.analysis.mkdir(parents=True, exist_ok=True)
+        make_directories(view.analysis)
         write_json(view.recommendation, document)
         if spoken:
             for split in splits:

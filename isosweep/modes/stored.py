@@ -17,7 +17,7 @@ from isosweep.difficulty.measurement import (
 from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, read_json, write_json
+from isosweep.files import JsonObject, make_directories, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display import (
@@ -115,7 +115,7 @@ def note_uses(study: Study, paths: SweepPaths) -> list[str]:
     for run in study.plan.runs:
         files = paths.run(run.run_id)
         try:
-            files.root.mkdir(parents=True, exist_ok=True)
+            make_directories(files.root)
             note_use(files, paths.root, study.plan.plan_id)
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
