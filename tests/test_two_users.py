@@ -4,9 +4,11 @@ import json
 import os
 import pwd
 import socket
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,33 @@ def test_a_database_of_the_other_is_not_asked(lab: Path, listener: socket.socket
     assert "in your name" in str(fault)
     assert stored_course(again.config, again.plan, again.paths) is None
     assert not mark.exists()
+
+
+@pytest.mark.mlflow
+def test_artifacts_go_nowhere_else_that_the_other_says(lab: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    sweep, console = sweep_in(lab, "tracking=mlflow"), terminal()
+    store_runs(resolve(sweep.config), sweep.paths)
+    sweep.paths.analysis.mkdir()
+    sweep.paths.report.write_text("a report")
+    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    assert "dashboard:" in printed(console)
+    assert "incomplete" not in printed(console)
+    (page,) = (lab / "mlartifacts").rglob("report.html")
+    assert page.read_text() == "a report"
+    opened_to_all(lab)
+
+    def point() -> None:
+        with closing(sqlite3.connect(lab / "mlflow.db")) as store, store:
+            store.execute("UPDATE runs SET artifact_uri = ?", (tmp_path.as_uri(),))
+            store.execute("UPDATE experiments SET artifact_location = ?", (tmp_path.as_uri(),))
+
+    as_the_other(point)
+    console = terminal()
+    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    assert f"others may have written that they lie in {tmp_path.as_uri()}" in printed(console)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html"}
+    assert (tmp_path / "report.html").read_text() == "mine"
 
 
 def test_a_process_that_the_other_names_is_not_ended(lab: Path) -> None:

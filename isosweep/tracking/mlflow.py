@@ -137,16 +137,15 @@ class MlflowTracker:
         with self.store.used():
             self._open()
             parent = self._parent()
-            client = self.store.client
+            artifacts = self.store.artifacts_of(parent.mlflow_id)
             try:
                 overview = self._overview()
                 self._write_overview(overview)
-                put_artifacts(client, parent.mlflow_id, overview)
+                put_artifacts(artifacts, overview)
                 for figure in figures:
-                    folder = self._artifact_folder(figure)
-                    client.log_artifact(parent.mlflow_id, str(figure), folder)
+                    artifacts.add(figure, self._artifact_folder(figure))
                 if report is not None:
-                    client.log_artifact(parent.mlflow_id, str(report))
+                    artifacts.add(report)
                 if status is None and overview.stopped is not None:
                     status = "FINISHED"
             finally:

@@ -2,14 +2,15 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import urlencode
 
-from isosweep.files import entered, require_no_links
+from isosweep.files import open_plain
+from isosweep.tracking.artifacts import Artifacts
 
 # mlflow.utils.mlflow_tags: a run's description, in Markdown.
 NOTE_TAG = "mlflow.note.content"
@@ -80,36 +81,27 @@ class Overview:
         return f"{note}\n\n![{self.figure.stem}](get-artifact?{query})"
 
 
-def put_artifacts(client: Any, mlflow_id: str, overview: Overview) -> None:
-    """Replace the tables and files that the run has, and add its inputs. Raises as the store does.
+def put_artifacts(artifacts: Artifacts, overview: Overview) -> None:
+    """Replace the tables and files that the run has, and add its inputs. Raises as `Artifacts`.
 
     `log_table` of MLflow adds rows to a table that is there, so that each analysis would double
     them; this is the form that it writes.
     """
     from PIL import Image
 
-    _refuse_links(client.get_run(mlflow_id).info.artifact_uri)
     for name, table in overview.tables.items():
         document = {"columns": list(table.columns), "data": [list(row) for row in table.rows]}
-        client.log_text(mlflow_id, json.dumps(document), _path(name))
+        artifacts.put(_path(name), json.dumps(document).encode())
     if overview.figure is not None:
-        with Image.open(overview.figure) as image:
+        small = BytesIO()
+        with open_plain(overview.figure) as file, Image.open(file) as image:
             image.thumbnail(_FIGURE_SIZE)
-            client.log_image(mlflow_id, image, _SMALL)
+            image.save(small, "PNG")
+        artifacts.put(_SMALL, small.getvalue())
     for file in overview.files:
-        client.log_artifact(mlflow_id, str(file))
+        artifacts.add(file)
     # MLflow adds what the run has already no second time.
-    client.log_inputs(mlflow_id, [_dataset(each) for each in overview.problems])
-
-
-def _refuse_links(place: str) -> None:
-    """Raise OSError for a link among the run's artifacts on this machine: MLflow would write what
-    it leads to. Directories of runs are two below that of all artifacts."""
-    parts = urlsplit(place)
-    path = Path(unquote(parts.path))
-    if parts.scheme in ("", "file") and os.path.lexists(path):
-        with entered(path, path.parents[1]):
-            require_no_links(path)
+    artifacts.client.log_inputs(artifacts.mlflow_id, [_dataset(each) for each in overview.problems])
 
 
 def _dataset(problems: Problems) -> Any:

@@ -3,6 +3,7 @@
 MLflow itself is imported by the first use: it costs seconds, and planning must not pay them.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,9 @@ from filelock import FileLock
 
 from isosweep.config.executed import require_own
 from isosweep.errors import SettingError
+from isosweep.files import entered
+from isosweep.ownership import others_may_write
+from isosweep.tracking.artifacts import FOLDER, Artifacts
 from isosweep.tracking.faults import StoreError, described, store_name
 from isosweep.tracking.quiet import quiet
 from isosweep.tracking.view import KIND_TAG
@@ -88,6 +92,7 @@ class Store:
                 raise FileNotFoundError(f"unable to open database file {self._database}")
             # Two processes that make MLflow's tables at once both fail.
             with FileLock(self._database.with_suffix(".lock"), timeout=_MAKING_S):
+                _require_plain(self._database)
                 _require_writable(self._database)
                 self._take_along()
                 self._connect(uri)
@@ -117,7 +122,14 @@ class Store:
 
     @property
     def _artifacts(self) -> Path:
-        return self._sweeps_dir / "mlartifacts"
+        return self._sweeps_dir / FOLDER
+
+    def artifacts_of(self, mlflow_id: str) -> Artifacts:
+        """The files of a run. Raises OSError where the database cannot be seen."""
+        file = self._database
+        beside = self._artifacts if self._is_beside_runs else None
+        shared = file is not None and others_may_write(file) is not None
+        return Artifacts(self.client, mlflow_id, beside, shared)
 
     def _take_along(self) -> None:
         """Have a store that was moved or copied with the runs keep artifacts where it lies now: it
@@ -231,6 +243,13 @@ class Store:
 def is_gone(error: BaseException) -> bool:
     """Whether the store answers that it does not have what it had."""
     return getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST"
+
+
+def _require_plain(database: Path) -> None:
+    """Raise OSError where SQLite would write what a link of another user leads to."""
+    with suppress(FileNotFoundError), entered(database.parent):
+        if database.is_symlink() and database.lstat().st_uid not in (os.geteuid(), 0):
+            raise OSError(errno.ELOOP, "is a link of another user, which is not followed")
 
 
 def _require_writable(database: Path) -> None:

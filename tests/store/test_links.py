@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from isosweep.store.paths import RunPaths, require_plain
 from isosweep.store.records import append_metrics, attempt_file
 from isosweep.store.state import claim_attempt
 from isosweep.store.submissions import submit
-from isosweep.tracking.overview import _refuse_links
+from isosweep.tracking.artifacts import Artifacts
 
 LINK = "is a link, which is not followed"
 
@@ -145,15 +146,34 @@ def test_a_search_s_journal_that_is_a_link_is_not_opened(tmp_path: Path, foreign
     assert (foreign / "notes.jsonl").read_text() == "mine, and no line's end"
 
 
+class Kept:
+    """A client of MLflow whose runs' artifacts lie where it is told."""
+
+    def __init__(self, place: Path) -> None:
+        self.info = SimpleNamespace(artifact_uri=place.as_uri())
+
+    def get_run(self, _: str) -> "Kept":
+        return self
+
+
 def test_artifacts_are_not_written_behind_a_link(tmp_path: Path, foreign: Path) -> None:
-    artifacts = tmp_path / "mlartifacts" / "run" / "artifacts"
-    artifacts.mkdir(parents=True)
-    _refuse_links(artifacts.as_uri())
-    _refuse_links("https://tracking.example.org/artifacts")
-    (artifacts / "report.html").symlink_to(foreign / "notes.jsonl")
-    with pytest.raises(OSError, match=LINK):
-        _refuse_links(artifacts.as_uri())
+    def put(name: str, place: Path) -> None:
+        Artifacts(Kept(place), "run", None, shared=False).put(name, b"new")
+
+    place = tmp_path / "mlartifacts" / "run" / "artifacts"
+    put("report.html", place)
+    assert (place / "report.html").read_bytes() == b"new"
+    (place / "report.html").unlink()
+    (place / "report.html").symlink_to(foreign / "notes.jsonl")
+    put("report.html", place)
+    assert (place / "report.html").read_bytes() == b"new"
+    (place / "figures").symlink_to(foreign)
     (tmp_path / "mlartifacts" / "other").symlink_to(foreign)
-    (foreign / "artifacts").mkdir()
+    for name, at in (("figures/a", place), ("a", tmp_path / "mlartifacts" / "other" / "artifacts")):
+        with pytest.raises(OSError, match=LINK):
+            put(name, at)
+    assert {path.name for path in foreign.iterdir()} == {"checkpoint-500", "notes.jsonl"}
+    assert (foreign / "notes.jsonl").read_text() == "mine\n"
+    (tmp_path / "config.json").symlink_to(foreign / "notes.jsonl")
     with pytest.raises(OSError, match=LINK):
-        _refuse_links((tmp_path / "mlartifacts" / "other" / "artifacts").as_uri())
+        Artifacts(Kept(place), "run", None, shared=False).add(tmp_path / "config.json")
