@@ -222,16 +222,21 @@ def read_json(path: Path | str) -> JsonObject | None:
 
 
 def _content(path: Path | str) -> bytes:
-    """All bytes of a file, by the system's own calls: a sweep has ten small files a run."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """All bytes of a file, by the system's own calls: a sweep has ten small files a run. A pipe or
+    a device in its place, which might be waited for and read for ever, holds nothing."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         content = os.read(descriptor, _AT_ONCE)
         if len(content) < _AT_ONCE:
             return content
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
         parts = [content]
         while parts[-1]:
             parts.append(os.read(descriptor, _AT_ONCE))
         return b"".join(parts)
+    except BlockingIOError:
+        return b""
     except OSError as error:
         error.filename = str(path)
         raise
@@ -244,7 +249,7 @@ def open_plain(path: Path) -> Iterator[BinaryIO]:
     """A file to be read that is no link, nor behind one of another user: what is read is handed on.
     Raises OSError."""
     with entered(path.parent) as parent:
-        descriptor = _opened(path, os.O_RDONLY, parent)
+        descriptor = _opened(path, os.O_RDONLY | os.O_NONBLOCK, parent)
     with os.fdopen(descriptor, "rb") as file:
         yield file
 

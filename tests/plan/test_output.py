@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from isosweep.compute import BUDGET_UNITS
+from isosweep.errors import RecordError
 from isosweep.plan.cells import Cell, Plan, plan_from_document
 from isosweep.plan.output import plan_csv, plan_page, plan_schema
 from isosweep.plan.rules import RULES
@@ -203,3 +204,14 @@ def test_a_spoilt_plan_does_not_validate(spoil: Any) -> None:
     plan = written(*SWEEPS["qwen"])
     spoil(plan)
     assert not validator().is_valid(plan)
+
+
+@pytest.mark.parametrize("name", ["../../mine", "/home/mine", "a/../b", "a\nb", "."])
+def test_a_plan_whose_runs_would_lie_elsewhere_is_not_believed(name: str) -> None:
+    document = written()
+    del document["plan_id"]
+    replaced = document["runs"][0]["run_id"]
+    for each in (*document["runs"], *document["cells"]):
+        each["run_id"] = name if each["run_id"] == replaced else each["run_id"]
+    with pytest.raises(RecordError, match=r"has the run .* which is no name; plan it anew"):
+        plan_from_document(document)

@@ -9,7 +9,14 @@ import pytest
 
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.errors import RecordError
-from isosweep.files import append_line, open_to_append, remove_tree, write_json
+from isosweep.files import (
+    append_line,
+    open_to_append,
+    read_json,
+    read_lines,
+    remove_tree,
+    write_json,
+)
 from isosweep.search.study import _mend
 from isosweep.store.checkpoints import keep_only, keep_weights, remove
 from isosweep.store.paths import RunPaths, require_plain
@@ -177,3 +184,16 @@ def test_artifacts_are_not_written_behind_a_link(tmp_path: Path, foreign: Path) 
     (tmp_path / "config.json").symlink_to(foreign / "notes.jsonl")
     with pytest.raises(OSError, match=LINK):
         Artifacts(Kept(place), "run", None, shared=False).add(tmp_path / "config.json")
+
+
+def test_a_pipe_or_a_device_in_the_place_of_a_file_holds_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "1.json")
+    (tmp_path / "2.json").symlink_to("/dev/zero")
+    assert [*read_lines(tmp_path / "1.json")] == []
+    writer = os.open(tmp_path / "1.json", os.O_RDWR)
+    try:
+        for name in ("1.json", "2.json"):
+            with pytest.raises(ValueError, match="EOF"):
+                read_json(tmp_path / name)
+    finally:
+        os.close(writer)
