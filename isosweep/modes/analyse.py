@@ -10,6 +10,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.modes.display_search import stored_course
 from isosweep.modes.findings import surer
 from isosweep.modes.further import further_n
+from isosweep.modes.terminal import typed
 from isosweep.modes.tuning import analyse_tuning
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
@@ -55,7 +56,7 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
 
 def _single_runs(paths: SweepPaths) -> str:
     """Where single runs are valued."""
-    command = f"python -m isosweep mode=next from={paths.root.name}"
+    command = f"python -m isosweep mode=next {typed('from', paths.root.name)}"
     return f"Further runs one by one, with what each is worth and costs: {command}"
 
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import assert_never
 
 from rich.console import Console
@@ -27,6 +28,7 @@ from isosweep.modes.needed import (
     occupied,
     superfluous_checkpoints,
 )
+from isosweep.modes.terminal import typed
 from isosweep.store import checkpoints
 from isosweep.store.claims import names
 from isosweep.store.paths import RunPaths
@@ -143,9 +145,9 @@ def _meant(given: str, uses: Mapping[str, Sequence[Use]], needs: Needs) -> set[t
         return meant
     if named:
         rule = "is there, and its plan names runs"
-        raise SettingError("forget", given, rule, f"rm -r {named[0].roots[-1]} first")
+        raise SettingError("forget", given, rule, f"rm -r {quote(str(named[0].roots[-1]))} first")
     lost = sorted({use.sweep for use in noted if not needs.reaches(use)})
-    nearest = ", ".join(f"forget={each}" for each in lost[:_LISTED]) or "mode=clean without it"
+    nearest = ", ".join(typed("forget", each) for each in lost[:_LISTED]) or "mode=clean without it"
     raise SettingError("forget", given, "no run's list of sweeps has it", nearest)
 
 

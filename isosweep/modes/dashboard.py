@@ -25,6 +25,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.signals import Signals
+from isosweep.modes.terminal import typed
 from isosweep.modes.track import asked_tracking
 from isosweep.tracking.faults import store_name
 from isosweep.tracking.guard import APP, TOKEN
@@ -117,7 +118,10 @@ def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
 
 
 def _makes(sweep: StoredSweep, setting: str = "") -> str:
-    return f"mode=analyse sweep_dir={sweep.paths.root} {setting}".rstrip() + ", which makes it"
+    return (
+        f"mode=analyse {typed('sweep_dir', sweep.paths.root)} {setting}".rstrip()
+        + ", which makes it"
+    )
 
 
 def _serve(uri: str, told: Callable[[str, str], None]) -> None:

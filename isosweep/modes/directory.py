@@ -15,7 +15,7 @@ from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
 from isosweep.machine import keeping_all
-from isosweep.modes.terminal import printable
+from isosweep.modes.terminal import printable, typed
 from isosweep.plan.cells import Plan, plan_from_document
 from isosweep.store.claims import highest, names
 from isosweep.store.paths import ATTEMPTS, OLD_STATE, SweepPaths
@@ -246,7 +246,9 @@ def _root(config: SweepConfig) -> Path:
     if config.mode == "cancel" and others:
         # What is stopped by mistake may have taken days to begin.
         rule = "not given, these settings plan no sweep that exists, and there are several"
-        raise SettingError("sweep_dir", "null", rule, f"sweep_dir={newest.name}, the newest")
+        raise SettingError(
+            "sweep_dir", "null", rule, f"{typed('sweep_dir', newest.name)}, the newest"
+        )
     line = f"sweep: {newest}, the newest in {config.sweeps_dir}{note}"
     sys.stderr.write(f"{printable(line)}\n")
     return newest

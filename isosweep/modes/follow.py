@@ -13,6 +13,7 @@ from isosweep.modes.queues import Queues, Sweep
 from isosweep.modes.searching import ask, close_searches, open_searches
 from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.stored import places_of
+from isosweep.modes.terminal import typed
 from isosweep.modes.track import track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
@@ -252,7 +253,7 @@ class _Followed:
         for sweep, _ in self.watching.own.values():
             tell(sweep, "interrupted", len(self._queues.failed), self._console)
         for sweep in self.watching.sweeps:
-            again = f"python -m isosweep mode=resume sweep_dir={sweep.paths.root}"
+            again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
             self._console.print(f"go on with: {again}", soft_wrap=True)
         return INTERRUPTED
 

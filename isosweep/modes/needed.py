@@ -11,6 +11,7 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.checkpoint import Keep
 from isosweep.errors import IsosweepError
 from isosweep.modes.directory import never_launched, read_sweep
+from isosweep.modes.terminal import typed
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import Standing, run_standing
 from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
@@ -105,7 +106,9 @@ def doubt(uses: Collection[Use], needs: Needs) -> str | None:
     lost = next((use for use in uses if not use.gone and not needs.reaches(use)), None)
     if lost is None:
         return None
-    return f"{lost.sweep} uses it and cannot be read; forget={lost.sweep} if that is gone for good"
+    remedy = f"{typed('forget', lost.sweep)} if that is gone for good"
+    moved = "if it was moved, mode=resume there first"
+    return f"{lost.sweep} uses it and cannot be read; {remedy}; {moved}"
 
 
 def superfluous_checkpoints(run: RunPaths, need: Need) -> Iterator[Path]:

@@ -20,6 +20,7 @@ from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sw
 from isosweep.modes.display import in_hours
 from isosweep.modes.further import FurtherN, further_n
 from isosweep.modes.sources import named_sweeps
+from isosweep.modes.terminal import typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
 from isosweep.store.paths import SweepPaths
@@ -64,7 +65,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     found = _proposals(sweep, wide, first, most, config.search.seed)
     steps = [step for each in found for step in each.proposal.steps]
     planned = _planned(sweep, wide, steps, spent) if steps else None
-    command = f"python -m isosweep mode=resume sweep_dir={planned}" if planned else None
+    command = f"python -m isosweep mode=resume {typed('sweep_dir', planned)}" if planned else None
     if config.format == "json":
         document = _document(sweep, found, wide.plan, spent, command)
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
@@ -92,7 +93,9 @@ def _spent(sweep: StoredSweep) -> float:
     spent = math.fsum(float(curve.compute[-1]) for curve in curves)
     if spent == 0.0:
         rule = "no run of it has records past step 0, so that nothing is known of any run's worth"
-        raise SettingError("from", sweep.name, rule, f"mode=resume sweep_dir={sweep.name} first")
+        raise SettingError(
+            "from", sweep.name, rule, f"mode=resume {typed('sweep_dir', sweep.name)} first"
+        )
     return spent
 
 

@@ -10,6 +10,7 @@ from isosweep.config.secrets import hidden
 from isosweep.errors import StorageError
 from isosweep.modes.display_search import described_step
 from isosweep.modes.stored import places_of
+from isosweep.modes.terminal import typed
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
 
@@ -58,7 +59,7 @@ def _written(sweep: "Sweep") -> Iterator[None]:
         from isosweep.search.study import shown_storage
 
         where = shown_storage(sweep.paths, sweep.study.config.search)
-        again = f"python -m isosweep mode=resume sweep_dir={sweep.paths.root}"
+        again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
         raise StorageError(where, hidden(" ".join(str(error).split())[:300]), again) from error
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from shlex import quote
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -14,6 +15,12 @@ _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 def printable(text: str) -> str:
     r"""`text`, with what a terminal would obey written out: `\x1b`."""
     return _COMMANDS.sub(lambda found: _escaped(ord(found[0])), text)
+
+
+def typed(setting: str, value: object) -> str:
+    """The setting as a shell takes it, in a command that is shown to be typed: all of it one word,
+    on one line."""
+    return quote(printable(f"{setting}={value}").replace("\n", "\\n"))
 
 
 def _escaped(code: int) -> str:

@@ -7,6 +7,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.modes.overview import sweep_overview
+from isosweep.modes.terminal import typed
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
@@ -44,7 +45,7 @@ def track(
         ),
         config.tracking.interval_s,
         lambda line: console.print(line, style="yellow", markup=False, soft_wrap=True),
-        remedy=f"python -m isosweep mode=analyse sweep_dir={paths.root}",
+        remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
         join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
     )
 
@@ -65,7 +66,9 @@ def close_tracker(
     figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
     tracker.close(status, figures, paths.report if paths.report.exists() else None)
     if tracker.shown:
-        where = tracker.link() or f"python -m isosweep mode=dashboard sweep_dir={paths.root}"
+        where = (
+            tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
+        )
         console.print(f"dashboard: {where}", markup=False, soft_wrap=True)
 
 

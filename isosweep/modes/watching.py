@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from isosweep.modes.queues import Sweep
+from isosweep.modes.terminal import typed
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
 from isosweep.store.presence import there
 
@@ -99,7 +100,9 @@ class Watching:
     def _say_who(self, sweep: Sweep, driver: Driver, before: Driver | None) -> None:
         if before is not None and before.number == driver.number:
             return
-        again = f"mode=resume sweep_dir={sweep.paths.root} takeover=true follows it from here"
+        again = (
+            f"mode=resume {typed('sweep_dir', sweep.paths.root)} takeover=true follows it from here"
+        )
         self._print(f"{sweep.name} is followed by {driver.described()}; watching. {again}")
 
     def _print(self, line: str) -> None:

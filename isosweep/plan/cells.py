@@ -248,7 +248,7 @@ def _require_whole(plan: Plan, document: dict[str, Any]) -> None:
     """Raise RecordError where parts of the document contradict each other, or a run would lie
     elsewhere than below runs/: it was changed."""
     remedy = "plan it anew: the sweep's own command with mode=plan"
-    for run_id in {each.run_id for each in (*plan.runs, *plan.cells)}:
+    for run_id in {run.run_id for run in plan.runs} | {cell.run_id for cell in plan.cells}:
         if {"", ".", ".."}.intersection(run_id.split("/")) or not run_id.isprintable():
             raise RecordError(f"plan.json has the run {run_id!r}, which is no name; {remedy}")
     known = document.get("plan_id", plan.plan_id)

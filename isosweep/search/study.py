@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from isosweep.config.executed import require_own
@@ -287,8 +288,8 @@ def _not_opened(paths: SweepPaths, config: SearchConfig, error: Exception) -> Se
     if config.storage is None:
         rule = f"{paths.search} cannot be opened ({said})"
         nearest = (
-            f"mv {paths.search} {paths.search}.old, and the same command: the search begins anew, "
-            "from all that was trained"
+            f"mv {quote(str(paths.search))} {quote(f'{paths.search}.old')}, and the same command: "
+            "the search begins anew, from all that was trained"
         )
         return SettingError("search.storage", "null", rule, nearest)
     rule = f"cannot be opened ({hidden(said)})"

@@ -1,6 +1,7 @@
 """What others wrote reaches a terminal as text, and never as a command to it."""
 
 import io
+import subprocess
 import time
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from isosweep.files import write_json
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.logs import show_logs
 from isosweep.modes.status import show_status
-from isosweep.modes.terminal import Terminal, printable
+from isosweep.modes.terminal import Terminal, printable, typed
+from isosweep.modes.track import catch_up
 from tests.conftest import make_config
+from tests.modes import looked_after
 from tests.modes.looked_after import submitted, sweep_in
 
 # A title (OSC), a cleared screen, colours begun by C0 and by C1, a line's end turned around.
@@ -78,3 +81,26 @@ def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
     assert text.count(r"\x1b]0;owned") >= 3
     assert r"\x9b31mname\u202egnp.exe" in text
     assert obeyed(text) == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["x;touch ran", "$(touch ran)", "x\ntouch ran #", "it's `touch ran`"]
+)
+def test_a_shown_command_with_a_name_of_somebody_s_is_one_command(
+    name: str, tmp_path: Path
+) -> None:
+    shown = f"echo {typed('sweep_dir', name)}"
+    assert "\n" not in shown
+    done = subprocess.run(
+        ["bash", "-c", shown], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"sweep_dir={name}\n".replace("x\n", "x\\n")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_commands_that_are_shown_quote_the_sweep_s_directory(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path, "name='x;id'", "tracking=mlflow")
+    console = looked_after.terminal()
+    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    shown = f"mode=dashboard 'sweep_dir={sweep.paths.root}'"
+    assert shown in looked_after.printed(console)
