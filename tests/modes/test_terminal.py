@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from isosweep.files import write_json
+from isosweep.modes.directory import read_sweep
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.logs import show_logs
 from isosweep.modes.status import show_status
@@ -99,7 +100,8 @@ def test_a_shown_command_with_a_name_of_somebody_s_is_one_command(
 
 
 def test_commands_that_are_shown_quote_the_sweep_s_directory(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path, "name='x;id'", "tracking=mlflow")
+    root = sweep_in(tmp_path, "tracking=mlflow").paths.root
+    sweep = read_sweep(root.rename(tmp_path / "x;id"))
     console = looked_after.terminal()
     catch_up(sweep.config, sweep.plan, sweep.paths, console)
     shown = f"mode=dashboard 'sweep_dir={sweep.paths.root}'"
