@@ -9,6 +9,7 @@ are written by accelerate and DeepSpeed with collectives of all processes, which
 beside those of training: there everything is written at once.
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
+
+from isosweep.files import require_no_links
 
 
 def _numbered_cpu(storage: Any, location: str) -> Any:
@@ -67,8 +70,12 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         self._left = []
+        directory = checkpoint_directory(self.args, self.state)
+        # The trainer would write what a link leads to, and others may have made one since.
+        if os.path.lexists(directory.parent):
+            require_no_links(directory.parent)
         super()._save_checkpoint(model, trial)
-        self.save_beside(checkpoint_directory(self.args, self.state))
+        self.save_beside(directory)
 
     def _save(self, output_dir: str, state_dict: Any = None) -> None:
         if not self._whole_and_later:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import wait
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -123,3 +124,20 @@ def test_a_marker_with_a_size_beyond_any_file_is_a_broken_one(tmp_path: Path) ->
 def test_bounds_that_leave_no_interval_are_refused() -> None:
     with pytest.raises(SettingError, match=r"is more than checkpoint\.max_interval_s=3600"):
         CheckpointConfig(min_interval_s=5000.0)
+
+
+def test_a_checkpoint_is_not_written_behind_a_link_that_was_made_since(tmp_path: Path) -> None:
+    from isosweep.training.trl_checkpoints import CheckpointedTrainer
+
+    (tmp_path / "mine").mkdir()
+    checkpoints = tmp_path / "checkpoints" / "1"
+    checkpoints.mkdir(parents=True)
+    trainer = CheckpointedTrainer.__new__(CheckpointedTrainer)
+    trainer.args = SimpleNamespace(output_dir=str(checkpoints))
+    trainer.state = SimpleNamespace(global_step=16)
+    for name in ("checkpoint-16", "README.md"):
+        (checkpoints / name).symlink_to(tmp_path / "mine")
+        with pytest.raises(OSError, match=f"is a link, which is not followed.*{name}"):
+            trainer._save_checkpoint(None, None)
+        (checkpoints / name).unlink()
+    assert not [*(tmp_path / "mine").iterdir()]
