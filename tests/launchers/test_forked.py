@@ -21,11 +21,7 @@ from isosweep.machine import process_alive, process_start
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import read_state
-from isosweep.store.submissions import (
-    Job,
-    close,
-    newest_submission,
-)
+from isosweep.store.submissions import Job, close, newest_submission
 from tests.conftest import SMALL, make_config
 from tests.launchers.fake import items_of, the_plan
 from tests.launchers.processes import (
