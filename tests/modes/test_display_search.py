@@ -119,7 +119,7 @@ def test_a_search_that_asked_for_nothing_or_cannot_be_read_is_a_line(tmp_path: P
     SearchStudy(study.plan, paths, config.search).ask_known(study.plan.runs[0])
     console = terminal()
     assert list_sweeps(config, console) == 0
-    assert "search: nothing asked for, 0/2 runs done" in printed(console)
+    assert "search: nothing asked for, 2 runs: 2 not begun" in printed(console)
     paths.search.write_bytes(b"\xfe\x00\n")
     sweep, console = read_sweep(paths.root), terminal()
     assert show_status(sweep, config, Jobs(sweep.config), console) == 0
