@@ -16,7 +16,7 @@ from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
 from isosweep.analysis.statistics.verdict import behind, open_end
 from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, nothing_to_use
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.standing import Standing, Tally
+from isosweep.plan.tally import Standing, Tally
 from isosweep.store.warnings import LOST_CHECKPOINT, not_judged
 
 # Runs that train no further unless they are asked to, in words.

@@ -13,7 +13,7 @@ from isosweep.analysis.pairs import by_pair
 from isosweep.compute import BudgetUnit, sits_at
 from isosweep.heldout import scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.warnings import HealthWarning
 
 # How a cell's reward was read off its run.

@@ -30,7 +30,8 @@ from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import keeping_all
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import read_records, read_warnings
 from isosweep.store.state import RunView, read_state

@@ -11,7 +11,7 @@ from isosweep.analysis.curves import Curve, SetReading, collapse
 from isosweep.compute import BudgetUnit
 from isosweep.heldout import scored
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.records import Record
 from isosweep.store.warnings import HealthWarning
 

@@ -22,15 +22,15 @@ from isosweep.launchers.places import Places
 from isosweep.launchers.starting import Starter
 from isosweep.launchers.stuck import idle_seconds, patience_s
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.presence import unless_away
 from isosweep.store.state import RunView
 from isosweep.store.submissions import Outcome, SubmissionState, close, started
 
 # Between two looks at the files; a pass that takes long is followed by a pause of ten times that,
 # so that a driver takes a tenth of a core at most.
-_POLL_S = 0.25
-_SHARE = 10
+_POLL_S, _SHARE = 0.25, 10
 # Between two looks at heartbeats, which come every 5 s (`store.state.HEARTBEAT_S`).
 _HEARTBEATS_S = 10.0
 # Looks in a row that a job is gone in, before that is believed.

@@ -9,7 +9,7 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.laws import Laws
 from isosweep.analysis.statistics.views import View
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 
 
 def view_table(views: Sequence[View]) -> PageTable:

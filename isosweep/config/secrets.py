@@ -1,11 +1,6 @@
 """Passwords and tokens in addresses: what is stored and shown of these has none."""
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from isosweep.config.sweep import SweepConfig
 
 # As SQLAlchemy reads them: all from the first colon after the user to the @, slashes among it. A
 # server's address ends at its first slash, and may have a port and an @ after that.
@@ -62,23 +57,3 @@ def password_remedy(url: str, said: str) -> str | None:
         "its password in PGPASSWORD or ~/.pgpass (PostgreSQL), or the address typed again with it: "
         "no file of isosweep holds it"
     )
-
-
-def stored_form(config: "SweepConfig") -> "SweepConfig":
-    """The settings as a sweep's directory holds them, whatever command has named them."""
-    search, tracking, launcher = config.search, config.tracking, config.launcher
-    if launcher.on_finish is not None:
-        launcher = replace(launcher, on_finish=without_tokens(launcher.on_finish))
-    if search.storage is not None:
-        search = replace(search, storage=without_password(search.storage))
-    if tracking.uri is not None:
-        tracking = replace(tracking, uri=without_password(tracking.uri))
-    return replace(config, search=search, tracking=tracking, launcher=launcher, given=[])
-
-
-def with_typed_password(stored: "SweepConfig", typed: "SweepConfig") -> "SweepConfig":
-    """A stored sweep's settings, with the password that this command has typed for its storage."""
-    known, given = stored.search.storage, typed.search.storage
-    if known is None or given is None or without_password(given) != known:
-        return stored
-    return replace(stored, search=replace(stored.search, storage=given))

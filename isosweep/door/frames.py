@@ -9,7 +9,8 @@ from isosweep.door.columns import COLUMNS, Frame
 from isosweep.errors import PreflightError
 from isosweep.heldout import score
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import Record, read_records
 from isosweep.store.state import view_run

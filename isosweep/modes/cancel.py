@@ -20,7 +20,7 @@ from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.look import Sight, look
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.claims import highest
 from isosweep.store.drivers import living_driver, user_name
 from isosweep.store.submissions import (

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 
 _STANDINGS = {standing.replace(" ", "_"): standing for standing in Standing}
 # Examples that a refusal names.

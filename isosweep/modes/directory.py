@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from isosweep.config.choices import close
 from isosweep.config.executed import read_from
-from isosweep.config.secrets import stored_form, with_typed_password
+from isosweep.config.secrets import without_password, without_tokens
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.errors import IsosweepError, RecordError, SettingError
 from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
@@ -138,7 +138,7 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     where a name fits several; RecordError where it is of another format.
     """
     sweep = read_sweep(_root(config))
-    return replace(sweep, config=with_typed_password(sweep.config, config))
+    return replace(sweep, config=_with_typed_password(sweep.config, config))
 
 
 @keeping_all()
@@ -288,7 +288,7 @@ def store_plan(
             return
         make_directories(paths.runs)
         make_directories(paths.root)
-        settings = asdict(stored_form(config)) | {"budget": list(config.budgets)}
+        settings = asdict(_stored_form(config)) | {"budget": list(config.budgets)}
         settings |= {"sweeps_dir": str(sweeps), "sweep_dir": config.sweep_dir and str(paths.root)}
         write_json(paths.config, settings)
         write_text(paths.plan_csv, plan_csv(plan))
@@ -298,3 +298,23 @@ def store_plan(
     except OSError as error:
         rule = f"must be a directory that can be written ({error.strerror}: {error.filename})"
         raise SettingError("sweep_dir", paths.root, rule, "sweeps_dir=DIRECTORY") from None
+
+
+def _stored_form(config: SweepConfig) -> SweepConfig:
+    """The settings as a sweep's directory holds them, whatever command has named them."""
+    search, tracking, launcher = config.search, config.tracking, config.launcher
+    if launcher.on_finish is not None:
+        launcher = replace(launcher, on_finish=without_tokens(launcher.on_finish))
+    if search.storage is not None:
+        search = replace(search, storage=without_password(search.storage))
+    if tracking.uri is not None:
+        tracking = replace(tracking, uri=without_password(tracking.uri))
+    return replace(config, search=search, tracking=tracking, launcher=launcher, given=[])
+
+
+def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
+    """A stored sweep's settings, with the password that this command has typed for its storage."""
+    known, given = stored.search.storage, typed.search.storage
+    if known is None or given is None or without_password(given) != known:
+        return stored
+    return replace(stored, search=replace(stored.search, storage=given))

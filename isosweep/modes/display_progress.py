@@ -13,7 +13,8 @@ from isosweep.durations import in_words
 from isosweep.modes.estimate import Estimate
 from isosweep.modes.look import of_planned
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing, compute_behind, run_standing
+from isosweep.plan.standing import compute_behind, run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, view_run
 

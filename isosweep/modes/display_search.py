@@ -10,7 +10,7 @@ from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display import in_hours
 from isosweep.plan.cells import Plan
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from isosweep.modes.directory import sweep_paths
 from isosweep.modes.run import show_site
 from isosweep.modes.sets import require_sets
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
 

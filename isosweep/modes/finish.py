@@ -12,8 +12,9 @@ from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Sweep
 from isosweep.modes.stored import note_uses
 from isosweep.modes.track import close_tracker
-from isosweep.plan.standing import Standing, Tally, standing
+from isosweep.plan.standing import standing
 from isosweep.plan.study import Study, resolve_stored
+from isosweep.plan.tally import Standing, Tally
 
 if TYPE_CHECKING:
     from isosweep.tracking.background import BackgroundTracker

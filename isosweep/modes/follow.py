@@ -17,7 +17,8 @@ from isosweep.modes.terminal import typed
 from isosweep.modes.track import track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.presence import LOOK_S
 from isosweep.store.state import RunView, view_run
 

@@ -16,7 +16,8 @@ from isosweep.modes.display_search import as_searched, stored_search
 from isosweep.modes.look import collapsed_runs
 from isosweep.modes.status_document import driver_of
 from isosweep.plan.shortened import up_to
-from isosweep.plan.standing import Tally, standing
+from isosweep.plan.standing import standing
+from isosweep.plan.tally import Tally
 
 # Raised when a field goes or changes its meaning; fields may be added.
 LIST_VERSION: Final = 1

@@ -16,7 +16,8 @@ from isosweep.machine import keeping_all
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Asked
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.state import RunState, RunView, view_run
 from isosweep.store.warnings import not_judged

@@ -13,7 +13,8 @@ from isosweep.errors import IsosweepError
 from isosweep.modes.directory import never_launched, read_sweep
 from isosweep.modes.terminal import typed
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
 from isosweep.store.state import view_run
 from isosweep.store.uses import Use

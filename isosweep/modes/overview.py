@@ -18,7 +18,8 @@ from isosweep.modes.display_search import (
 )
 from isosweep.modes.look import collapsed_runs
 from isosweep.plan.cells import Plan, variant_label
-from isosweep.plan.standing import Tally, standing
+from isosweep.plan.standing import standing
+from isosweep.plan.tally import Tally
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
 

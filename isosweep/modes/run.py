@@ -21,8 +21,9 @@ from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import places_of, require_room, stored_plan
 from isosweep.modes.track import asked_tracking
 from isosweep.modes.trust import require_trusted
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
+from isosweep.plan.tally import Standing
 from isosweep.store.drivers import living_driver
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run

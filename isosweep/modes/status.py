@@ -17,7 +17,7 @@ from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, collapsed_runs, look, of_planned
 from isosweep.modes.status_document import disk_bytes, driver_of, status_document, tally
 from isosweep.modes.terminal import printable
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 
 # Up to here every run is shown; above, those of whom there is something to tell.
 _MANY = 40

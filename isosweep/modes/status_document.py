@@ -9,7 +9,7 @@ from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, health_judged
-from isosweep.plan.standing import Standing, Tally
+from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
 

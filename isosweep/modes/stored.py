@@ -32,8 +32,9 @@ from isosweep.modes.look import collapsed_runs
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.cautions import short_of_warmup
-from isosweep.plan.standing import Standing, run_standing, standing
+from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, shipped_of
+from isosweep.plan.tally import Standing
 from isosweep.preflight.search import require_search
 from isosweep.store.paths import SweepPaths, complete_checkpoints, require_plain
 from isosweep.store.state import RunView, read_state

@@ -1,43 +1,15 @@
 """How far runs are: the one answer that the queue, the terminal and MLflow all ask for."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import assert_never
 
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.tally import Standing, Tally
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunView, view_run
 from isosweep.store.submissions import Outcome, SubmissionState
-
-
-class Standing(StrEnum):
-    """How far a run is, with respect to the last milestone that a plan reads it at.
-
-    QUEUED: it was submitted, or requeued, and no attempt of it runs. INTERRUPTED: it left a
-    checkpoint, or its process ended without a word; it goes on from there.
-    TO_EXTEND: it ended as it should, by a smaller budget or a rule that ends no run any more.
-    STOPPED: the same, where a search that has ended asks no more of it; files of runs do not say
-    so, and who looks at the search does.
-    """
-
-    NOT_BEGUN = "not begun"
-    QUEUED = "queued"
-    RUNNING = "running"
-    TO_EXTEND = "to extend"
-    STOPPED = "stopped"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    DIVERGED = "diverged"
-    DONE = "done"
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing is left to train."""
-        return self in (Standing.DONE, Standing.DIVERGED)
 
 
 def run_standing(
@@ -87,32 +59,6 @@ def _left(state: RunState) -> Standing:
             return Standing.CANCELLED
         case _:
             assert_never(state.status)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tally:
-    """How many runs stand how: what every surface counts by, and the words of it.
-
-    `collapsed`: of those done, the ones that the sweep's analysis found to have lost for good what
-    they had gained.
-    """
-
-    counts: dict[Standing, int]
-    collapsed: int = 0
-
-    @classmethod
-    def of(cls, runs: Mapping[str, Standing], collapsed: Collection[str] = ()) -> "Tally":
-        """The tally of `runs`, by run id; `collapsed`: ids of runs."""
-        counts = Counter(runs.values())
-        fallen = sum(runs.get(run) is Standing.DONE for run in collapsed)
-        return cls(counts={each: counts[each] for each in Standing}, collapsed=fallen)
-
-    def words(self, always: Collection[Standing] = ()) -> str:
-        """Such as "2 failed, 16 done, 3 of them collapsed"; with those of `always` in any case."""
-        shown = [f"{n} {each}" for each, n in self.counts.items() if n or each in always]
-        # Those that are done come last.
-        fallen = [f"{self.collapsed} of them collapsed"] if self.collapsed else []
-        return ", ".join([*shown, *fallen]) or "none"
 
 
 @dataclass(frozen=True, kw_only=True)

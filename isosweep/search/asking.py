@@ -15,7 +15,8 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.plan.shortened import up_to
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import Asked, SearchStudy, Told, read_search
 from isosweep.store.paths import SweepPaths

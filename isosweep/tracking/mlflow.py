@@ -12,7 +12,8 @@ from typing import Any
 from isosweep.config.health import HealthConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing, Tally, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing, Tally
 from isosweep.store.paths import SweepPaths
 from isosweep.store.presence import there
 from isosweep.store.records import read_records

@@ -16,7 +16,7 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Record, read_metrics, read_records, read_warnings
 

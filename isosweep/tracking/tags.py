@@ -2,7 +2,7 @@
 
 from isosweep.config.health import HealthConfig
 from isosweep.plan.cells import PlannedRun
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.state import RunView
 from isosweep.store.warnings import not_judged
 from isosweep.tracking.points import RunReading

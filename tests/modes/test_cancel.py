@@ -12,7 +12,8 @@ from isosweep.launchers.launcher import Observed
 from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Jobs
-from isosweep.plan.standing import Standing, run_standing
+from isosweep.plan.standing import run_standing
+from isosweep.plan.tally import Standing
 from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import view_run

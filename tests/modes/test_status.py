@@ -14,7 +14,7 @@ from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import show_status
 from isosweep.modes.status_document import _run, status_document
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.submissions import close, request_cancel
 from tests.conftest import isosweep, make_config
 from tests.modes.looked_after import (

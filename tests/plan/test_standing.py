@@ -12,7 +12,8 @@ import pytest
 
 from isosweep.compute import Compute
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.standing import Standing, run_standing, standing
+from isosweep.plan.standing import run_standing, standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, RunView, claim_attempt, view_run
 from isosweep.store.submissions import (

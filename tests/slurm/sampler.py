@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from isosweep.files import read_json
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.claims import names
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import view_run

@@ -13,7 +13,7 @@ from pathlib import Path
 from isosweep.modes.directory import stored_sweep
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.look import look
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.store.state import RunView, view_run

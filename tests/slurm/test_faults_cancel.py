@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.state import view_run
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster

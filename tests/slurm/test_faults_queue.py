@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from tests.runs import wait_for
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.faults import Commands, ended, job_processes, kill_processes, submit_limit

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import view_run
 from tests.conftest import SMALL, isosweep, shared_sweep

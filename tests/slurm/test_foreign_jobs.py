@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from tests.runs import wait_for
 from tests.slurm.cluster import NODES, SlurmCluster
 from tests.slurm.faults import Commands, as_second_user, ended, wait_for_nodes

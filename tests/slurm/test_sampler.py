@@ -2,7 +2,7 @@
 
 import pytest
 
-from isosweep.plan.standing import Standing
+from isosweep.plan.tally import Standing
 from tests.slurm.sampler import FINAL_ALIVE, TWO_JOBS, contradiction
 
 
