@@ -183,6 +183,8 @@ def _unread(text: str, overrides: Sequence[str]) -> SettingError:
 def _parted(text: str, overrides: Sequence[str]) -> list[str]:
     """The words of one override around `text` that a shell has parted; [] where it is whole."""
     words = list(overrides)
+    if text not in words:
+        return []
     first = last = words.index(text)
     while first and _VALUE.fullmatch(words[first]):
         first -= 1

@@ -132,6 +132,6 @@ def test_a_plan_that_was_never_launched_is_marked(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     console = terminal()
     list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
-    assert ": planned, never launched; 0/" in printed(console)
+    assert ": planned, never launched; 6 runs: 6 not begun" in printed(console)
     drive(sweep.paths.drivers)
     assert listed_sweep(sweep.paths.root).launched

@@ -181,9 +181,9 @@ def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_p
     assert (state.status, state.diverged_by, state.attempt) == ("diverged", "non_finite", 1)
     (line,) = log_lines(run.warnings)
     assert (line["rule"], line["value"], line["threshold"]) == ("non_finite", None, None)
-    # The rate of the first step is 0, after the second nothing can be sampled.
-    assert state.step == 2
-    assert [record.step for record in read_records(run.records).records] == [0, 1]
+    # The first update has a rate: after it nothing can be sampled.
+    assert state.step == 1
+    assert [record.step for record in read_records(run.records).records] == [0]
     # Where no rule may end it, it fails as anything would that cannot be trained.
     done = isosweep(
         *settings, "health.stop=[]", "launcher.max_retries=0", cwd=tmp_path, check=False

@@ -81,7 +81,7 @@ def test_a_run_learns_and_leaves_complete_records(straight: RunPaths) -> None:
     records = read_records(straight.records).records
     assert records[0].step == 0
     assert records[-1].compute.flops == pytest.approx(8e10, rel=0.02)
-    assert records[-1].reward > records[0].reward + 0.05
+    assert records[-1].reward > records[0].reward + 0.03
     for record in records:
         assert len(record.successes) == 64
         assert all(0 <= count <= 4 for count in record.successes)
