@@ -106,9 +106,9 @@ def test_runs_of_a_sweep_share_it_and_its_record_is_the_one_they_would_take(
 
 
 def test_a_run_takes_down_what_another_has_evaluated(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
     loop = loop_of(tmp_path / "runs" / "r")
     loop.base = base(tmp_path)
-    (tmp_path / "runs").mkdir(exist_ok=True)
     # Other numbers than it would find, so that it is seen whose they are.
     theirs = replace(evaluation(), successes=(1, 1, 0))
     assert loop.base.wait() is None
