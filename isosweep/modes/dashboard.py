@@ -62,26 +62,29 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
         _show(link(shown.name, shown.experiment_id, sweep.plan), config, console)
         return 0
 
-    def told(address: str, token: str) -> None:
-        _show(link(address, shown.experiment_id, sweep.plan, token), config, console)
-        console.print("until Ctrl-C; the runs do not depend on it")
-        console.file.flush()
+    with tempfile.TemporaryDirectory(prefix="isosweep-") as own:
 
-    _serve(shown.uri, told)
+        def told(address: str, token: str) -> None:
+            url = link(address, shown.experiment_id, sweep.plan, token)
+            # Others see what a browser is started with, and nothing in a directory of one's own.
+            page = Path(own, "link.html")
+            page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
+            _show(url, config, console, page.as_uri())
+            console.print("until Ctrl-C; the runs do not depend on it")
+            console.file.flush()
+
+        _serve(shown.uri, told)
     return 0
 
 
-def _show(url: str, config: SweepConfig, console: Console) -> None:
+def _show(url: str, config: SweepConfig, console: Console, opened: str | None = None) -> None:
+    """Print the address, and open it where there is a display; `opened`: what leads there."""
     console.print(f"dashboard: {url}", markup=False, soft_wrap=True)
     console.file.flush()
     display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
     if config.open_browser and sys.stdout.isatty() and display:
-        # Through a file of the user's own: others see what a browser is started with.
-        number, page = tempfile.mkstemp(prefix="isosweep-", suffix=".html")
-        with os.fdopen(number, "w") as file:
-            file.write(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
         with suppress(webbrowser.Error):
-            webbrowser.open(Path(page).as_uri())
+            webbrowser.open(opened or url)
 
 
 def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
