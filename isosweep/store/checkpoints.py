@@ -30,6 +30,8 @@ _STATES = (
     *("training_args.bin", "global_step*", "latest", "zero_to_fp32.py"),
     *("isosweep*.json", "waiting-*.safetensors"),
 )
+# Which the trainer writes beside its checkpoints.
+_CARD = "README.md"
 
 
 def complete(checkpoint: Path) -> None:
@@ -113,7 +115,7 @@ def newest(run: RunPaths, attempt: int, start: Path | None) -> list[Path]:
 def keep_only(run: RunPaths, attempt: int, kept: Collection[Path]) -> None:
     """Remove the checkpoints of `attempt` and of earlier ones, but for `kept`; not a later's.
 
-    Nothing behind a link, and nothing of another name than a checkpoint's.
+    Nothing behind a link, and nothing of another name than a checkpoint's or the trainer's card.
     """
     for name in names(run.checkpoints):
         if not name.isdecimal() or int(name) > attempt:
@@ -121,9 +123,14 @@ def keep_only(run: RunPaths, attempt: int, kept: Collection[Path]) -> None:
         directory = run.checkpoints / name
         # Somebody else's may not be removed by everybody, and what is a link is not ours.
         with suppress(OSError):
-            for checkpoint in _checkpoints(directory, run.root):
+            own = _checkpoints(directory, run.root)
+            for checkpoint in own:
                 if checkpoint not in kept:
                     remove(checkpoint)
+            if any(checkpoint in kept for checkpoint in own):
+                continue
+            with entered(directory, run.root) as descriptor, suppress(FileNotFoundError):
+                os.unlink(_CARD, dir_fd=descriptor)
             with entered(run.checkpoints, run.root) as parent:
                 # Only where nothing is left in it.
                 os.rmdir(name, dir_fd=parent)

@@ -41,6 +41,7 @@ def orders_of(tmp_path: Path, count: int, batch: str = "B") -> list[Order]:
     orders = []
     for index in range(count):
         paths = RunPaths(root / "runs" / f"{batch}{index}")
+        paths.root.mkdir(parents=True, exist_ok=True)
         submission = submit(paths, "slurm", {}, str(root / "sweep"), batch, index)
         assert submission is not None
         logs = paths.submission_logs(1)

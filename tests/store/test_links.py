@@ -94,6 +94,7 @@ def test_only_checkpoints_are_removed_from_among_checkpoints(run: RunPaths) -> N
     for name in ("checkpoint-5", "checkpoint-best", "mine"):
         (own / name).mkdir(parents=True)
     (run.checkpoints / "2" / "checkpoint-7").mkdir(parents=True)
+    (run.checkpoints / "2" / "README.md").write_text("the trainer's")
     keep_only(run, 2, ())
     assert {path.name for path in own.iterdir()} == {"checkpoint-best", "mine"}
     assert not (run.checkpoints / "2").exists()
