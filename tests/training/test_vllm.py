@@ -170,7 +170,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     model = weights(spec().model)
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", f"--model={model}"]
     command += [f"--port={port}", "--host=127.0.0.1", "--dtype=float32", "--enforce-eager"]
-    command += ["--logprobs-mode=processed_logprobs"]
+    command += ["--logprobs-mode=processed_logprobs", "--generation-config=vllm"]
     settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     environment = {**os.environ, **settings, "VLLM_NO_USAGE_STATS": "1"}
     environment.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
