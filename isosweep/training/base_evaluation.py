@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from isosweep.config.identity import identity
-from isosweep.files import make_directory, read_json, write_json
+from isosweep.files import read_json, write_json
 from isosweep.machine import process_alive
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
@@ -123,7 +123,8 @@ class BaseEvaluation:
         """Claim it, unless somebody has who may still be at it; whether it is claimed now."""
         claim = {"host": socket.gethostname(), "pid": os.getpid(), "unix_time": time.time()}
         try:
-            make_directory(self.path.parent)
+            # Of sweeps that are away nothing is made anew.
+            self.path.parent.mkdir(exist_ok=True)
             with self._claim_file.open("x", encoding="utf-8") as file:
                 file.write(json.dumps(claim))
         except FileExistsError:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import torch
@@ -158,7 +159,7 @@ def make_trainer(
             model=model,
             verify=verification.begin,
             reward_funcs=_rewards(spec, verification),
-            args=trl_arguments(spec, checkpoints, context),
+            args=trl_arguments(spec, Path(gettempdir()), context),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,
@@ -166,6 +167,9 @@ def make_trainer(
         )
     if trainer.ref_model is not None:
         keep_soft_cap(trainer.ref_model)
+    # A trainer makes the directory when it is made itself: a run's would be made anew where it is
+    # away meanwhile.
+    trainer.args.output_dir = str(checkpoints)
     # metrics.jsonl has every step's metrics.
     trainer.be_quiet()
     return trainer

@@ -1,5 +1,6 @@
 """docs/studies.md says what the records that are shipped with it say."""
 
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.conftest import isosweep
 DOCS = Path(__file__).parent.parent.parent / "docs"
 # Rows of the table are of this budget, read off the same runs, and of the largest.
 SMALL = 2.03e10
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @pytest.mark.slow
@@ -29,7 +31,16 @@ def test_the_table_of_a_study_is_what_its_records_show(tmp_path: Path) -> None:
     for file in fits:
         document = read_json(file)
         assert document is not None
-        assert row(file.parent.name.partition("=")[2], document) in page
+        setting = file.parent.name.partition("=")[2]
+        written = next(line for line in page if line.startswith(f"| `{setting}`"))
+        assert_alike(row(setting, document), written)
+
+
+def assert_alike(computed: str, written: str) -> None:
+    """The same words, and numbers that draws on another processor may move in their last digit."""
+    ours, theirs = (NUMBER.findall(text) for text in (computed, written))
+    assert NUMBER.sub("", computed) == NUMBER.sub("", written)
+    assert [*map(float, ours)] == pytest.approx([*map(float, theirs)], rel=0.03)
 
 
 def row(setting: str, document: dict[str, Any]) -> str:

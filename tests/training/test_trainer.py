@@ -304,3 +304,10 @@ def test_an_interruption_without_room_is_refused(tmp_path: Path) -> None:
     phrase = ("recipe.interruption='===='", "recipe.interruption_tokens=4")
     with pytest.raises(ValueError, match=r"recipe\.interruption takes 4 tokens"):
         trainer_of(spec_of(*phrase), tmp_path)
+
+
+def test_a_trainer_makes_no_directory_before_it_saves(tmp_path: Path) -> None:
+    # Of a run that is away meanwhile, one would be made anew in its place.
+    trainer = trainer_of(spec_of(), tmp_path / "away" / "checkpoints")
+    assert trainer.args.output_dir == str(tmp_path / "away" / "checkpoints")
+    assert list(tmp_path.iterdir()) == []
