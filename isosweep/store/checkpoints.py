@@ -37,9 +37,14 @@ _CARD = "README.md"
 def complete(checkpoint: Path) -> None:
     """Force every file and directory of `checkpoint` to the disk, then write its marker.
 
-    The marker lists each file with its bytes and CRC-32, as read back. Raises OSError.
+    The marker lists each file with its bytes and CRC-32, as read back. Whoever may look into the
+    directory may read them, and nobody else may write them. Raises OSError.
     """
     files = sorted(_files(checkpoint))
+    # Libraries write some for their user alone (safetensors), and some for the group to change.
+    for path in files:
+        with suppress(OSError):
+            path.chmod(checkpoint.stat().st_mode & 0o644)
     directories = [path for path in checkpoint.rglob("*") if path.is_dir()]
     for path in [*files, *directories, checkpoint, checkpoint.parent]:
         _sync(path)

@@ -1,5 +1,7 @@
 """Which checkpoint an attempt starts from."""
 
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,6 +57,21 @@ def test_an_attempt_starts_from_the_newest_checkpoint_on_its_chain(run: RunPaths
     assert (before.step, before.parent) == (9, 2)
     newer = checkpoint(run, 3, 7)
     assert find_resume_point(run, 4).checkpoint == newer
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o644), (0o077, 0o600)])
+def test_who_may_see_a_checkpoint_can_go_on_from_it_and_change_nothing(
+    run: RunPaths, umask: int, mode: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        path = checkpoint(run, 1, 3, whole=False)
+        (path / "for_one").touch(0o600)
+        (path / "for_the_group").touch(0o664)
+        complete(path)
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {mode}
 
 
 def test_without_a_complete_checkpoint_a_run_starts_at_its_beginning(run: RunPaths) -> None:
