@@ -1,6 +1,6 @@
 """TRL's settings of a run: the recipe, the device, and what isosweep does itself switched off."""
 
-from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, assert_never
 
 from trl import GRPOConfig
@@ -11,7 +11,7 @@ from isosweep.training.trl_adapter import ENDLESS
 from isosweep.training.vllm import vllm_arguments
 
 
-def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
+def trl_arguments(spec: RunSpec, context: int) -> GRPOConfig:
     """TRL's settings: each update uses one of `mini_batches` equal parts of a generation.
 
     TRL draws at random which rollouts are in which part; each serves `num_iterations` updates.
@@ -20,7 +20,6 @@ def trl_arguments(spec: RunSpec, checkpoints: Path, context: int) -> GRPOConfig:
     """
     penalised = spec.recipe.overlong_share is not None
     return GRPOConfig(
-        output_dir=str(checkpoints),
         seed=spec.seed,
         **spec.recipe.for_trl(),
         **vllm_arguments(spec, context),
@@ -66,6 +65,9 @@ def _optimizer(spec: RunSpec) -> dict[str, Any]:
 
 # When training ends, what is logged and when a checkpoint is written are the loop's decisions.
 _LEFT_TO_THE_LOOP: dict[str, Any] = {
+    # A trainer makes this directory when it is made itself: a run's, where that is away for a
+    # while, would be made anew in its place. `make_trainer` gives it the run's afterwards.
+    "output_dir": gettempdir(),
     "max_steps": ENDLESS,
     "ignore_data_skip": True,
     "logging_steps": 1,

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import torch
@@ -159,7 +158,7 @@ def make_trainer(
             model=model,
             verify=verification.begin,
             reward_funcs=_rewards(spec, verification),
-            args=trl_arguments(spec, Path(gettempdir()), context),
+            args=trl_arguments(spec, context),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,
@@ -167,8 +166,6 @@ def make_trainer(
         )
     if trainer.ref_model is not None:
         keep_soft_cap(trainer.ref_model)
-    # A trainer makes the directory when it is made itself: a run's would be made anew where it is
-    # away meanwhile.
     trainer.args.output_dir = str(checkpoints)
     # metrics.jsonl has every step's metrics.
     trainer.be_quiet()

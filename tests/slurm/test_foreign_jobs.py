@@ -131,6 +131,25 @@ def test_a_run_whose_worker_lives_is_not_lost_for_want_of_an_answer(
 
 
 @pytest.mark.long
+def test_runs_that_are_away_for_a_minute_are_waited_for(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    # Workers that really train, with a user's filter that hides their jobs from squeue.
+    with slurm_sweep(slurm_cluster, tmp_path, seeds(1), step_s=1.0) as sweep:
+        sweep.environment["SQUEUE_PARTITION"] = "high"
+        driver = sweep.drive()
+        sweep.wait_until_begun(steps=2)
+        gone = (tmp_path / "sweeps").rename(tmp_path / "gone")
+        time.sleep(60)
+        assert not (tmp_path / "sweeps").exists()
+        gone.rename(tmp_path / "sweeps")
+        assert sweep.ended(driver) == 0, sweep.output
+        assert sweep.output.count("is away") == sweep.output.count("runs is back") == 1
+        one_job_each(sweep)
+        assert [sweep.attempts(run) for run in sweep.runs] == [1] * len(sweep.runs)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("ahead_s", [-7200, 7200])
 def test_a_node_whose_clock_is_two_hours_off_changes_nothing(
     ahead_s: float, slurm_cluster: SlurmCluster, tmp_path: Path

@@ -1,7 +1,6 @@
 """What TRL is given of a recipe."""
 
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,26 +36,24 @@ def test_no_setting_of_trls_name_is_left_unmarked() -> None:
         ("importance_sampling_cap", 3.0, "vllm_importance_sampling_clip_max"),
     ],
 )
-def test_trl_trains_with_the_recipes_setting(
-    setting: str, value: Any, name: str, tmp_path: Path
-) -> None:
+def test_trl_trains_with_the_recipes_setting(setting: str, value: Any, name: str) -> None:
     from isosweep.training.arguments import trl_arguments
 
     config = make_config()
     config = replace(config, recipe=replace(config.recipe, **{setting: value}))
     spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
-    arguments = trl_arguments(spec, tmp_path, 64)
+    arguments = trl_arguments(spec, 64)
     assert getattr(arguments, name) == value
     assert arguments.learning_rate == spec.learning_rate
 
 
-def test_trl_is_given_the_hardwares_optimizer_and_compilation(tmp_path: Path) -> None:
+def test_trl_is_given_the_hardwares_optimizer_and_compilation() -> None:
     from isosweep.training.arguments import trl_arguments
 
     plain = run_spec(make_config(), num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
-    assert trl_arguments(plain, tmp_path, 64).optim == "adamw_torch_fused"
+    assert trl_arguments(plain, 64).optim == "adamw_torch_fused"
     eight_bit = replace(plain, optimizer="adamw_torch_8bit", compile=True)
-    arguments = trl_arguments(eight_bit, tmp_path, 64)
+    arguments = trl_arguments(eight_bit, 64)
     assert arguments.optim == "adamw_torch_8bit"
     assert arguments.torch_compile
     names = {plain.run_id, eight_bit.run_id, replace(plain, attention="flash_attention_2").run_id}

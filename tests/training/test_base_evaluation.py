@@ -147,6 +147,13 @@ def test_one_takes_it_while_others_wait(tmp_path: Path) -> None:
     assert [file.name for file in first.path.parent.iterdir()] == ["abc.json"]
 
 
+def test_of_sweeps_that_are_away_nothing_is_made_anew(tmp_path: Path) -> None:
+    away = base(tmp_path / "sweeps")
+    assert away.wait() is None
+    away.store(evaluation())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nobody_waits_for_one_who_is_gone_or_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
