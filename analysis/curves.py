@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import by_pair
 from isosweep.compute import BudgetUnit, sits_at
-from isosweep.heldout import scored
+from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import Cell, Plan, PlannedRun
 from isosweep.plan.tally import Standing
 from isosweep.store.warnings import HealthWarning
@@ -30,7 +30,9 @@ class Curve:
 
     `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
     metric chosen, avg@k by default): (records,).
-    `successes`: (records, problems), how many of `samples_per_problem` completions were right.
+    `successes`: (records, problems), how many of `samples_per_problem` completions were right;
+    where records have means alone no problems, and `errors`, (records,), their standard errors.
+    `scores`: 0 or 1 for each problem by further metrics, (records, problems).
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
     which on the run never again has half of its best gain; None if it keeps it. `device_hours`:
@@ -53,14 +55,30 @@ class Curve:
     collapsed_at: int | None = None
     device_hours: float | None = None
     standing: Standing | None = None
+    errors: FloatArray | None = None
+    scores: Mapping[str, IntArray] = field(default_factory=dict)
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""
         if self.collapsed_at is None:
             return self
         names = ("steps", "generations", "compute", "flops", "reward", "successes")
-        kept = {name: getattr(self, name)[: self.collapsed_at] for name in names}
+        kept: dict[str, Any] = {name: getattr(self, name)[: self.collapsed_at] for name in names}
+        if self.errors is not None:
+            kept["errors"] = self.errors[: self.collapsed_at]
         return replace(self, **kept, collapsed_at=None)
+
+    @property
+    def counted(self) -> bool:
+        """Whether successes of single problems are known, of all records there are."""
+        return self.errors is None
+
+    def tells(self, metric: MetricName) -> bool:
+        """Whether the records can be scored by that metric."""
+        if metric == "avg" or not self.steps.size:
+            return True
+        count = METRICS[metric].count
+        return metric in self.scores or (self.counted and count is not None)
 
     @property
     def num_samples(self) -> int:
@@ -135,7 +153,7 @@ class SweepData:
     curves: tuple[Curve, ...]
     readings: tuple[CellReading, ...]
     problems: tuple[str, ...]
-    metric: str = "avg"
+    metric: MetricName = "avg"
     evaluation_set: str | None = None
     sets: tuple[SetReading, ...] = ()
     course: Course | None = None
@@ -203,20 +221,28 @@ def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: B
 
 
 def collapse(
-    reward: FloatArray, num_samples: int, diverged_by: str | None, *, witnessed: bool = False
+    reward: FloatArray,
+    num_samples: int,
+    diverged_by: str | None,
+    errors: FloatArray | None = None,
+    *,
+    witnessed: bool = False,
 ) -> int | None:
-    """First record of a collapse (see `Curve`), or None; each reward is of `num_samples`.
+    """First record of a collapse (see `Curve`), or None; each reward is of `num_samples`, or has a
+    standard error of its own, (records,).
 
     Of a run whose training reward has collapsed the fall is certain already. `witnessed`: so is
     one that only the last record shows.
     """
     certain = 0.0 if diverged_by == "collapse" else _CERTAIN
-    if len(reward) < (3 if certain else 2) or not num_samples:
+    if len(reward) < (3 if certain else 2) or not (num_samples or errors is not None):
         return None
     best = np.maximum.accumulate(reward)
-    # Binomial, with one success and one failure added: wide enough for problems of all kinds.
-    rate = (best * num_samples + 1) / (num_samples + 2)
-    error = np.sqrt(2 * rate * (1 - rate) / num_samples)
+    if errors is None:
+        # Binomial, with one success and one failure added: wide enough for problems of all kinds.
+        rate = (best * num_samples + 1) / (num_samples + 2)
+        errors = np.sqrt(rate * (1 - rate) / num_samples)
+    error = math.sqrt(2) * errors
     lost = best - reward
     fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
     kept = np.flatnonzero(~fallen)
@@ -233,7 +259,7 @@ def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     last: dict[str, int] = {}
     for group in by_pair(curves, lambda curve: curve.run).values():
         fallen = {
-            c.run.run_id: collapse(c.reward, c.num_samples, c.diverged_by, witnessed=True)
+            c.run.run_id: collapse(c.reward, c.num_samples, c.diverged_by, c.errors, witnessed=True)
             for c in group
         }
         found = {name: first for name, first in fallen.items() if first is not None}
@@ -243,11 +269,11 @@ def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:
 
 
 def rescored(
-    data: SweepData, metric: str = "avg", difficulty: tuple[float, float] | None = None
+    data: SweepData, metric: MetricName = "avg", difficulty: tuple[float, float] | None = None
 ) -> SweepData:
     """The same records by another metric, or on the problems of one difficulty.
 
-    `data` has to be scored by avg@k, which keeps every problem's successes.
+    `data` has to be scored by avg@k, which keeps every problem's successes, and to tell the metric.
     """
     assert data.metric == "avg"
     curves = []
@@ -258,7 +284,7 @@ def rescored(
             rates = successes[0] / curve.samples_per_problem if known else np.zeros(0)
             kept = (rates >= difficulty[0]) & (rates <= difficulty[1])
             successes = successes[:, kept] if known else successes[:, :0]
-        counts, samples = scored(successes, curve.samples_per_problem, metric)
+        counts, samples = scored(successes, curve.samples_per_problem, curve.scores, metric)
         count = max(1, counts.shape[1] * samples)
         reward = counts.sum(axis=1) / count
         curves.append(
@@ -273,6 +299,17 @@ def rescored(
     judged = with_witnesses(curves)
     readings = read_cells(data.plan, judged)
     return replace(data, curves=judged, readings=readings, metric=metric)
+
+
+def scored(
+    successes: IntArray, samples: int, scores: Mapping[str, IntArray], metric: MetricName
+) -> tuple[IntArray, int]:
+    """Successes, (records, problems), and the samples that they are of, by a metric."""
+    count = METRICS[metric].count
+    if count is not None:
+        return count(successes, samples)
+    # No problems where the records do not tell it.
+    return scores.get(metric, successes[:, :0]), 1
 
 
 def read_cells(plan: Plan, curves: Sequence[Curve]) -> tuple[CellReading, ...]:

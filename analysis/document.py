@@ -32,8 +32,9 @@ from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.analysis.statistics.views import View
 from isosweep.analysis.summary import answered_at
 from isosweep.compute import BudgetUnit
-from isosweep.config.analysis import AnalysisConfig, Metric
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import JsonObject
+from isosweep.metrics import MetricName
 
 # 3: verdicts by the growth rate of n*, collapse in what is expected.
 FITS_VERSION: Final = 3
@@ -79,8 +80,8 @@ class Settings:
     """Smaller budgets, per factor of ten, at which runs were read as well. A count."""
     decades: NotNegative
     """How far below the smallest budget. Factors of ten."""
-    metric: Metric
-    """Score of a problem's samples: avg@k, best@k or worst@k."""
+    metric: MetricName
+    """Score of a problem's samples: avg@k, best@k, worst@k or majority@k."""
     method: Literal["isosweep", "playbook"]
     """Method that the verdict rests on."""
     extrapolate: bool

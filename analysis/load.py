@@ -29,6 +29,7 @@ from isosweep.config.choices import closest
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import keeping_all
+from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
@@ -43,7 +44,7 @@ from isosweep.store.warnings import HealthWarning
 def load_sweep(
     paths: SweepPaths,
     axes: dict[str, Any] | None = None,
-    metric: str = "avg",
+    metric: MetricName = "avg",
     *,
     compute_axis: BudgetUnit | None = None,
     difficulty: tuple[float, float] | None = None,
@@ -78,8 +79,7 @@ def load_sweep(
     sets = mean_readings(found)
     if evaluation_set is not None:
         _require_set(evaluation_set, sets)
-    if difficulty is not None:
-        _require_problems(curves, difficulty)
+    _require_told(curves, metric, difficulty)
     if compute_axis not in (None, plan.budget_unit):
         assert compute_axis is not None
         moved = [
@@ -127,8 +127,19 @@ def _require_set(asked: str, sets: Sequence[SetReading]) -> None:
         )
 
 
-def _require_problems(curves: Sequence[Curve], difficulty: tuple[float, float]) -> None:
-    if any(curve.steps.size for curve in curves) and not any(c.successes.size for c in curves):
+def _require_told(
+    curves: Sequence[Curve], metric: MetricName, difficulty: tuple[float, float] | None
+) -> None:
+    """Raise SettingError where records were taken, and none of them tells what was asked for."""
+    taken = [curve for curve in curves if curve.steps.size]
+    if not taken:
+        return
+    if not any(curve.tells(metric) for curve in taken):
+        told = [m for m in METRICS if any(curve.tells(m) for curve in taken)]
+        rule = "no record has what it is scored by"
+        nearest = " or ".join(f"analysis.metric={name}" for name in told)
+        raise SettingError("analysis.metric", metric, rule, nearest)
+    if difficulty is not None and not any(curve.successes.size for curve in taken):
         low, high = difficulty
         rule = "no held-out problem's success rate before training lies there"
         nearest = "analysis.difficulty=[0,1]"
@@ -165,7 +176,7 @@ class _Asked:
     """What of the records is loaded: see `load_sweep`. `unit`: the plan's; `stop`: health rules
     that end a run."""
 
-    metric: str
+    metric: MetricName
     difficulty: tuple[float, float] | None
     evaluation_set: str | None
     unit: BudgetUnit
@@ -191,7 +202,7 @@ def _load_run(paths: RunPaths, run: PlannedRun, unit: BudgetUnit, asked: _Asked)
     sets, where = set_readings(records), str(paths.records)
     if asked.evaluation_set is not None:
         records = of_set(records, asked.evaluation_set, where, problems)
-    kept = comparable(records, where, problems)
+    kept = comparable(records, asked.metric, where, problems)
     if asked.difficulty is not None:
         kept = of_difficulty(kept, asked.difficulty)
     ending = _ending(paths, run, asked, problems)

@@ -1,15 +1,16 @@
 """Curves from records: what of a run's records can be compared, and what it scores. Pure."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isosweep.analysis.arrays import IntArray
-from isosweep.analysis.curves import Curve, SetReading, collapse
+from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.curves import Curve, SetReading, collapse, scored
 from isosweep.compute import BudgetUnit
-from isosweep.heldout import scored
+from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.tally import Standing
 from isosweep.store.records import Record
@@ -17,6 +18,8 @@ from isosweep.store.warnings import HealthWarning
 
 # The largest number that a byte holds.
 _BYTE = 255
+# Standard errors of rewards that nobody told: of records too few to tell, and the least.
+_UNKNOWN, _LEAST = 0.03, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +32,18 @@ class Ending:
     standing: Standing | None = None
 
 
-def comparable(records: tuple[Record, ...], where: str, problems: list[str]) -> list[Record]:
-    """Records with the shape (problems, samples) that most of the run's records have."""
+def comparable(
+    records: tuple[Record, ...], metric: MetricName, where: str, problems: list[str]
+) -> list[Record]:
+    """Records that can be scored by `metric`, of the shape (problems, samples) that most of the
+    run's records have."""
+    if METRICS[metric].count is None:
+        told = tuple(record for record in records if metric in record.scores)
+        # Where none tells it, that is a refusal's to say.
+        if 0 < len(told) < len(records):
+            lost = len(records) - len(told)
+            problems.append(f"{where}: {lost} records left out: no {metric}@k in them")
+            records = told
     shapes = Counter((len(r.successes), r.samples_per_problem) for r in records)
     if len(shapes) <= 1:
         return list(records)
@@ -45,7 +58,7 @@ def of_set(
     records: Sequence[Record], name: str, where: str, problems: list[str]
 ) -> tuple[Record, ...]:
     """The records with what they have of one evaluation set; those without it are left out."""
-    kept = [replace(r, **asdict(r.sets[name])) for r in records if name in r.sets]
+    kept = [replace(r, **vars(r.sets[name])) for r in records if name in r.sets]
     if len(kept) < len(records):
         lost = len(records) - len(kept)
         problems.append(f"{where}: {lost} records left out: nothing of the evaluation set {name}")
@@ -57,14 +70,14 @@ def set_readings(records: Sequence[Record]) -> tuple[SetReading, ...]:
     names = (None, *{name: None for record in records for name in record.sets})
     found = []
     for name in names:
-        scored = [r if name is None else r.sets[name] for r in records if name in (None, *r.sets)]
-        if scored:
+        taken = [r if name is None else r.sets[name] for r in records if name in (None, *r.sets)]
+        if taken:
             reading = SetReading(
                 name=name,
-                num_problems=len(scored[0].successes),
-                samples_per_problem=scored[0].samples_per_problem,
-                before=scored[0].reward if records[0].step == 0 else None,
-                last=scored[-1].reward,
+                num_problems=len(taken[0].successes),
+                samples_per_problem=taken[0].samples_per_problem,
+                before=taken[0].reward if records[0].step == 0 else None,
+                last=taken[-1].reward,
                 num_runs=1,
             )
             found.append(reading)
@@ -101,7 +114,14 @@ def of_difficulty(records: list[Record], difficulty: tuple[float, float]) -> lis
         return []
     rates = np.array(first.successes) / first.samples_per_problem
     kept = np.flatnonzero((rates >= low) & (rates <= high))
-    return [replace(r, successes=tuple(r.successes[i] for i in kept)) for r in records]
+    return [
+        replace(
+            r,
+            successes=tuple(r.successes[i] for i in kept),
+            scores={name: tuple(own[i] for i in kept) for name, own in r.scores.items()},
+        )
+        for r in records
+    ]
 
 
 def make_curve(
@@ -109,14 +129,18 @@ def make_curve(
     records: Sequence[Record],
     unit: BudgetUnit,
     ending: Ending,
-    metric: str,
+    metric: MetricName,
     warnings: tuple[HealthWarning, ...] = (),
 ) -> Curve:
     """The run's curve in `unit`, scored by `metric`."""
     num_problems = len(records[0].successes) if records else 0
     samples = records[0].samples_per_problem if records else 0
-    successes, samples = scored(_counts(records, num_problems), samples, metric)
-    reward = successes.sum(axis=1) / max(1, num_problems * samples)
+    counts, scores = _counts(records, num_problems), _scores(records)
+    successes, samples = scored(counts, samples, scores, metric)
+    reward, errors = successes.sum(axis=1) / max(1, num_problems * samples), None
+    if any(r.mean_reward is not None for r in records):
+        reward = np.array([r.reward for r in records], dtype=np.float64)
+        errors = _errors(records, reward)
     return Curve(
         run=run,
         steps=np.array([r.step for r in records], dtype=np.int64),
@@ -132,8 +156,25 @@ def make_curve(
         diverged_by=ending.diverged_by,
         standing=ending.standing,
         device_hours=records[-1].compute.spent("device_hours") if records else None,
-        collapsed_at=collapse(reward, num_problems * samples, ending.diverged_by),
+        collapsed_at=collapse(reward, num_problems * samples, ending.diverged_by, errors),
+        errors=errors,
+        scores=scores,
     )
+
+
+def _scores(records: Sequence[Record]) -> dict[str, IntArray]:
+    """By name, those that every record has: (records, problems)."""
+    names = set.intersection(*(set(r.scores) for r in records)) if records else set()
+    return {n: np.array([r.scores[n] for r in records]).astype(np.int64) for n in sorted(names)}
+
+
+def _errors(records: Sequence[Record], reward: FloatArray) -> FloatArray:
+    """Standard errors of means, (records,): what was reported, and of the others how far records
+    lie from the line between their neighbours."""
+    told = np.array([r.standard_error for r in records], dtype=np.float64)
+    bends = reward[1:-1] - (reward[:-2] + reward[2:]) / 2
+    rough = math.sqrt(float(np.mean(bends**2)) / 1.5) if bends.size else _UNKNOWN
+    return np.maximum(np.where(np.isnan(told), rough, told), _LEAST)
 
 
 def _counts(records: Sequence[Record], num_problems: int) -> IntArray:

@@ -39,7 +39,8 @@ from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
-from isosweep.tasks import scores, training_problems
+from isosweep.tasks import judge as judge_completions
+from isosweep.tasks import training_problems
 from isosweep.training.worker import TrainRun
 
 GOALS = {
@@ -170,7 +171,8 @@ def train_bare(spec: RunSpec, settings: Any, callback: Any) -> None:
     problems = training_problems(spec.task)
 
     def correctness(completions: list[str], problem: list[int], **_: Any) -> list[float]:
-        return scores(spec.task, [problems[index] for index in problem], completions)
+        judged = judge_completions(spec.task, [problems[index] for index in problem], completions)
+        return [each.score for each in judged]
 
     trainer = GRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(weights(spec.model)),
@@ -216,7 +218,8 @@ def train_plain(spec: RunSpec, steps: int, on_step: Callable[[], None]) -> None:
         completion, mask = _sample(model, prompt, spec, tokenizer.eos_token_id)
         texts = tokenizer.batch_decode(completion * mask, skip_special_tokens=True)
         asked = [problems[index] for index in drawn for _ in range(n)]
-        reward = torch.tensor(scores(spec.task, asked, texts)).view(-1, n)
+        judged = judge_completions(spec.task, asked, texts)
+        reward = torch.tensor([each.score for each in judged]).view(-1, n)
         centred = reward - reward.mean(1, keepdim=True)
         advantage = (centred / (reward.std(1, keepdim=True) + 1e-4)).view(-1, 1)
         logits = model(

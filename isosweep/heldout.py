@@ -22,20 +22,6 @@ RATE_EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1.0 + 1e-9)
 RATE_GROUPS = ("never_right", "0_to_25", "25_to_50", "50_to_75", "75_to_100")
 
 
-def scored(successes: IntArray, samples: int, metric: str) -> tuple[IntArray, int]:
-    """Successes and samples by a metric: `avg` leaves both, the others make one sample of k.
-
-    `best` (best@k) is 1 where any sample is right, `worst` (worst@k) where all are.
-    """
-    match metric:
-        case "best":
-            return (successes > 0).astype(np.int64), 1
-        case "worst":
-            return (successes == samples).astype(np.int64), 1
-        case _:
-            return successes, samples
-
-
 def pass_at(successes: IntArray, samples: int, draws: int) -> FloatArray:
     """pass@j of every problem, j = `draws`: the chance that one of j completions is right.
 
@@ -74,14 +60,12 @@ class Scores:
 def score(successes: ArrayLike, samples: int) -> Scores:
     """Scores of one evaluation; `successes`: (problems,), at least one problem."""
     counts = np.asarray(successes, dtype=np.int64)
-    best, _ = scored(counts, samples, "best")
-    worst, _ = scored(counts, samples, "worst")
     return Scores(
         num_problems=counts.size,
         samples_per_problem=samples,
         avg=float(counts.mean() / samples),
-        best=float(best.mean()),
-        worst=float(worst.mean()),
+        best=float((counts > 0).mean()),
+        worst=float((counts == samples).mean()),
         pass_at={j: float(pass_at(counts, samples, j).mean()) for j in draws_between(samples)},
     )
 

@@ -20,7 +20,7 @@ FLOORS = (
     ("config", "store", "schemas"),
     (
         *("errors", "files", "ownership", "calls", "durations", "compute", "heldout", "machine"),
-        *("devices", "sandbox"),
+        *("devices", "metrics", "sandbox"),
         "__init__",
     ),
 )

@@ -13,12 +13,13 @@ from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.worlds import worlds
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.metrics import MetricName
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
 
 
 def simulated_sweep(
-    plan: Plan, records: Mapping[str, Sequence[Record]], metric: str = "avg"
+    plan: Plan, records: Mapping[str, Sequence[Record]], metric: MetricName = "avg"
 ) -> SweepData:
     """The plan's sweep with these records, by run id; every run has finished."""
     finished = Ending(status="finished")

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.bounds import Count, NotNegative, Sentence, Share
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.pairs import by_pair
@@ -84,6 +84,20 @@ def sigmoid(
     return base + (asymptote - base) * risen
 
 
+def curve_errors(curve: Curve, chosen: BoolArray) -> FloatArray:
+    """Standard errors of the `chosen` records' rewards: of (records,)."""
+    if curve.errors is not None:
+        return np.asarray(curve.errors[chosen])
+    return reward_error(curve.successes[chosen], curve.samples_per_problem)
+
+
+def sampled_error(curve: Curve, record: int) -> float:
+    """Standard error of one record's reward that other samples of the same problems would bring."""
+    if curve.errors is not None:
+        return float(curve.errors[record])
+    return sampling_error(curve.successes[record], curve.samples_per_problem)
+
+
 def reward_error(successes: IntArray, samples_per_problem: int) -> FloatArray:
     """Standard error of avg@k, in reward: (records,), from `successes`: (records, problems).
 
@@ -143,7 +157,7 @@ def stack_records(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray, Floa
         past = curve.steps > 0
         count = int(past.sum())
         compute[i, :count], reward[i, :count] = curve.compute[past], curve.reward[past]
-        error[i, :count] = reward_error(curve.successes[past], curve.samples_per_problem)
+        error[i, :count] = curve_errors(curve, past)
     return compute, reward, error
 
 
@@ -153,7 +167,7 @@ def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
         return []
     compute, reward, error = stack_records(curves)
     base = np.array([[curve.base_reward] for curve in curves], dtype=np.float64)
-    higher = base + [[sampling_error(c.successes[0], c.samples_per_problem)] for c in curves]
+    higher = base + [[sampled_error(curve, 0)] for curve in curves]
     sample = reward[:, None, :], 1 / error[:, None, :] ** 2, base
     moved = fit_sigmoids(compute, *sample[:2], np.minimum(higher, 1.0))
     best = fit_sigmoids(compute, *sample)
@@ -210,7 +224,7 @@ def _described(
     drop = (unfinished - objective) / max(1.0, chi2)
     covariance = _covariance(curve, parameters) * max(1.0, chi2)
     past = curve.steps > 0
-    weight = 1 / reward_error(curve.successes[past], curve.samples_per_problem) ** 2
+    weight = 1 / curve_errors(curve, past) ** 2
     alternatives = compare_laws(curve, weight, objective)
     fit = Fit(
         run_id=curve.run.run_id,
@@ -250,7 +264,7 @@ def _covariance(curve: Curve, parameters: tuple[float, float, float]) -> FloatAr
     """
     asymptote, midpoint, exponent = parameters
     past = curve.steps > 0
-    error = reward_error(curve.successes[past], curve.samples_per_problem)
+    error = curve_errors(curve, past)
     assert curve.base_reward is not None
     u = math.exp(exponent) * (np.log(curve.compute[past]) - midpoint)
     s = logistic(u)
@@ -269,8 +283,12 @@ def _from_log(logarithm: float, error: float) -> Estimate:
 
 def _rises(curve: Curve) -> bool:
     """Whether the last half of the records lies above step 0, problem by problem."""
+    half = 1 + (len(curve.reward) - 1) // 2
+    if curve.errors is not None:
+        error = math.hypot(curve.errors[0], float(np.mean(curve.errors[half:])))
+        return float(curve.reward[half:].mean() - curve.reward[0]) > _RISE * error
     rates = curve.successes / curve.samples_per_problem
-    gain = rates[1 + (len(rates) - 1) // 2 :].mean(axis=0) - rates[0]
+    gain = rates[half:].mean(axis=0) - rates[0]
     floor = 1 / (gain.size * curve.samples_per_problem)
     spread = float(gain.std(ddof=1)) / math.sqrt(gain.size) if gain.size > 1 else 0.0
     return bool(gain.mean() > _RISE * max(spread, floor))

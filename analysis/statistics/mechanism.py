@@ -58,10 +58,12 @@ def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange,
 
 
 def _with_base(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
-    """The runs behind a choice that have a step 0; none where their problems differ."""
+    """The runs behind a choice that have a step 0; none where their problems differ, or are not
+    known."""
     curves = [c for c in _read_at(data, budget, choice) if c.base_reward is not None]
     # Runs whose records were left out may have other problems: they cannot be put together.
-    return curves if len({c.successes.shape[1] for c in curves}) == 1 else []
+    sizes = {c.successes.shape[1] for c in curves}
+    return curves if len(sizes) == 1 and 0 not in sizes else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +163,7 @@ def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[ScoresOfN, ...]:
     scores = []
     for choice in at.choices:
         curves = _read_at(data, at.budget, choice)
-        if len({curve.samples_per_problem for curve in curves}) == 1:
+        if len({curve.samples_per_problem for curve in curves}) == 1 and curves[0].counted:
             rows = [(_at(curve, at.budget), curve.samples_per_problem) for curve in curves]
             scores.append(_scores(Pair.of(choice.cell), rows))
     return tuple(scores)
@@ -170,7 +172,7 @@ def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[ScoresOfN, ...]:
 def base_scores(data: SweepData) -> ScoresOfN | None:
     """The base model's, from the first run with a record at step 0; it is the same in all."""
     for curve in data.curves:
-        if curve.base_reward is not None:
+        if curve.base_reward is not None and curve.counted:
             return _scores(Pair.of(curve.run), [(curve.successes[0], curve.samples_per_problem)])
     return None
 

@@ -22,7 +22,7 @@ from isosweep.analysis.curves import CellReading, Curve
 from isosweep.analysis.evidence import MIN_SEEDS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.entries import Entry, groups_but_for
-from isosweep.analysis.statistics.fits import sampling_error
+from isosweep.analysis.statistics.fits import sampled_error
 from isosweep.analysis.statistics.intervals import Interval, short, student_half_width
 
 # Two sizes have a law of two parameters whatever their slopes.
@@ -142,10 +142,10 @@ def _line(curve: Curve, readings: Sequence[CellReading]) -> tuple[float, float, 
     budgets = np.array([reading.cell.budget for reading in readings])
     rewards = np.array([reading.reward for reading in readings], dtype=np.float64)
     # A run that errs nowhere may err in half a completion of those that it was asked.
-    wrong = np.maximum(1 - rewards, 0.5 / curve.num_samples)
+    least = 0.5 / curve.num_samples if curve.errors is None else float(np.mean(curve.errors))
+    wrong = np.maximum(1 - rewards, least)
     nearest = np.abs(curve.compute[:, None] - budgets).argmin(axis=0)
-    samples = curve.samples_per_problem
-    errors = np.array([sampling_error(curve.successes[i], samples) for i in nearest]) / wrong
+    errors = np.array([sampled_error(curve, i) for i in nearest]) / wrong
     away = np.log(budgets) - np.log(budgets).mean()
     pull = away / (away @ away)
     slope = -float(pull @ np.log(wrong))

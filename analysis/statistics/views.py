@@ -14,7 +14,8 @@ from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.verdict import Verdict
-from isosweep.config.analysis import AnalysisConfig, Metric
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.metrics import METRICS, MetricName
 
 # Success rates before training: never right, seldom, often.
 BUCKETS = ((0.0, 0.0), (1e-9, 0.5), (0.5 + 1e-9, 1.0))
@@ -26,8 +27,8 @@ _LEAST_PROBLEMS = 20
 class View:
     """The answer at the largest budget by one metric, on some problems."""
 
-    metric: Metric
-    """Score of a problem's samples: avg@k, best@k or worst@k."""
+    metric: MetricName
+    """Score of a problem's samples: avg@k, best@k, worst@k or majority@k."""
     difficulty: tuple[Share, Share] | None
     """Range of success rates before training; null for all problems."""
     new_problems: bool
@@ -52,9 +53,9 @@ class View:
 def all_views(
     data: SweepData, config: AnalysisConfig, frontier: Frontier, saturation: Saturation
 ) -> tuple[View, ...]:
-    """avg@k, which is what was found, avg@k on new problems, best@k and worst@k on all problems,
-    and avg@k on each difficulty; () unless `data` is avg@k."""
-    if data.metric != "avg":
+    """avg@k, which is what was found, avg@k on new problems, every other metric that records tell
+    on all problems, and avg@k on each difficulty; () unless `data` is avg@k of known problems."""
+    if data.metric != "avg" or not all(curve.counted for curve in data.curves):
         return ()
     here = _view(data, "avg", None, frontier, saturation)
     views = [here]
@@ -70,13 +71,17 @@ def all_views(
             and replace(there, new_problems=True, best=here.best, best_reward=here.best_reward)
         )
     if any(curve.samples_per_problem > 1 for curve in data.curves):
-        views += [_judged(data, config, metric, None) for metric in ("best", "worst")]
+        told = [m for m in METRICS if m != "avg" and all(curve.tells(m) for curve in data.curves)]
+        views += [_judged(data, config, metric, None) for metric in told]
         views += [_judged(data, config, "avg", bucket) for bucket in BUCKETS]
     return tuple(view for view in views if view is not None)
 
 
 def _judged(
-    data: SweepData, config: AnalysisConfig, metric: Metric, difficulty: tuple[float, float] | None
+    data: SweepData,
+    config: AnalysisConfig,
+    metric: MetricName,
+    difficulty: tuple[float, float] | None,
 ) -> View | None:
     """None on too few problems."""
     seen = rescored(data, metric, difficulty)
@@ -92,7 +97,7 @@ def _num_problems(data: SweepData) -> int:
 
 def _view(
     seen: SweepData,
-    metric: Metric,
+    metric: MetricName,
     difficulty: tuple[float, float] | None,
     frontier: Frontier,
     saturation: Saturation,

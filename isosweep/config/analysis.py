@@ -10,8 +10,8 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.settings import settings
 from isosweep.config.values import Listed, NonNegativeInt, Positive, Says
+from isosweep.metrics import MetricName
 
-Metric = Literal["avg", "best", "worst"]
 Method = Literal["isosweep", "playbook"]
 
 FigureWidth = Literal["one_column", "two_columns"]
@@ -35,9 +35,10 @@ class AnalysisConfig:
     growth_bound: Positive = 0.5
     """Growth of the best n at the largest budgets below which it has stopped, in doublings per
     decade of compute: at 0.5, ten times the compute asks for 1.4 times the n."""
-    metric: Metric = "avg"
+    metric: MetricName = "avg"
     """What a problem's k samples score: `avg` their mean (avg@k), `best` 1 if any is right (best@k,
-    coverage), `worst` 1 if all are (worst@k, sharpness)."""
+    coverage), `worst` 1 if all are (worst@k, sharpness), `majority` 1 if their commonest answer is
+    (majority@k)."""
     evaluation_set: str | None = None
     """Which of `evaluation.sets` is analysed; null: the main evaluation."""
     method: Method = "isosweep"

@@ -111,7 +111,12 @@ _RECORDS = {
     "reward": Column("float64", "avg@k: held-out problems x k samples that are right. A share."),
     "best_at_k": Column("float64", "Held-out problems with any of k samples right. A share."),
     "worst_at_k": Column("float64", "Held-out problems with all of k samples right. A share."),
-    "problems": Column("int64", "Held-out problems. A count."),
+    "majority_at_k": Column(
+        "float64",
+        "Held-out problems whose commonest answer of k is right; missing where answers "
+        "cannot be told apart. A share.",
+    ),
+    "problems": Column("int64", "Held-out problems; 0 where only their mean is known. A count."),
     "samples_per_problem": Column("int64", "k. A count."),
     "response_tokens": Column("float64", "Mean length of the evaluation's answers. Tokens."),
     "evaluation_seconds": Column("float64", "What the evaluation took. Seconds."),

@@ -1,5 +1,6 @@
 """Frames of pandas: rows with the columns that `columns` describes."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -133,7 +134,9 @@ def _of_run(run: PlannedRun) -> dict[str, Any]:
 
 
 def _of_record(record: Record, unit: BudgetUnit) -> dict[str, Any]:
-    spent, scores = record.compute, score(record.successes, record.samples_per_problem)
+    spent, counted = record.compute, bool(record.successes)
+    scores = score(record.successes, record.samples_per_problem) if counted else None
+    votes = record.scores.get("majority")
     return {
         "step": record.step,
         "spent": spent.spent(unit),
@@ -143,10 +146,11 @@ def _of_record(record: Record, unit: BudgetUnit) -> dict[str, Any]:
         "flops": spent.flops,
         "device_hours": spent.spent("device_hours"),
         "reward": record.reward,
-        "best_at_k": scores.best,
-        "worst_at_k": scores.worst,
-        "problems": scores.num_problems,
-        "samples_per_problem": scores.samples_per_problem,
+        "best_at_k": scores and scores.best,
+        "worst_at_k": scores and scores.worst,
+        "majority_at_k": votes and math.fsum(votes) / len(votes),
+        "problems": len(record.successes),
+        "samples_per_problem": record.samples_per_problem,
         "response_tokens": record.completion_tokens,
         "evaluation_seconds": record.seconds,
     }

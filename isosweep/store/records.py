@@ -23,54 +23,71 @@ from isosweep.files import JsonObject, append_line, make_directory, read_lines
 from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
 
-FORMAT_VERSION = 1
+# 2: scores by name, and means where single problems are not known. A line of 1 is one of 2 without
+# them.
+FORMAT_VERSION = 2
+READABLE = (1, 2)
 _OWN = re.compile(r"\d+\.jsonl")
 _WARNING = tuple(item.name for item in fields(HealthWarning))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetRecord:
-    """What a record has of a further set of problems; the fields are those of `Record`."""
+class Evaluation:
+    """What was measured of a policy on one set of problems.
 
-    successes: tuple[int, ...]
-    samples_per_problem: int
-    completion_tokens: float
+    `successes`: (problems,) how many of `samples_per_problem` completions solved each problem, in
+    the set's order; () where only `mean_reward` is known, with its `standard_error`, if that is.
+    `scores`: further scores of every problem by name, (problems,), from 0 to 1: what a metric needs
+    that counts do not say. `completion_tokens`: mean length of a completion, where that is known.
+    """
+
+    successes: tuple[int, ...] = ()
+    samples_per_problem: int = 1
+    completion_tokens: float | None = None
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    mean_reward: float | None = None
+    standard_error: float | None = None
 
     @property
     def reward(self) -> float:
-        """avg@k: mean success over the set's problems and samples."""
+        """avg@k: mean success over problems and samples; or the mean that was reported."""
+        if self.mean_reward is not None:
+            return self.mean_reward
         return math.fsum(self.successes) / (len(self.successes) * self.samples_per_problem)
+
+    def to_json(self) -> JsonObject:
+        """What a file holds: without what there is nothing of."""
+        return {name: value for name, value in asdict(self).items() if value not in _NOTHING}
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> "Evaluation":
+        """As it was written. Raises KeyError, TypeError or ValueError for what nobody measured."""
+        return cls(**_measured(document))
+
+
+# Values of fields that a file leaves out.
+_NOTHING: tuple[Any, ...] = (None, {}, ())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Evaluation):
     """One held-out evaluation after `step` optimiser updates.
 
-    `successes`: (problems,) how many of `samples_per_problem` completions solved each held-out
-    problem, in the task's order. `completion_tokens` is the evaluation's mean response length.
     `unix_time` is when it was taken, and `seconds` what that took, with `sets`, the further sets
     that were evaluated, by name: no part of the budget.
     """
 
     step: int
     compute: Compute
-    successes: tuple[int, ...]
-    samples_per_problem: int
-    completion_tokens: float
     unix_time: float
     seconds: float = 0.0
-    sets: Mapping[str, SetRecord] = field(default_factory=dict)
-
-    @property
-    def reward(self) -> float:
-        """avg@k: mean success over held-out problems and samples."""
-        return math.fsum(self.successes) / (len(self.successes) * self.samples_per_problem)
+    sets: Mapping[str, Evaluation] = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        """The record as its line has it: without sets it says nothing of them."""
-        document = asdict(self)
-        if not self.sets:
-            del document["sets"]
+        """The record as its line has it."""
+        document = super().to_json()
+        if self.sets:
+            document["sets"] = {name: own.to_json() for name, own in self.sets.items()}
         return document
 
     def reproducible(self) -> JsonObject:
@@ -80,6 +97,23 @@ class Record:
         counts = document["compute"].items()
         document["compute"] = {k: v for k, v in counts if not k.endswith("_seconds")}
         return document
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> "Record":
+        """As `Evaluation.from_json`."""
+        record = cls(
+            **_measured(document),
+            step=int(document["step"]),
+            compute=Compute(**document["compute"]),
+            unix_time=document["unix_time"],
+            seconds=document.get("seconds", 0.0),
+            sets={
+                name: Evaluation.from_json(own)
+                for name, own in dict(document.get("sets", {})).items()
+            },
+        )
+        _require_counts(record.compute)
+        return record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,13 +213,13 @@ class _Reading:
     def _line(self, line: JsonObject | None) -> None:
         if line is None:
             raise ValueError("not a JSON object (a torn line)")
-        if line.get("version") != FORMAT_VERSION:
+        if line.get("version") not in READABLE:
             raise ValueError(f"format version {line.get('version')}, not {FORMAT_VERSION}")
         if line.get("kind") == "attempt":
             start = _attempt_start(line)
             self.starts[start.attempt] = start
             return
-        attempt, record = int(line["attempt"]), _record(line)
+        attempt, record = int(line["attempt"]), Record.from_json(line)
         if (attempt, record.step) in self.lines:
             raise ValueError(f"step {record.step} again in attempt {attempt}")
         self.lines[attempt, record.step] = record
@@ -292,28 +326,33 @@ def _attempt_start(line: JsonObject) -> AttemptStart:
     return start
 
 
-def _record(line: JsonObject) -> Record:
-    record = Record(
-        step=int(line["step"]),
-        compute=Compute(**line["compute"]),
-        successes=_successes(line["successes"], line["samples_per_problem"]),
-        samples_per_problem=line["samples_per_problem"],
-        completion_tokens=line["completion_tokens"],
-        unix_time=line["unix_time"],
-        seconds=line.get("seconds", 0.0),
-        sets={name: _set_record(own) for name, own in dict(line.get("sets", {})).items()},
-    )
-    _require_counts(record.compute)
-    return record
+def _measured(document: JsonObject) -> dict[str, Any]:
+    """Fields of an `Evaluation`. Raises ValueError for what cannot have been measured."""
+    document = dict(document)
+    samples, mean = document.get("samples_per_problem", 1), document.get("mean_reward")
+    counted = "successes" in document or mean is None
+    successes = _successes(document["successes"], samples) if counted else ()
+    scores = {name: tuple(own) for name, own in dict(document.get("scores", {})).items()}
+    for name, own in scores.items():
+        if not counted or len(own) != len(successes) or not _shares(own):
+            raise ValueError(f"scores.{name} must be a number from 0 to 1 for every problem")
+    if mean is not None and not _shares((mean,)):
+        raise ValueError(f"mean_reward is {mean}, not from 0 to 1")
+    known = {name: document.get(name) for name in ("standard_error", "completion_tokens")}
+    for name, value in known.items():
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"{name} is {value}")
+    return {
+        "successes": successes,
+        "samples_per_problem": samples,
+        "scores": scores,
+        "mean_reward": mean,
+        **known,
+    }
 
 
-def _set_record(own: JsonObject) -> SetRecord:
-    samples = own["samples_per_problem"]
-    return SetRecord(
-        successes=_successes(own["successes"], samples),
-        samples_per_problem=samples,
-        completion_tokens=own["completion_tokens"],
-    )
+def _shares(values: Sequence[Any]) -> bool:
+    return all(0 <= value <= 1 for value in values)
 
 
 def _require_counts(compute: Compute) -> None:

@@ -1,6 +1,6 @@
 """Tasks: problems with checkable answers, of one of five kinds, or of several.
 
-`training_problems` and `heldout_problems` draw them, `scores` judges completions. Training is
+`training_problems` and `heldout_problems` draw them, `judge` judges completions. Training is
 rewarded with the score; evaluation counts successes.
 """
 
@@ -14,18 +14,20 @@ from isosweep.config.mixture import of_part
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.mixing import mixed, own_task
-from isosweep.tasks.problem import Pool, Problem, ProblemSets, require_disjoint, split
+from isosweep.tasks.problem import Judged, Pool, Problem, ProblemSets, require_disjoint, split
 
 __all__ = [
+    "Judged",
     "Problem",
     "ProblemSets",
     "heldout_problems",
     "is_success",
+    "judge",
+    "judge_later",
     "problem_pool",
     "problem_sets",
     "problems_digest",
-    "scores",
-    "scores_later",
+    "tells_answers",
     "training_problems",
     "use_problems",
 ]
@@ -66,75 +68,86 @@ def heldout_problems(task: TaskConfig) -> list[Problem]:
     return list(problem_sets(task).heldout)
 
 
-def scores(
+def judge(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> list[float]:
-    """Score of each completion, in [0, 1]: `problems`, `completions`: (rollouts,), in pairs.
+) -> list[Judged]:
+    """Score and answer of each completion: `problems`, `completions`: (rollouts,), in pairs.
 
     Completions are decoded text without special tokens.
     """
     if task.mixture is not None:
-        return scores_later(task, problems, completions)()
+        return judge_later(task, problems, completions)()
     if task.sort is not None:
         from isosweep.tasks import sorting
 
         pairs = zip(problems, completions, strict=True)
-        return [sorting.score(task.sort, problem, completion) for problem, completion in pairs]
+        return [sorting.judge(task.sort, problem, completion) for problem, completion in pairs]
     if task.reasoning_gym is not None:
         from isosweep.tasks import reasoning
 
-        return reasoning.scores(task, task.reasoning_gym, problems, completions)
+        return reasoning.judge(task, task.reasoning_gym, problems, completions)
     if task.math is not None:
         from isosweep.tasks import mathematics
 
-        return mathematics.scores(problems, completions)
+        return mathematics.judge(problems, completions)
     if task.code is not None:
         from isosweep.tasks import code
 
-        return code.scores(task.code, problems, completions)
+        return code.judge(task.code, problems, completions)
     from isosweep.tasks import custom
 
-    return custom.scores(task, problems, completions)
+    return custom.judge(task, problems, completions)
 
 
-def scores_later(
+def judge_later(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> Callable[[], list[float]]:
-    """What gives the `scores` when it is called.
+) -> Callable[[], list[Judged]]:
+    """What `judge` gives, when it is called.
 
     Verifiers that run in processes of their own begin at once. Scores that this process computes
     wait until they are asked for: sorting's are cheap, and a user's function runs in the main
     thread, one call at a time, in the order of the batches.
     """
     if task.mixture is not None:
-        return _scores_of_parts(task, problems, completions)
-    judge = partial(scores, task, problems, completions)
+        return _judged_by_parts(task, problems, completions)
+    work = partial(judge, task, problems, completions)
     if task.sort is not None or task.custom is not None:
-        return judge
+        return work
     from isosweep.tasks.checking import in_background
 
-    return in_background(judge).result
+    return in_background(work).result
 
 
-def _scores_of_parts(
+def _judged_by_parts(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> Callable[[], list[float]]:
-    """`scores_later` of a mixture: every part judges the completions of its problems."""
+) -> Callable[[], list[Judged]]:
+    """`judge_later` of a mixture: every part judges the completions of its problems."""
     owners = [own_task(task, problem) for problem in problems]
-    begun: list[tuple[list[int], Callable[[], list[float]]]] = []
+    begun: list[tuple[list[int], Callable[[], list[Judged]]]] = []
     for part in task.parts.values():
         places = [place for place, owner in enumerate(owners) if owner is part]
         if places:
             own = [problems[place] for place in places], [completions[place] for place in places]
-            begun.append((places, scores_later(part, *own)))
+            begun.append((places, judge_later(part, *own)))
 
-    def gathered() -> list[float]:
-        found: dict[int, float] = {}
+    def gathered() -> list[Judged]:
+        found: dict[int, Judged] = {}
         for places, judged in begun:
             found |= dict(zip(places, judged(), strict=True))
         return [found[place] for place in range(len(problems))]
 
     return gathered
+
+
+def tells_answers(task: TaskConfig) -> bool:
+    """Whether the answers of completions can be told apart, so that they can be voted on."""
+    if task.parts:
+        return all(tells_answers(part) for part in task.parts.values())
+    if task.custom is not None:
+        from isosweep.tasks import custom
+
+        return custom.tells_answers(task)
+    return task.code is None
 
 
 def is_success(task: TaskConfig, score: float, problem: Problem | None = None) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from isosweep.machine import available_cores
+from isosweep.tasks.problem import Judged
 
 # One answer may take this long; a verifier that is slower gives a score of 0.
 ANSWER_LIMIT_S = 20.0
@@ -154,6 +155,11 @@ def ask_all(
         with ThreadPoolExecutor(number) as pool:
             list(pool.map(serve, _checkers[:number]))
     return answers
+
+
+def judged(answer: dict[str, Any] | None) -> Judged:
+    """A checker's answer on a completion; without one, which took too long, a score of 0."""
+    return Judged(0.0) if answer is None else Judged(answer["score"], answer.get("answer"))
 
 
 def in_background(work: Callable[[], T]) -> "Future[T]":

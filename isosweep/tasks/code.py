@@ -18,8 +18,8 @@ from isosweep.config.rows import CodeConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.sandbox.calls import names_of_program
-from isosweep.tasks.checking import ask_all
-from isosweep.tasks.problem import Distinct, Pool, Problem, in_template, shuffled
+from isosweep.tasks.checking import ask_all, judged
+from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
 from isosweep.tasks.rows import Row, listed, read_problems, source, text
 
 # Seconds that a checker may take besides the program's: the sandbox ends programs by itself.
@@ -76,9 +76,9 @@ def pool(task: TaskConfig, config: CodeConfig, wanted: int) -> Pool:
     )
 
 
-def scores(
+def judge(
     config: CodeConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> list[float]:
+) -> list[Judged]:
     """1 where the completion's program passes all tests of its problem, else 0."""
     requests = [
         {
@@ -91,7 +91,7 @@ def scores(
         for problem, completion in zip(problems, completions, strict=True)
     ]
     answers = ask_all(requests, config.time_limit_s + _OVERHEAD_S, share=1)
-    return [answer["score"] if answer is not None else 0.0 for answer in answers]
+    return [judged(answer) for answer in answers]
 
 
 def program_of(completion: str) -> str:

@@ -1,8 +1,10 @@
 """Problems and scores from a function of the user's own.
 
-The function is called with `task.custom.parameters` as keywords and returns a pair: its problems,
-a sequence of `Problem`, and `score(problems, completions) -> scores`, which takes two sequences of
-one length and returns as many numbers in [0, 1]. docs/tasks.md has an example.
+The function is called with `task.custom.parameters` as keywords and returns its problems, a
+sequence of `Problem`, and `score(problems, completions) -> scores`, which takes two sequences of
+one length and returns as many numbers in [0, 1]. A third item, `answer(problem, completion)`,
+returns the text that completions are voted by, or None of one that gives no answer. docs/tasks.md
+has an example.
 """
 
 import importlib
@@ -13,16 +15,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from isosweep.config.executed import require_own
 from isosweep.config.task import CustomConfig, TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.problem import Distinct, Pool, Problem, in_template, shuffled
+from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
 
 _SIGNATURE = "a function that returns (problems, score), as docs/tasks.md describes"
 
-_loaded: dict[str, tuple[Sequence[Problem], Callable[..., Any]]] = {}
+
+class _Returned(NamedTuple):
+    """What the user's function returned, checked."""
+
+    problems: Sequence[Problem]
+    score: Any
+    answer: Any = None
+
+
+_loaded: dict[str, _Returned] = {}
 
 
 def pool(task: TaskConfig, wanted: int) -> Pool:
@@ -30,11 +41,11 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
 
     Raises SettingError where the function cannot be imported or returns something else.
     """
-    problems, _ = _load(_custom(task))
+    problems = _load(_custom(task)).problems
     distinct = Distinct()
     kept = [problem for problem in problems if distinct.take(problem)]
     chosen = shuffled(kept, task.data_seed)[:wanted]
-    scores(task, chosen[:1], [problem.answer for problem in chosen[:1]])
+    judge(task, chosen[:1], [problem.answer for problem in chosen[:1]])
     return Pool(
         problems=tuple(in_template(problem, task.template) for problem in chosen),
         source=_custom(task).function,
@@ -42,20 +53,32 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     )
 
 
-def scores(
+def tells_answers(task: TaskConfig) -> bool:
+    """Whether the user's function returned a third one, for answers."""
+    return _load(_custom(task)).answer is not None
+
+
+def judge(
     task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
-) -> list[float]:
-    """What the user's function says; SettingError unless it is a number in [0, 1] for each."""
+) -> list[Judged]:
+    """What the user's functions say of each; SettingError unless that is a number in [0, 1], and
+    text or None."""
     config = _custom(task)
-    _, score = _load(config)
-    returned = list(score(problems, completions))
+    own = _load(config)
+    returned = list(own.score(problems, completions))
     if len(returned) != len(completions):
         raise _wrong(config, f"its score returned {len(returned)} numbers for {len(completions)}")
     for value in returned:
         number = float(value) if isinstance(value, Real) else math.nan
         if not 0 <= number <= 1:
             raise _wrong(config, f"its score returned {value!r}, which is no number in [0, 1]")
-    return [float(value) for value in returned]
+    answers: list[Any] = [None] * len(returned)
+    if own.answer is not None:
+        answers = list(map(own.answer, problems, completions))
+    for answer in answers:
+        if not isinstance(answer, str | None):
+            raise _wrong(config, f"its answer returned {answer!r}, which is neither text nor None")
+    return [Judged(float(value), answer) for value, answer in zip(returned, answers, strict=True)]
 
 
 def _custom(task: TaskConfig) -> CustomConfig:
@@ -63,7 +86,7 @@ def _custom(task: TaskConfig) -> CustomConfig:
     return task.custom
 
 
-def _load(config: CustomConfig) -> tuple[Sequence[Problem], Callable[..., Any]]:
+def _load(config: CustomConfig) -> _Returned:
     key = repr(config)
     if key not in _loaded:
         _loaded[key] = _call(config, _function(config))
@@ -90,18 +113,17 @@ def _function(config: CustomConfig) -> Callable[..., Any]:
     return checked
 
 
-def _call(
-    config: CustomConfig, function: Callable[..., Any]
-) -> tuple[Sequence[Problem], Callable[..., Any]]:
+def _call(config: CustomConfig, function: Callable[..., Any]) -> _Returned:
     parameters = config.parameters or {}
     try:
         inspect.signature(function).bind(**parameters)
     except TypeError as error:
         raise _wrong(config, f"does not take task.custom.parameters: {error}") from None
     returned = function(**parameters)
-    if not (isinstance(returned, tuple) and len(returned) == 2):
+    if not (isinstance(returned, tuple) and len(returned) in (2, 3)):
         raise _wrong(config, f"returned {type(returned).__name__}, not a pair (problems, score)")
-    problems, score = returned
+    own = _Returned(*returned)
+    problems = own.problems
     if not isinstance(problems, Sequence) or not all(isinstance(p, Problem) for p in problems):
         kinds = {type(p).__name__ for p in problems} if isinstance(problems, Sequence) else None
         given = f"a sequence of {', '.join(sorted(kinds))}" if kinds else type(problems).__name__
@@ -109,9 +131,10 @@ def _call(
     for problem in problems:
         if not all(isinstance(text, str) for text in _texts(problem)):
             raise _wrong(config, f"a problem's id, prompt, answer and metadata are text: {problem}")
-    if not callable(score):
-        raise _wrong(config, f"its score is {type(score).__name__}, not a function")
-    return problems, score
+    for name, given in zip(("score", "answer"), returned[1:], strict=False):
+        if not callable(given):
+            raise _wrong(config, f"its {name} is {type(given).__name__}, not a function")
+    return own
 
 
 def _texts(problem: Problem) -> tuple[Any, ...]:

@@ -18,6 +18,8 @@ from typing import Any
 _MEMORY_BYTES = 8 << 30
 # math-verify's own limits, by SIGALRM; checking.py kills what they do not end.
 _TIMEOUT_S = 5
+# Characters of an answer: what is longer is told apart by its beginning.
+_LONGEST = 500
 # CPU time of one request after which the kernel ends this process, were nobody left to kill it.
 _ORPHAN_LIMIT_S = 600
 
@@ -48,7 +50,16 @@ def score_math(request: dict[str, Any]) -> dict[str, Any]:
     # Priority 0: a boxed expression goes before any other.
     kinds = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
     answer = parse(request["completion"], extraction_config=kinds, parsing_timeout=_TIMEOUT_S)
-    return {"score": float(verify(_gold(request["answer"]), answer, timeout_seconds=_TIMEOUT_S))}
+    right = verify(_gold(request["answer"]), answer, timeout_seconds=_TIMEOUT_S)
+    return {"score": float(right), "answer": _text(answer)}
+
+
+def _text(answer: list[Any]) -> str | None:
+    """What was parsed, as text; None of nothing, or of a number too long to be written."""
+    try:
+        return str(answer[0])[:_LONGEST]
+    except (IndexError, ValueError):
+        return None
 
 
 @lru_cache(maxsize=4)
@@ -100,7 +111,8 @@ def score_reasoning(request: dict[str, Any]) -> dict[str, Any]:
         answer = lines[-1] if lines else None
     place = _place(request)
     entry = _entry(*place, request["index"])
-    return {"score": float(_generator(*place).score_answer(answer, entry))}
+    score = float(_generator(*place).score_answer(answer, entry))
+    return {"score": score, "answer": answer and answer.strip()[:_LONGEST]}
 
 
 @cache

@@ -6,8 +6,8 @@ from functools import partial
 from isosweep.config.rows import MathConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.checking import ask_all
-from isosweep.tasks.problem import Distinct, Pool, Problem, in_template, shuffled
+from isosweep.tasks.checking import ask_all, judged
+from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
 from isosweep.tasks.rows import Row, listed, read_problems, source, text
 
 
@@ -42,13 +42,13 @@ def pool(task: TaskConfig, config: MathConfig, wanted: int) -> Pool:
     )
 
 
-def scores(problems: Sequence[Problem], completions: Sequence[str]) -> list[float]:
+def judge(problems: Sequence[Problem], completions: Sequence[str]) -> list[Judged]:
     """1 where math-verify finds the completion's answer equal to the problem's, else 0."""
     requests = [
         {"judge": "score_math", "answer": problem.answer, "completion": completion}
         for problem, completion in zip(problems, completions, strict=True)
     ]
-    return [answer["score"] if answer is not None else 0.0 for answer in ask_all(requests)]
+    return [judged(answer) for answer in ask_all(requests)]
 
 
 def _readable(problems: list[Problem], wanted: int) -> tuple[list[Problem], list[Problem]]:

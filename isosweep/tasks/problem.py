@@ -4,6 +4,7 @@ import hashlib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
@@ -19,6 +20,14 @@ class Problem:
     prompt: str
     answer: str
     metadata: str = ""
+
+
+class Judged(NamedTuple):
+    """What a task makes of a completion: its score, in [0, 1], and the answer that it gives, as
+    text that the same answer always has; None where it gives none, or the task cannot tell."""
+
+    score: float
+    answer: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,10 @@ from typing import Any
 from isosweep.config.choices import one_of
 from isosweep.config.task import ReasoningGymConfig, TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks.checking import ask_all
+from isosweep.tasks.checking import ask_all, judged
 from isosweep.tasks.problem import (
     Distinct,
+    Judged,
     Pool,
     Problem,
     content_id,
@@ -58,20 +59,24 @@ def pool(task: TaskConfig, config: ReasoningGymConfig, wanted: int) -> Pool:
     return Pool(problems=tuple(problems), source=source, dropped=distinct.dropped)
 
 
-def scores(
+def judge(
     task: TaskConfig,
     config: ReasoningGymConfig,
     problems: Sequence[Problem],
     completions: Sequence[str],
-) -> list[float]:
+) -> list[Judged]:
     """The generator's own score of each completion, held to [0, 1]; 0 where it fails."""
     request = _request(task, config, "score_reasoning")
     requests = [
         {**request, "index": json.loads(problem.metadata)["index"], "completion": completion}
         for problem, completion in zip(problems, completions, strict=True)
     ]
-    given = [answer["score"] if answer is not None else 0.0 for answer in ask_all(requests)]
-    return [min(1.0, max(0.0, score)) if math.isfinite(score) else 0.0 for score in given]
+    given = [judged(answer) for answer in ask_all(requests)]
+    return [each._replace(score=_held(each.score)) for each in given]
+
+
+def _held(score: float) -> float:
+    return min(1.0, max(0.0, score)) if math.isfinite(score) else 0.0
 
 
 def _request(task: TaskConfig, config: ReasoningGymConfig, judge: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import random
 import re
 
 from isosweep.config.task import SortConfig, TaskConfig
-from isosweep.tasks.problem import Pool, Problem
+from isosweep.tasks.problem import Judged, Pool, Problem
 
 # Problems fall by hash into 16 buckets: a quarter is for tasks, the rest for the warm start of
 # the built-in model, so that no task problem was ever seen by it.
@@ -48,11 +48,8 @@ def pool(task: TaskConfig, sort: SortConfig, wanted: int) -> Pool:
     return Pool(problems=tuple(problems), source="sort")
 
 
-def score(sort: SortConfig, problem: Problem, completion: str) -> float:
+def judge(sort: SortConfig, problem: Problem, completion: str) -> Judged:
     """1 if `completion` (decoded, special tokens left out) holds the sorted digits, else 0."""
-    match sort.answer:
-        case "exact":
-            return float(completion.strip() == problem.answer)
-        case _:
-            numbers = re.findall(r"\d+", completion)
-            return float(bool(numbers) and numbers[-1] == problem.answer)
+    numbers = [completion.strip()] if sort.answer == "exact" else re.findall(r"\d+", completion)
+    answer = numbers[-1] if numbers else None
+    return Judged(float(answer == problem.answer), answer)

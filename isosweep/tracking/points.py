@@ -18,7 +18,7 @@ from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_grou
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
-from isosweep.store.records import Record, read_metrics, read_records, read_warnings
+from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
 
 FinalStatus = Literal["FINISHED", "FAILED", "KILLED"]
 MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
@@ -129,16 +129,10 @@ def held_out_point(
     record: Record, base: Record | None, rates: Sequence[float | None] | None = None
 ) -> Point:
     """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training."""
-    scores = score(record.successes, record.samples_per_problem)
     values = {
-        "heldout/avg_at_k": record.reward,
-        "heldout/best_at_k": scores.best,
-        "heldout/worst_at_k": scores.worst,
-        **{f"heldout/pass_at_{j}": share for j, share in scores.pass_at.items()},
-        "heldout/share_none_right": 1 - scores.best,
-        "heldout/share_all_right": scores.worst,
-        **(_against(record, base) if base is not None else {}),
-        **_of_sets(record),
+        **dict(_scored("heldout", record)),
+        **(_of_problems(record, base) if record.successes else {}),
+        **dict(pair for name, own in record.sets.items() for pair in _scored(f"sets/{name}", own)),
         "compute/flops": record.compute.flops,
         "compute/rollouts": float(record.compute.rollouts),
         "compute/tokens": float(record.compute.tokens),
@@ -150,21 +144,32 @@ def held_out_point(
         # What devices computed, and the share of it that the model needed.
         values["compute/hardware_flops"] = computed
         values["compute/model_share"] = record.compute.flops / computed
-    if rates is not None:
+    if rates is not None and record.successes:
         rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
         values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}
     return Point(record.step, record.unix_time, values)
 
 
-def _of_sets(record: Record) -> dict[str, float]:
-    """Scores on the further sets, each under its name."""
-    values = {}
-    for name, own in record.sets.items():
-        scores = score(own.successes, own.samples_per_problem)
-        values[f"sets/{name}/avg_at_k"] = own.reward
-        values[f"sets/{name}/best_at_k"] = scores.best
-        values[f"sets/{name}/worst_at_k"] = scores.worst
-    return values
+def _scored(where: str, taken: Evaluation) -> Iterator[tuple[str, float]]:
+    """The evaluation's scores, under `where`; of single problems where these are known."""
+    yield f"{where}/avg_at_k", taken.reward
+    if taken.successes:
+        scores = score(taken.successes, taken.samples_per_problem)
+        yield f"{where}/best_at_k", scores.best
+        yield f"{where}/worst_at_k", scores.worst
+    for name, own in taken.scores.items():
+        yield f"{where}/{name}_at_k", math.fsum(own) / len(own)
+
+
+def _of_problems(record: Record, base: Record | None) -> dict[str, float]:
+    """What else is said of the held-out problems."""
+    scores = score(record.successes, record.samples_per_problem)
+    return {
+        **{f"heldout/pass_at_{j}": share for j, share in scores.pass_at.items()},
+        "heldout/share_none_right": 1 - scores.best,
+        "heldout/share_all_right": scores.worst,
+        **(_against(record, base) if base is not None else {}),
+    }
 
 
 def _against(record: Record, base: Record) -> dict[str, float]:

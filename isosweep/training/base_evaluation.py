@@ -7,7 +7,6 @@ evaluates for itself, and a file is written whole or not at all, so no lock is r
 
 import hashlib
 import json
-import math
 import os
 import socket
 import time
@@ -22,10 +21,11 @@ from isosweep.machine import process_alive
 from isosweep.models.weights import content_identity
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
+from isosweep.store.records import Evaluation
 from isosweep.tasks import Problem, heldout_problems
-from isosweep.training.evaluate import Evaluation
 
-FORMAT_VERSION = 1
+# 2: scores by name.
+FORMAT_VERSION = 2
 # How long a run waits for one that began before it. On devices of its own it would lose what is
 # more: waiting saves the work of shared cores, and no time.
 WAIT_S = 120.0
@@ -86,14 +86,13 @@ class BaseEvaluation:
             if document is None or document["version"] != FORMAT_VERSION:
                 return None
             # A copy of another model's file lies under this name and says its own.
-            if document["sha256"] != self.path.stem or len(document["successes"]) != self.problems:
+            if document["sha256"] != self.path.stem:
                 return None
-            successes = tuple(map(int, document["successes"]))
-            tokens = float(document["completion_tokens"])
+            stored = Evaluation.from_json(document)
         except (KeyError, TypeError, ValueError):
             return None
-        possible = all(0 <= count <= self.samples for count in successes) and math.isfinite(tokens)
-        return Evaluation(successes=successes, completion_tokens=tokens) if possible else None
+        mine = len(stored.successes), stored.samples_per_problem
+        return stored if mine == (self.problems, self.samples) else None
 
     def wait(self) -> Evaluation | None:
         """The evaluation, once another process that takes it is done; None: take it oneself."""
@@ -111,7 +110,7 @@ class BaseEvaluation:
         """Write it for the others. A disk that is full costs them the evaluation, and no more."""
         named = {"version": FORMAT_VERSION, "sha256": self.path.stem}
         with suppress(OSError):
-            write_json(self.path, {**named, **asdict(evaluation)})
+            write_json(self.path, {**named, **evaluation.to_json()})
         with suppress(OSError):
             self._claim_file.unlink()
 

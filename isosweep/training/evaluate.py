@@ -1,26 +1,19 @@
 """Held-out evaluation that leaves training as it was: own randomness, same problems."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 
 from isosweep.plan.spec import RunSpec
-from isosweep.tasks import Problem, heldout_problems, is_success, scores_later
+from isosweep.store.records import Evaluation
+from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
 from isosweep.training.changed import without_routing
 from isosweep.training.grpo import prompt_tokens
 from isosweep.training.protocols import Policy, Sampler, Tokenizer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """`successes`: (problems,) correct completions of k; `completion_tokens`: mean length."""
-
-    successes: tuple[int, ...]
-    completion_tokens: float
 
 
 class Evaluator:
@@ -58,7 +51,7 @@ class Evaluator:
         self._rank, self._ranks = rank, ranks
 
     def __call__(self, model: Policy) -> Evaluation:
-        """Successes of `samples_per_problem` completions of every problem.
+        """Successes of `samples_per_problem` completions of every problem, and what is scored.
 
         All random states, and the model's training mode, are put back afterwards.
         """
@@ -86,35 +79,40 @@ class Evaluator:
         settings = self._spec.evaluation
         return max(1, settings.batch_size // settings.samples_per_problem)
 
-    def _together(self, scores: Sequence[float], lengths: Sequence[int]) -> Evaluation:
+    def _together(self, judged: Sequence[Judged], lengths: Sequence[int]) -> Evaluation:
         """Both: (this rank's problems x k,), of which some may not count."""
-        k = self._spec.evaluation.samples_per_problem
-        asked = [problem for problem in self._problems for _ in range(k)]
-        pairs = zip(scores, asked, strict=True)
-        right = [is_success(self._spec.task, score, problem) for score, problem in pairs]
-        successes = [sum(right[at : at + k]) for at in range(0, self._own * k, k)]
+        task, k = self._spec.task, self._spec.evaluation.samples_per_problem
+        found: list[tuple[int, float]] = []
+        for number, problem in enumerate(self._problems[: self._own]):
+            samples = judged[number * k : (number + 1) * k]
+            right = [is_success(task, each.score, problem) for each in samples]
+            found.append((sum(right), majority(right, [each.answer for each in samples])))
         tokens = sum(lengths[: self._own * k])
         if self._ranks > 1:
-            shares = gather_object([(successes, tokens)])
-            successes = [count for share, _ in shares for count in share]
+            shares = gather_object([(found, tokens)])
+            found = [problem for share, _ in shares for problem in share]
             tokens = sum(share for _, share in shares)
+        successes, votes = zip(*found, strict=True)
         return Evaluation(
-            successes=tuple(successes), completion_tokens=tokens / (len(successes) * k)
+            successes=successes,
+            samples_per_problem=k,
+            completion_tokens=tokens / (len(found) * k),
+            scores={"majority": votes} if tells_answers(task) else {},
         )
 
     def _judged(
         self, problems: Sequence[Problem], texts: Sequence[str]
-    ) -> Callable[[], list[float]]:
-        """What gives the scores of each problem's k `texts`, one after the other."""
+    ) -> Callable[[], list[Judged]]:
+        """What judges each problem's k `texts`, one after the other."""
         k = self._spec.evaluation.samples_per_problem
         asked = [problem for problem in problems for _ in range(k)]
-        return scores_later(self._spec.task, asked, texts)
+        return judge_later(self._spec.task, asked, texts)
 
     def _inputs(self, prompts: Sequence[list[int]], model: Policy) -> dict[str, Any]:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
 
-    def _asked(self, sampler: Sampler) -> tuple[list[float], list[int]]:
+    def _asked(self, sampler: Sampler) -> tuple[list[Judged], list[int]]:
         """What the engine that generates training's rollouts, with its weights, answers."""
         settings = self._spec.evaluation
         samples = sampler.sample(
@@ -128,12 +126,12 @@ class Evaluator:
         lengths = [length for problem in samples.tokens for length in problem]
         return self._judged(self._problems, texts)(), lengths
 
-    def _sample(self, model: Policy) -> tuple[list[float], list[int]]:
-        """Scores and lengths of all answers. Each batch is judged while the next is sampled."""
+    def _sample(self, model: Policy) -> tuple[list[Judged], list[int]]:
+        """All answers, judged, and their lengths. A batch is judged while the next is sampled."""
         settings = self._spec.evaluation
         k, per_batch = settings.samples_per_problem, self._problems_at_once
         ends = _end_tokens(self._tokenizer, model)
-        judged: list[Callable[[], list[float]]] = []
+        judged: list[Callable[[], list[Judged]]] = []
         lengths: list[int] = []
         for start in range(0, len(self._problems), per_batch):
             inputs = self._inputs(self._prompts[start : start + per_batch], model)
@@ -155,7 +153,18 @@ class Evaluator:
             texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
             judged.append(self._judged(self._problems[start : start + per_batch], texts))
             self._on_batch()
-        return [score for scores in judged for score in scores()], lengths
+        return [each for batch in judged for each in batch()], lengths
+
+
+def majority(right: Sequence[bool], answers: Sequence[str | None]) -> float:
+    """1 if the commonest answer of a problem's samples is right, else 0 (majority@k): (k,) both.
+
+    Right answers are one, however they are written; samples without an answer do not vote. Of
+    equally many votes the answer that came first counts (Wang et al. 2022, arXiv 2203.11171).
+    """
+    cast = [("", ok) if ok else (answer, ok) for ok, answer in zip(right, answers, strict=True)]
+    votes = Counter(vote for vote in cast if vote[0] is not None)
+    return float(bool(votes) and votes.most_common(1)[0][0][1])
 
 
 def _end_tokens(tokenizer: Tokenizer, model: Policy) -> list[int]:

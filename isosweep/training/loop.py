@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from isosweep.compute import Compute
-from isosweep.store.records import Record
+from isosweep.store.records import Evaluation, Record
 from isosweep.store.state import OvertakenError
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.base_evaluation import BaseEvaluation
 from isosweep.training.decision import Decision
-from isosweep.training.evaluate import Evaluation, Evaluator
+from isosweep.training.evaluate import Evaluator
 from isosweep.training.progress import Progress
 from isosweep.training.protocols import Learner, Policy
 from isosweep.training.saving import Saver
@@ -205,7 +205,7 @@ class TrainingLoop:
             if not self.session.rank.agree(self.evaluator.can_answer(policy)):
                 return
             sets = {
-                name: own.record(self._evaluated(step, policy, own.evaluator, own.base))
+                name: self._evaluated(step, policy, own.evaluator, own.base)
                 for name, own in self.sets.items()
             }
             if parts := self.session.spec.task.parts:
@@ -214,11 +214,9 @@ class TrainingLoop:
                 result = self._evaluated(step, policy, self.evaluator, self.base)
         self.session.reporter.record(
             Record(
+                **vars(result),
                 step=step,
                 compute=spent,
-                successes=result.successes,
-                samples_per_problem=self.session.spec.evaluation.samples_per_problem,
-                completion_tokens=result.completion_tokens,
                 unix_time=time.time(),
                 seconds=time.monotonic() - began,
                 sets=sets,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from isosweep.config.evaluation_sets import on_all
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
-from isosweep.store.records import SetRecord
+from isosweep.store.records import Evaluation
 from isosweep.tasks import Problem, heldout_problems
 from isosweep.training.base_evaluation import BaseEvaluation, base_evaluation
-from isosweep.training.evaluate import Evaluation, Evaluator
+from isosweep.training.evaluate import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,16 +18,7 @@ class EvaluatedSet:
     """What evaluates a policy on one set; `base`: where that before training is shared."""
 
     evaluator: Evaluator
-    samples_per_problem: int
     base: BaseEvaluation | None
-
-    def record(self, taken: Evaluation) -> SetRecord:
-        """What a record has of an evaluation on this set."""
-        return SetRecord(
-            successes=taken.successes,
-            samples_per_problem=self.samples_per_problem,
-            completion_tokens=taken.completion_tokens,
-        )
 
 
 def evaluated_sets(
@@ -43,15 +34,20 @@ def evaluated_sets(
     return {
         name: EvaluatedSet(
             evaluator=make_evaluator(on, problems=problems[name]),
-            samples_per_problem=on.evaluation.samples_per_problem,
             base=base_evaluation(on, run, patient, problems[name]),
         )
         for name, on in on_all(spec).items()
     }
 
 
-def pooled(parts: Sequence[SetRecord]) -> Evaluation:
+def pooled(parts: Sequence[Evaluation]) -> Evaluation:
     """The evaluation of a mixture: that of its parts together, problem after problem."""
-    tokens = math.fsum(len(part.successes) * part.completion_tokens for part in parts)
+    tokens = math.fsum(len(part.successes) * (part.completion_tokens or 0.0) for part in parts)
     successes = tuple(count for part in parts for count in part.successes)
-    return Evaluation(successes=successes, completion_tokens=tokens / len(successes))
+    names = set.intersection(*(set(part.scores) for part in parts))
+    return Evaluation(
+        successes=successes,
+        samples_per_problem=parts[0].samples_per_problem,
+        completion_tokens=tokens / len(successes),
+        scores={n: tuple(s for part in parts for s in part.scores[n]) for n in sorted(names)},
+    )

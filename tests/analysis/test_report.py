@@ -16,8 +16,9 @@ from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.schema import GOLDEN
 from isosweep.compute import has_reached
-from isosweep.config.analysis import AnalysisConfig, Metric
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError
+from isosweep.metrics import MetricName
 from isosweep.plan.cells import Rejection
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import AttemptStart, append_attempt, append_record
@@ -212,7 +213,7 @@ def test_analysing_twice_writes_the_same_numbers(reported: Reported) -> None:
 
 @pytest.mark.parametrize("metric", ["best", "worst"])
 def test_another_metric_scores_problems_by_all_their_samples(
-    metric: Metric, reported: Reported
+    metric: MetricName, reported: Reported
 ) -> None:
     paths = replace(reported.paths, view=metric)
     data = load_sweep(paths, metric=metric)

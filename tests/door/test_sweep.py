@@ -18,7 +18,7 @@ from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
 from isosweep.plan.output import plan_csv
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import SetRecord, append_record, read_records
+from isosweep.store.records import Evaluation, append_record, read_records
 from tests.analysis.sweeps import (
     REWARD,
     make_plan,
@@ -150,7 +150,7 @@ def test_runs_and_records_are_as_the_files_are_now(tmp_path: Path) -> None:
         records_file(paths, run.run_id)
     )
     last = read_records(records).records[-1]
-    aime = SetRecord(successes=(1, 0), samples_per_problem=1, completion_tokens=3.0)
+    aime = Evaluation(successes=(1, 0), samples_per_problem=1, completion_tokens=3.0)
     append_record(records, 1, replace(last, step=last.step + 1, sets={"aime": aime}))
     after = sweep.records.query(f"run_id == '{run.run_id}'")
     assert len(after) == len(before) + 1

@@ -11,8 +11,8 @@ from isosweep.compute import Compute, has_reached, sits_at
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import (
     AttemptStart,
+    Evaluation,
     Record,
-    SetRecord,
     append_attempt,
     append_record,
     append_warning,
@@ -72,7 +72,7 @@ def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(tmp_path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "format version 99, not 1"),
+        ({"version": 99}, "format version 99, not 2"),
         ({"compute": {"training_flops": float("nan")}}, "compute.training_flops is nan"),
         ({"compute": {"device_seconds": -1.0}}, "compute.device_seconds is -1.0"),
         ({"compute": {"training_flops": None}}, "compute.training_flops is None"),
@@ -251,7 +251,7 @@ def test_a_record_keeps_its_sets_apart_and_one_without_any_says_nothing_of_them(
 ) -> None:
     log = tmp_path / "records"
     _start(log, 1, None, 0)
-    own = SetRecord(successes=(2, 0, 1), samples_per_problem=2, completion_tokens=3.5)
+    own = Evaluation(successes=(2, 0, 1), samples_per_problem=2, completion_tokens=3.5)
     append_record(log, 1, replace(_record(0), sets={"hard": own}))
     append_record(log, 1, _record(4))
     with_set, without = read_records(log).records
@@ -274,3 +274,51 @@ def test_a_line_whose_sets_are_damaged_does_not_count(tmp_path: Path, damaged: A
     path.write_text(start + "\n" + json.dumps(json.loads(line) | {"sets": damaged}) + "\n")
     read = read_records(log)
     assert (read.records, len(read.problems)) == ((), 1)
+
+
+def test_a_line_of_format_1_is_read_as_it_was_written(tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    append_record(log, 1, _record(4))
+    path = attempt_file(log, 1)
+    path.write_text(path.read_text().replace('"version": 2', '"version": 1'))
+    read = read_records(log)
+    assert (read.records, read.problems) == ((_record(4),), ())
+
+
+def test_a_record_keeps_scores_by_name_and_means_without_problems(tmp_path: Path) -> None:
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    voted = replace(_record(0), scores={"majority": (1.0,) * len(_record(0).successes)})
+    mean = replace(_record(4), successes=(), mean_reward=0.25, standard_error=0.01)
+    unknown = replace(mean, step=8, standard_error=None, completion_tokens=None)
+    for record in (voted, mean, unknown):
+        append_record(log, 1, record)
+    read = read_records(log)
+    assert (read.records, read.problems) == ((voted, mean, unknown), ())
+    assert mean.reward == unknown.reward == 0.25
+    assert "mean_reward" not in attempt_file(log, 1).read_text().splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scores": {"majority": [1.0]}}, "scores.majority"),
+        ({"scores": {"majority": [2.0, 0.0]}}, "scores.majority"),
+        ({"mean_reward": 1.5}, "mean_reward is 1.5"),
+        ({"mean_reward": 0.5, "standard_error": -1}, "standard_error is -1"),
+        ({"successes": []}, "successes must be"),
+    ],
+)
+def test_what_cannot_have_been_measured_does_not_count(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    log = tmp_path / "records"
+    _start(log, 1, None, 0)
+    append_record(log, 1, replace(_record(0), successes=(1, 0), samples_per_problem=1))
+    path = attempt_file(log, 1)
+    start, line = path.read_text().splitlines()
+    path.write_text(start + "\n" + json.dumps(json.loads(line) | change) + "\n")
+    read = read_records(log)
+    assert read.records == ()
+    assert said in read.problems[0]

@@ -10,9 +10,10 @@ import time
 import pytest
 
 from isosweep.machine import process_alive
-from isosweep.tasks import Problem, checking, scores, scores_later
+from isosweep.tasks import Problem, checking
 from isosweep.tasks.checking import close_checkers
 from tests.conftest import make_config
+from tests.tasks.scoring import scores, scores_later
 
 TASK = make_config("task=math").task
 PROBLEMS = [Problem(problem_id=str(i), prompt="?", answer=str(i)) for i in range(96)]

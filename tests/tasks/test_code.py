@@ -13,11 +13,12 @@ import pytest
 
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks import checking, heldout_problems, problem_sets, scores, scores_later
+from isosweep.tasks import checking, heldout_problems, problem_sets
 from isosweep.tasks.code import missing_sandbox, program_of
 from isosweep.tasks.problem import Problem
 from tests.conftest import make_config
 from tests.tasks.files import CODE_ROWS, code_overrides, write_rows
+from tests.tasks.scoring import scores, scores_later
 
 
 def code_task(path: Path, *more: str) -> TaskConfig:
@@ -202,7 +203,8 @@ def test_where_programs_cannot_be_confined_none_is_run(tmp_path: Path) -> None:
         "from isosweep.difficulty.variants import choose_variants\n"
         "from isosweep.errors import PreflightError\n"
         "from isosweep.preflight.machine import preflight\n"
-        "from isosweep.tasks import scores, training_problems\n"
+        "from isosweep.tasks import training_problems\n"
+        "from tests.tasks.scoring import scores\n"
         f"config = make_config(*{code_overrides(path)!r})\n"
         "try: preflight(config, choose_variants(config))\n"
         "except PreflightError as error: print(error)\n"

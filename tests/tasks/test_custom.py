@@ -9,8 +9,9 @@ from isosweep.config.task import TaskConfig
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import SettingError
 from isosweep.preflight.functions import require_functions
-from isosweep.tasks import heldout_problems, problem_sets, scores, training_problems
+from isosweep.tasks import heldout_problems, judge, problem_sets, tells_answers, training_problems
 from tests.conftest import make_config
+from tests.tasks.scoring import scores
 
 _MODULE = """
 from isosweep.tasks import Problem
@@ -23,6 +24,11 @@ def letters(count=26):
         return [float(p.answer == c) for p, c in zip(problems, completions, strict=True)]
     return problems, score
 
+def voted(silent=False):
+    problems, score = letters()
+    return problems, score, lambda problem, completion: None if silent else completion[:1]
+def deaf(): return (*letters(), "answer")
+def wordy(): return (*letters(), lambda problem, completion: 1)
 def numbers(): return [1, 2], None
 def alone(): return letters()[0]
 def unscored(): return letters()[0], "score"
@@ -60,6 +66,15 @@ def test_a_function_of_ones_own_gives_problems_and_scores(directory: Path) -> No
     assert scores(single, training_problems(single)[:2], ["?", "!"]) == [0.5, 0.5]
 
 
+def test_a_third_function_tells_the_answers_that_are_voted_on(directory: Path) -> None:
+    assert not tells_answers(own(directory, "own_tasks:letters"))
+    task = own(directory, "own_tasks:voted")
+    assert tells_answers(task)
+    assert judge(task, training_problems(task)[:2], ["?!", "x"]) == [(0.0, "?"), (0.0, "x")]
+    silent = own(directory, "own_tasks:voted", "task.custom.parameters={silent: true}")
+    assert judge(silent, training_problems(silent)[:1], ["?"]) == [(0.0, None)]
+
+
 @pytest.mark.parametrize(
     ("function", "more", "message"),
     [
@@ -69,6 +84,8 @@ def test_a_function_of_ones_own_gives_problems_and_scores(directory: Path) -> No
         ("own_tasks:numbers", (), "its problems are a sequence of int"),
         ("own_tasks:alone", (), "returned list, not a pair"),
         ("own_tasks:unscored", (), "its score is str, not a function"),
+        ("own_tasks:deaf", (), "its answer is str, not a function"),
+        ("own_tasks:wordy", (), "its answer returned 1, which is neither text nor None"),
         ("own_tasks:high", (), "returned 2.0, which is no number in"),
         ("own_tasks:short", (), "returned 0 numbers for 1"),
         ("own_tasks:untyped", (), "problem_id=1"),

@@ -15,7 +15,6 @@ from isosweep.tasks import (
     heldout_problems,
     problem_sets,
     problems_digest,
-    scores,
     training_problems,
 )
 from isosweep.tasks.checking import ask_all, close_checkers
@@ -23,6 +22,7 @@ from isosweep.tasks.problem import Problem, normalised
 from isosweep.tasks.stored import hold_problems
 from tests.conftest import make_config
 from tests.tasks.files import ROWS, math_overrides, write_rows
+from tests.tasks.scoring import scores
 
 
 def math_task(path: Path, *more: str) -> TaskConfig:
@@ -185,11 +185,11 @@ def test_a_verifier_that_does_not_return_is_ended_and_the_next_answer_is_checked
     # Nothing in this process could interrupt such a product of integers: it is one instruction.
     hanging = {"judge": "score_math", "answer": "1", "completion": "\\boxed{9^{9^{9^{9}}}}"}
     good = {"judge": "score_math", "answer": "1", "completion": "\\boxed{1}"}
-    assert ask_all([good]) == [{"score": 1.0}]
+    assert ask_all([good]) == [{"score": 1.0, "answer": "1"}]
     began = time.monotonic()
     assert ask_all([hanging, good], limit_s=1.5)[0] is None
     assert time.monotonic() - began < 15
-    assert ask_all([good]) == [{"score": 1.0}]
+    assert ask_all([good]) == [{"score": 1.0, "answer": "1"}]
     close_checkers()
 
 

@@ -12,12 +12,12 @@ from isosweep.tasks import (
     heldout_problems,
     is_success,
     problem_sets,
-    scores,
     training_problems,
 )
 from isosweep.tasks.mixing import PartProblem
 from isosweep.tasks.sets import problems_of_sets
 from tests.conftest import make_config
+from tests.tasks.scoring import scores
 
 PART = "+task@task.mixture.parts."
 TWO = ("task=mixture", f"{PART}a=sort", f"{PART}b=sort", "task.mixture.parts.b.sort.levels=[4]")

@@ -8,8 +8,9 @@ import pytest
 
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
-from isosweep.tasks import is_success, problem_sets, problems_digest, scores, training_problems
+from isosweep.tasks import is_success, problem_sets, problems_digest, training_problems
 from tests.conftest import make_config
+from tests.tasks.scoring import scores
 
 
 def gym(generator: str, *more: str) -> TaskConfig:

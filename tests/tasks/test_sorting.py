@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 
-from isosweep.tasks import heldout_problems, problems_digest, scores, training_problems
+from isosweep.tasks import heldout_problems, problems_digest, training_problems
 from isosweep.tasks.sorting import is_task_problem
 from tests.conftest import make_config
+from tests.tasks.scoring import scores
 
 
 def test_training_heldout_and_warm_start_problems_are_disjoint() -> None:

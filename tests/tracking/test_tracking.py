@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isosweep.store.records import SetRecord, append_warning
+from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.faults import StoreError
@@ -265,7 +265,7 @@ def test_the_users_log_levels_come_back(sweep: Sweep) -> None:
 
 
 def test_further_sets_are_metrics_of_their_own() -> None:
-    own = SetRecord(successes=(2, 0), samples_per_problem=2, completion_tokens=3.0)
+    own = Evaluation(successes=(2, 0), samples_per_problem=2, completion_tokens=3.0)
     plain = held_out_point(record(20), None).values
     shown = held_out_point(replace(record(20), sets={"hard": own}), None).values
     added = {name: value for name, value in shown.items() if name not in plain}

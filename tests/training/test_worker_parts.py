@@ -31,6 +31,47 @@ def test_the_built_in_model_has_room_to_learn_and_something_to_start_from() -> N
     assert 0.1 < reward < 0.6
 
 
+@pytest.mark.parametrize(
+    ("right", "answers", "majority"),
+    [
+        ([True, True, False], ["4", "4", "5"], 1.0),
+        # Right answers are one, however they are written.
+        ([True, True, False, False, False], ["1/2", "0.5", "3", "4", "5"], 1.0),
+        ([True, False, False], ["4", "5", "5"], 0.0),
+        # What came first counts of equally many votes, and none is no vote.
+        ([True, False], ["4", "5"], 1.0),
+        ([False, True], ["5", "4"], 0.0),
+        ([False, False, True], [None, None, "4"], 1.0),
+        ([False, False], [None, None], 0.0),
+    ],
+)
+def test_the_commonest_answer_is_a_problems_majority(
+    right: list[bool], answers: list[str | None], majority: float
+) -> None:
+    from isosweep.training import evaluate
+
+    assert evaluate.majority(right, answers) == majority
+
+
+def test_an_evaluation_counts_votes_where_answers_can_be_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from isosweep.tasks import Judged
+    from isosweep.training import evaluate
+    from isosweep.training.grpo import load_policy
+
+    model, tokenizer = load_policy(spec(), weights(spec().model))
+    # Of each problem's four samples two are right, and the others agree in every second problem.
+    samples = [Judged(1.0, "1"), Judged(1.0, "1"), Judged(0.0, "2"), Judged(0.0, "3")]
+    wrong = [Judged(0.0, "2"), Judged(0.0, "2"), Judged(0.0, "2"), Judged(1.0, "1")]
+    monkeypatch.setattr(
+        evaluate, "judge_later", lambda task, asked, texts: lambda: (samples + wrong) * 16
+    )
+    taken = evaluate.Evaluator(spec(), tokenizer)(model)
+    assert taken.successes == (2, 1) * 16
+    assert taken.scores == {"majority": (1.0, 0.0) * 16}
+
+
 def test_evaluation_leaves_randomness_mode_and_parameters_alone() -> None:
     import torch
 
@@ -97,7 +138,7 @@ def test_processes_with_fewer_problems_call_the_model_as_often(
     counted("generate")
     counted("forward")
     # What the others have sampled, as if it were one problem.
-    monkeypatch.setattr(evaluate, "gather_object", lambda own: [([4], 8), *own])
+    monkeypatch.setattr(evaluate, "gather_object", lambda own: [([(4, 1.0)], 8), *own])
     seen = []
     for rank in range(4):
         evaluator = evaluate.Evaluator(one, tokenizer, problems=problems, rank=rank, ranks=4)
@@ -106,7 +147,7 @@ def test_processes_with_fewer_problems_call_the_model_as_often(
         assert calls["forward"] == 1
         result = evaluator(model)
         seen.append((calls["generate"], len(result.successes) - 1))
-        assert result.completion_tokens >= 1
+        assert (result.completion_tokens or 0) >= 1
     assert seen == [(2, 2), (2, 2), (2, 1), (2, 0)]
 
 

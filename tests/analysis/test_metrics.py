@@ -1,0 +1,101 @@
+"""Sweeps by other metrics, and sweeps whose records know the mean of their problems alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.curves import rescored
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.report import analyse
+from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.errors import SettingError
+from isosweep.metrics import METRICS, MetricName
+from isosweep.store.paths import SweepPaths
+from tests.analysis.sweeps import REWARD, write_sweep
+
+
+def rewrite(paths: SweepPaths, change: Callable[[dict[str, Any]], dict[str, Any]]) -> SweepPaths:
+    """The same sweep, each of its records changed."""
+    for file in paths.runs.rglob("records/*.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        changed = [line if line["kind"] == "attempt" else change(line) for line in lines]
+        file.write_text("".join(json.dumps(line) + "\n" for line in changed))
+    return paths
+
+
+def voted(line: dict[str, Any]) -> dict[str, Any]:
+    """A line whose majority is right where half of the samples are."""
+    k = line["samples_per_problem"]
+    return line | {"scores": {"majority": [float(2 * c >= k) for c in line["successes"]]}}
+
+
+def averaged(line: dict[str, Any]) -> dict[str, Any]:
+    """A line that knows its mean alone, as a log of others has it."""
+    rates = np.array(line.pop("successes")) / line.pop("samples_per_problem")
+    error = float(rates.std(ddof=1) / np.sqrt(len(rates)))
+    return line | {"mean_reward": float(rates.mean()), "standard_error": error}
+
+
+def findings_of(paths: SweepPaths) -> Findings:
+    config = AnalysisConfig(name="default")
+    return find(load_sweep(paths), config, views=True)
+
+
+def test_every_metric_has_a_row() -> None:
+    assert set(METRICS) == set(get_args(MetricName))
+
+
+def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
+    paths = rewrite(write_sweep(tmp_path, REWARD), voted)
+    plain, majority = load_sweep(paths), load_sweep(paths, metric="majority")
+    for before, after in zip(plain.curves, majority.curves, strict=True):
+        k = before.samples_per_problem
+        assert np.allclose(after.reward, (2 * before.successes >= k).mean(axis=1))
+        assert after.samples_per_problem == 1
+    again = rescored(plain, "majority")
+    assert [r.reward for r in again.readings] == [r.reward for r in majority.readings]
+    views = {view.metric: view for view in findings_of(paths).views}
+    assert set(views) == set(METRICS)
+    assert views["majority"].base_reward == pytest.approx(
+        float(np.mean([curve.reward[0] for curve in majority.curves]))
+    )
+
+
+def test_a_metric_that_no_record_tells_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD)
+    with pytest.raises(SettingError, match=r"metric=avg or analysis\.metric=best") as refused:
+        load_sweep(paths, metric="majority")
+    assert "majority" not in refused.value.nearest
+    rewrite(paths, averaged)
+    with pytest.raises(SettingError, match=r"analysis\.metric=avg$"):
+        load_sweep(paths, metric="best")
+
+
+def test_records_without_a_majority_are_left_out_where_others_have_one(tmp_path: Path) -> None:
+    paths = write_sweep(tmp_path, REWARD)
+    rewrite(paths, lambda line: voted(line) if line["step"] else line)
+    data = load_sweep(paths, metric="majority")
+    assert all(curve.steps[0] > 0 for curve in data.curves)
+    assert "no majority@k" in data.problems[0]
+
+
+def test_means_alone_bear_the_same_verdict(tmp_path: Path) -> None:
+    counted = findings_of(write_sweep(tmp_path / "counted", REWARD))
+    means = findings_of(rewrite(write_sweep(tmp_path / "means", REWARD), averaged))
+    assert means.saturation.verdict == counted.saturation.verdict
+    for one, other in zip(counted.saturation.optima, means.saturation.optima, strict=True):
+        assert other.interval is not None
+        assert one.interval is not None
+        assert other.interval.median == pytest.approx(one.interval.median, rel=0.02)
+    assert means.views == ()
+    assert [fit.status for fit in means.fits].count(counted.fits[0].status) > 0
+
+
+def test_the_report_of_means_alone_is_drawn(tmp_path: Path) -> None:
+    paths = rewrite(write_sweep(tmp_path, REWARD), averaged)
+    assert analyse(paths, AnalysisConfig(name="default", formats=[])).report.stat().st_size > 1e5
