@@ -1,13 +1,12 @@
 """Tables that only the report's page has: other views of the sweep, and runs that are missing."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from isosweep.analysis.columns import PageTable, page_table, written
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.intervals import short
-from isosweep.analysis.statistics.laws import Laws
+from isosweep.analysis.statistics.laws import LAWS, Laws
 from isosweep.analysis.statistics.views import View
 from isosweep.plan.tally import Standing
 
@@ -79,21 +78,11 @@ def set_table(data: SweepData) -> PageTable:
     return page_table(head, rows if len(rows) > 1 else [], left=(0, 1))
 
 
-# Laws of n* against compute as `laws` has them, and what each says.
-_LAWS = {
-    "constant": "n* is the same at every compute",
-    "power": "n* = a C^b, without end",
-    "concave": "growth that slows all the way",
-    "sigmoid": "growth from one level to another",
-}
-
-
 def law_table(laws: Laws | None) -> PageTable | None:
     """The probability of each law; None where the records compare none."""
     if laws is None:
         return None
-    shares = asdict(laws.probabilities)
-    rows = [(name, said, f"{shares[name]:.0%}") for name, said in _LAWS.items()]
+    rows = [(name, LAWS[name].words, f"{p:.0%}") for name, p in laws.probabilities.items()]
     return page_table(("law", "n*(C)", "probability"), rows, left=(0, 1))
 
 

@@ -17,8 +17,9 @@ parameters are averaged over wide uniform priors, so that a law with more of the
 no number comes from an optimiser or its bounds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from scipy import special
@@ -41,26 +42,72 @@ _ROUNDS, _POINTS, _FROM_PRIOR = 4, 10_000, 0.2
 _CURVE, _CURVE_DRAWS = 60, 2000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Probabilities:
-    """Of each law."""
+def _constant(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+    return np.asarray(ends[0] + (ends[1] - ends[0]) * points + 0 * at)
 
-    constant: Share
-    """The constant law."""
-    power: Share
-    """The power law."""
-    concave: Share
-    """The concave law."""
-    sigmoid: Share
-    """The sigmoid law."""
+
+def _begin(points: FloatArray, ends: tuple[float, float]) -> FloatArray:
+    """x* at the first budget: a law that ends inside the grid may have begun half of it below, and
+    one that begins inside may end half of it above."""
+    return np.asarray(ends[0] + (ends[1] - ends[0]) * (1.5 * points[:, :1] - 0.5))
+
+
+def _growth(points: FloatArray, ends: tuple[float, float]) -> FloatArray:
+    """Doublings by which a power law grows from the first budget to the last."""
+    return np.asarray(1.5 * (ends[1] - ends[0]) * points[:, 1])
+
+
+def _power(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+    return np.asarray(_begin(points, ends) + _growth(points, ends)[:, None] * at)
+
+
+def _concave(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+    low, high = np.log(_BENDS)
+    bend = np.exp(low + (high - low) * points[:, 2:])
+    risen = np.log1p(bend * np.maximum(at, 0)) / np.log1p(bend)
+    return np.asarray(_begin(points, ends) + _growth(points, ends)[:, None] * risen)
+
+
+def _sigmoid(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+    reach = ends[1] - ends[0]
+    rise = LEAST_CHANGE + (1.5 * reach - LEAST_CHANGE) * points[:, 1:2]
+    low, high = np.log(_STEEPNESS)
+    steepness = np.exp(low + (high - low) * points[:, 3:])
+    left = rise * special.expit(steepness * (1.25 * points[:, 2:3] - 0.25 - at))
+    return np.asarray(_begin(points, ends) + rise - left)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """A form of n*(C). `words`: what it says; `parameters`: how many it has.
+
+    `log2_n` has x* at times `at`, 0 at the first budget and 1 at the last, by points of the unit
+    cube with a side a parameter and the two ends of the grid: (points, times).
+    """
+
+    words: str
+    parameters: int
+    log2_n: Callable[[FloatArray, tuple[float, float], FloatArray], FloatArray]
+
+    def seen(self, points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+        """x* as the grid shows it: cut off at its ends."""
+        return np.clip(self.log2_n(points, ends, at), *ends)
+
+
+LAWS: Final[Mapping[str, Law]] = {
+    "constant": Law(words="n* is the same at every compute", parameters=1, log2_n=_constant),
+    "power": Law(words="n* = a C^b, without end", parameters=2, log2_n=_power),
+    "concave": Law(words="growth that slows all the way", parameters=3, log2_n=_concave),
+    "sigmoid": Law(words="growth from one level to another", parameters=4, log2_n=_sigmoid),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
     """What the laws say together."""
 
-    probabilities: Probabilities
-    """Probability of each law. Shares."""
+    probabilities: Mapping[str, Share]
+    """Probability of each law, by its name. Shares."""
     settles_at: Interval
     """Compute from which on n* stays within half a doubling of that at the last budget, in
     budget_unit."""
@@ -96,10 +143,13 @@ def weigh_laws(
     root = np.linalg.cholesky(np.cov(log2_best_n.T) + _CLOSENESS**2 * np.eye(len(t)))
 
     def misfit(points: FloatArray) -> FloatArray:
-        seen = np.clip(_law(points, ends, (t - t[0]) / span), *ends)
-        return np.asarray((np.linalg.solve(root, (seen - mean).T) ** 2).sum(axis=0))
+        return np.asarray((np.linalg.solve(root, (points - mean).T) ** 2).sum(axis=0))
 
-    explored = {name: _explore(misfit, size, rng) for name, size in _SIZES.items()}
+    def explore(law: Law) -> tuple[FloatArray, FloatArray]:
+        times = (t - t[0]) / span
+        return _explore(lambda points: misfit(law.seen(points, ends, times)), law.parameters, rng)
+
+    explored = {name: explore(law) for name, law in LAWS.items()}
     # A common factor keeps the best law's weights above the smallest number there is.
     top = max(float(logs.max()) for _, logs in explored.values())
     weights = {name: np.exp(logs - top) / len(logs) for name, (_, logs) in explored.items()}
@@ -107,18 +157,14 @@ def weigh_laws(
     weights = {name: weight / total for name, weight in weights.items()}
     growth = _growth(explored["power"][0], ends)
     at = np.linspace(0, max(1.0, (np.log10(max(until, 1e-300)) - t[0]) / span), _CURVE)
-    weighted = [(explored[name][0], weights[name]) for name in explored]
+    weighted = [(law, explored[name][0], weights[name]) for name, law in LAWS.items()]
     drawn = _drawn(weighted, ends, at, rng)
     within = np.linspace(0, 1, _CURVE)
     arrival = _arrival(_drawn(weighted, ends, within, rng), within)
-    least = min(float(misfit(points).min()) for points, _ in explored.values())
+    times = (t - t[0]) / span
+    least = min(float(misfit(law.seen(p, ends, times)).min()) for law, p, _ in weighted)
     return Laws(
-        probabilities=Probabilities(
-            constant=float(weights["constant"].sum()),
-            power=float(weights["power"].sum()),
-            concave=float(weights["concave"].sum()),
-            sigmoid=float(weights["sigmoid"].sum()),
-        ),
+        probabilities={name: float(weight.sum()) for name, weight in weights.items()},
         settles_at=Interval.central(10.0 ** (t[0] + span * arrival), confidence),
         exponent=Interval.weighted(growth * np.log10(2) / span, weights["power"], confidence),
         compute=tuple((10.0 ** (t[0] + span * at)).tolist()),
@@ -128,21 +174,21 @@ def weigh_laws(
 
 
 def _drawn(
-    weighted: Sequence[tuple[FloatArray, FloatArray]],
+    weighted: Sequence[tuple[Law, FloatArray, FloatArray]],
     ends: tuple[float, float],
     at: FloatArray,
     rng: np.random.Generator,
 ) -> FloatArray:
     """x* at times `at` by laws drawn from all: (draws, times), cut off at the ends of the grid.
 
-    `weighted`: points and weights of each law.
+    `weighted`: each law with its points and their weights.
     """
     drawn = []
-    for points, weight in weighted:
+    for law, points, weight in weighted:
         count = rng.binomial(_CURVE_DRAWS, min(1.0, float(weight.sum())))
         if count:
             chosen = rng.choice(len(points), count, p=weight / weight.sum())
-            drawn.append(np.clip(_law(points[chosen], ends, at), *ends))
+            drawn.append(law.seen(points[chosen], ends, at))
     return np.concatenate(drawn)
 
 
@@ -152,65 +198,6 @@ def _arrival(drawn: FloatArray, at: FloatArray) -> FloatArray:
     return np.asarray(
         at[np.argmax(np.logical_and.accumulate(near[:, ::-1], axis=1)[:, ::-1], axis=1)]
     )
-
-
-# Parameters of each law: points of the unit cube with so many sides.
-_SIZES = {"constant": 1, "power": 2, "concave": 3, "sigmoid": 4}
-
-
-def _law(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
-    """x* at times `at` (0 at the first budget, 1 at the last): (points, times).
-
-    A law that ends inside the grid may have begun half the grid below it, and one that begins
-    inside may end half the grid above it.
-    """
-    match points.shape[1]:
-        case 1:
-            return np.asarray(ends[0] + (ends[1] - ends[0]) * points + 0 * at)
-        case 2:
-            begin = ends[0] + (ends[1] - ends[0]) * (1.5 * points[:, :1] - 0.5)
-            return np.asarray(begin + _growth(points, ends)[:, None] * at)
-        case 3:
-            low, high = np.log(_BENDS)
-            bend = np.exp(low + (high - low) * points[:, 2:])
-            risen = np.log1p(bend * np.maximum(at, 0)) / np.log1p(bend)
-            begin = ends[0] + (ends[1] - ends[0]) * (1.5 * points[:, :1] - 0.5)
-            return np.asarray(begin + _growth(points, ends)[:, None] * risen)
-        case _:
-            sigmoid = _Sigmoid.of(points[:, :, None], ends)
-            return np.asarray(sigmoid.plateau - sigmoid.left(at))
-
-
-def _growth(points: FloatArray, ends: tuple[float, float]) -> FloatArray:
-    """Doublings by which a power law grows from the first budget to the last."""
-    return np.asarray(1.5 * (ends[1] - ends[0]) * points[:, 1])
-
-
-@dataclass(frozen=True)
-class _Sigmoid:
-    """Arrays that broadcast: levels in log2 n, middle and steepness in shares of the range."""
-
-    plateau: FloatArray
-    rise: FloatArray
-    middle: FloatArray
-    steepness: FloatArray
-
-    @classmethod
-    def of(cls, points: FloatArray, ends: tuple[float, float]) -> "_Sigmoid":
-        reach = ends[1] - ends[0]
-        start = ends[0] + reach * (1.5 * points[:, 0] - 0.5)
-        rise = LEAST_CHANGE + (1.5 * reach - LEAST_CHANGE) * points[:, 1]
-        low, high = np.log(_STEEPNESS)
-        return cls(
-            plateau=start + rise,
-            rise=rise,
-            middle=1.25 * points[:, 2] - 0.25,
-            steepness=np.exp(low + (high - low) * points[:, 3]),
-        )
-
-    def left(self, at: float | FloatArray) -> FloatArray:
-        """Doublings that are still to come."""
-        return np.asarray(self.rise * special.expit(self.steepness * (self.middle - at)))
 
 
 def _explore(

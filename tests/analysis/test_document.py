@@ -52,7 +52,7 @@ def test_every_object_is_closed_and_every_value_is_described(schema: dict[str, A
         lambda fits: fits["fits"][0].pop("share_risen"),
         lambda fits: fits["frontier"]["budgets"][0]["best"].update(interval=[0.1]),
         lambda fits: fits["saturation"]["optima"][0].update(best=2.5),
-        lambda fits: fits["saturation"]["laws"]["probabilities"].pop("power"),
+        lambda fits: fits["saturation"]["laws"]["probabilities"].update(power=2),
         lambda fits: fits["problem_changes"][0].update(better=1.2),
     ],
 )
