@@ -158,23 +158,35 @@ def sbatch_text(
         del parameters["mem"]
     left_out = [option for option, value in further.items() if value is False]
     parameters = {key: value for key, value in parameters.items() if key not in left_out}
+    return submitit_script(
+        command=command,
+        folder=logs,
+        setup=[*([told] if told else []), *slurm.setup] or None,
+        map_count=len(tasks) or None,
+        additional_parameters={k: v for k, v in further.items() if v is not False},
+        # Not inherited from the job since Slurm 22.05 (its release notes).
+        srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *slurm.srun_args],
+        use_srun=slurm.use_srun,
+        **parameters,
+    )
+
+
+# Lines by which submitit knows jobs of its own executor, which these are not.
+_MARKS = ("#SBATCH --wckey=submitit\n", "export SUBMITIT_EXECUTOR=slurm\n")
+
+
+def submitit_script(**parameters: Any) -> str:
+    """submitit's script of a job, without its marks: all that is used of submitit, and private.
+
+    Its executor would pickle each job into the sweep's directory, where nothing is executed from.
+    """
     with warnings.catch_warnings():
         # Of options that are said to need others: sbatch tells what it does not take.
         warnings.simplefilter("ignore")
-        text = _make_sbatch_string(
-            command=command,
-            folder=logs,
-            setup=[*([told] if told else []), *slurm.setup] or None,
-            map_count=len(tasks) or None,
-            additional_parameters={k: v for k, v in further.items() if v is not False},
-            # Not inherited from the job since Slurm 22.05 (its release notes).
-            srun_args=[f"--cpus-per-task={slurm.cpus_per_task}", *slurm.srun_args],
-            use_srun=slurm.use_srun,
-            **parameters,
-        )
-    return text.replace("#SBATCH --wckey=submitit\n", "").replace(
-        "export SUBMITIT_EXECUTOR=slurm\n", ""
-    )
+        text = _make_sbatch_string(**parameters)
+    for mark in _MARKS:
+        text = text.replace(mark, "")
+    return text
 
 
 def _further(slurm: SlurmConfig, shape: Shape) -> dict[str, Any]:
