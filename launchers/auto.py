@@ -3,8 +3,8 @@
 import shutil
 from dataclasses import replace
 
+from isosweep.commands import ask
 from isosweep.config.sweep import SweepConfig
-from isosweep.launchers.shell import ask
 
 # A controller that is well answers in milliseconds; a command that finds none gives up after 9 s
 # (Slurm 22.05), or waits for a file system.

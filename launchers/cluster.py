@@ -4,7 +4,7 @@ import math
 import shutil
 from functools import cached_property
 
-from isosweep.calls import call
+from isosweep.commands import call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.errors import PreflightError
 from isosweep.launchers.squeue import array_size, cluster_name, longest_minutes
@@ -40,7 +40,7 @@ class Cluster:
     def _shown(self) -> str:
         """The cluster's configuration, asked for until it is told."""
         if not self._text:
-            self._text = call(["scontrol", "show", "config"], self._config.command_timeout_s).out
+            self._text = call(["scontrol", "show", "config"], self._config.command_timeout_s).output
         return self._text
 
     @cached_property
@@ -50,5 +50,5 @@ class Cluster:
             return math.inf
         command = ["scontrol", "show", "partition", "--oneliner"]
         answer = call(command, self._config.command_timeout_s)
-        longest = longest_minutes(answer.out, self._config.partition)
+        longest = longest_minutes(answer.output, self._config.partition)
         return math.inf if longest is None else longest

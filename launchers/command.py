@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from isosweep.commands import Answer, ask
 from isosweep.config.command import PLACEHOLDERS, CommandConfig, placeholders
 from isosweep.config.executed import EXECUTED, require_own
 from isosweep.config.launcher import LauncherConfig
 from isosweep.errors import PreflightError
 from isosweep.files import write_text
 from isosweep.launchers.launcher import Observed, Order, Refused
-from isosweep.launchers.shell import Answer, ask
 from isosweep.launchers.templates import Templates, job_name, template_file
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.state import view_run

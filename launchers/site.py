@@ -7,7 +7,7 @@ from typing import Any
 from isosweep.config.sweep import SweepConfig
 
 # Settings that sites export: without them sbatch may refuse the job, or charge somebody else. Of
-# sbatch's other variables none is heeded (`isosweep.calls`): they would change what is planned.
+# sbatch's other variables none is heeded (`isosweep.commands`): they would change what is planned.
 _OF_SITE = ("account", "partition", "qos", "reservation")
 
 

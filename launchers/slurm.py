@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from isosweep.calls import call
+from isosweep.commands import call
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import write_text
@@ -131,7 +131,7 @@ class SlurmLauncher:
             if array not in ours:
                 continue
             command = ["scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={tasks}"]
-            if call(command, self._slurm.command_timeout_s).words is None:
+            if call(command, self._slurm.command_timeout_s).failure is None:
                 self._throttle.changed(array, tasks)
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
@@ -155,7 +155,7 @@ class SlurmLauncher:
         for first in range(0, len(ids), _AT_ONCE):
             command = ["scancel", *options, *grouped(ids[first : first + _AT_ONCE])]
             answer = call(command, self._slurm.command_timeout_s)
-            said += (answer.words or "").split("; ")
+            said += (answer.failure or "").split("; ")
         return [line for line in said if line and not any(ended in line for ended in _ENDED)]
 
     def _send(
@@ -176,8 +176,8 @@ class SlurmLauncher:
         # Else it is handed over as it was made: the file may be another by now.
         answer = call(command, self._slurm.command_timeout_s, text)
         # With several clusters it is followed by the cluster's name.
-        job_id, _, cluster = answer.out.strip().rpartition("\n")[2].partition(";")
-        if answer.words is None and job_id.isdecimal():
+        job_id, _, cluster = answer.output.strip().rpartition("\n")[2].partition(";")
+        if answer.failure is None and job_id.isdecimal():
             self._throttle.submitted(job_id, parallel, len(orders))
             self._jobs.submitted(orders[0].submission.batch, job_id)
             for order in orders:
@@ -186,9 +186,9 @@ class SlurmLauncher:
                 answers[order.submission.path] = job
                 self._follow(job, order.submission)
             return None, ""
-        words = answer.words or f"sbatch answered {answer.out.strip()!r}"
+        words = answer.failure or f"sbatch answered {answer.output.strip()!r}"
         # What it answers a job that it took, and cannot be read, leaves the same doubt as silence.
-        means = refusal(words, timed_out=answer.timed_out or answer.words is None)
+        means = refusal(words, timed_out=answer.timed_out or answer.failure is None)
         refused = Refused(reason=words, passing=means.passing, unknown=means.unknown)
         answers.update(_all(orders, refused))
         return means, words

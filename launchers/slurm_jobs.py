@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from isosweep.calls import Answer, call
+from isosweep.commands import Answer, call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.durations import in_words
 from isosweep.launchers.cluster import Cluster
@@ -135,7 +135,7 @@ class SlurmJobs:
     def still_ours(self, arrays: Collection[str]) -> set[str]:
         """Those of `arrays` that Slurm has under the names of their submissions at this moment."""
         answer = self._ask(squeue_jobs(arrays))
-        found = _Rows(squeue_rows(answer.out)).arrays & self._ours
+        found = _Rows(squeue_rows(answer.output)).arrays & self._ours
         return {array for _, array in found}.intersection(arrays)
 
     def to_stop(
@@ -198,10 +198,10 @@ class SlurmJobs:
             return []
         self.poll_s = _LONG_POLL_S if len(submissions) > _MANY else _POLL_S
         answer = self._ask(squeue(self._users))
-        if answer.words is not None:
+        if answer.failure is not None:
             self.tasks = None
-            return [Observed(status="unknown", reason=answer.words)] * len(submissions)
-        queue = self._queue = _Rows(squeue_rows(answer.out), self._users)
+            return [Observed(status="unknown", reason=answer.failure)] * len(submissions)
+        queue = self._queue = _Rows(squeue_rows(answer.output), self._users)
         asked = [state for state in submissions if _to_be_accounted(queue.of(state))]
         accounts, words = self._accounts(asked) if asked else (_Rows([]), None)
         rows = [row for state in submissions if (row := queue.of(state)) is not None]
@@ -253,15 +253,15 @@ class SlurmJobs:
         commands += [sacct_names(names, _DAYS)] if names else []
         for command in commands if self._accounting else []:
             answer = self._ask(command)
-            if answer.words is None:
-                rows += sacct_rows(answer.out)
-            elif _NO_ACCOUNTING in answer.words:
+            if answer.failure is None:
+                rows += sacct_rows(answer.output)
+            elif _NO_ACCOUNTING in answer.failure:
                 self._accounting = False
             else:
-                return _Rows([]), answer.words
+                return _Rows([]), answer.failure
         if ids and not self._accounting:
             # Of other users: the first question was about one's own.
-            rows += squeue_rows(self._ask(squeue_jobs(ids)).out)
+            rows += squeue_rows(self._ask(squeue_jobs(ids)).output)
         return _Rows(rows), None
 
     def _observed(self, state: SubmissionState, row: Row, account: Row | None) -> Observed:

@@ -19,7 +19,7 @@ FLOORS = (
     ("tasks", "costs"),
     ("config", "store", "schemas"),
     (
-        *("errors", "files", "ownership", "calls", "durations", "compute", "heldout", "machine"),
+        *("errors", "files", "ownership", "commands", "durations", "compute", "heldout", "machine"),
         *("devices", "metrics", "sandbox"),
         "__init__",
     ),

@@ -2,7 +2,7 @@
 
 import time
 
-from isosweep.calls import call
+from isosweep.commands import call
 
 _TIMEOUT_S = 30.0
 # A controller that is busy or restarting answers after seconds to minutes; the time limit comes
@@ -19,7 +19,7 @@ def requeue(job_id: str) -> str | None:
     for pause in _PAUSES_S:
         time.sleep(pause)
         answer = call(["scontrol", "requeue", job_id], _TIMEOUT_S)
-        if answer.words is None:
+        if answer.failure is None:
             return None
-        said = answer.words
+        said = answer.failure
     return f"scontrol requeue {job_id}: {said}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.calls import slurm_environment
+from isosweep.commands import slurm_environment
 from isosweep.config.launcher import overridden
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
