@@ -8,7 +8,6 @@ from enum import Enum
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
-from isosweep import __version__
 from isosweep.analysis.answer import Fact, collapsed_runs
 from isosweep.analysis.bounds import (
     Confidence,
@@ -35,6 +34,7 @@ from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import JsonObject
 from isosweep.metrics import MetricName
+from isosweep.version import __version__
 
 # 3: verdicts by the growth rate of n*, collapse in what is expected.
 FITS_VERSION: Final = 3

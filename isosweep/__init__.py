@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from isosweep.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from isosweep.door.planned import make_plan as make_plan

@@ -20,12 +20,12 @@ FLOORS = (
     ("config", "store", "schemas"),
     (
         *("errors", "files", "ownership", "commands", "durations", "compute", "heldout", "machine"),
-        *("devices", "metrics", "sandbox"),
+        *("devices", "metrics", "sandbox", "version"),
         "__init__",
     ),
 )
 # What `import isosweep` offers, and imports when it is asked for: tests/door/test_light.py.
-OFFERED = (("__init__", "door"), ("__init__", "errors"))
+OFFERED = (("__init__", "door"), ("__init__", "errors"), ("__init__", "version"))
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 

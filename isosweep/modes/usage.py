@@ -3,8 +3,8 @@
 import textwrap
 from pathlib import Path
 
-from isosweep import __version__
 from isosweep.config.overrides import choices_of
+from isosweep.version import __version__
 
 _WHAT = """\
 isosweep: how to split a compute budget C of an LLM reinforcement-learning run among n rollouts per

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from isosweep import __version__
 from isosweep.config.choices import closest
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import RunBytes, peak_bytes
@@ -23,6 +22,7 @@ from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
 from isosweep.plan.spec import RunSpec, passes_of
 from isosweep.plan.tuning import tuned
+from isosweep.version import __version__
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 from submitit.slurm import slurm
 
@@ -12,7 +13,12 @@ ASKED = {
     *("gpus_per_node", "dependency", "map_count", "additional_parameters", "setup", "srun_args"),
     "use_srun",
 }
-SMALLEST = {"command": "exec work", "folder": Path("/logs"), "map_count": None, "use_srun": False}
+SMALLEST: dict[str, Any] = {
+    "command": "exec work",
+    "folder": Path("/logs"),
+    "map_count": None,
+    "use_srun": False,
+}
 
 
 def test_it_is_there_and_takes_all_that_it_is_asked_by_name() -> None:
