@@ -16,7 +16,6 @@ from isosweep.analysis.columns import (
     word,
 )
 from isosweep.analysis.curves import CellReading, SweepData
-from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.asymptotes import Asymptote
 from isosweep.analysis.statistics.findings import Findings
@@ -25,6 +24,7 @@ from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.mechanism import ProblemChange
 from isosweep.analysis.statistics.survival import Survival
 from isosweep.plan.cells import PlannedRun
+from isosweep.words.numbers import UNITS
 
 
 def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:

@@ -19,8 +19,8 @@ FLOORS = (
     ("tasks", "costs"),
     ("config", "store", "schemas"),
     (
-        *("errors", "files", "ownership", "commands", "durations", "compute", "heldout", "machine"),
-        *("devices", "metrics", "sandbox", "version"),
+        *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
+        *("devices", "evidence", "metrics", "sandbox", "version", "words"),
         "__init__",
     ),
 )

@@ -5,17 +5,15 @@ from dataclasses import asdict
 
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
 from isosweep.analysis.course import Course
-from isosweep.analysis.document import to_json
-from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.figures.tuning import cell_label, tuning_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.tuning import RateRule, Tried, TunedAt, Tuning
 from isosweep.analysis.tuned import TunedCell
 from isosweep.config.analysis import FigureWidth
-from isosweep.files import write_json, write_text
+from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
+from isosweep.words.numbers import UNITS, short
 
 
 def write_tuning(

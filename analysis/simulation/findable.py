@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.analysis.evidence import MIN_GENERATIONS
 from isosweep.analysis.rungs import has_begun, rungs_of
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.evidence import MIN_GENERATIONS
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 

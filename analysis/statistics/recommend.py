@@ -18,13 +18,14 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
-from isosweep.analysis.statistics.intervals import Interval, central_ends, short
+from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.optima import interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import ahead_n
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Cell
+from isosweep.words.numbers import short
 
 # Budgets are written in rounded factors.
 _ROUNDING = 1.01

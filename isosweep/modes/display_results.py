@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from isosweep.modes.display import in_hours
+from isosweep.words.numbers import in_hours
 
 if TYPE_CHECKING:
     from isosweep.analysis.curves import SweepData

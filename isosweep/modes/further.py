@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from isosweep.config.grid import GridConfig
 from isosweep.config.search import SearchConfig
@@ -10,40 +11,19 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.study import resolve_stored
+from isosweep.words.numbers import short
+
+if TYPE_CHECKING:
+    from isosweep.analysis.answer import AddN
 
 
-@dataclass(frozen=True, kw_only=True)
-class FurtherN:
-    """An n beside those of a grid.
-
-    `settings`: the grid's that take it, by name, none where the planner takes it in no grid, for
-    which `why` says what keeps it out. `runs`: added by it to each of the `variants`, which take
-    `share` more compute than those that there are.
-    """
-
-    n: int
-    settings: dict[str, list[int]]
-    why: str = ""
-    runs: int = 0
-    share: float = 0.0
-    variants: bool = False
-
-    def __str__(self) -> str:
-        if not self.settings:
-            return f"n = {self.n}, which {self.why}"
-        listed = {name: ",".join(map(str, values)) for name, values in self.settings.items()}
-        typed = " ".join(f"grid.{name}=[{values}]" for name, values in listed.items())
-        runs = f"{self.runs} runs{' of each variant' if self.variants else ''}"
-        return f"{typed} ({runs}, {self.share:.0%} more compute; what was trained stays)"
-
-
-def further_n(plan: Plan, config: SweepConfig, n: int) -> FurtherN:
+def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
     """How `n` is run up to the largest budget, or what keeps it out. By the planner itself: a grid
     that takes no such n is not offered.
 
     `plan`: of one combination of `grid.axes`.
     """
-    from isosweep.analysis.statistics.intervals import short
+    from isosweep.analysis.answer import AddN
 
     own = {run.run_id for run in plan.runs}
     why = "the grid's rules keep out"
@@ -61,7 +41,7 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> FurtherN:
             if run.num_generations == n and run.milestones[-1] == plan.budgets[-1]
         ]
         if reaching and own <= {run.run_id for run in wide.runs}:
-            return FurtherN(
+            return AddN(
                 n=n,
                 settings=_changed(config.grid, grid),
                 runs=len(added),
@@ -72,7 +52,7 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> FurtherN:
         if refused:
             last = max(refused, key=lambda item: item.budget)
             why = f"{last.rule} keeps out at {short(last.budget)} ({last.reason})"
-    return FurtherN(n=n, settings={}, why=why)
+    return AddN(n=n, settings={}, kept_out=why)
 
 
 def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:

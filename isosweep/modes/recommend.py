@@ -29,10 +29,10 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     Raises SettingError for several sweeps, for settings that the sweep does not have, and as
     `recommend` does.
     """
-    from isosweep.analysis.document import to_json
     from isosweep.analysis.load import load_view
     from isosweep.analysis.statistics.findings import find
     from isosweep.analysis.statistics.recommend import recommend
+    from isosweep.files import to_json
 
     (_, sweep), *more = named_sweeps(config)
     plan, asked = sweep.plan, config.analysis
