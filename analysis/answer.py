@@ -426,7 +426,7 @@ class Answer:
     spent: Spent
     """Compute spent, planned and left."""
     runs: Runs
-    """How runs ended."""
+    """How many runs stand how, and what they broke."""
     next_steps: tuple[NextStep, ...]
     """What would make the answer surer, the first first."""
 
