@@ -12,10 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.tracking import writers
-from isosweep.tracking.faults import StoreError, described, store_name
-from isosweep.tracking.quiet import quiet
-from isosweep.tracking.writers import ClientWriter
+from isosweep.tracking.faults import StoreError, described, quiet, store_name
 from tests.conftest import missing
 from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, write_steps
 
@@ -61,6 +58,19 @@ def _read_anew(database: Path) -> dict[tuple[str, str], list[tuple[int, int, flo
         for run, key, *point in connection.execute(query):
             read.setdefault((run, key), []).append(tuple(point))
     return read
+
+
+def test_a_run_that_is_deleted_in_mlflow_is_made_again_once_there_is_news_of_it(
+    sweep: Sweep,
+) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    deleted = sweep.child().info.run_id
+    sweep.client().delete_run(deleted)
+    write_steps(sweep.runs[0], range(21, 41))
+    tracker.sync()
+    assert sweep.child().info.run_id != deleted
+    assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)
 
 
 def test_a_locked_store_is_said_to_be_and_filled_afterwards(
@@ -157,52 +167,6 @@ def test_a_damaged_file_is_named_and_the_other_runs_go_on(sweep: Sweep) -> None:
     tracker.sync()
     assert "time" in sweep.child().data.tags["unreadable"]
     assert sweep.child(1).info.status == "RUNNING"
-
-
-def test_sqlite_holds_the_rows_that_mlflow_itself_would_write(
-    sweep: Sweep, empty_store: Path, tmp_path: Path
-) -> None:
-    write_steps(sweep.runs[0], range(21, 41))
-    set_state(sweep.runs[0], "finished", 40)
-    with (sweep.runs[0].metrics / "1.jsonl").open("a") as file:
-        for step, value in ((36, "NaN"), (38, "Infinity"), (40, "-Infinity")):
-            file.write(f'{{"attempt": 1, "step": {step}, "time": 1, "odd": {value}}}\n')
-    sweep.tracker().sync()
-    other = tmp_path / "other.db"
-    other.write_bytes(empty_store.read_bytes())
-    sweep.config = type(sweep.config)(name="mlflow", uri=f"sqlite:///{other}", max_points=20)
-    tracker = sweep.tracker()
-    with tracker.store.used():
-        tracker.store.open()
-    tracker.store.writer = ClientWriter(tracker.store.client)
-    tracker.sync()
-    assert _rows(sweep.root / "mlflow.db") == _rows(other)
-
-
-def test_a_mlflow_with_other_tables_is_written_by_its_client(
-    sweep: Sweep, empty_store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writers, "_COLUMNS", writers._COLUMNS[:-1])
-    tracker = sweep.tracker()
-    tracker.sync()
-    assert isinstance(tracker.store.writer, ClientWriter)
-
-
-def _rows(database: Path) -> list[list[tuple[object, ...]]]:
-    """Rows of every table that runs have, with the sweep's own id in the place of MLflow's."""
-    name = "coalesce((SELECT value FROM tags t WHERE t.run_uuid = x.run_uuid AND t.key = 'n'), '')"
-    columns = {
-        "metrics": "key, value, timestamp, step, is_nan",
-        "latest_metrics": "key, value, timestamp, step, is_nan",
-        "params": "key, value",
-        "tags": "key, CASE key WHEN 'mlflow.parentRunId' THEN '' ELSE value END",
-        "runs": "name, status, end_time, lifecycle_stage",
-    }
-    with sqlite3.connect(database) as connection:
-        return [
-            sorted(connection.execute(f"SELECT {name}, {wanted} FROM {table} x"), key=repr)
-            for table, wanted in columns.items()
-        ]
 
 
 @pytest.mark.parametrize(

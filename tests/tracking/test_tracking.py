@@ -1,7 +1,10 @@
 """The MLflow copy of a sweep: a real store, synthetic runs."""
 
+import ast
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,6 @@ from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.faults import StoreError
 from isosweep.tracking.points import FinalStatus, held_out_point
-from isosweep.tracking.writers import SqliteWriter
 from tests.runs import dead_pid
 from tests.tracking.sweeps import (
     EVAL_STEPS,
@@ -134,7 +136,7 @@ def test_a_sync_killed_before_the_params_is_completed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(SqliteWriter, "write", kill)
+        patched.setattr("isosweep.tracking.mlflow.send", kill)
         tracker = sweep.tracker()
         with pytest.raises(KeyboardInterrupt):
             tracker.sync()
@@ -275,3 +277,24 @@ def test_further_sets_are_metrics_of_their_own() -> None:
         "sets/hard/worst_at_k": 0.5,
     }
     assert {name: shown[name] for name in plain} == plain
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Dotted names of all that a source imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def test_of_mlflow_only_public_names_are_imported() -> None:
+    folders = ("isosweep", "analysis", "launchers")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    imported = {name for path in sources for name in _imported(path)}
+    of_mlflow = {name for name in imported if name.split(".")[0] == "mlflow"}
+    assert {"mlflow", "mlflow.entities.Metric"} <= of_mlflow
+    assert not {n for n in of_mlflow if n.startswith("mlflow.store.") or "._" in n}
