@@ -44,8 +44,10 @@ def duration(seconds: float) -> str:
 
 
 def in_hours(hours: float) -> str:
-    """Hours in the unit that reads best."""
-    return duration(hours * 3600)
+    """Device time, which is paid for by the hour: 40 s, 12 min, 3.5 h, 3,006 h."""
+    if hours < 2:
+        return duration(hours * 3600)
+    return f"{hours:,.0f} h" if hours >= 10 else f"{hours:.1f} h"
 
 
 def size(count: float) -> str:

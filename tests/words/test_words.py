@@ -96,6 +96,9 @@ def test_numbers_read_well() -> None:
     assert [numbers.duration(each) for each in (-1, 40, 150, 12_600, 181_440)] == [
         *("0 s", "40 s", "2 min", "3.5 h", "2.1 d")
     ]
+    assert [numbers.in_hours(each) for each in (0.01, 0.2, 3.5, 3006)] == [
+        *("36 s", "12 min", "3.5 h", "3,006 h")
+    ]
     assert [numbers.of_100(each) for each in (0.01, 0.33, 0.99)] == [
         *("under 5", "about 35", "over 95")
     ]
