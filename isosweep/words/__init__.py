@@ -8,12 +8,13 @@ makes text `{{ br }}` ends a line of output; all other white space is one space.
 
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from typing import TYPE_CHECKING, Any
 
 from isosweep import evidence
 from isosweep.words import numbers
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 FOLDER = Path(__file__).parent
 # Of the output: no value holds it.
@@ -32,13 +33,15 @@ def line(surface: str, part: str, *values: Any) -> str:
 
 
 @cache
-def _text() -> Environment:
+def _text() -> "Environment":
     return environment(autoescape=False)
 
 
-def environment(*, autoescape: bool) -> Environment:
+def environment(*, autoescape: bool) -> "Environment":
     """Templates with the formats of `numbers` as filters, and what verdicts take at least; with
     `autoescape` for HTML. A name that a template does not get is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     made = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=autoescape,
