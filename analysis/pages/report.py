@@ -21,7 +21,7 @@ from isosweep.analysis.pages.tables import (
     view_table,
 )
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.recommend import supported_factor, why_not_beyond
+from isosweep.analysis.statistics.recommend import doubt_beyond, supported_factor
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings
@@ -67,7 +67,7 @@ def render_report(
         changed=CHANGED,
         validation=findings.validation,
         reach=supported_factor(findings),
-        doubt=why_not_beyond(findings),
+        doubt=doubt_beyond(findings),
         essentials=_essentials(data, about),
         missing=missing_runs(data),
         searched=data.searched,

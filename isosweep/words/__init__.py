@@ -37,6 +37,11 @@ def _text() -> "Environment":
     return environment(autoescape=False)
 
 
+def _interval(value: Any, **ends: bool) -> str:
+    """An interval, as a document has it or as an object."""
+    return numbers.interval(**(value if isinstance(value, dict) else vars(value)), **ends)
+
+
 def environment(*, autoescape: bool) -> "Environment":
     """Templates with the formats of `numbers` as filters, and what verdicts take at least; with
     `autoescape` for HTML. A name that a template does not get is an error."""
@@ -53,7 +58,7 @@ def environment(*, autoescape: bool) -> "Environment":
     made.filters |= {
         "short": numbers.short,
         "amount": numbers.amount,
-        "interval": lambda value, **ends: numbers.interval(**value, **ends),
+        "interval": _interval,
         "duration": numbers.duration,
         "in_hours": numbers.in_hours,
         "size": numbers.size,

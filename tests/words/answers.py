@@ -1,6 +1,6 @@
 """Answers of every kind, as documents: what templates are rendered from."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import get_args
 
 from isosweep.analysis import answer as kinds
@@ -11,7 +11,9 @@ from isosweep.analysis.statistics.frontier import CellMean, Choice
 from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.recommend import Basis, Recommendation
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
+from isosweep.files import to_json
 
 BUDGETS = (1e18, 1e19, 1e20)
 RATE = Interval(median=0.2, low=-0.1, high=0.4)
@@ -204,6 +206,38 @@ ANSWER = Answer(
         seeds=3,
     ),
     next_steps=STEPS,
+)
+_SPLIT = Recommendation(
+    budget=5e19,
+    num_generations=16,
+    problems_per_batch=16,
+    num_steps=80,
+    learning_rate=1e-6,
+    device_hours=3.25,
+    best_n=Interval(median=20, low=16, high=64),
+    open_below=False,
+    open_above=True,
+    missing=(64,),
+    alternatives=(8,),
+    reward=0.6,
+    interval=(0.58, 0.62),
+    base_reward=0.2,
+    factor=0.5,
+    supported=1.0,
+    basis=Basis(kind="surface", budgets=(1e20, 1e19), num_cells=6),
+)
+RECOMMENDED = tuple(
+    to_json(asdict(split))
+    for split in (
+        _SPLIT,
+        replace(_SPLIT, basis=Basis(kind="means", budgets=(1e20,)), best_n=None, interval=None),
+        *(
+            replace(
+                _SPLIT, factor=4.0, basis=Basis(kind=kind, budgets=(1e20,), num_runs=3), missing=()
+            )
+            for kind in ("laws", "last n")
+        ),
+    )
 )
 # A verdict that each kind of reason goes with.
 _VERDICTS: dict[str, Verdict] = {

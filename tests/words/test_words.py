@@ -16,7 +16,7 @@ from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind
 from isosweep.words import numbers
-from tests.words.answers import ANSWER, CAVEATS, END, OUTLOOKS, REASONS, STEPS
+from tests.words.answers import ANSWER, CAVEATS, END, OUTLOOKS, REASONS, RECOMMENDED, STEPS
 
 HERE = Path(__file__).parent
 
@@ -32,6 +32,11 @@ def surfaces() -> dict[str, list[str]]:
             *words.lines("answer", "next_steps", document),
         ],
         "plan": [line for each in OUTLOOKS for line in words.lines("plan", "findings", each)],
+        "recommend": [
+            line
+            for split in RECOMMENDED
+            for line in words.lines("recommend", "recommendation", split, "flops", None, 0.9)
+        ],
         "reasons": [
             f"{kind}: {words.line('verdict', 'reason', answer.document())}"
             for kind, answer in REASONS.items()
