@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from isosweep.config.overrides import Overrides, as_typed, config_of
+from isosweep.door.columns import PLAN, RUNS
 from isosweep.door.display import Shown
 from isosweep.door.frames import candidate_rows, frame, run_rows
 from isosweep.errors import SettingError
@@ -65,14 +66,14 @@ class PlannedSweep:
     def plan(self) -> "pandas.DataFrame":
         """Every candidate, planned or rejected with its reason."""
         plan = self.study.plan
-        return frame("plan", candidate_rows(plan), plan.budget_unit)
+        return frame(PLAN, candidate_rows(plan), plan.budget_unit)
 
     @property
     def runs(self) -> "pandas.DataFrame":
         """Every run; of those that another sweep has trained already, how far they are."""
         study = self.study
         rows = run_rows(study.plan, sweep_paths(study), study.config)
-        return frame("runs", rows, study.plan.budget_unit)
+        return frame(RUNS, rows, study.plan.budget_unit)
 
     @cached_property
     def price(self) -> Price:

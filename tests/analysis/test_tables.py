@@ -75,7 +75,7 @@ def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: An
         assert {len(row) for row in page.rows} <= {len(page.head)}
         # A number in the file is the page's number, as far as the page writes it.
         place = page.head.index("n")
-        names = [name for column in table.columns for name in column.names]
+        names = [column.name for column in table.columns]
         rows = list(csv.reader(table.to_csv().splitlines()))
         assert rows[0] == names
         assert [row[names.index("n")] for row in rows[1:]] == [row[place] for row in page.rows]
