@@ -40,8 +40,11 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     shipped = set(zipfile.ZipFile(wheel).namelist())
     pages = [path for path in (ROOT / "analysis" / "pages").iterdir() if path.is_file()]
-    assert {path.suffix for path in pages} == {".py", ".html", ".css", ".js"}
+    assert {path.suffix for path in pages} == {".py", ".css", ".js"}
     assert {f"isosweep/analysis/pages/{path.name}" for path in pages} <= shipped
+    words = [path for path in (ROOT / "isosweep" / "words").iterdir() if path.is_file()]
+    assert {path.suffix for path in words} == {".py", ".j2", ".html"}
+    assert {f"isosweep/words/{path.name}" for path in words} <= shipped
     (metadata,) = (name for name in shipped if name.endswith(".dist-info/METADATA"))
     said = zipfile.ZipFile(wheel).read(metadata).decode()
     extras = {line.split()[1] for line in said.splitlines() if line.startswith("Provides-Extra:")}
