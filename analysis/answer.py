@@ -1,345 +1,436 @@
-"""The report's first screen: the answer, what it cost, and what would make it surer."""
+"""`answer.json`: what was concluded from a sweep, as kinds and numbers; `isosweep.words` words it.
 
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+Search, modes, tracking and Python read it, and none of them draws a conclusion again.
+"""
 
-from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.figures.axes import amount
-from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.fits import FitStatus
-from isosweep.analysis.statistics.frontier import BudgetFrontier
-from isosweep.analysis.statistics.intervals import short
-from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
-from isosweep.analysis.statistics.verdict import behind, open_end
-from isosweep.analysis.summary import answered_at, counting_fallen, how_sure, nothing_to_use
-from isosweep.plan.cells import PlannedRun
-from isosweep.plan.tally import Standing, Tally
-from isosweep.store.warnings import LOST_CHECKPOINT, not_judged
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
 
-# Runs that train no further unless they are asked to, in words.
-_RESUMED = {"failed": "failed (retry_failed=true)", "cancelled": "were cancelled (mode=resume)"}
-# The budget that the last one's reward is compared with is smaller by this factor or more.
-_EARLIER = 2.0
-# Runs that are named one by one.
-_NAMED = 2
+from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
+from isosweep.analysis.outlook import Outlook
+from isosweep.analysis.statistics.best_batch import BatchLaw
+from isosweep.analysis.statistics.frontier import Choice
+from isosweep.analysis.statistics.growth import Growth
+from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.verdict import OpenEnd, Reason, Verdict
+from isosweep.compute import BudgetUnit
+from isosweep.files import JsonObject, to_json
+from isosweep.metrics import MetricName
+
+ANSWER_VERSION: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fact:
-    """One line of the report's first screen."""
+class Loss:
+    """What choosing another n than the best costs."""
 
-    term: str
-    """A question in a word or three."""
-    answer: str
-    """Its answer in words."""
-    detail: str = ""
-    """What that rests on, in words; may be empty."""
-    link: str | None = None
-    """The id of the report's section that has more of it; null where none has."""
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    loss_upper: NotNegative
+    """Upper bound of the reward lost, at the confidence."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advice:
-    """What would make an answer surer.
+class Use:
+    """The setting to use at one budget, and how sure that is."""
 
-    `surer`: settings with their price, then what they bring; () where nothing is known to.
-    `further`: how an n joins the grid and what that costs, or why it does not.
-    """
-
-    surer: tuple[str, ...] = ()
-    further: Callable[[int], str] | None = None
-
-
-def facts(data: SweepData, findings: Findings, advice: Advice) -> tuple[Fact, ...]:
-    """All lines of the first screen."""
-    frontier = findings.frontier
-    found: list[Fact] = []
-    if frontier.budgets:
-        at = answered_at(data, findings)
-        found += [_setting(data, at, findings), _sure(at, findings), _rise(data, at, findings)]
-    else:
-        found.append(Fact(term="Use", answer=nothing_to_use(frontier)))
-    found += [_spent(data), _runs(data, findings)]
-    if sentences := _surer(data, findings, advice):
-        first, *others = sentences
-        found.append(Fact(term="To be surer", answer=first, detail=" ".join(others)))
-    return tuple(found)
-
-
-def _surer(data: SweepData, findings: Findings, advice: Advice) -> tuple[str, ...]:
-    """What would make the answer surer, then why."""
-    frontier = findings.frontier
-    if frontier.lost:
-        why = "All runs fell: larger evaluations and further runs of this recipe tell little."
-        return ("a recipe whose runs last, as with a smaller recipe.learning_rate", why)
-    before = _first(data, findings, advice)
-    if not before or not advice.surer:
-        return (*before, *advice.surer)
-    first, *others = advice.surer
-    return (*before, f"{first}.", *others)
-
-
-def _first(data: SweepData, findings: Findings, advice: Advice) -> tuple[str, ...]:
-    """What comes before all else where n* may lie where nothing was measured."""
-    saturation = findings.saturation
-    end = open_end(saturation.verdict, saturation.optima, findings.frontier)
-    if end is None or (end.n and end.kind != "missing"):
-        return ()
-    if end.kind == "missing":
-        budget = findings.frontier.budgets[-1].budget
-        runs = f"runs of n = {', '.join(map(str, end.n))} up to {amount(data, budget)}"
-        return (runs, "What n* is there, nothing else tells as well. After that:")
-    if advice.further is None or end.further is None:
-        return ()
-    where = "beyond" if end.kind == "above" else "below"
-    why = f"n* may lie {where} n = {end.edge}, of which nothing else tells. After that:"
-    return (advice.further(end.further), why)
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+    num_steps: Count
+    """Update steps, T."""
+    budget: Positive
+    """The budget it is for, in budget_unit."""
+    limit: Literal["plan", "reached", "behind", "lost"]
+    """Why that budget: plan: the plan's largest; reached: the largest that a run has reached;
+    behind: the largest that runs of all n that may be best have reached; lost: the largest at which
+    a run still has what it gained."""
+    measured: Share
+    """Reward, mean over the seeds that keep their gain."""
+    expected: float | None
+    """Reward to expect of a new run; null without a spread between seeds."""
+    interval: tuple[float, float] | None
+    """Ends of its interval."""
+    num_seeds: AtLeastOne
+    """Seeds in measured."""
+    num_fallen: Count
+    """Further seeds, which had collapsed or diverged by then."""
+    seed_sd: NotNegative | None
+    """Standard deviation between seeds. Reward; null with one seed."""
+    probability_best: Share | None
+    """That no other n measured at this budget is better; null where no other was."""
+    optimum: BestGenerations | None
+    """n* at this budget, which may lie between the n that were run."""
+    compared: tuple[AtLeastOne, ...]
+    """Every n measured at this budget, ascending."""
+    as_good: tuple[AtLeastOne, ...]
+    """The other n that cannot be distinguished from it, ascending."""
+    neighbours: tuple[Loss, ...]
+    """The n measured next to it, where their cost is known."""
+    behind: tuple[AtLeastOne, ...]
+    """The n that may be the best and whose runs have not reached the largest budget, ascending."""
+    missing: tuple[AtLeastOne, ...]
+    """The n of the plan that were not read at this budget, ascending."""
+    fell: tuple[AtLeastOne, ...]
+    """The n of which all runs had fallen by this budget, ascending."""
+    one_batch: bool
+    """Whether no other B was tried."""
 
 
-def _setting(data: SweepData, at: BudgetFrontier, findings: Findings) -> Fact:
-    cell, best, confidence = at.best.cell, at.best, findings.frontier.confidence
-    lasting = " of those that last" if cell.num_fallen else ""
-    reward = f"measured reward {cell.mean:.3f}{lasting}"
-    if best.expected is not None and best.interval is not None:
-        low, high = best.interval
-        reward = f"expected reward {best.expected:.3f} [{low:.3f}, {high:.3f}] ({confidence:.0%})"
-        reward += f"{counting_fallen(cell)}, measured {cell.mean:.3f}{lasting}"
-    chance, lacking = "", _behind(at, findings)
-    if best.probability_best is not None:
-        of = f" of n = {', '.join(map(str, at.measured))}" if lacking else " n"
-        chance = f"; best{of} with {best.probability_best:.0%}"
-    if lacking:
-        chance += f"; n = {', '.join(map(str, lacking))} have not come that far"
-    most = ""
-    if at is not findings.frontier.budgets[-1]:
-        others = ", ".join(map(str, behind(findings.saturation.optima, findings.frontier)))
-        most = f", the largest that runs of n = {others} have reached as well"
-    elif findings.frontier.lost:
-        most = ", the largest at which a run still has what it gained"
-    n_star = next((o for o in findings.saturation.optima if o.budget == at.budget), None)
-    if n_star is not None and n_star.interval is not None:
-        chance += f"; n*, which may lie between the n that were run, is {n_star.words}"
-    only = "" if len(data.batches) > 1 else f"; no B but {cell.problems_per_batch} was tried"
-    return Fact(
-        term="Use",
-        answer=f"n = {cell.num_generations}, B = {cell.problems_per_batch}, T = {cell.num_steps}",
-        detail=f"at {amount(data, at.budget)}{most}: {reward}{chance}{only}",
-        link="best-n",
-    )
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """The best n at a budget smaller by a factor of two or more."""
+
+    budget: Positive
+    """In budget_unit."""
+    factor: Positive
+    """The answer's budget over this one."""
+    num_generations: AtLeastOne
+    """The best n there."""
+    reward: float
+    """Its reward."""
+    expected: bool
+    """Whether that is the reward to expect of a new run; else it is measured."""
+    gain: float
+    """What the compute since then has added to the reward."""
 
 
-def _behind(at: BudgetFrontier, findings: Findings) -> tuple[int, ...]:
-    """The n that may be the best at this budget, the largest, and have not come that far."""
-    if at is not findings.frontier.budgets[-1]:
-        return ()
-    return behind(findings.saturation.optima, findings.frontier)
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """best@k at the best (n, B): training may narrow what a model can solve."""
+
+    k: AtLeastOne
+    """Samples per problem."""
+    now: Share
+    """At the largest budget."""
+    before: Share
+    """Before training."""
+    num_fallen: Count
+    """Runs left out, which had fallen."""
 
 
-def _sure(at: BudgetFrontier, findings: Findings) -> Fact:
-    confidence, seeds = findings.frontier.confidence, at.best.cell.num_seeds
-    fell = at.best.cell.num_fallen
-    lasting = f", beside {fell} that fell" if fell else ""
-    rests = [f"{seeds} seed{'s' * (seeds > 1)} of it{lasting}"]
-    if at.seed_sd is not None:
-        rests.append(f"standard deviation between seeds {at.seed_sd:.3f}, by the runs of all n")
-    for view in findings.views:
-        if view.new_problems:
-            rests.append(
-                f"the verdict is of these {view.num_problems} held-out problems; of further ones "
-                f"of their kind it would be: {view.verdict}"
-            )
-    return Fact(
-        term="How sure", answer=how_sure(at, confidence), detail="; ".join(rests), link="best-n"
-    )
+@dataclass(frozen=True, kw_only=True)
+class Rise:
+    """The reward at the best n, before and after training."""
+
+    reward: float
+    """At the budget of the answer."""
+    expected: bool
+    """Whether that is the reward to expect of a new run; else it is measured."""
+    before: Share | None
+    """Mean over runs before training; null without such records."""
+    earlier: Earlier | None
+    """The same at a smaller budget; null with none smaller by a factor of two."""
+    coverage: Coverage | None
+    """Null where records do not count samples, or not at the largest budget."""
 
 
-def _rise(data: SweepData, last: BudgetFrontier, findings: Findings) -> Fact:
-    """What the last factor of two or more of compute up to `last` brought."""
-    budgets = findings.frontier.budgets
-    reward, kind = _reward(last)
-    base = "" if data.base_reward is None else f", from {data.base_reward:.3f} before training"
-    answer = f"{reward:.3f} {kind} at the best n{base}"
-    details = []
-    if earlier := [at for at in budgets if at.budget * _EARLIER <= last.budget * 1.01]:
-        before = earlier[-1]
-        was, kind = _reward(before)
-        times = f"the last {short(last.budget / before.budget)}x of compute"
-        gain = f"{reward - was:+.3f}"
-        brought = f"{gain} by {times}" if reward > was else f"{times} brought nothing ({gain})"
-        if _behind(last, findings):
-            brought = f"what {times} brought is open while runs of other n have not come that far"
-        then = f"{was:.3f} {kind}, with n = {before.best.cell.num_generations}"
-        details.append(f"at {amount(data, before.budget)} it was {then}: {brought}")
-    if last is budgets[-1]:
-        details += _coverage(data, findings)
-    return Fact(term="Reward", answer=answer, detail="; ".join(details), link="reward")
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """Compute of training, in budget_unit."""
+
+    compute: NotNegative
+    """By all runs together."""
+    device_hours: Positive | None
+    """Device time, as far as records have it."""
+    planned: NotNegative
+    """By the plan, if every run goes to its last budget."""
+    budgets: tuple[Positive, ...]
+    """Budgets of a run, ascending."""
+    left: NotNegative
+    """Still to be trained by runs that may go on."""
+    left_in_failed: NotNegative
+    """Of that, in runs that failed."""
+    left_in_cancelled: NotNegative
+    """Of that, in runs that were cancelled."""
+    search: Literal["on", "over"] | None
+    """Whether a search that chooses runs goes on; null without one."""
 
 
-def _reward(at: BudgetFrontier) -> tuple[float, str]:
-    """Of the best n, and whether that is what was measured or what is expected of a new run."""
-    expected = at.best.expected
-    return (at.best.cell.mean, "measured") if expected is None else (expected, "expected")
+@dataclass(frozen=True, kw_only=True)
+class Fallen:
+    """Runs of one n that lost for good what they had gained."""
+
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    collapsed: AtLeastOne
+    """How many."""
+    runs: AtLeastOne
+    """Of how many."""
+    left_with: float | None
+    """Their mean reward at the last budget; null where they were not read there."""
 
 
-def _coverage(data: SweepData, findings: Findings) -> list[str]:
-    """What became of best@k at the best (n, B): training may narrow what a model can solve."""
-    base, best = base_scores(data), Pair.of(findings.frontier.budgets[-1].best.cell)
-    if base is None or data.metric != "avg":
-        return []
-    for now in scores_by_n(data, findings.frontier):
-        same = base.samples_per_problem == now.samples_per_problem > 1
-        if same and Pair.of(now) == best:
-            fell = findings.frontier.budgets[-1].best.cell.num_fallen
-            of = "any of them right" + (", of the runs that last" if fell else "")
-            name = f"best@{now.samples_per_problem} ({of})"
-            return [f"{name} {now.best:.3f}, from {base.best:.3f}"]
-    return []
+@dataclass(frozen=True, kw_only=True)
+class NamedRun:
+    """A run by what sets it apart."""
+
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+    seed: int
+    """Its seed."""
 
 
-def _reached(curve: Curve) -> float:
-    return float(curve.compute[-1]) if curve.compute.size else 0.0
+@dataclass(frozen=True, kw_only=True)
+class Warned:
+    """A rule of training's health, and the runs that broke it."""
+
+    rule: str
+    """Name of the rule."""
+    runs: AtLeastOne
+    """How many runs broke it."""
+    named: tuple[NamedRun, ...]
+    """Which; empty where they are many."""
 
 
-def _spent(data: SweepData) -> Fact:
-    """What was spent of what was planned, and what runs that may go on still have to spend."""
-    spent = math.fsum(_reached(curve) for curve in data.curves)
-    ends: dict[str, float] = {}
-    for cell in data.plan.cells:
-        ends[cell.run_id] = max(cell.planned_compute, ends.get(cell.run_id, 0.0))
-    planned = math.fsum(ends.values())
-    hours = [c.device_hours for c in data.curves if c.device_hours is not None]
-    took = f", {_in_hours(math.fsum(hours))}" if hours and math.fsum(hours) > 0 else ""
-    budgets = sorted({each for run in data.plan.runs for each in run.milestones})
-    listed = "" if not budgets else f"budgets {_and(map(short, budgets))} a run; "
-    share = f"{spent / planned:.0%} of the plan's {short(planned)}; " if planned else ""
-    share = f"{listed}evaluation not counted; {share}"
-    return Fact(term="Spent", answer=f"{amount(data, spent)}{took}", detail=share + _left(data))
-
-
-def _left(data: SweepData) -> str:
-    """What is left to train, and of it what is only if it is asked for."""
-    left = [
-        (curve.status, curve.run.milestones[-1] - _reached(curve))
-        for curve in data.curves
-        if curve.status not in ("finished", "diverged") and not _is_done(curve)
-    ]
-    whole = math.fsum(compute for _, compute in left)
-    if not whole:
-        return "nothing is left to train"
-    if data.searched:
-        over = data.course is not None and data.course.over
-        words = "that the search did not ask for" if over else "not trained yet: the search goes on"
-        return f"{amount(data, whole)} of the grid {words}"
-    parts = {s: math.fsum(compute for status, compute in left if status == s) for s in _RESUMED}
-    told = [f"{short(part)} of it in runs that {_RESUMED[s]}" for s, part in parts.items() if part]
-    return ", ".join([f"{amount(data, whole)} left to train", *told])
-
-
-def _is_done(curve: Curve) -> bool:
-    return not curve.run.milestones or _reached(curve) >= curve.run.milestones[-1] * 0.98
-
-
-def _in_hours(hours: float) -> str:
-    if hours < 1 / 60:
-        return f"{hours * 3600:.0f} device-seconds"
-    return f"{hours * 60:.0f} device-minutes" if hours < 1 else f"{hours:.3g} device-hours"
-
-
-def _runs(data: SweepData, findings: Findings) -> Fact:
+@dataclass(frozen=True, kw_only=True)
+class Runs:
     """How runs ended."""
-    standings = {curve.run.run_id: _standing(curve, data) for curve in data.curves}
-    tally = Tally.of(standings, collapsed_runs(data))
-    seeds = len({run.seed for run in data.plan.runs})
-    grid = (
-        f"n = {_listed(data.generations)}; B = {_listed(data.batches)}; "
-        f"{seeds} seed{'s' * (seeds > 1)}"
-    )
-    return Fact(
-        term="Runs",
-        answer=f"{len(data.curves)} runs: {tally.words()}",
-        detail="; ".join([*_collapsed(data), *_flat(findings), *_warned(data), grid]),
-        link="runs",
-    )
+
+    total: Count
+    """Runs of the plan."""
+    standings: dict[str, Count]
+    """How many stand how, by standing."""
+    collapsed: Count
+    """Of those done, how many lost for good what they had gained."""
+    fallen: tuple[Fallen, ...]
+    """By n, ascending; without the n that lost none."""
+    fitted: Count
+    """Runs with records enough for a fit."""
+    flat: Count
+    """Of those, how many show no rise above noise."""
+    trained: Count
+    """Runs with a record."""
+    warned: tuple[Warned, ...]
+    """By rule, the commonest first."""
+    too_short: Count
+    """Runs of fewer steps than rules of health need."""
+    window: Count
+    """Those steps."""
+    generations: tuple[AtLeastOne, ...]
+    """Every n of the plan, ascending."""
+    batches: tuple[AtLeastOne, ...]
+    """Every B of the plan, ascending."""
+    seeds: Count
+    """How many seeds."""
 
 
-def _collapsed(data: SweepData) -> list[str]:
-    """Of which n runs collapsed, and what those were left with at the last budget."""
-    runs = Counter(curve.run.num_generations for curve in data.curves)
-    fallen = Counter(c.run.num_generations for c in data.curves if c.collapsed_at is not None)
-    left: dict[int, list[float]] = {}
-    for reading in data.readings:
-        if reading.fallen is not None and reading.cell.budget == data.plan.budgets[-1]:
-            left.setdefault(reading.cell.num_generations, []).append(reading.fallen)
-    return [
-        f"n = {n}: {count} of {runs[n]} collapsed"
-        + (f", to {math.fsum(left[n]) / len(left[n]):.3f}" if n in left else "")
-        for n, count in sorted(fallen.items())
-    ]
+@dataclass(frozen=True, kw_only=True)
+class AtEdge:
+    """n* may lie beyond the n that were run, or at n whose runs did not get so far or fell."""
+
+    end: OpenEnd
+    """Where."""
+    kind: Literal["edge"] = "edge"
+    """edge."""
 
 
-def _flat(findings: Findings) -> list[str]:
-    """How many runs never left the reward they began with."""
-    fitted = [fit.status for fit in findings.fits if fit.status is not FitStatus.TOO_FEW]
-    count = fitted.count(FitStatus.NO_RISE)
-    return [f"{count} of {len(fitted)} show no rise above noise"] if count else []
+@dataclass(frozen=True, kw_only=True)
+class Behind:
+    """Runs of n that may be the best have not come as far as others."""
+
+    n: tuple[AtLeastOne, ...]
+    """Those n, ascending."""
+    budget: Positive
+    """The budget that they have not reached, in budget_unit."""
+    kind: Literal["behind"] = "behind"
+    """behind."""
 
 
-def _warned(data: SweepData) -> list[str]:
-    """How many runs broke a rule of training's health, by rule, the commonest first."""
-    trained = sum(curve.compute.size > 0 for curve in data.curves)
-    broken: dict[str, list[PlannedRun]] = {}
-    for curve in data.curves:
-        for rule in sorted({warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT}):
-            broken.setdefault(rule, []).append(curve.run)
-    window, short = _too_short(data)
-    if not broken:
-        said = ["no warning of training's health"] * (trained > short)
-    else:
-        listed = ", ".join(
-            f"{rule} in {len(runs)} of {trained} runs{_which(runs)}"
-            for rule, runs in sorted(broken.items(), key=lambda item: -len(item[1]))
-        )
-        said = [f"warned of {listed}"]
-    return said + [f"health of {short} of {trained} runs {not_judged(window)}"] * (short > 0)
+@dataclass(frozen=True, kw_only=True)
+class Collapsed:
+    """Runs lost for good what they had gained."""
+
+    fallen: tuple[Fallen, ...]
+    """By n, ascending."""
+    kind: Literal["collapsed"] = "collapsed"
+    """collapsed."""
 
 
-def _too_short(data: SweepData) -> tuple[int, int]:
-    """Steps from which on training's health is judged, and how many runs have made fewer."""
-    health = data.config_document.get("health")
-    window = health.get("window", 0) if isinstance(health, dict) else 0
-    trained = [curve for curve in data.curves if curve.compute.size and curve.steps[-1]]
-    return window, sum(int(curve.generations[-1]) < window for curve in trained)
+@dataclass(frozen=True, kw_only=True)
+class NotForNewProblems:
+    """Of further problems of the same kind the verdict would be another."""
+
+    verdict: Verdict
+    """That verdict."""
+    num_problems: AtLeastOne
+    """Held-out problems that the answer's own verdict is of."""
+    kind: Literal["new problems"] = "new problems"
+    """new problems."""
 
 
-def _which(runs: Sequence[PlannedRun]) -> str:
-    """The runs in brackets, where they are few."""
-    named = [f"n = {r.num_generations}, B = {r.problems_per_batch}, seed {r.seed}" for r in runs]
-    return f" ({'; '.join(named)})" if len(runs) <= _NAMED else ""
+@dataclass(frozen=True, kw_only=True)
+class NoGain:
+    """The last factor of compute brought nothing."""
+
+    factor: Positive
+    """The answer's budget over the earlier one."""
+    gain: float
+    """Change of the reward, 0 or less."""
+    kind: Literal["no gain"] = "no gain"
+    """no gain."""
 
 
-def collapsed_runs(data: SweepData) -> tuple[str, ...]:
-    """Ids of the runs that lost for good what they had gained, in the plan's order."""
-    return tuple(curve.run.run_id for curve in data.curves if curve.collapsed_at is not None)
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """A search chose what was trained: its verdicts have been simulated less often."""
+
+    begun: Count
+    """Runs that were trained."""
+    runs: AtLeastOne
+    """Runs of the grid."""
+    share: Share
+    """Of the grid's compute, spent."""
+    kind: Literal["searched"] = "searched"
+    """searched."""
 
 
-def _standing(curve: Curve, data: SweepData) -> Standing:
-    """How far the run is: by its files, or where these are records alone, by what it spent."""
-    if curve.standing is Standing.TO_EXTEND and data.course is not None and data.course.over:
-        return Standing.STOPPED
-    if curve.standing not in (None, Standing.NOT_BEGUN):
-        return curve.standing
-    if not curve.compute.size:
-        return Standing.NOT_BEGUN
-    return Standing.DONE if _is_done(curve) else Standing.INTERRUPTED
+Caveat = AtEdge | Behind | Collapsed | NotForNewProblems | NoGain | Searched
 
 
-def _and(words: Iterable[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
+@dataclass(frozen=True, kw_only=True)
+class NewRecipe:
+    """Train with a recipe whose runs last: all of this one's have fallen."""
+
+    kind: Literal["recipe"] = "recipe"
+    """recipe."""
 
 
-def _listed(values: Sequence[int]) -> str:
-    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
+@dataclass(frozen=True, kw_only=True)
+class GoOn:
+    """Train runs of the plan further."""
+
+    n: tuple[AtLeastOne, ...]
+    """Runs of these n."""
+    budget: Positive
+    """Up to this budget, in budget_unit."""
+    kind: Literal["go on"] = "go on"
+    """go on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddN:
+    """Add an n beside those of the grid, or why no grid takes it."""
+
+    n: AtLeastOne
+    """The n."""
+    settings: dict[str, list[int]]
+    """Settings of `grid` that take it, by name; empty where none do."""
+    kept_out: str = ""
+    """What keeps it out."""
+    runs: Count = 0
+    """Runs that it adds to each of the variants."""
+    share: NotNegative = 0.0
+    """Compute that it adds, as a share of the plan's."""
+    variants: bool = False
+    """Whether there are several variants."""
+    end: OpenEnd | None = None
+    """Where n* may lie, which it would show."""
+    kind: Literal["add n"] = "add n"
+    """add n."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enlarge:
+    """Enlarge the evaluation or add seeds, with price and odds."""
+
+    outlook: Outlook
+    """What sweeps like this find, with it and without."""
+    kind: Literal["enlarge"] = "enlarge"
+    """enlarge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleRuns:
+    """Let `mode=next` value further runs one by one."""
+
+    sweep: str
+    """The setting `from`, as it is typed."""
+    kind: Literal["single runs"] = "single runs"
+    """single runs."""
+
+
+NextStep = NewRecipe | GoOn | AddN | Enlarge | SingleRuns
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedCell:
+    """An (n, B)."""
+
+    num_generations: AtLeastOne
+    """Rollouts per problem, n."""
+    problems_per_batch: AtLeastOne
+    """Problems per batch, B."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Every n at one budget."""
+
+    budget: Positive
+    """In budget_unit."""
+    choices: tuple[Choice, ...]
+    """One per n, ascending, at its best B."""
+    best: NamedCell
+    """The best n and B."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What an isosweep answer.json holds. n: rollouts per problem; B: problems per batch; T: update
+    steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
+
+    version: Literal[1] = ANSWER_VERSION
+    """Version of this format. No unit."""
+    plan_id: str | None
+    """Hash of the plan that was analysed; null where the plan has none."""
+    budget_unit: BudgetUnit
+    """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
+    confidence: Confidence
+    """Confidence of all intervals. A share."""
+    metric: MetricName
+    """Score of a problem's samples: avg@k, best@k, worst@k or majority@k."""
+    evaluation_set: str | None
+    """Which of evaluation.sets was analysed; null for the main evaluation."""
+    verdict: Verdict
+    """saturated: n* grew and has stopped; growing: it grew and still does; grew: whether it has
+    stopped is open; fell: it ends below an earlier one; constant: it does not change; steady: it
+    does not from some budget on, and before that is not known; n does not matter: no n costs more
+    than the margin; not identified: the records do not decide."""
+    reason: Reason
+    """Why, as a kind with its numbers."""
+    growth: Growth | None
+    """Probability of every claim about n*; null where the sweep is too small."""
+    plateau: Interval | None
+    """n at which n* settled; null unless saturated."""
+    settles_at: Interval | None
+    """Compute from which on it has, in budget_unit; null unless saturated."""
+    harmless: tuple[AtLeastOne, ...]
+    """The n that cost no more than the margin at any budget."""
+    optima: tuple[BestGenerations, ...]
+    """n* at every budget that was read, ascending."""
+    caveats: tuple[Caveat, ...]
+    """What the verdict and the setting must not be read without."""
+    use: Use | None
+    """The setting to use; null where no run has reached a budget, or all have fallen."""
+    reward: Rise | None
+    """The reward it reaches; null likewise."""
+    generations: tuple[Choices, ...]
+    """Every n at every budget, ascending."""
+    batch_laws: tuple[BatchLaw, ...]
+    """The best B against compute: one per n x B; empty unless n x B is fixed."""
+    spent: Spent
+    """Compute spent, planned and left."""
+    runs: Runs
+    """How many runs stand how, and what they broke."""
+    next_steps: tuple[NextStep, ...]
+    """What would make the answer surer, the first first."""
+
+    def document(self) -> JsonObject:
+        """The answer as its file holds it, and as templates read it."""
+        document: JsonObject = to_json(asdict(self))
+        return document

@@ -1,17 +1,18 @@
-"""Columns of a table, described once: for its CSV file and for the report's page."""
+"""Columns of a table, each described once: for its CSV file, its frame in Python and the report."""
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 MISSING = "–"
 
 Row = TypeVar("Row")
-# What one row has in the columns of a CSV file: numbers, words, None for what is not known.
-Values = tuple[object, ...]
+Dtype = Literal["int64", "float64", "str", "bool", "object"]
+Read = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,88 +26,127 @@ class PageTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Column(Generic[Row]):
-    """One column of the page and the columns of the CSV file that it is made of.
+    """One column, by `name` in the file and in Python.
 
-    `names`: in the file; `values`: of a row, as many. `heading`: on the page, with the unit where
-    there is one; None for what only the file has. `text`: the page's cell from the values.
-    `left`: set left on the page, as words are.
+    `read`: its value of a row, a number, a word, or None for what is not known. `dtype`: of pandas,
+    "object" for what has none; a count that may be missing is a float. `text`: the meaning, and
+    the unit. `heading`: on the page, with the unit where there is one, and with words of the table
+    in braces; None where the page lacks it. `show`: the page's cell of a row, which may say more
+    than `read`. `left`: set left on the page, as words are.
     """
 
-    names: tuple[str, ...]
-    values: Callable[[Row], Values]
-    heading: str | None
-    text: Callable[..., str]
+    name: str
+    read: Callable[[Row], Any]
+    dtype: Dtype
+    text: str = ""
+    heading: str | None = None
+    show: Callable[[Row], str]
     left: bool = False
 
     def cell(self, row: Row | None) -> str:
-        """What the page shows of a row; of None what it shows where there is nothing."""
-        values = (None,) * len(self.names) if row is None else self.values(row)
-        return self.text(*values)
+        """What the page shows of a row; a dash where there is none."""
+        return MISSING if row is None else self.show(row)
+
+
+Columns = tuple[Column[Any], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Generic[Row]):
-    """One file beside the report, `NAME.csv`, and one table of the page."""
+    """One file beside the report, `NAME.csv`, and one table of the page; `words`: of headings."""
 
     name: str
     columns: tuple[Column[Row], ...]
     rows: tuple[Row, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The file's columns."""
-        return tuple(name for column in self.columns for name in column.names)
-
-    def values(self) -> list[Values]:
-        """What the file has of every row, in the order of `names`."""
-        return [
-            tuple(v for column in self.columns for v in column.values(row)) for row in self.rows
-        ]
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def to_csv(self) -> str:
         """Numbers in full precision, empty where there is none; Unix line ends."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([self.names, *self.values()])
+        writer.writerow([column.name for column in self.columns])
+        writer.writerows([_in_file(c.read(row)) for c in self.columns] for row in self.rows)
         return text.getvalue()
 
     def to_page(self) -> PageTable:
         """The columns that have a heading."""
         shown = [column for column in self.columns if column.heading is not None]
         return PageTable(
-            head=tuple(column.heading or "" for column in shown),
+            head=tuple((column.heading or "").format(**self.words) for column in shown),
             rows=tuple(tuple(column.cell(row) for column in shown) for row in self.rows),
             left=frozenset(i for i, column in enumerate(shown) if column.left),
         )
 
 
-def number(name: str, field: str, heading: str | None, form: str) -> Column[Any]:
-    """A number, which `field` (dotted) of the row is; the page writes it by `form`."""
-    return value(name, attrgetter(field), heading, written(form))
-
-
-def plain(name: str, field: str, heading: str | None = None) -> Column[Any]:
-    """A whole number or a word that the page shows as it is, by default under the file's name."""
-    return value(name, attrgetter(field), heading or name, str)
-
-
-def file_only(name: str, field: str) -> Column[Any]:
-    """What the page has no room for."""
-    return value(name, attrgetter(field), None, str)
-
-
-def value(
+def column(
+    dtype: Dtype,
     name: str,
-    read: Callable[[Any], object],
-    heading: str | None,
-    text: Callable[[Any], str],
+    read: str | Read,
+    text: str = "",
     *,
+    heading: str | None = None,
+    show: str | Callable[[Any], str] = "",
     left: bool = False,
 ) -> Column[Any]:
-    """One column of the page that is one column of the file."""
+    """A column; `read`: a field (dotted) or what reads a row; `show`: a form of numbers, by default
+    as `word` has it, or what words a row."""
+    reader = attrgetter(read) if isinstance(read, str) else read
+    if isinstance(show, str):
+        write = written(show) if show else word
+        show = lambda row: write(reader(row))  # noqa: E731
     return Column(
-        names=(name,), values=lambda row: (read(row),), heading=heading, text=text, left=left
+        name=name, read=reader, dtype=dtype, text=text, heading=heading, show=show, left=left
     )
+
+
+# A count that may be missing is a number.
+count, number = partial(column, "int64"), partial(column, "float64")
+label, flag, other = partial(column, "str"), partial(column, "bool"), partial(column, "object")
+# What several tables have: the meaning, and the unit.
+BUDGET = "Compute that one cell may spend. In budget_unit."
+MEASURED = "Mean of the rewards that were measured. Reward."
+EXPECTED = "Reward to expect of a new run, by the surface over compute, n and B. Reward."
+OF_EXPECTED = "the interval of expected, at analysis.confidence. Reward."
+# By the name that tables have for it: the field of a cell or a run, its type and meaning.
+_PLANNED: Mapping[str, tuple[str, Dtype, str]] = {
+    "n": ("num_generations", "int64", "Rollouts per problem. A count."),
+    "B": ("problems_per_batch", "int64", "Problems per batch. A count."),
+    "T": ("num_steps", "int64", "Update steps, T. A count."),
+    "seed": ("seed", "int64", "Seed of the training run. No unit."),
+    "run_id": ("run_id", "str", "Name of the run, and of its directory in runs/. No unit."),
+}
+
+
+def planned(place: str, *names: str, shown: bool = True) -> Columns:
+    """Columns of what a plan says of a cell or a run, which is `place` (dotted) of the row, or the
+    row itself where that is ""; `shown`: on the page too, under the same names."""
+
+    def of_plan(name: str) -> Column[Any]:
+        of, dtype, text = _PLANNED[name]
+        read = f"{place}.{of}" if place else of
+        return column(dtype, name, read, text, heading=name if shown else None)
+
+    return tuple(map(of_plan, names))
+
+
+def interval(read: Read, heading: str | None = None, text: str = "") -> Columns:
+    """`low` and `high`, in one cell of the page; `read`: both of a row; `text`: of what they are
+    the ends, and the unit."""
+    low = number(
+        "low",
+        lambda row: read(row)[0],
+        f"Lower end of {text}",
+        heading=heading,
+        show=lambda row: span(*read(row)),
+    )
+    high = number("high", lambda row: read(row)[1], f"Upper end of {text}")
+    return (low, high)
+
+
+def _in_file(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value
 
 
 def written(form: str) -> Callable[[Any], str]:
@@ -119,9 +159,9 @@ def span(low: float | None, high: float | None) -> str:
     return MISSING if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 
-def word(value: str | None) -> str:
-    """A word; a dash where there is none."""
-    return MISSING if value is None else value
+def word(value: object) -> str:
+    """A whole number or a word, "yes" or "no" for a truth; a dash where there is none."""
+    return MISSING if value is None else str(_in_file(value))
 
 
 def page_table(

@@ -1,14 +1,12 @@
 """`fits.json`: what the analysis made of a sweep, for programs."""
 
-import math
 import platform
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from enum import Enum
 from importlib.metadata import version
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from isosweep.analysis.answer import Fact, collapsed_runs
+from isosweep import words
+from isosweep.analysis.answer import Answer
 from isosweep.analysis.bounds import (
     Confidence,
     Count,
@@ -17,6 +15,7 @@ from isosweep.analysis.bounds import (
     Sentence,
     Share,
 )
+from isosweep.analysis.conclude import collapsed_runs
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.asymptotes import Asymptote
 from isosweep.analysis.statistics.best_batch import BatchLaw
@@ -29,15 +28,14 @@ from isosweep.analysis.statistics.survival import Survival
 from isosweep.analysis.statistics.validation import Validation
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.analysis.statistics.views import View
-from isosweep.analysis.summary import answered_at
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.files import JsonObject
+from isosweep.files import JsonObject, to_json
 from isosweep.metrics import MetricName
 from isosweep.version import __version__
 
-# 3: verdicts by the growth rate of n*, collapse in what is expected.
-FITS_VERSION: Final = 3
+# 4: what was concluded is in answer.json; saturation.reason is a kind with its numbers.
+FITS_VERSION: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +102,7 @@ class FitsDocument:
     """What an isosweep fits.json holds. n: rollouts per problem; B: problems per batch; T: update
     steps; n*: the best n. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
-    version: Literal[3] = FITS_VERSION
+    version: Literal[4] = FITS_VERSION
     """Version of this format. No unit."""
     plan_id: str | None
     """Hash of the plan that was analysed; null where the plan has none."""
@@ -116,11 +114,6 @@ class FitsDocument:
     matter: no n costs more than the margin; not identified: the records do not decide."""
     reason: Sentence
     """The verdict's reason in sentences."""
-    answer: tuple[Fact, ...]
-    """What to use, how sure that is, what was spent, how runs ended: for people, in words that no
-    program should rest on."""
-    answered_at: Positive | None
-    """The budget that answer is of, in budget_unit; null where nothing was read."""
     saturation: Saturation
     """The answer with what it rests on."""
     settings: Settings
@@ -156,16 +149,14 @@ def fits_document(
     config: AnalysisConfig,
     findings: Findings,
     versions: Versions,
-    answer: tuple[Fact, ...],
+    answer: Answer,
 ) -> JsonObject:
     """What `fits.json` holds, as JSON has it."""
     document = FitsDocument(
         plan_id=data.plan_document.get("plan_id"),
         budget_unit=data.plan.budget_unit,
         verdict=findings.saturation.verdict,
-        reason=findings.saturation.reason,
-        answer=answer,
-        answered_at=answered_at(data, findings).budget if findings.frontier.budgets else None,
+        reason=words.line("verdict", "reason", answer.document()),
         saturation=findings.saturation,
         settings=Settings.of(config),
         versions=versions,
@@ -182,18 +173,3 @@ def fits_document(
     )
     written: JsonObject = to_json(asdict(document))
     return written
-
-
-def to_json(value: Any) -> Any:
-    """`value` with None for numbers that JSON cannot hold, and enums by their values."""
-    match value:
-        case Mapping():
-            return {key: to_json(item) for key, item in value.items()}
-        case list() | tuple():
-            return [to_json(item) for item in value]
-        case Enum():
-            return value.value
-        case float() if not math.isfinite(value):
-            return None
-        case _:
-            return value

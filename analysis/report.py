@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from isosweep.analysis.answer import Advice, facts
+from isosweep.analysis.answer import Answer
+from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions, fits_document
@@ -14,11 +15,6 @@ from isosweep.analysis.figures.health import METRICS
 from isosweep.analysis.load import load_view
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.analysis.statistics.fits import Fit
-from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.saturation import Saturation
-from isosweep.analysis.statistics.verdict import Verdict
-from isosweep.analysis.summary import answered_at, summarise
 from isosweep.analysis.tables import all_tables
 from isosweep.analysis.training import read_training
 from isosweep.config.analysis import AnalysisConfig
@@ -29,21 +25,10 @@ from isosweep.store.paths import SweepPaths
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What came of a sweep. `summary`: sentences; `figures`: all files, by `analysis.formats`.
+    """What came of a sweep. `figures`: all files, by `analysis.formats`. The answer was read off
+    `data` and `findings`."""
 
-    `base_reward`: mean over runs before training; `best_reward`: the mean over seeds of the best
-    cell at the budget that the answer is of. Both None without records. `data` and `findings`:
-    what all of it was read off.
-    """
-
-    verdict: Verdict
-    reason: str
-    summary: tuple[str, ...]
-    saturation: Saturation
-    frontier: Frontier
-    fits: tuple[Fit, ...]
-    base_reward: float | None
-    best_reward: float | None
+    answer: Answer
     figures: tuple[Path, ...]
     report: Path
     data: SweepData
@@ -67,32 +52,18 @@ def analyse(
     data = replace(load_view(paths, config, axes), course=course)
     data = replace(data, training=read_training(paths, data, METRICS))
     findings = find(data, config, views=True)
-    frontier, saturation = findings.frontier, findings.saturation
     figures = describe_figures(data, findings)
     drawn = write_figures(figures.drawn, paths.figures, config.formats, config.figure_width)
     versions = Versions.here()
-    at = answered_at(data, findings) if frontier.budgets else None
-    answer = facts(data, findings, advice or Advice())
+    answer = conclude(data, findings, advice)
+    write_json(paths.answer, answer.document())
     write_json(paths.fits, fits_document(data, config, findings, versions, answer))
     tables = all_tables(data, findings)
     for table in tables:
         write_text(paths.table(table.name), table.to_csv())
     about = About(config=config, settings=_settings(data, config), versions=versions, answer=answer)
     write_text(paths.report, render_report(data, findings, figures, tables, about))
-    return Analysis(
-        verdict=saturation.verdict,
-        reason=saturation.reason,
-        summary=summarise(data, findings),
-        saturation=saturation,
-        frontier=frontier,
-        fits=findings.fits,
-        base_reward=data.base_reward,
-        best_reward=None if at is None else at.best.cell.mean,
-        figures=drawn,
-        report=paths.report,
-        data=data,
-        findings=findings,
-    )
+    return Analysis(answer=answer, figures=drawn, report=paths.report, data=data, findings=findings)
 
 
 def _settings(data: SweepData, config: AnalysisConfig) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The JSON Schemas of fits.json, comparison.json and tuning.json, from their dataclasses.
+"""The JSON Schemas of answer, fits, comparison and tuning.json, from their dataclasses.
 
 `fits.schema.json` and the like are what is shipped; a test compares them with what
 the dataclasses say, and `python -m isosweep.analysis.schema` accepts it.
@@ -6,6 +6,7 @@ the dataclasses say, and `python -m isosweep.analysis.schema` accepts it.
 
 from pathlib import Path
 
+from isosweep.analysis.answer import ANSWER_VERSION, Answer
 from isosweep.analysis.document import FITS_VERSION, FitsDocument
 from isosweep.analysis.statistics.compare import COMPARISON_VERSION, Comparison
 from isosweep.analysis.statistics.tuning import TUNING_VERSION, Tuning
@@ -13,6 +14,7 @@ from isosweep.files import write_text
 from isosweep.schemas import DIALECT, definitions, text_of
 
 _VERSIONS = {
+    "answer": (Answer, ANSWER_VERSION),
     "fits": (FitsDocument, FITS_VERSION),
     "comparison": (Comparison, COMPARISON_VERSION),
     "tuning": (Tuning, TUNING_VERSION),

@@ -1,22 +1,26 @@
 """The analysis's tables, each described once for its CSV file and for the report's page."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from isosweep.analysis.columns import (
+    BUDGET,
+    EXPECTED,
+    MEASURED,
     MISSING,
-    Column,
+    OF_EXPECTED,
+    Columns,
     PageTable,
     Table,
-    file_only,
+    count,
+    flag,
+    interval,
+    label,
     number,
-    plain,
-    span,
-    value,
-    word,
+    planned,
 )
 from isosweep.analysis.curves import CellReading, SweepData
-from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.asymptotes import Asymptote
 from isosweep.analysis.statistics.findings import Findings
@@ -25,6 +29,7 @@ from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.mechanism import ProblemChange
 from isosweep.analysis.statistics.survival import Survival
 from isosweep.plan.cells import PlannedRun
+from isosweep.words.numbers import UNITS
 
 
 def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
@@ -39,35 +44,54 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
     )
 
 
-def _reward(reward: float | None, reading: str | None) -> str:
-    if reward is None:
+def _reward(row: CellReading) -> str:
+    if row.reward is None:
         return MISSING
-    return ("~" if reading == "interpolated" else "") + f"{reward:.4f}"
+    return ("~" if row.reading == "interpolated" else "") + f"{row.reward:.4f}"
 
 
-_CELL: tuple[Column[CellReading], ...] = (
-    number("budget", "cell.budget", "budget", ".3g"),
-    plain("n", "cell.num_generations"),
-    plain("B", "cell.problems_per_batch"),
-    plain("T", "cell.num_steps"),
-    file_only("seed", "cell.seed"),
-    file_only("run_id", "cell.run_id"),
-    number("planned_compute", "cell.planned_compute", "planned", ".4g"),
-)
-_READING: tuple[Column[CellReading], ...] = (
-    number("measured_compute", "measured_compute", "measured", ".4g"),
-    Column(
-        names=("reward", "reading"),
-        values=lambda reading: (reading.reward, reading.reading),
-        heading="reward",
-        text=_reward,
+_CELL: Columns = (
+    number(
+        "budget",
+        "cell.budget",
+        "Compute at which the run is read. In budget_unit.",
+        heading="budget",
+        show=".3g",
+    ),
+    *planned("cell", "n", "B", "T"),
+    *planned("cell", "seed", "run_id", shown=False),
+    number(
+        "planned_compute",
+        "cell.planned_compute",
+        "What T steps were planned to spend. In budget_unit.",
+        heading="planned",
+        show=".4g",
     ),
 )
+_READING: Columns = (
+    number(
+        "measured_compute",
+        "measured_compute",
+        "Spent at the record nearest to the budget; missing without a reward. In budget_unit.",
+        heading="measured",
+        show=".4g",
+    ),
+    number(
+        "reward",
+        "reward",
+        "Held-out reward, by analysis.metric; missing where the run has not come that far, or has "
+        "fallen. Reward.",
+        heading="reward",
+        show=_reward,
+    ),
+    label("reading", "reading", "exact, interpolated, collapsed, diverged or missing."),
+)
+CELLS = _CELL + _READING
 
 
 def cell_table(data: SweepData) -> Table[CellReading]:
     """One row per cell, in the plan's order."""
-    return Table(name="frontier", columns=_CELL + _READING, rows=data.readings)
+    return Table(name="frontier", columns=CELLS, rows=data.readings)
 
 
 def cell_page(data: SweepData) -> PageTable:
@@ -78,7 +102,8 @@ def cell_page(data: SweepData) -> PageTable:
         key = (reading.cell.budget, Pair.of(reading.cell))
         rows.setdefault(key, {})[reading.cell.seed] = reading
     shared = [column for column in _CELL if column.heading is not None]
-    seeded = [(column, seed) for column in _READING for seed in seeds]
+    read = [column for column in _READING if column.heading is not None]
+    seeded = [(column, seed) for column in read for seed in seeds]
     return PageTable(
         head=(
             *(column.heading or "" for column in shared),
@@ -95,68 +120,101 @@ def cell_page(data: SweepData) -> PageTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ChoiceAt:
+class ChoiceAt:
+    """An n at a budget."""
+
     budget: float
     choice: Choice
 
 
-def choice_table(data: SweepData, findings: Findings) -> Table[_ChoiceAt]:
+CHOICES: Columns = (
+    number("budget", "budget", BUDGET, heading="budget ({unit})", show=".3g"),
+    *planned("choice", "n"),
+    count(
+        "B",
+        "choice.cell.problems_per_batch",
+        "The best problems per batch for this n. A count.",
+        heading="best B",
+    ),
+    count(
+        "batches_tried",
+        "choice.num_batches_tried",
+        "Values of B that were measured with this n. A count.",
+        heading="B tried",
+    ),
+    *planned("choice.cell", "T"),
+    count(
+        "seeds",
+        "choice.cell.num_seeds",
+        "Seeds that measured counts. A count.",
+        heading="seeds",
+        show=lambda row: _seeds(row.choice.cell.num_seeds, row.choice.cell.num_fallen),
+    ),
+    count(
+        "fallen",
+        "choice.cell.num_fallen",
+        "Further seeds, which had collapsed or diverged. A count.",
+    ),
+    number("measured", "choice.cell.mean", MEASURED, heading="measured", show=".4f"),
+    number("standard_error", "choice.cell.standard_error", "Of measured. Reward."),
+    number("expected", "choice.expected", EXPECTED, heading="expected", show=".4f"),
+    *interval(
+        lambda row: row.choice.interval or (None, None), "interval ({confidence})", OF_EXPECTED
+    ),
+    number(
+        "loss",
+        "choice.loss",
+        "Expected to be lost against the best n. Reward.",
+        heading="loss to best",
+        show=".4f",
+    ),
+    number(
+        "loss_upper",
+        "choice.loss_upper",
+        "Upper bound of loss, at analysis.confidence. Reward.",
+        heading="loss at most ({confidence})",
+        show=".4f",
+    ),
+    number(
+        "probability_best",
+        "choice.probability_best",
+        "That no other n is better here. A share; missing where one n was read.",
+        heading="P(best)",
+        show=".2f",
+    ),
+    flag(
+        "may_be_best",
+        "choice.indistinguishable",
+        "Whether it cannot be told from the best.",
+        heading="may be best",
+    ),
+)
+
+
+def choice_table(data: SweepData, findings: Findings) -> Table[ChoiceAt]:
     """One row per budget and n, at its best B."""
-    confidence = f"{findings.frontier.confidence:.0%}"
-    columns: tuple[Column[_ChoiceAt], ...] = (
-        number("budget", "budget", f"budget ({UNITS[data.plan.budget_unit]})", ".3g"),
-        plain("n", "choice.num_generations"),
-        plain("B", "choice.cell.problems_per_batch", "best B"),
-        plain("batches_tried", "choice.num_batches_tried", "B tried"),
-        plain("T", "choice.cell.num_steps"),
-        Column(
-            names=("seeds", "fallen"),
-            values=lambda row: (row.choice.cell.num_seeds, row.choice.cell.num_fallen),
-            heading="seeds",
-            text=_seeds,
-        ),
-        number("measured", "choice.cell.mean", "measured", ".4f"),
-        file_only("standard_error", "choice.cell.standard_error"),
-        number("expected", "choice.expected", "expected", ".4f"),
-        Column(
-            names=("low", "high"),
-            values=lambda row: row.choice.interval or (None, None),
-            heading=f"interval ({confidence})",
-            text=span,
-        ),
-        number("loss", "choice.loss", "loss to best", ".4f"),
-        number("loss_upper", "choice.loss_upper", f"loss at most ({confidence})", ".4f"),
-        number("probability_best", "choice.probability_best", "P(best)", ".2f"),
-        value(
-            "may_be_best",
-            lambda row: "yes" if row.choice.indistinguishable else "no",
-            "may be best",
-            str,
-        ),
-    )
     rows = tuple(
-        _ChoiceAt(budget=at.budget, choice=choice)
+        ChoiceAt(budget=at.budget, choice=choice)
         for at in findings.frontier.budgets
         for choice in at.choices
     )
-    return Table(name="choices", columns=columns, rows=rows)
+    words = {
+        "unit": UNITS[data.plan.budget_unit],
+        "confidence": f"{findings.frontier.confidence:.0%}",
+    }
+    return Table(name="choices", columns=CHOICES, rows=rows, words=words)
 
 
 def _seeds(kept: int, fallen: int) -> str:
     return f"{kept} (and {fallen} fallen)" if fallen else str(kept)
 
 
-_SURVIVALS: tuple[Column[Survival], ...] = (
-    plain("n", "num_generations"),
-    plain("runs", "num_runs"),
-    plain("fallen", "num_fallen"),
-    number("kept", "kept.median", "share that keeps its gain", ".0%"),
-    Column(
-        names=("low", "high"),
-        values=lambda row: (row.kept.low, row.kept.high),
-        heading="interval",
-        text=span,
-    ),
+_SURVIVALS: Columns = (
+    *planned("", "n"),
+    count("runs", "num_runs", heading="runs"),
+    count("fallen", "num_fallen", heading="fallen"),
+    number("kept", "kept.median", heading="share that keeps its gain", show=".0%"),
+    *interval(lambda row: (row.kept.low, row.kept.high), "interval"),
 )
 
 
@@ -165,23 +223,18 @@ def survival_table(findings: Findings) -> Table[Survival]:
     return Table(name="survival", columns=_SURVIVALS, rows=findings.survivals)
 
 
-_ASYMPTOTES: tuple[Column[Asymptote], ...] = (
-    plain("n", "num_generations"),
-    plain("B", "problems_per_batch"),
-    Column(
-        names=("seeds", "seeds_identified"),
-        values=lambda row: (row.num_seeds, row.num_identified),
+_ASYMPTOTES: Columns = (
+    *planned("", "n", "B"),
+    count(
+        "seeds",
+        "num_seeds",
         heading="seeds that identify A",
-        text=lambda seeds, identified: f"{identified} of {seeds}",
+        show=lambda row: f"{row.num_identified} of {row.num_seeds}",
     ),
-    number("asymptote", "value", "A", ".4f"),
-    Column(
-        names=("low", "high"),
-        values=lambda row: (row.low, row.high),
-        heading="interval",
-        text=span,
-    ),
-    value("status", lambda row: row.status.value, "status", str, left=True),
+    count("seeds_identified", "num_identified"),
+    number("asymptote", "value", heading="A", show=".4f"),
+    *interval(lambda row: (row.low, row.high), "interval"),
+    label("status", "status.value", heading="status", left=True),
 )
 
 
@@ -196,39 +249,45 @@ class _FitOfRun:
     fit: Fit
 
 
-def _estimate(name: str, heading: str) -> Column[_FitOfRun]:
+def _estimate(name: str, heading: str) -> Columns:
     """A fitted parameter, which is a field of the fit, and its standard error."""
 
-    def values(row: _FitOfRun) -> tuple[float | None, float | None]:
-        estimate: Estimate | None = getattr(row.fit, name)
-        return (None, None) if estimate is None else (estimate.value, estimate.standard_error)
+    def estimate(row: _FitOfRun) -> Estimate | None:
+        found: Estimate | None = getattr(row.fit, name)
+        return found
 
-    def text(value: float | None, error: float | None) -> str:
-        return MISSING if value is None else f"{value:.3g} ± {error:.2g}".replace("e+", "e")
+    def show(row: _FitOfRun) -> str:
+        known = estimate(row)
+        if known is None:
+            return MISSING
+        return f"{known.value:.3g} ± {known.standard_error:.2g}".replace("e+", "e")
 
-    return Column(names=(name, f"{name}_standard_error"), values=values, heading=heading, text=text)
+    def part(of: str) -> Callable[[_FitOfRun], float | None]:
+        return lambda row: getattr(estimate(row), of, None)
+
+    return (
+        number(name, part("value"), heading=heading, show=show),
+        number(f"{name}_standard_error", part("standard_error")),
+    )
 
 
-_FITS: tuple[Column[_FitOfRun], ...] = (
-    file_only("run_id", "fit.run_id"),
-    plain("n", "run.num_generations"),
-    plain("B", "run.problems_per_batch"),
-    plain("seed", "run.seed"),
-    plain("records", "fit.num_records"),
-    number("base_reward", "fit.base_reward", "R0", ".4f"),
-    _estimate("asymptote", "A"),
-    _estimate("midpoint", "C_mid"),
-    _estimate("exponent", "B (exponent)"),
-    number("reduced_chi2", "fit.reduced_chi2", "chi²/dof", ".2f"),
-    file_only("share_risen", "fit.share_risen"),
-    value(
+_FITS: Columns = (
+    *planned("fit", "run_id", shown=False),
+    *planned("run", "n", "B", "seed"),
+    count("records", "fit.num_records", heading="records"),
+    number("base_reward", "fit.base_reward", heading="R0", show=".4f"),
+    *_estimate("asymptote", "A"),
+    *_estimate("midpoint", "C_mid"),
+    *_estimate("exponent", "B (exponent)"),
+    number("reduced_chi2", "fit.reduced_chi2", heading="chi²/dof", show=".2f"),
+    number("share_risen", "fit.share_risen"),
+    label(
         "best_law",
         lambda row: row.fit.alternatives and row.fit.alternatives.best,
-        "best law (QAICc)",
-        word,
+        heading="best law (QAICc)",
         left=True,
     ),
-    value("status", lambda row: row.fit.status.value, "status", str, left=True),
+    label("status", "fit.status.value", heading="status", left=True),
 )
 
 
@@ -239,16 +298,13 @@ def fit_table(data: SweepData, findings: Findings) -> Table[_FitOfRun]:
     return Table(name="fits", columns=_FITS, rows=rows)
 
 
-_PROBLEM_CHANGES: tuple[Column[ProblemChange], ...] = (
-    plain("n", "num_generations"),
-    plain("B", "problems_per_batch"),
-    plain("seeds", "num_seeds"),
-    number("none_right", "none", "none right", ".1%"),
-    number("all_right", "all", "all right", ".1%"),
-    number("better", "better", "better", ".1%"),
-    number("worse", "worse", "worse", ".1%"),
-    number("gained", "gained", "gained", ".4f"),
-    number("lost", "lost", "lost", ".4f"),
+_PROBLEM_CHANGES: Columns = (
+    *planned("", "n", "B"),
+    count("seeds", "num_seeds", heading="seeds"),
+    number("none_right", "none", heading="none right", show=".1%"),
+    number("all_right", "all", heading="all right", show=".1%"),
+    *(number(name, name, heading=name, show=".1%") for name in ("better", "worse")),
+    *(number(name, name, heading=name, show=".4f") for name in ("gained", "lost")),
 )
 
 

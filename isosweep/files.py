@@ -7,12 +7,14 @@ below a run (`below`: its directory) no link at all.
 
 import errno
 import json
+import math
 import os
 import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -311,3 +313,18 @@ def file_system_time(directory: Path) -> float:
         return own.stat().st_mtime
     finally:
         own.unlink(missing_ok=True)
+
+
+def to_json(value: Any) -> Any:
+    """`value` with None for numbers that JSON cannot hold, and enums by their values."""
+    match value:
+        case Mapping():
+            return {key: to_json(item) for key, item in value.items()}
+        case list() | tuple():
+            return [to_json(item) for item in value]
+        case Enum():
+            return value.value
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value

@@ -5,10 +5,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import assert_never
 
-from isosweep.durations import in_words
 from isosweep.files import file_system_time
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Observed
+from isosweep.words.numbers import duration
 
 # Many heartbeats (`store.state.HEARTBEAT_S`), and longer than a file server takes to restart.
 SILENCE_S = 600.0
@@ -83,4 +83,4 @@ def observe_elsewhere(followed: Followed, clock: FileClock) -> Observed:
     if age < SILENCE_S:
         return Observed(status="running")
     host = current.host if current else submission.by.host
-    return Observed(status="gone", reason=f"no word from {host} for {in_words(age)}")
+    return Observed(status="gone", reason=f"no word from {host} for {duration(age)}")

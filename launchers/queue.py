@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from isosweep.durations import in_words
 from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.elsewhere import FileClock, is_elsewhere, may_have_job, observe_elsewhere
 from isosweep.launchers.ends import cancelled_since, is_failure
@@ -27,6 +26,7 @@ from isosweep.plan.tally import Standing
 from isosweep.store.presence import unless_away
 from isosweep.store.state import RunView
 from isosweep.store.submissions import Outcome, SubmissionState, close, started
+from isosweep.words.numbers import duration
 
 # Between two looks at the files; a pass that takes long is followed by a pause of ten times that,
 # so that a driver takes a tenth of a core at most.
@@ -253,7 +253,7 @@ class RunQueue:
             # Read again just now, and in no order: the pass gives it up.
             return
         most = patience_s(followed)
-        reason = f"no progress for {in_words(idle)} (launcher.stuck_after={most:g} s)"
+        reason = f"no progress for {duration(idle)} (launcher.stuck_after={most:g} s)"
         if is_elsewhere(followed, self.launcher.name):
             if followed.stuck is None:
                 self._notice(f"{followed.run_id}: {reason}; it is not here to be ended")

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from isosweep.commands import Answer, call
 from isosweep.config.slurm import SlurmConfig
-from isosweep.durations import in_words
 from isosweep.launchers.cluster import Cluster
 from isosweep.launchers.elsewhere import SILENCE_S, FileClock
 from isosweep.launchers.launcher import Observed
@@ -30,6 +29,7 @@ from isosweep.launchers.squeue import (
 )
 from isosweep.store.state import view_run
 from isosweep.store.submissions import Job, SubmissionState
+from isosweep.words.numbers import duration
 
 # Seconds between two questions, and above how many jobs the longer is taken: an answer about 500
 # jobs is about 50 kB, and their ends are noticed from their files before.
@@ -188,7 +188,7 @@ class SlurmJobs:
         said = f"job {state.job.job_id} is of the cluster {state.job.cluster}"
         silent = _silence(state, clock)
         if silent is not None and silent >= SILENCE_S:
-            reason = f"{said}, and its worker has been silent for {in_words(silent)}"
+            reason = f"{said}, and its worker has been silent for {duration(silent)}"
             return Observed(status="gone", reason=reason, outcome="interrupted")
         return Observed(status="unknown", reason=f"{said}; Slurm here is {self._name}'s")
 
@@ -304,7 +304,7 @@ class SlurmJobs:
         if silent is not None and silent < (_FRESH_S if account is None else SILENCE_S):
             self._since.pop(path, None)
             return Observed(
-                status="unknown", reason=f"{said}; its worker wrote {in_words(silent)} ago"
+                status="unknown", reason=f"{said}; its worker wrote {duration(silent)} ago"
             )
         # A command of a driver that is gone may still be under way.
         patience = _PATIENCE_S + (self._config.command_timeout_s if state.job is None else 0.0)
@@ -312,7 +312,7 @@ class SlurmJobs:
             return Observed(status="unknown", reason=said)
         if account is None:
             return Observed(status="gone", reason=said, outcome="lost")
-        since = f"nothing has been heard of it for {in_words(SILENCE_S)}"
+        since = f"nothing has been heard of it for {duration(SILENCE_S)}"
         return Observed(status="gone", reason=f"{said}; {since}", outcome="interrupted")
 
     def _settled(self, path: str, what: str, patience_s: float) -> bool:

@@ -7,7 +7,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -18,9 +17,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from filelock import FileLock
 from hydra import compose, initialize_config_dir
-from hydra._internal.sources_registry import SourcesRegistry
-from hydra.core.plugins import Plugins
-from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
 from isosweep.config.axes import combinations
@@ -31,6 +27,7 @@ from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.study import resolve
 from tests.commands import forked
+from tests.composing import composed_once
 
 # A sweep small enough for a test: a second or two of training a run.
 SMALL = (
@@ -94,23 +91,8 @@ gc.set_threshold(100_000, 50, 50)
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _packaged_files_read_once() -> Iterator[None]:
-    """Hydra parses each file of `conf/` once in a process: a quarter of what composing takes."""
-    Plugins.instance()
-    files = SourcesRegistry.instance().resolve("file")
-    read, packaged = files.load_config, str(config_directory())
-    known: dict[tuple[str, str], ConfigResult] = {}
-
-    def load_config(self: ConfigSource, config_path: str) -> ConfigResult:
-        if self.path != packaged:
-            return read(self, config_path)
-        place = self.provider, config_path
-        if place not in known:
-            known[place] = read(self, config_path)
-        return deepcopy(known[place])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "load_config", load_config)
+def _packaged_groups_composed_once() -> Iterator[None]:
+    with composed_once():
         yield
 
 

@@ -18,9 +18,10 @@ FLOORS = (
     ("models",),
     ("tasks", "costs"),
     ("config", "store", "schemas"),
+    ("words",),
     (
-        *("errors", "files", "ownership", "commands", "durations", "compute", "heldout", "machine"),
-        *("devices", "metrics", "sandbox", "version"),
+        *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
+        *("devices", "evidence", "metrics", "sandbox", "version"),
         "__init__",
     ),
 )
@@ -77,31 +78,3 @@ def test_imports_never_go_up_or_across(room: str) -> None:
         if other != room and FLOOR_OF[other] <= FLOOR_OF[room] and (room, other) not in OFFERED
     ]
     assert not climbs, "\n".join(climbs)
-
-
-MAX_LINES, MAX_FUNCTION = 400, 60
-
-
-def python_files() -> list[Path]:
-    folders = ("isosweep", "analysis", "launchers", "tests", "benchmarks")
-    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-    # isosweep/{analysis,launchers} are links to the other two.
-    return [path for path in files if path.resolve() == path]
-
-
-def test_no_file_is_longer_than_one_reads_at_a_time() -> None:
-    lengths = {path: path.read_text().count("\n") for path in python_files()}
-    long = [f"{path.relative_to(ROOT)}: {n} lines" for path, n in lengths.items() if n > MAX_LINES]
-    assert lengths
-    assert not long, "\n".join(long)
-
-
-def test_no_function_is_longer_than_a_screen() -> None:
-    long = [
-        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name} has {lines} lines"
-        for path in python_files()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION
-    ]
-    assert not long, "\n".join(long)

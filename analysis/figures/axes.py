@@ -8,17 +8,11 @@ from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.colors import GREY, sequential
 from isosweep.analysis.figures.description import Axis, Series
 from isosweep.analysis.statistics.frontier import Choice
-from isosweep.analysis.statistics.intervals import short
+from isosweep.words.numbers import UNITS, short
+from isosweep.words.numbers import amount as written
 
 _Value = TypeVar("_Value")
 _Number = TypeVar("_Number", int, float)
-
-UNITS = {
-    "flops": "FLOPs",
-    "rollouts": "rollouts",
-    "tokens": "tokens",
-    "device_hours": "device-hours",
-}
 
 
 def generation_colors(generations: Sequence[int]) -> dict[int, str]:
@@ -28,7 +22,7 @@ def generation_colors(generations: Sequence[int]) -> dict[int, str]:
 
 def amount(data: SweepData, value: float) -> str:
     """Compute with its unit."""
-    return f"{short(value)} {UNITS[data.plan.budget_unit]}"
+    return written(value, data.plan.budget_unit)
 
 
 def evenly_chosen(values: Sequence[_Value], most: int) -> tuple[_Value, ...]:

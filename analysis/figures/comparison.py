@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from isosweep.analysis.figures.axes import (
-    UNITS,
     doubling_axis,
     generations_axis,
     level,
@@ -16,10 +15,10 @@ from isosweep.analysis.figures.colors import BLUE, GREEN, RED, sequential
 from isosweep.analysis.figures.description import Axis, Band, Figure, Series
 from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.entries import Entry
-from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
 from isosweep.analysis.statistics.sizes import SizeLaw
 from isosweep.analysis.statistics.updates import UpdatesLaw
+from isosweep.words.numbers import UNITS, short
 
 
 def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict[str, Figure]:

@@ -15,7 +15,7 @@ from isosweep.analysis.figures.description import (
     Series,
 )
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.intervals import short
+from isosweep.words.numbers import short
 
 # Marks of the smallest and the largest milestone.
 _SMALL, _LARGE = 5.0, 15.0

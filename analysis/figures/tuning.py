@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from isosweep.analysis.course import Course
-from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.colors import BLUE, RED, sequential
 from isosweep.analysis.figures.description import Axis, Figure, Series
-from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.tuning import Tried, TunedAt, Tuning
 from isosweep.analysis.tuned import Scale, TunedCell
+from isosweep.words.numbers import UNITS, short
 
 # Marks of the smallest and the largest milestone.
 _SMALL, _LARGE = 6.0, 15.0

@@ -5,20 +5,19 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
-from isosweep.analysis.document import to_json
-from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.statistics.compare import AtBudget, Comparison, LawOfCell
 from isosweep.analysis.statistics.entries import Entry
-from isosweep.analysis.statistics.intervals import Interval, short
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.reuse import ReuseLaw
 from isosweep.analysis.statistics.sizes import SizeLaw
 from isosweep.analysis.statistics.updates import UpdatesLaw
 from isosweep.config.analysis import FigureWidth
-from isosweep.files import write_json, write_text
+from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
+from isosweep.words.numbers import UNITS, short
 
 # More would be no sentence.
 _MOST_NAMES = 3

@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
+from isosweep import words
 from isosweep.analysis.figures.colors import DARK
 from isosweep.analysis.figures.description import Figure
 from isosweep.analysis.figures.draw_plotly import to_plotly
-from isosweep.analysis.statistics.intervals import short
 
 _HERE = Path(__file__).parent
 
@@ -60,20 +60,13 @@ _OWN_FILES = ("page.css", "page.js")
 def _environment() -> Environment:
     from plotly.utils import PlotlyJSONEncoder
 
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = words.environment(autoescape=True)
     # `tojson` writes <, >, & and ' as escapes, so that no value ends a script element.
     environment.policies["json.dumps_kwargs"] = {
         "cls": PlotlyJSONEncoder,
         "separators": (",", ":"),
     }
     environment.filters["packed"] = _packed_figure
-    environment.filters["short"] = short
     return environment
 
 

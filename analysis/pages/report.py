@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, get_args
 
-from isosweep.analysis.answer import Fact
+from isosweep.analysis.answer import Answer
 from isosweep.analysis.columns import PageTable, Table, page_table
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.document import Versions
 from isosweep.analysis.figures.all import Figures
-from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.figures.description import Figure, Section
 from isosweep.analysis.pages.render import render
 from isosweep.analysis.pages.tables import (
@@ -22,25 +21,23 @@ from isosweep.analysis.pages.tables import (
     view_table,
 )
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.intervals import short
-from isosweep.analysis.statistics.recommend import supported_factor, why_not_beyond
-from isosweep.analysis.summary import summarise, whether_it_grows
+from isosweep.analysis.statistics.recommend import doubt_beyond, supported_factor
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings
 from isosweep.heldout import CHANGED
 from isosweep.plan.cells import variant_label
+from isosweep.words.numbers import UNITS, short
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What the page says beside the findings. `settings`: all, by dotted name; `answer`: its first
-    screen."""
+    """What the page says beside the findings. `settings`: all, by dotted name."""
 
     config: AnalysisConfig
     settings: Mapping[str, Any]
     versions: Versions
-    answer: tuple[Fact, ...]
+    answer: Answer
 
 
 def render_report(
@@ -56,11 +53,7 @@ def render_report(
         "report.html",
         _title(data),
         made=_made(data, about),
-        headline=_headline(data, findings),
-        facts=about.answer,
-        summary=summarise(data, findings),
-        verdict=findings.saturation.verdict,
-        reason=findings.saturation.reason,
+        answer=about.answer.document(),
         drawn=drawn,
         first=_first_numbers(drawn),
         left_out=_by_reason(figures.left_out),
@@ -74,7 +67,7 @@ def render_report(
         changed=CHANGED,
         validation=findings.validation,
         reach=supported_factor(findings),
-        doubt=why_not_beyond(findings),
+        doubt=doubt_beyond(findings),
         essentials=_essentials(data, about),
         missing=missing_runs(data),
         searched=data.searched,
@@ -84,13 +77,6 @@ def render_report(
         problems=data.problems,
         **_settings(data, about),
     )
-
-
-def _headline(data: SweepData, findings: Findings) -> str:
-    """The verdict as a sentence."""
-    if not findings.frontier.budgets:
-        return "No run has reached a budget yet, so there is nothing to recommend."
-    return whether_it_grows(data, findings.saturation)
 
 
 def _made(data: SweepData, about: About) -> str:

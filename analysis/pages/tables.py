@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from isosweep.analysis.columns import PageTable, page_table, written
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.laws import LAWS, Laws
 from isosweep.analysis.statistics.views import View
 from isosweep.plan.tally import Standing
+from isosweep.words.numbers import short
 
 
 def view_table(views: Sequence[View]) -> PageTable:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.analysis.simulation.findable import SAMPLES, design_of, findable, read_budgets
 from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.power import OPEN
@@ -23,6 +22,7 @@ from isosweep.analysis.simulation.truth import Truth, find_truth
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
+from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import Study, resolve_stored
 

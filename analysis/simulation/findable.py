@@ -16,9 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isosweep.analysis.evidence import MIN_GENERATIONS
+from isosweep.analysis.bounds import Share
 from isosweep.analysis.rungs import has_begun, rungs_of
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.evidence import MIN_GENERATIONS
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 
@@ -72,14 +73,15 @@ class Design:
 
 @dataclass(frozen=True, kw_only=True)
 class Findable:
-    """Shares of simulated sweeps. `ends`: of `plateau`, where growth of n* ends by two thirds of
-    the compute that is read, those called saturated; `grew`: of the same, those in which n* is seen
-    to grow at all; `goes_on`: of `slow_tail`, where it never ends, those called growing.
-    """
+    """Shares of simulated sweeps with a right verdict."""
 
-    ends: float
-    grew: float
-    goes_on: float
+    ends: Share
+    """Of a world where growth of n* ends by two thirds of the compute that is read (`plateau`),
+    those called saturated."""
+    grew: Share
+    """Of the same, those in which n* is seen to grow at all."""
+    goes_on: Share
+    """Of a world where growth never ends (`slow_tail`), those called growing."""
 
     @property
     def decided(self) -> float:

@@ -8,20 +8,21 @@ sign (`growth`).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
+from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.evidence import MIN_BUDGETS, MIN_GENERATIONS
 from isosweep.analysis.pairs import Paired
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.growth import end_places, end_rates
-from isosweep.analysis.statistics.intervals import Interval, short
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.config.analysis import AnalysisConfig
+from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,11 @@ class BatchLaw:
     lie beyond the grid there."""
     since: Positive | None
     """The first of those budgets, in budget_unit."""
-    reason: Sentence | None
-    """Why there is no slope."""
+    lacks: Literal["no spread", "few budgets", "open"] | None
+    """Why there is no slope: without a spread between seeds; with too few budgets; open: B* may lie
+    beyond the grid at open_at."""
+    open_at: Positive | None = None
+    """The first of the largest budgets at which it may, in budget_unit."""
 
 
 def fixed_products(cells: Iterable[Paired]) -> tuple[int, ...]:
@@ -113,20 +117,15 @@ def _product(cell: Paired) -> int:
 def batch_law(product: int, surface: Surface | None, frontier: Frontier) -> BatchLaw:
     """The law of runs that all have n x B = `product`."""
     optima = tuple(BestBatch.of(product, at) for at in best_generations(frontier, surface))
-    law = BatchLaw(completions_per_step=product, optima=optima, slope=None, since=None, reason=None)
+    law = BatchLaw(completions_per_step=product, optima=optima, slope=None, since=None, lacks=None)
     if surface is None:
-        return replace(law, reason="No spread between seeds is known.")
+        return replace(law, lacks="no spread")
     if len(optima) < MIN_BUDGETS:
-        return replace(
-            law, reason=f"A slope takes {MIN_BUDGETS} budgets, and {len(optima)} were read."
-        )
+        return replace(law, lacks="few budgets")
     end = [optima[k] for k in np.flatnonzero(end_places(surface.budgets))]
-    is_open = [at for at in end if at.left_censored or at.right_censored]
-    if is_open:
-        reason = (
-            f"B* may lie beyond the grid at {short(is_open[0].budget)}, among the largest budgets."
-        )
-        return replace(law, reason=reason)
+    for at in end:
+        if at.left_censored or at.right_censored:
+            return replace(law, lacks="open", open_at=at.budget)
     slopes = -end_rates(surface.log2_best_n, surface.budgets)
     slope = Interval.central(slopes, frontier.confidence)
     return replace(law, slope=slope, since=end[0].budget)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.words.numbers import interval
 
 
 def upper_share(confidence: float) -> float:
@@ -42,9 +43,7 @@ class Interval:
 
     def open_words(self, *, below: bool, above: bool) -> str:
         """As `words`, of what may lie below or above all that was run: 4 [4 or less, 7]."""
-        low = f"{short(self.low)} or less" if below else short(self.low)
-        high = f"{short(self.high)} or more" if above else short(self.high)
-        return f"{short(self.median)} [{low}, {high}]"
+        return interval(self.median, self.low, self.high, below=below, above=above)
 
     @classmethod
     def central(cls, draws: FloatArray, confidence: float) -> "Interval":
@@ -72,14 +71,6 @@ class Interval:
         """Of median, low and high end: (3,)."""
         median, low, high = quantiles.tolist()
         return cls(median=median, low=low, high=high)
-
-
-def short(value: float) -> str:
-    """Three significant digits of a number, as one writes it: 23, 1020, 1e18, 3.16e19."""
-    if 1000 <= abs(value) < 10_000:
-        return f"{float(f'{value:.3g}'):.0f}"
-    mantissa, e, exponent = f"{value:.3g}".partition("e")
-    return f"{mantissa}e{int(exponent)}" if e else mantissa
 
 
 def student_half_width(values: FloatArray, confidence: float) -> float:

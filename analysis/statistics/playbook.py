@@ -28,7 +28,7 @@ from isosweep.analysis.statistics.laws import SETTLED_WITHIN
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
-from isosweep.analysis.statistics.verdict import Verdict
+from isosweep.analysis.statistics.verdict import Reason, Verdict
 
 BIN = 0.01
 RESAMPLES = 50
@@ -239,11 +239,11 @@ def _described(
 
 def playbook_saturation(playbook: Playbook | None, frontier: Frontier) -> Saturation:
     """The method's answer in the terms of ours. It has no "not identified" but lack of data."""
+    confidence, grid = frontier.confidence, frontier.measured
     if playbook is None:
-        reason = "The Playbook's method needs two budgets, and records of two n."
-        return Saturation(verdict="not identified", reason=reason, optima=())
-    fit, confidence = playbook.fit, frontier.confidence
-    grid = frontier.measured
+        lack = Reason(kind="playbook lacks data", confidence=confidence, measured=grid)
+        return Saturation(verdict="not identified", reason=lack, optima=())
+    fit = playbook.fit
 
     def interval(read: Callable[[PlaybookFit], float | FloatArray]) -> list[Interval]:
         values = np.atleast_1d(read(fit))
@@ -256,12 +256,15 @@ def playbook_saturation(playbook: Playbook | None, frontier: Frontier) -> Satura
 
     (plateau,) = interval(lambda fit: fit.plateau)
     (settles_at,) = interval(lambda fit: fit.settles_at)
-    bound = " One of its parameters lies on the optimiser's bound." if fit.on_bound else ""
     return Saturation(
         verdict=fit.verdict,
-        reason=f"By the method of the IsoCompute Playbook, the sigmoid through n*(C) ends at n = "
-        f"{plateau.median:.3g} ({confidence:.0%} of resampled seeds: {plateau.low:.3g} to "
-        f"{plateau.high:.3g}); the grid ends at {grid[-1]}.{bound}",
+        reason=Reason(
+            kind="playbook",
+            confidence=confidence,
+            measured=grid,
+            law_end=plateau,
+            on_bound=fit.on_bound,
+        ),
         optima=tuple(
             BestGenerations(
                 budget=at.budget,

@@ -12,24 +12,42 @@ from typing import Literal
 
 import numpy as np
 
+from isosweep import words
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData, updates_per_generation
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
-from isosweep.analysis.statistics.intervals import Interval, central_ends, short
+from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.optima import interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import ahead_n
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Cell
+from isosweep.words.numbers import short
 
 # Budgets are written in rounded factors.
 _ROUNDING = 1.01
 # Intervals of forecasts may cover this much less than they promise and still be trusted.
 _SHORTFALL = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis:
+    """What a recommendation rests on.
+
+    `kind`: means, the best mean at the nearest budget, without intervals; surface, the reward
+    surface at `budgets`, over `num_cells` (n, B); laws, n* by the laws of n*(C) weighed on budgets
+    up to that of `budgets`; last n, the best n there, where no law could be weighed. The last two
+    forecast the reward from the curves of `num_runs` runs.
+    """
+
+    kind: Literal["means", "surface", "laws", "last n"]
+    budgets: tuple[float, ...]
+    num_cells: int = 0
+    num_runs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +59,7 @@ class Recommendation:
     distinguished from the chosen one, measured at the nearest budget; `reward`: expected held-out
     reward, with interval (None where the sweep gives none). `factor`: budget over the largest one
     reached, above 1 where this extrapolates; `supported`: the factor to which the validation goes.
-    `rests_on` says in words what it rests on.
+    `basis`: what it rests on.
     """
 
     budget: float
@@ -60,7 +78,7 @@ class Recommendation:
     base_reward: float | None
     factor: float
     supported: float
-    rests_on: str
+    basis: Basis
 
 
 # Why nothing is recommended beyond the last budget: no reward could be forecast for a check; the
@@ -143,7 +161,7 @@ def recommend(
         base_reward=data.base_reward,
         factor=factor,
         supported=supported,
-        rests_on=chosen.rests_on,
+        basis=chosen.basis,
     )
 
 
@@ -166,48 +184,20 @@ class _Choice:
     alternatives: tuple[int, ...]
     reward: float | None
     interval: tuple[float, float] | None
-    rests_on: str
+    basis: Basis
     missing: tuple[int, ...]
     open_below: bool = False
     open_above: bool = False
 
 
 def _too_far(budget: float, last: float, supported: float, findings: Findings) -> SettingError:
-    why = why_not_beyond(findings) or f"forecasts were checked over a factor of {short(supported)}"
+    doubt, checked = doubt_beyond(findings), findings.validation
+    why = words.line("recommend", "doubt", doubt, checked, findings.saturation.growth, supported)
     times = short(budget / last)
     reached = "at which a run still has what it gained" if findings.frontier.lost else "reached"
     rule = f"lies {times} times beyond {short(last)}, the largest budget {reached}, and {why}"
     nearest = f"budget={last * supported:.4g} (or analysis.extrapolate=true, at your own risk)"
     return SettingError("budget", f"{budget:g}", rule, nearest)
-
-
-def why_not_beyond(findings: Findings) -> str | None:
-    """The words of `doubt_beyond`."""
-    checked, rate = findings.validation, findings.saturation.end_rate
-    match doubt_beyond(findings):
-        case "falling" if rate is not None:
-            return (
-                f"the best n may be falling: at the largest budgets it changes by {rate.words} "
-                "doublings per decade of compute, and the laws that extrapolate it never fall"
-            )
-        case "unchecked n":
-            return "no forecast of the best n could be checked"
-        case "rewards" if checked is not None:
-            return (
-                f"forecasts from {short(checked.known)} to {short(checked.budget)} covered "
-                f"{checked.covered:.0%} of rewards in {checked.confidence:.0%} intervals, their "
-                f"error {checked.rmse:.3f} against {checked.persistence_rmse:.3f} for no change "
-                "at all"
-            )
-        case "n" if checked is not None and checked.best_n is not None:
-            return (
-                f"the best n at {short(checked.budget)}, forecast from {short(checked.known)}, "
-                f"was to be {checked.best_n.ahead.words} and is {checked.best_n.found.words}"
-            )
-        case "unchecked":
-            return "no forecast could be checked"
-        case _:
-            return None
 
 
 def _inside(findings: Findings, budget: float) -> _Choice:
@@ -217,7 +207,7 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     near = budgets[above]
     surface = findings.surface
     if surface is None:
-        return _measured(near, "One seed: the best mean at the nearest budget, without intervals.")
+        return _measured(near)
     below = max(above - 1, 0)
     share = 1.0
     if above > below:
@@ -237,20 +227,22 @@ def _inside(findings: Findings, budget: float) -> _Choice:
         draws,
         on_grid(found, 2.0**grid),
         findings.frontier.confidence,
-        f"The reward surface at {short(near.budget)}"
-        + (f" and {short(budgets[below].budget)}" if share < 1 else "")
-        + f", over {len(near.cells)} (n, B).",
+        Basis(
+            kind="surface",
+            budgets=(near.budget, budgets[below].budget) if share < 1 else (near.budget,),
+            num_cells=len(near.cells),
+        ),
     )
 
 
-def _measured(at: BudgetFrontier, rests_on: str) -> _Choice:
+def _measured(at: BudgetFrontier) -> _Choice:
     return _Choice(
         cell=at.best.cell,
         best_n=None,
         alternatives=tuple(n for n in at.candidates if n != at.best.num_generations),
         reward=at.best.cell.mean,
         interval=None,
-        rests_on=rests_on,
+        basis=Basis(kind="means", budgets=(at.budget,)),
         missing=at.missing,
     )
 
@@ -261,7 +253,7 @@ def _chosen(
     draws: FloatArray,
     found: tuple[Interval, bool, bool],
     confidence: float,
-    rests_on: str,
+    basis: Basis,
 ) -> _Choice:
     """The cell of `at` with the highest expected reward in `draws`: (draws, log2 n, batches);
     `found`: as `on_grid` has it."""
@@ -277,7 +269,7 @@ def _chosen(
         alternatives=tuple(sorted(others - {cell.num_generations})),
         reward=float(rewards[:, chosen].mean()),
         interval=central_ends(rewards[:, chosen], confidence),
-        rests_on=rests_on,
+        basis=basis,
         missing=at.missing,
         open_below=below,
         open_above=above,
@@ -289,13 +281,13 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     last, surface = findings.frontier.budgets[-1], findings.surface
     confidence = findings.frontier.confidence
     choice, best_n, below, above = last.best, None, False, False
-    basis = f"the best n at {short(last.budget)}, since no law of n*(C) could be weighed"
+    kind: Literal["laws", "last n"] = "last n"
     if surface is not None and findings.saturation.laws is not None:
         ahead_of = ahead_n(surface, findings.frontier, budget)
         best_n, below, above = ahead_of.interval, ahead_of.open_below, ahead_of.open_above
         wanted = math.log2(best_n.median)
         choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
-        basis = f"laws of n*(C) weighed on budgets up to {short(last.budget)}"
+        kind = "laws"
     cell = choice.cell
     ahead = _forecasts(data, Pair.of(cell), budget, confidence)
     median, low, high = _mean(ahead) if ahead else (None, None, None)
@@ -305,8 +297,7 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
         alternatives=tuple(n for n in last.candidates if n != cell.num_generations),
         reward=median,
         interval=None if low is None or high is None else (low, high),
-        rests_on=f"Extrapolated {short(budget / last.budget)} times: {basis}; B as at that budget; "
-        f"the reward forecast from the curves of {len(ahead)} runs.",
+        basis=Basis(kind=kind, budgets=(last.budget,), num_runs=len(ahead)),
         missing=last.missing,
         open_below=below,
         open_above=above,

@@ -19,10 +19,11 @@ from scipy import special
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence, Share
-from isosweep.analysis.evidence import MIN_SEEDS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.entries import Entry, groups_but_for
-from isosweep.analysis.statistics.intervals import Interval, short, upper_share
+from isosweep.analysis.statistics.intervals import Interval, upper_share
+from isosweep.evidence import MIN_SEEDS
+from isosweep.words.numbers import short
 
 # Two numbers of passes show a difference, and not where it begins.
 MIN_AMOUNTS = 3

@@ -19,11 +19,12 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
 from isosweep.analysis.curves import CellReading, Curve
-from isosweep.analysis.evidence import MIN_SEEDS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.entries import Entry, groups_but_for
 from isosweep.analysis.statistics.fits import sampled_error
-from isosweep.analysis.statistics.intervals import Interval, short, student_half_width
+from isosweep.analysis.statistics.intervals import Interval, student_half_width
+from isosweep.evidence import MIN_SEEDS
+from isosweep.words.numbers import short
 
 # Two sizes have a law of two parameters whatever their slopes.
 MIN_SIZES = 3

@@ -20,10 +20,10 @@ from scipy.optimize import isotonic_regression
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
 from isosweep.analysis.curves import Curve
-from isosweep.analysis.evidence import MIN_SEEDS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.entries import Entry, groups_but_for
 from isosweep.analysis.statistics.intervals import Interval, upper_share
+from isosweep.evidence import MIN_SEEDS
 
 # Through two numbers of updates every line passes.
 MIN_AMOUNTS = 3

@@ -1,13 +1,13 @@
-"""Which verdict the draws of n*(C) bear, in words and numbers, and what would decide more."""
+"""Which verdict the draws of n*(C) bear, and what of their numbers is the reason."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, Positive
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.growth import Growth, num_starts
-from isosweep.analysis.statistics.intervals import short
-from isosweep.analysis.statistics.laws import Laws
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.losses import measured_loss
 from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS, BestGenerations
 
@@ -30,15 +30,15 @@ _LIKELY = 1 / 3
 
 @dataclass(frozen=True, kw_only=True)
 class OpenEnd:
-    """Why n* at the last budget may lie where nothing was measured there.
-
-    `missing`: at `n` of the plan that have not come that far; `above` and `below`: beyond all that
-    were run, the last of which is `edge`, or where all runs of `n` fell.
-    """
+    """Why n* at the last budget may lie where nothing was measured there."""
 
     kind: Literal["missing", "above", "below"]
-    edge: int
-    n: tuple[int, ...] = ()
+    """missing: at n of the plan whose runs have not come that far; above, below: beyond all n that
+    were run."""
+    edge: AtLeastOne
+    """The last n of those that were run."""
+    n: tuple[AtLeastOne, ...] = ()
+    """The n whose runs are missing, or all fell, ascending."""
 
     @property
     def further(self) -> int | None:
@@ -49,20 +49,58 @@ class OpenEnd:
         n = 2 * self.edge if self.kind == "above" else self.edge // 2
         return n if n >= SMALLEST_GENERATIONS else None
 
-    @property
-    def words(self) -> str:
-        """A sentence: what is open, and what would close it."""
-        listed = ", ".join(map(str, self.n))
-        if self.kind == "missing":
-            return f"Runs of n = {listed} have not come that far: they would tell first."
-        beyond, most = ("beyond", "largest") if self.kind == "above" else ("below", "smallest")
-        if self.n:
-            return (
-                f"It may lie {beyond} n = {self.edge}, the {most} whose runs last: all of "
-                f"n = {listed} fell."
-            )
-        more = "larger" if self.kind == "above" else "smaller"
-        return f"It may lie {beyond} n = {self.edge}, the {most} that was run there: add {more} n."
+
+ReasonKind = Literal[
+    "no record",
+    "all fell",
+    "few n",
+    "few budgets",
+    "one seed",
+    "no spread",
+    "harmless",
+    "edge",
+    "fell",
+    "saturated",
+    "growing",
+    "grew",
+    "constant",
+    "steady",
+    "undecided",
+    "playbook",
+    "playbook lacks data",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """Why a verdict is what it is: what its sentences state, beside the numbers of growth, optima,
+    plateau and settles_at."""
+
+    kind: ReasonKind
+    """no record to few n, few budgets, one seed, no spread: what the sweep lacks for any verdict;
+    harmless: no n costs more than the margin; edge: the best n may be an edge of the grid at every
+    budget; undecided: the probabilities decide nothing; playbook: by that method; the others as
+    the verdict."""
+    confidence: Confidence
+    """Confidence that the verdict was held to. A share."""
+    margin: Positive | None = None
+    """Reward difference too small to matter; null where no verdict was looked for."""
+    measured: tuple[AtLeastOne, ...] = ()
+    """Every n that was measured at some budget, ascending."""
+    fell: tuple[AtLeastOne, ...] = ()
+    """The n of which all runs fell, ascending."""
+    edge: AtLeastOne | None = None
+    """The edge of the grid that may be the best n at every budget."""
+    end: OpenEnd | None = None
+    """Where n* at the last budget may lie that was not measured."""
+    lacking: tuple[AtLeastOne, ...] = ()
+    """The n whose runs up to the last budget would decide, ascending."""
+    num_budgets: Count = 0
+    """Budgets at which enough n were measured."""
+    law_end: Interval | None = None
+    """The n at which the Playbook's sigmoid ends."""
+    on_bound: bool = False
+    """Whether that fit ended on a bound of its optimiser."""
 
 
 def behind(optima: tuple[BestGenerations, ...], frontier: Frontier) -> tuple[int, ...]:
@@ -107,97 +145,55 @@ def judge(
     frontier: Frontier,
     optima: tuple[BestGenerations, ...],
     growth: Growth,
-    laws: Laws,
     worst: FloatArray,
     margin: float,
-) -> tuple[Verdict, str]:
+) -> tuple[Verdict, Reason]:
     """The verdict and why; `worst`: what every n costs at its worst budget, (draws, n)."""
-    confidence, grid, last = frontier.confidence, frontier.measured, optima[-1]
+    confidence, grid = frontier.confidence, frontier.measured
+
+    def because(
+        kind: ReasonKind,
+        *,
+        edge: int | None = None,
+        end: OpenEnd | None = None,
+        lacking: tuple[int, ...] = (),
+    ) -> Reason:
+        return Reason(
+            kind=kind,
+            confidence=confidence,
+            margin=margin,
+            measured=grid,
+            edge=edge,
+            end=end,
+            lacking=lacking,
+        )
+
     alike = all(measured_loss(frontier, n) <= margin for n in grid)
     if alike and not frontier.unread and (worst.max(axis=1) <= margin).mean() >= confidence:
-        return "n does not matter", (
-            f"At every budget, each n measured there or at a smaller one ({grid[0]} to {grid[-1]}) "
-            f"costs at most {margin:g} of reward against the best, with {confidence:.0%} "
-            "confidence. Nothing is said about n outside this grid."
-        )
-    edge = _always_at_edge(optima, grid)
-    if edge is not None:
-        end = open_end("not identified", optima, frontier)
-        return "not identified", (
-            f"At every budget the best n may be n = {edge}, an edge of those that were run: it is "
-            f"{optima[0].words} at {short(optima[0].budget)} and {last.words} at "
-            f"{short(last.budget)}. {end.words if end else ''}".rstrip()
-        )
+        return "n does not matter", because("harmless")
+    end = open_end("not identified", optima, frontier)
+    if (edge := _always_at_edge(optima, grid)) is not None:
+        return "not identified", because("edge", edge=edge, end=end)
     # A false change from any of the earlier budgets is to be no likelier than one from one.
     sure = 1 - (1 - confidence) / num_starts(tuple(at.budget for at in optima))
     if growth.fell >= sure:
-        high = next(at for at in optima if at.budget == growth.peak)
-        return "fell", (
-            f"The best n fell from {high.words} at {short(high.budget)} to {last.words} at "
-            f"{short(last.budget)} (probability {growth.fell:.0%})."
-        )
+        return "fell", because("fell")
     if growth.grew >= sure:
-        return _of_growth(optima, growth, laws, frontier)
+        beyond = open_end("grew", optima, frontier)
+        if growth.settled >= confidence:
+            return "saturated", because("saturated")
+        if growth.rising >= confidence:
+            return "growing", because("growing", end=beyond)
+        return "grew", because("grew", end=beyond)
     if growth.unchanged >= confidence and growth.moved <= _LIKELY:
-        first = next(at for at in optima if at.budget == growth.steady_from)
-        unchanged = (
-            f"it is {first.words} at {short(first.budget)} and {last.words} at "
-            f"{short(last.budget)}; that these differ by less than a doubling has probability "
-            f"{growth.unchanged:.0%}. {_rate(growth)}"
-        )
-        if first == optima[0]:
-            return "constant", f"The best n does not change with compute: {unchanged}"
+        if growth.steady_from == optima[0].budget:
+            return "constant", because("constant")
         # Over fewer decades less than a doubling says less: it has to have stopped, too.
         if growth.stopped >= confidence:
-            return "steady", (
-                f"The best n does not change from {short(first.budget)} on: {unchanged} Less than "
-                f"{growth.bound:g} counts as stopped (probability {growth.stopped:.0%}). Whether "
-                "it grew before is open: there it may lie beyond the n that had records."
-            )
-    end = open_end("not identified", optima, frontier)
+            return "steady", because("steady")
     at = frontier.budgets[-1]
-    left = sorted({*grid, *frontier.unread} - {*at.measured, *at.fell}) if alike else []
-    return "not identified", _undecided(last, growth, left, end)
-
-
-def _of_growth(
-    optima: tuple[BestGenerations, ...],
-    growth: Growth,
-    laws: Laws,
-    frontier: Frontier,
-) -> tuple[Verdict, str]:
-    """What is to be said of an n* that grew."""
-    confidence, end = frontier.confidence, open_end("grew", optima, frontier)
-    beyond = f" {end.words}" if end else ""
-    first, last = next(at for at in optima if at.budget == growth.since), optima[-1]
-    grew = (
-        f"The best n grew from {first.words} at {short(first.budget)} to {last.words} at "
-        f"{short(last.budget)} (probability {growth.grew:.1%})"
-    )
-    if growth.settled >= confidence:
-        return "saturated", (
-            f"{grew} and has stopped: it stays near n = {growth.end.words} from "
-            f"{laws.settles_at.words} on. {_rate(growth)} "
-            f"Less than {growth.bound:g}, up or down, inside the grid counts as stopped "
-            f"(probability {growth.stopped:.0%})."
-        )
-    if growth.rising >= confidence:
-        return "growing", (
-            f"{grew} and still grows. {_rate(growth)} At {growth.bound:g} or more it has not "
-            f"stopped (probability {growth.rising:.0%}).{beyond}"
-        )
-    would = "Larger budgets, more held-out problems or more seeds would decide."
-    return "grew", (
-        f"{grew}. Whether it has stopped is open: that it has, changing by less than "
-        f"{growth.bound:g} doublings per decade inside the grid, has probability "
-        f"{growth.stopped:.0%}." + (beyond or f" {_rate(growth)} {would}")
-    )
-
-
-def _rate(growth: Growth) -> str:
-    return (
-        f"At the largest budgets it grows by {growth.rate.words} doublings per decade of compute."
-    )
+    left = {*grid, *frontier.unread} - {*at.measured, *at.fell} if alike and not end else ()
+    return "not identified", because("undecided", end=end, lacking=tuple(sorted(left)))
 
 
 def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) -> int | None:
@@ -207,21 +203,3 @@ def _always_at_edge(optima: tuple[BestGenerations, ...], grid: tuple[int, ...]) 
     if all(at.left_censored and at.best == grid[0] for at in optima):
         return grid[0]
     return None
-
-
-def _undecided(last: BestGenerations, growth: Growth, left: list[int], end: OpenEnd | None) -> str:
-    """Why nothing is claimed, and what would decide it; `left`: n that the last budget lacks."""
-    did, since, chance = "grew", growth.since, growth.grew
-    if growth.fell > growth.grew:
-        did, since, chance = "fell", growth.peak, growth.fell
-    text = (
-        f"The records do not show how the best n changes with compute: that it {did} by a doubling "
-        f"or more since {short(since)}, where that is likeliest, has probability "
-        f"{chance:.0%}; that it differs by less than a doubling from that at "
-        f"{short(growth.steady_from)} {growth.unchanged:.0%}. "
-        f"At {short(last.budget)} it is {last.words}."
-    )
-    if end:
-        return f"{text} {end.words}"
-    lacking = f"Runs of n = {', '.join(map(str, left))} up to there, m" if left else "M"
-    return text + f" {lacking}ore held-out problems, more budgets or more seeds would decide."

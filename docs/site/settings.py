@@ -16,7 +16,7 @@ from isosweep.files import JsonObject
 # A language model, whose defaults stand beside those of the built-in one.
 _LANGUAGE_MODEL = "model=qwen-1.5b"
 # Filled in by the command line, and not to be typed.
-_OWN = frozenset({"given", "composed", "directory", "selection_sha256"})
+_OWN = frozenset({"given", "composed", "directory", "loss_sources", "selection_sha256"})
 _TYPED = {"from_sweep": "from"}
 _BOUNDS = {
     "exclusiveMinimum": ">",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.config.evaluation_sets import Evaluated, on_sets
 from isosweep.config.generation import GenerationConfig
+from isosweep.config.recipe import own_loss
 from isosweep.config.secrets import hidden, without_tokens
 from isosweep.errors import SettingError
 from isosweep.ownership import others_may_write
@@ -49,7 +50,7 @@ EXECUTED: Mapping[str, str] = {
 # the directory of runs, where checkpoints are removed.
 USED = ("tracking.uri", "search.storage", "sweeps_dir")
 # Of a run's own settings: of its task, of each part of a mixture, of each evaluation set.
-_FUNCTION, _SERVER = "task.custom", "generation.server_url"
+_FUNCTION, _LOSS, _SERVER = "task.custom", "recipe.loss_type", "generation.server_url"
 # What a worker may execute of a spec that others may have written, by digest; its submitter says.
 VOUCHED = "ISOSWEEP_VOUCHED"
 # Sharded states are read by pickle, which executes what a file says.
@@ -204,7 +205,11 @@ def executed_by_run(asked: Evaluated) -> Iterator[Executed]:
     for task in tasks:
         if task.custom is not None:
             yield Executed.of(_FUNCTION, asdict(task.custom))
-    generation: GenerationConfig = asked.generation  # type: ignore[attr-defined]
+    run: Any = asked
+    loss: str = run.recipe.loss_type
+    if own_loss(loss) is not None:
+        yield Executed.of(_LOSS, loss)
+    generation: GenerationConfig = run.generation
     if generation.server_url is not None:
         # It is sent weights by a protocol of pickled messages.
         yield Executed.of(_SERVER, generation.server_url)

@@ -5,7 +5,7 @@ Nothing behind this module imports Hydra or OmegaConf.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
 from isosweep.config.mended import typed as as_text
 from isosweep.config.model_files import read_model
+from isosweep.config.recipe import own_loss
 from isosweep.config.sweep import SweepConfig, sweep_config
-from isosweep.config.variants import combine
+from isosweep.config.variants import combine, flattened
 from isosweep.errors import SettingError
 
 _PARSER = OverridesParser.create()
@@ -49,9 +50,21 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     find_data_of_sets(plain["evaluation"])
     plain["grid"]["composed"] = composed_choices(plain, overrides, config_directory())
     try:
-        return sweep_config(plain)
+        config = sweep_config(plain)
     except SettingError as error:
         raise _advised(error, overrides) from None
+    own = {name: own_loss(name) for name in _losses(plain) if isinstance(name, str)}
+    sources = {name: loss.source_sha256() for name, loss in own.items() if loss is not None}
+    return replace(config, loss_sources=sources) if sources else config
+
+
+def _losses(plain: dict[str, Any]) -> Iterator[object]:
+    """The loss of the sweep, and those that variants of `grid.axes` have in its place."""
+    yield plain["recipe"]["loss_type"]
+    axes = [each.settings for each in combine(plain["grid"]["axes"] or {})]
+    choices = [each["settings"] for each in plain["grid"]["composed"] or ()]
+    for settings in [*axes, *choices]:
+        yield flattened(settings).get("recipe.loss_type")
 
 
 def _advised(error: SettingError, overrides: Sequence[str]) -> SettingError:

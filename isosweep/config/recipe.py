@@ -4,14 +4,18 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Lt
+from pydantic import AfterValidator
 
+from isosweep.config.choices import closest
 from isosweep.config.identity import ADDED, OUTSIDE, Identity
+from isosweep.config.own_function import OwnFunction, import_path
 from isosweep.config.settings import settings
 from isosweep.config.values import (
     NonNegative,
     NonNegativeInt,
     Positive,
     PositiveInt,
+    RefusedError,
     Says,
     Share,
     Whole,
@@ -19,7 +23,7 @@ from isosweep.config.values import (
 from isosweep.errors import SettingError
 
 # TRL's `bnpo` normalises by the local batch, so cells would not be comparable.
-LossType = Literal["grpo", "dr_grpo", "dapo", "cispo"]
+TRL_LOSSES = ("grpo", "dr_grpo", "dapo", "cispo")
 LearningRateRule = Literal["sqrt", "constant", "linear"]
 ImportanceSamplingMode = Literal[
     "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
@@ -27,6 +31,23 @@ ImportanceSamplingMode = Literal[
 
 
 Decay = Annotated[float, Ge(0), Lt(1), Says("is the share that is kept: 0 or more, below 1", "0.9")]
+
+
+def _loss(name: str) -> str:
+    if ":" in name:
+        return import_path(name, "my_lab.losses:my_loss")
+    if name not in TRL_LOSSES:
+        rule = f"must be one of {', '.join(TRL_LOSSES)}, or package.module:function"
+        raise RefusedError(rule, closest(name, TRL_LOSSES))
+    return name
+
+
+def own_loss(loss_type: str) -> OwnFunction | None:
+    """The function of one's own that `recipe.loss_type` names; None where the loss is TRL's."""
+    if ":" not in loss_type:
+        return None
+    wanted = "a function from LossInputs to LossOutputs, as docs/recipes.md describes"
+    return OwnFunction(setting="recipe.loss_type", path=loss_type, wanted=wanted)
 
 
 @dataclass(frozen=True)
@@ -54,8 +75,9 @@ class RecipeConfig:
 
     name: Annotated[str, OUTSIDE]
     """Name of the recipe, in tables."""
-    loss_type: Annotated[LossType, _TRL]
-    """How the losses of tokens are averaged."""
+    loss_type: Annotated[str, AfterValidator(_loss)]
+    """How the losses of tokens are averaged: grpo, dr_grpo, dapo or cispo; or a loss of your own,
+    package.module:function (docs/recipes.md)."""
     beta: Annotated[NonNegative, _TRL]
     """Weight of the KL term; 0: no reference model."""
     use_bias_correction_kl: Annotated[bool, _TRL, _PENALISED] = False

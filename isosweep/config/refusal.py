@@ -21,7 +21,7 @@ _WRONG_TYPE = {
     "dataclass_type": ("must be a group of settings", "{}"),
 }
 # Of the top, what no command line has: it follows from others, or has another name there.
-_NOT_TYPED = ("given", "from_sweep")
+_NOT_TYPED = ("given", "loss_sources", "from_sweep")
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 
 

@@ -115,6 +115,8 @@ class SweepConfig:
     """Settings that the command names. A sweep that is stored has settings of its own: those of the
     launcher count at `mode=resume`, and others that differ are refused where they would be ignored
     in silence."""
+    loss_sources: dict[str, str] = field(default_factory=dict)
+    """Sha256 of the modules of the losses of your own that the sweep names, by import path."""
     from_sweep: Listed[str] | None = None
     """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
     `mode=recommend` learns from (one), `mode=next` goes on from (one) and `mode=compare` sets side

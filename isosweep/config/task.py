@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.identity import ADDED, OUTSIDE, Identity, identity
 from isosweep.config.mixture import MixtureConfig, apportioned, of_part
+from isosweep.config.own_function import import_path
 from isosweep.config.rows import CodeConfig, MathConfig, RowsConfig
 from isosweep.config.settings import read, settings
 from isosweep.config.values import Distinct, Positive, PositiveInt, RefusedError, Says, Whole
@@ -77,11 +78,7 @@ class ReasoningGymConfig:
 
 
 def _function(name: str) -> str:
-    module, _, function = name.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), function]):
-        nearest = "my_package.my_tasks:my_function"
-        raise RefusedError("must read package.module:function", nearest)
-    return name
+    return import_path(name, "my_package.my_tasks:my_function")
 
 
 @settings("task.custom")

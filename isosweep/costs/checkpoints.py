@@ -22,7 +22,6 @@ WHILE_RUNNING = 3
 # Bytes a second at which one process writes, at most: an assumption, since torch.save and
 # safetensors copy from one thread. `keep=all` is planned with it, and nothing else.
 _FASTEST_WRITE = 2e9
-_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +95,3 @@ def peak_bytes(runs: Sequence[RunBytes], places: int) -> float:
     over."""
     beyond = heapq.nlargest(places, (run.running - run.kept for run in runs))
     return math.fsum(run.kept for run in runs) + math.fsum(beyond)
-
-
-def size(count: float) -> str:
-    """`count` bytes in words: 18.5 GB."""
-    unit, divisor = next(unit for unit in _UNITS if count >= unit[1] or unit == _UNITS[-1])
-    return f"{count / divisor:,.3g} {unit}"

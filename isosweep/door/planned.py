@@ -4,20 +4,20 @@ import math
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from isosweep.config.overrides import Overrides, as_typed, config_of
-from isosweep.costs.checkpoints import size
+from isosweep.door.columns import PLAN, RUNS
 from isosweep.door.display import Shown
 from isosweep.door.frames import candidate_rows, frame, run_rows
 from isosweep.errors import SettingError
 from isosweep.modes.directory import sweep_paths
-from isosweep.modes.display import in_hours
-from isosweep.modes.findings import described_evaluation, described_findings
 from isosweep.modes.price import described_price, device_hours_left
-from isosweep.modes.stored import described_cautions, places_of
+from isosweep.modes.stored import described_cautions, described_findings, places_of
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve
+from isosweep.words.numbers import in_hours, size
 
 if TYPE_CHECKING:
     import pandas
@@ -66,14 +66,14 @@ class PlannedSweep:
     def plan(self) -> "pandas.DataFrame":
         """Every candidate, planned or rejected with its reason."""
         plan = self.study.plan
-        return frame("plan", candidate_rows(plan), plan.budget_unit)
+        return frame(PLAN, candidate_rows(plan), plan.budget_unit)
 
     @property
     def runs(self) -> "pandas.DataFrame":
         """Every run; of those that another sweep has trained already, how far they are."""
         study = self.study
         rows = run_rows(study.plan, sweep_paths(study), study.config)
-        return frame("runs", rows, study.plan.budget_unit)
+        return frame(RUNS, rows, study.plan.budget_unit)
 
     @cached_property
     def price(self) -> Price:
@@ -99,11 +99,9 @@ class PlannedSweep:
         """What `mode=plan` says of it: evaluation, what it could find, what it warns of, and
         whether it is asked or refused for its price."""
         study = self.study
-        evaluation = described_evaluation(evaluation_of(study), len(study.plan.runs))
         price = described_price(study)
-        findings = described_findings(study.plan, study.config).splitlines()
-        cautions = described_cautions(study)
-        return (evaluation, *findings, *cautions, *([price] if price else []))
+        parts = described_findings(study), described_cautions(study)
+        return (*chain(*parts), *([price] if price else []))
 
     @property
     def command(self) -> str:

@@ -6,9 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isosweep.analysis.columns import Columns
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.choices import close, closest
-from isosweep.door.columns import Frame
+from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.frames import (
     Row,
     candidate_rows,
@@ -58,7 +59,7 @@ def sweeps(sweeps_dir: str | Path = "sweeps") -> "pandas.DataFrame":
     from isosweep.modes.listing import listed_sweep
 
     listed = [listed_sweep(root) for root in sweep_roots(str(Path(sweeps_dir).expanduser()))]
-    return frame("sweeps", sweep_rows(listed))
+    return frame(SWEEPS, sweep_rows(listed))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -129,34 +130,38 @@ class Sweep:
     @property
     def plan(self) -> "pandas.DataFrame":
         """Every candidate, planned or rejected with its reason."""
-        return self._frame("plan", candidate_rows(self._plan))
+        return self._frame(PLAN, candidate_rows(self._plan))
 
     @property
     def runs(self) -> "pandas.DataFrame":
         """Every run, with how it stands: by its files, no scheduler is asked."""
-        return self._frame("runs", run_rows(self._plan, self.stored.paths, self.stored.config))
+        return self._frame(RUNS, run_rows(self._plan, self.stored.paths, self.stored.config))
 
     @property
     def records(self) -> "pandas.DataFrame":
         """Every held-out evaluation of every run, of those that count."""
-        return self._frame("records", record_rows(self._plan, self.stored.paths))
+        return self._frame(RECORDS, record_rows(self._plan, self.stored.paths))
 
     @property
     def cells(self) -> "pandas.DataFrame":
         """Every run as it is read at every budget, smaller ones that are read as well included."""
-        return self._read_frame("cells", (cell_rows(one.data) for one in self.variants.values()))
+        from isosweep.analysis.tables import CELLS
+
+        return self._read_frame(CELLS, (cell_rows(one.data) for one in self.variants.values()))
 
     @property
     def choices(self) -> "pandas.DataFrame":
         """Every n at every budget, at its best B: what to expect, and how likely it is the best."""
+        from isosweep.analysis.tables import CHOICES
+
         rows = (choice_rows(one.data, one.findings) for one in self.variants.values())
-        return self._read_frame("choices", rows)
+        return self._read_frame(CHOICES, rows)
 
     @property
     def frontier(self) -> "pandas.DataFrame":
         """The best n at every budget, n*(C) with its interval, and the reward to expect."""
         rows = (frontier_rows(one.data, one.findings) for one in self.variants.values())
-        return self._read_frame("frontier", rows)
+        return self._read_frame(FRONTIER, rows)
 
     @property
     def verdict(self) -> "Verdict":
@@ -248,10 +253,10 @@ class Sweep:
             raise SettingError("variant", None, rule, f'variant("{names[0]}")')
         return axes[0]
 
-    def _frame(self, kind: Frame, rows: Iterable[Row]) -> "pandas.DataFrame":
-        return frame(kind, rows, self.stored.plan.budget_unit)
+    def _frame(self, columns: Columns, rows: Iterable[Row]) -> "pandas.DataFrame":
+        return frame(columns, rows, self.stored.plan.budget_unit)
 
-    def _read_frame(self, kind: Frame, parts: Iterable[Iterable[Row]]) -> "pandas.DataFrame":
+    def _read_frame(self, columns: Columns, parts: Iterable[Iterable[Row]]) -> "pandas.DataFrame":
         """Of what was read, whose compute is in `analysis.compute_axis`."""
         unit = self.analysis.compute_axis or self.stored.plan.budget_unit
-        return frame(kind, (row for part in parts for row in part), unit)
+        return frame(columns, (row for part in parts for row in part), unit)

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
+from isosweep import words
+from isosweep.analysis.answer import Answer
+from isosweep.analysis.conclude import conclude
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.figures.axes import UNITS
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.intervals import Interval, short
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import Verdict as Kind
-from isosweep.analysis.summary import summarise, whether_it_grows
 from isosweep.compute import BudgetUnit
 from isosweep.door.display import Shown
+from isosweep.words.numbers import UNITS, short
 
 # What each probability is of, by its name in `Growth`.
 _CLAIMS = {
@@ -27,7 +29,8 @@ _CLAIMS = {
 class Verdict:
     """What a sweep says of the best n: `kind`, and `sentence` with its numbers.
 
-    `reason`: what it rests on, in sentences; `summary`: what to use, how sure, whether n* grows.
+    `reason`: what it rests on, in sentences; `caveats`: what it must not be read without;
+    `summary`: what to use, how sure, whether n* grows. `answer`: all of it as kinds and numbers.
     `probabilities`: of "grew", "fell", "unchanged", "stopped", "settled" and "rising", each a
     share; empty where the sweep is too small to be judged. `rate`: growth of n* at the largest
     budgets, in doublings per decade of compute, with its interval at `confidence`; None likewise.
@@ -37,28 +40,32 @@ class Verdict:
     kind: Kind
     sentence: str
     reason: str
+    caveats: tuple[str, ...]
     summary: tuple[str, ...]
     probabilities: dict[str, float]
     rate: Interval | None
     optima: tuple[BestGenerations, ...]
     confidence: float
     budget_unit: BudgetUnit
+    answer: Answer
 
     @classmethod
     def of(cls, data: SweepData, findings: Findings) -> "Verdict":
         """What was found in `data`."""
-        saturation = findings.saturation
-        growth = saturation.growth
+        answer = conclude(data, findings)
+        document, growth = answer.document(), answer.growth
         return cls(
-            kind=saturation.verdict,
-            sentence=whether_it_grows(data, saturation),
-            reason=saturation.reason,
-            summary=summarise(data, findings),
+            kind=answer.verdict,
+            sentence=words.line("verdict", "headline", document),
+            reason=words.line("verdict", "reason", document),
+            caveats=tuple(words.lines("answer", "caveats", document)),
+            summary=tuple(words.lines("answer", "summary", document)),
             probabilities={name: getattr(growth, name) for name in _CLAIMS} if growth else {},
-            rate=saturation.end_rate,
-            optima=saturation.optima,
-            confidence=findings.frontier.confidence,
-            budget_unit=data.plan.budget_unit,
+            rate=growth.rate if growth else None,
+            optima=answer.optima,
+            confidence=answer.confidence,
+            budget_unit=answer.budget_unit,
+            answer=answer,
         )
 
     def __repr__(self) -> str:
@@ -79,4 +86,6 @@ class Verdict:
             claims = [(_CLAIMS[name], f"{p:.0%}") for name, p in self.probabilities.items()]
             tables.append([("that", "probability"), *claims])
         others = (sentence for sentence in self.summary if sentence != self.sentence)
-        return Shown(heading=self.kind, sentences=(self.reason, *others), tables=tuple(tables))
+        return Shown(
+            heading=self.kind, sentences=(*self.caveats, self.reason, *others), tables=tuple(tables)
+        )

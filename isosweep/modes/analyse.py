@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.display_search import stored_course
-from isosweep.modes.findings import surer
 from isosweep.modes.further import further_n
 from isosweep.modes.terminal import typed
 from isosweep.modes.tuning import analyse_tuning
@@ -16,6 +16,7 @@ from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
+    from isosweep.analysis.conclude import Advice
     from isosweep.analysis.report import Analysis
     from isosweep.analysis.statistics.entries import Entry
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
     """Analyse every variant of the plan as `config.analysis` says, and set them side by side;
     returns 0."""
-    from isosweep.analysis.answer import Advice
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
@@ -37,14 +37,7 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
         if view:
             console.print(f"{view}:", markup=False)
         own = plan.of_axes(axes)
-        advice = Advice()
-        if own.runs:
-            surer_by = (*surer(own, config), _single_runs(paths))
-
-            def further(n: int, own: Plan = own) -> str:
-                return str(further_n(own, config, n))
-
-            advice = Advice(surer=surer_by, further=further)
+        advice = _advice(own, config, paths) if own.runs else None
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         _show(analysis, console)
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
@@ -54,10 +47,16 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
     return 0
 
 
-def _single_runs(paths: SweepPaths) -> str:
-    """Where single runs are valued."""
-    command = f"python -m isosweep mode=next {typed('from', paths.root.name)}"
-    return f"Further runs one by one, with what each is worth and costs: {command}"
+def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
+    """What makes the answer of one variant's `plan` surer."""
+    from isosweep.analysis.conclude import Advice
+    from isosweep.analysis.outlook import outlook
+
+    return Advice(
+        outlook=outlook(plan, config),
+        further=lambda n: further_n(plan, config, n),
+        sweep=typed("from", paths.root.name),
+    )
 
 
 def _side_by_side(
@@ -82,14 +81,6 @@ def _side_by_side(
 
 
 def _show(analysis: "Analysis", console: Console) -> None:
-    from isosweep.analysis.figures.axes import rewarded
-
-    console.print(f"verdict: {analysis.verdict}: {analysis.reason}", markup=False, soft_wrap=True)
-    for sentence in analysis.summary:
-        console.print(sentence, markup=False, soft_wrap=True)
-    if analysis.base_reward is not None and analysis.best_reward is not None:
-        console.print(
-            f"{rewarded(analysis.data)}: {analysis.base_reward:.3f} before training, "
-            f"{analysis.best_reward:.3f} at the best cell"
-        )
-    console.print(f"report: {analysis.report}", soft_wrap=True)
+    document = analysis.answer.document()
+    for line in words.lines("terminal", "analysis", document, analysis.report):
+        console.print(line, markup=False, soft_wrap=True)

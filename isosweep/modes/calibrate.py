@@ -5,9 +5,9 @@ from rich.table import Table
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.directory import stored_sweep
-from isosweep.modes.display import in_hours
 from isosweep.plan.calibration import Calibration, calibrate
 from isosweep.plan.coefficients import PHASES, RELATIVE_ERROR, Kept, Measured
+from isosweep.words.numbers import in_hours
 
 
 def calibrate_sweep(config: SweepConfig, console: Console) -> int:

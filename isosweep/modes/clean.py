@@ -12,7 +12,6 @@ from typing import assert_never
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.checkpoints import size
 from isosweep.errors import RecordError, SettingError
 from isosweep.modes.directory import only_planned, sweep_roots
 from isosweep.modes.look import file_now
@@ -33,6 +32,7 @@ from isosweep.store import checkpoints
 from isosweep.store.claims import names
 from isosweep.store.paths import RunPaths
 from isosweep.store.uses import Use, forget, uses_of
+from isosweep.words.numbers import size
 
 # What is listed of each kind, at most; the totals have all.
 _LISTED = 20

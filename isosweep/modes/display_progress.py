@@ -9,7 +9,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isosweep.durations import in_words
 from isosweep.modes.estimate import Estimate
 from isosweep.modes.look import of_planned
 from isosweep.plan.cells import Plan, PlannedRun
@@ -17,6 +16,7 @@ from isosweep.plan.standing import compute_behind, run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView, view_run
+from isosweep.words.numbers import duration
 
 # Runs that a picture shows; the others are counted.
 _SHOWN = 20
@@ -161,7 +161,7 @@ class Progress:
             far = f" to {run.milestones[-1]:.4g} {self._plan.budget_unit}"
         line = (
             f"{counted}: {run.label}{far}{reward}"
-            f", {in_words(seconds)}{what}{why}; {self._eta(time.monotonic())}"
+            f", {duration(seconds)}{what}{why}; {self._eta(time.monotonic())}"
         )
         self._console.print(line, markup=False, soft_wrap=True)
 
@@ -171,7 +171,7 @@ class Progress:
 
     def _eta(self, now: float) -> str:
         seconds = self._estimate.seconds_left(now)
-        return "ETA ..." if seconds is None else f"ETA {in_words(seconds)}"
+        return "ETA ..." if seconds is None else f"ETA {duration(seconds)}"
 
     def _picture(self, going: Mapping[str, PlannedRun], failed: int, now: float) -> RenderableType:
         running = [r for r in going if self._standings[r] is Standing.RUNNING]

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from isosweep.modes.display import in_hours
+from isosweep.words.numbers import in_hours
 
 if TYPE_CHECKING:
-    from isosweep.analysis.curves import SweepData
     from isosweep.analysis.simulation.designs import Search
     from isosweep.analysis.simulation.power import Power
     from isosweep.analysis.statistics.compare import Comparison
-    from isosweep.analysis.statistics.recommend import Recommendation
 
 
 def show_power(power: "Power", console: Console) -> None:
@@ -83,43 +81,6 @@ def show_search(found: "Search", console: Console) -> None:
     )
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def show_recommendation(
-    split: "Recommendation", data: "SweepData", confidence: float, console: Console
-) -> None:
-    """Print how to split one budget, and what that rests on."""
-    from isosweep.analysis.figures.axes import rewarded
-
-    lines = [
-        f"budget {split.budget:g} {data.plan.budget_unit}: n = {split.num_generations}, "
-        f"B = {split.problems_per_batch}, T = {split.num_steps}, learning rate "
-        f"{split.learning_rate:.3g}, {split.device_hours:.3g} device-hours"
-    ]
-    if split.reward is not None:
-        reward = f"{rewarded(data)}: {split.reward:.3f}"
-        if split.interval is not None:
-            low, high = split.interval
-            reward += f" ({confidence:.0%}: {low:.3f} to {high:.3f})"
-        if split.base_reward is not None:
-            reward += f", {split.base_reward:.3f} before training"
-        lines.append(reward)
-    if split.best_n is not None:
-        words = split.best_n.open_words(below=split.open_below, above=split.open_above)
-        lines.append(f"best n ({confidence:.0%}): {words}")
-    if split.missing:
-        lines.append(f"not known there: n = {', '.join(map(str, split.missing))}, not so far yet")
-    if split.alternatives:
-        others = ", ".join(map(str, split.alternatives))
-        lines.append(f"not distinguished from it: n = {others}")
-    lines.append(f"rests on: {split.rests_on}")
-    if split.factor > split.supported * 1.01:
-        lines.append(
-            f"warning: {split.factor:.3g} times the largest budget; forecasts were checked to "
-            f"{split.supported:.3g} times"
-        )
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
 
 
 def show_comparison(comparison: "Comparison", console: Console) -> None:

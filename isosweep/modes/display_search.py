@@ -5,10 +5,10 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.display import in_hours
 from isosweep.plan.cells import Plan
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
@@ -82,57 +82,33 @@ def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict
     return tags
 
 
-def described_limit(plan: Plan, config: SweepConfig) -> str:
-    """One line: that the grid is the most that a search trains, and what else limits it."""
-    limit, whole = config.search.max_compute, sum(run.milestones[-1] for run in plan.runs)
-    line = (
-        f"search={config.search.name}: this grid is the most that may be trained; runs, and how "
-        "far each goes, are chosen one after another"
-    )
-    if limit is None or limit >= whole:
-        return f"{line} (search.max_compute=NUMBER sets a lower limit)"
-    unit = plan.budget_unit
-    return f"{line}, up to {limit:g} {unit} ({limit / whole:.0%} of it: search.max_compute)"
+def described_plan(plan: Plan, config: SweepConfig) -> list[str]:
+    """Lines on what a search may train of the plan, and may cost; none without a search."""
+    search, unit = config.search, plan.budget_unit
+    whole = sum(run.milestones[-1] for run in plan.runs)
+    if search.kind == "tune":
+        cells = {(run.num_generations, run.problems_per_batch) for run in plan.runs}
+        limit = min(search.max_compute or whole, whole)
+        seeds = len(config.grid.seeds)
+        ordered = sorted(cells, key=prod)
+        axes = config.grid.axes or {}
+        return words.lines("plan", "tuning", search.name, axes, ordered, limit, whole, seeds, unit)
+    if not search.searches:
+        return []
+    lines = words.lines("plan", "search_limit", search.name, search.max_compute, whole, unit)
+    if search.kind == "frontier":
+        lines.append(_cost(plan, config, whole))
+    return lines
 
 
-def described_tuning(plan: Plan, config: SweepConfig) -> str:
-    """One line: what is tuned, where, and what that may take."""
-    axes, whole = config.grid.axes or {}, sum(run.milestones[-1] for run in plan.runs)
-    of = " and ".join(
-        f"{name} over {len(values)} values from {min(values):g} to {max(values):g}"
-        for name, values in axes.items()
-    )
-    cells = sorted({(run.num_generations, run.problems_per_batch) for run in plan.runs}, key=prod)
-    shown = [f"n = {n}, B = {B}" for n, B in cells]
-    second = f", checked at {shown[1]}" if len(shown) > 1 else "; no second cell is planned"
-    limit = min(config.search.max_compute or whole, whole)
-    return (
-        f"search={config.search.name}: {of}, tuned at {shown[0]}{second}; up to {limit:.3g} "
-        f"{plan.budget_unit}, {limit / whole:.0%} of every value at {len(config.grid.seeds)} seeds "
-        "to the end (search.max_compute)"
-    )
-
-
-def described_cost(plan: Plan, config: SweepConfig) -> str:
-    """One line: what a search may cost of this plan, by what it has cost in simulated sweeps."""
+def _cost(plan: Plan, config: SweepConfig, whole: float) -> str:
+    """What a search may cost of this plan, by what it has cost in simulated sweeps."""
     from isosweep.search.expected import expected_cost
 
-    cost, limit = expected_cost(), config.search.max_compute
-    whole = sum(run.milestones[-1] for run in plan.runs)
-    hours = sum(run.seconds for run in plan.runs) * config.devices_taken / 3600
+    limit = config.search.max_compute
     most = 1.0 if limit is None else min(1.0, limit / whole)
-    line = (
-        f"in {cost.sweeps} simulated sweeps a search spent {cost.low:.0%} to {cost.high:.0%} of "
-        f"the grid's compute (median {cost.median:.0%})"
-    )
-    if most <= cost.low:
-        return f"{line}: all of them more than search.max_compute lets this one spend"
-    low, median, high = (min(share, most) for share in (cost.low, cost.median, cost.high))
-    return (
-        f"{line}; here {low * whole:.3g} to {high * whole:.3g} {plan.budget_unit} (median "
-        f"{median * whole:.3g}), about {in_hours(low * hours)} to {in_hours(high * hours)} of "
-        "device time"
-    )
+    hours = sum(run.seconds for run in plan.runs) * config.devices_taken / 3600
+    return words.line("plan", "search_cost", expected_cost(), most, whole, hours, plan.budget_unit)
 
 
 def described_search(plan: Plan, document: JsonObject) -> list[str]:

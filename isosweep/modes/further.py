@@ -2,77 +2,60 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from isosweep.config.axes import combinations
 from isosweep.config.grid import GridConfig
-from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import SettingError
-from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.study import resolve_stored
+from isosweep.plan.candidates import Candidates, Place
+from isosweep.plan.cells import Plan
+from isosweep.plan.enumerate import enumerate_candidates
+from isosweep.plan.rules import rules_of
+from isosweep.words.numbers import short
+
+if TYPE_CHECKING:
+    from isosweep.analysis.answer import AddN
 
 
-@dataclass(frozen=True, kw_only=True)
-class FurtherN:
-    """An n beside those of a grid.
-
-    `settings`: the grid's that take it, by name, none where the planner takes it in no grid, for
-    which `why` says what keeps it out. `runs`: added by it to each of the `variants`, which take
-    `share` more compute than those that there are.
-    """
-
-    n: int
-    settings: dict[str, list[int]]
-    why: str = ""
-    runs: int = 0
-    share: float = 0.0
-    variants: bool = False
-
-    def __str__(self) -> str:
-        if not self.settings:
-            return f"n = {self.n}, which {self.why}"
-        listed = {name: ",".join(map(str, values)) for name, values in self.settings.items()}
-        typed = " ".join(f"grid.{name}=[{values}]" for name, values in listed.items())
-        runs = f"{self.runs} runs{' of each variant' if self.variants else ''}"
-        return f"{typed} ({runs}, {self.share:.0%} more compute; what was trained stays)"
-
-
-def further_n(plan: Plan, config: SweepConfig, n: int) -> FurtherN:
-    """How `n` is run up to the largest budget, or what keeps it out. By the planner itself: a grid
-    that takes no such n is not offered.
+def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
+    """How `n` is run up to the largest budget, or which of the planner's rules keeps it out there.
 
     `plan`: of one combination of `grid.axes`.
     """
-    from isosweep.analysis.statistics.intervals import short
+    from isosweep.analysis.answer import AddN
 
-    own = {run.run_id for run in plan.runs}
     why = "the grid's rules keep out"
     for grid in _grids(config.grid, n):
-        asked = replace(config, name=None, sweep_dir=None, grid=grid, search=SearchConfig())
-        try:
-            wide = resolve_stored(asked).plan.of_axes(plan.axes[0])
-        except SettingError as error:
-            why = f"the planner refuses: {error}"
-            continue
-        added = [run for run in wide.runs if run.run_id not in own]
-        reaching = [
-            run
-            for run in added
-            if run.num_generations == n and run.milestones[-1] == plan.budgets[-1]
-        ]
-        if reaching and own <= {run.run_id for run in wide.runs}:
-            return FurtherN(
+        table = _candidates(replace(config, grid=grid), plan.axes[0])
+        added = table.longest >= 0
+        for run in plan.runs:
+            added[table.pair(run.num_generations, run.problems_per_batch)] = False
+        i, last = table.num_generations.tolist().index(n), len(table.budgets) - 1
+        if (table.longest[i][added[i]] == last).any():
+            compute = table.budgets[table.longest[added]].repeat(len(grid.seeds))
+            return AddN(
                 n=n,
                 settings=_changed(config.grid, grid),
-                runs=len(added),
-                share=_compute(wide.runs) / _compute(plan.runs) - 1,
+                runs=len(compute),
+                share=math.fsum(compute) / math.fsum(run.milestones[-1] for run in plan.runs),
                 variants=bool(config.grid.axes),
             )
-        refused = [item for item in wide.rejected if item.num_generations == n]
-        if refused:
-            last = max(refused, key=lambda item: item.budget)
-            why = f"{last.rule} keeps out at {short(last.budget)} ({last.reason})"
-    return FurtherN(n=n, settings={}, why=why)
+        if (refused := np.flatnonzero(table.listed[i] & (table.longest[i] < last))).size:
+            place = Place(i, int(refused[0]), last)
+            rule = rules_of(int(table.broken[place]))[0]
+            why = f"{rule.setting} keeps out at {short(config.budgets[-1])} "
+            why += f"({rule.reason(table.at(place))})"
+    return AddN(n=n, settings={}, kept_out=why)
+
+
+def _candidates(config: SweepConfig, axes: dict[str, Any]) -> Candidates:
+    """Those of one combination of `grid.axes`."""
+    variant = next(each for each in combinations(config) if each.axes == axes)
+    (table,) = enumerate_candidates([variant])
+    return table
 
 
 def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:
@@ -89,8 +72,3 @@ def _changed(old: GridConfig, new: GridConfig) -> dict[str, list[int]]:
     """What of `new` is not as in `old`."""
     names = ("num_generations", "problems_per_batch")
     return {name: getattr(new, name) for name in names if getattr(old, name) != getattr(new, name)}
-
-
-def _compute(runs: tuple[PlannedRun, ...]) -> float:
-    """Of all runs to their last budgets, in the plan's unit."""
-    return math.fsum(run.milestones[-1] for run in runs)

@@ -9,7 +9,6 @@ from typing import assert_never
 from isosweep.compute import BudgetUnit
 from isosweep.config.health import HealthConfig
 from isosweep.config.sweep import SweepConfig
-from isosweep.durations import in_words
 from isosweep.files import file_system_time, read_json
 from isosweep.launchers.launcher import Observed
 from isosweep.machine import keeping_all
@@ -21,6 +20,7 @@ from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.state import RunState, RunView, view_run
 from isosweep.store.warnings import not_judged
+from isosweep.words.numbers import duration
 
 # A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
 _SILENT_S = 30.0
@@ -190,9 +190,9 @@ def _activity(state: RunState | None, ages: tuple[float, float] | None, *, at_wo
     if ages is None:
         return state.activity
     heartbeat, progress = ages
-    parts = [f"{state.activity or 'training'} for {in_words(progress)}"]
+    parts = [f"{state.activity or 'training'} for {duration(progress)}"]
     if heartbeat > _SILENT_S:
-        parts.append(f"silent for {in_words(heartbeat)}")
+        parts.append(f"silent for {duration(heartbeat)}")
     return "; ".join([*parts, *state.warnings])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from isosweep import words
 from isosweep.config.identity import identity
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
@@ -33,7 +34,7 @@ _SHOWN = (
     *("budget", "n", "expected", "low", "high", "probability_best", "loss_upper", "may_be_best"),
     *("B", "T", "seeds", "fallen"),
 )
-# Values of `grid.axes`, where their analysis lies, and its fits.json.
+# Values of `grid.axes`, where their analysis lies, and its answer.json.
 _Known = list[tuple[dict[str, Any], SweepPaths, JsonObject]]
 
 
@@ -50,19 +51,24 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
     frontier: set[str] = set()
     for axes in plan.axes:
         view = replace(paths, view=config.analysis.view(axes))
-        if (fits := read_json(view.fits)) is not None:
-            known.append((axes, view, fits))
-            frontier |= _best_runs(fits, plan.of_axes(axes))
+        if (answer := read_json(view.answer)) is not None:
+            known.append((axes, view, answer))
+            frontier |= _best_runs(answer, plan.of_axes(axes))
     read = {run.run_id for axes, _, _ in known for run in plan.of_axes(axes).runs}
     for run_id in read:
         told = {"on_frontier": str(run_id in frontier).lower()}
         tags[run_id] = tags.get(run_id, {}) | told
-    tags[None] = tags.get(None, {}) | _verdict_tags([fits for _, _, fits in known])
+    tags[None] = tags.get(None, {}) | _verdict_tags([answer for _, _, answer in known])
     tags[None]["runs"] = _counted(config, plan, paths, search)
     tuning = read_json(paths.tuning) if config.search.kind == "tune" else None
-    if tuning is not None and (handed := _handed(tuning)):
-        tags[None] |= {"verdict": handed}
-    notes = _notes(known) if tuning is None else _tuned_notes(tuning)
+    notes: list[str] = []
+    if tuning is None:
+        for axes, _, answer in known:
+            notes += words.lines("mlflow", "answer", variant_label(axes), answer)
+    else:
+        handed = _handed(tuning)
+        notes += words.lines("mlflow", "tuning", tuning, handed)
+        tags[None] |= {"verdict": handed} if handed else {}
     if len(known) != 1 or tuning is not None:
         # What variants say of themselves does not add up to it: they share runs.
         notes.append(_spent(plan, paths))
@@ -104,50 +110,25 @@ def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
     )
 
 
-def _last(fits: JsonObject) -> JsonObject | None:
-    """The frontier at the budget that the answer is of; of a file of before, at the largest."""
-    budgets: list[JsonObject] = fits["frontier"]["budgets"]
-    of_answer = [at for at in budgets if at["budget"] == fits.get("answered_at")]
-    chosen = of_answer or budgets
-    return chosen[-1] if chosen else None
-
-
-def _best_runs(fits: JsonObject, plan: Plan) -> set[str]:
+def _best_runs(answer: JsonObject, plan: Plan) -> set[str]:
     """The runs of the best (n, B) at one of the plan's budgets."""
     best = {
-        (at["best"]["cell"]["num_generations"], at["best"]["cell"]["problems_per_batch"])
-        for at in fits["frontier"]["budgets"]
+        (at["best"]["num_generations"], at["best"]["problems_per_batch"])
+        for at in answer["generations"]
         if at["budget"] in plan.budgets
     }
     return {r.run_id for r in plan.runs if (r.num_generations, r.problems_per_batch) in best}
 
 
-def _verdict_tags(documents: list[JsonObject]) -> dict[str, str]:
+def _verdict_tags(answers: list[JsonObject]) -> dict[str, str]:
     """Of several variants their words, in the order of `grid.axes`."""
-    ends = [at["best"]["cell"] if (at := _last(fits)) else {} for fits in documents]
+    use = [answer["use"] or {} for answer in answers]
     columns = {
-        "verdict": [fits["verdict"] for fits in documents],
-        "best_n": [str(end.get("num_generations", "")) for end in ends],
-        "best_B": [str(end.get("problems_per_batch", "")) for end in ends],
+        "verdict": [answer["verdict"] for answer in answers],
+        "best_n": [str(each.get("num_generations", "")) for each in use],
+        "best_B": [str(each.get("problems_per_batch", "")) for each in use],
     }
     return {key: ", ".join(values) for key, values in columns.items() if any(values)}
-
-
-def _notes(known: _Known) -> list[str]:
-    """A part for each variant."""
-    notes = []
-    for axes, _, fits in known:
-        label = variant_label(axes)
-        heading = f"**{label + ': ' if label else ''}{fits['verdict']}.** {fits['reason']}"
-        # A file of an earlier version has none.
-        notes += [heading, "\n".join(_line(fact) for fact in fits.get("answer", []))]
-    return notes
-
-
-def _line(fact: JsonObject) -> str:
-    detail = f"; {fact['detail']}" if fact["detail"] else ""
-    # An interval before brackets would be a link.
-    return f"- {fact['term']}: **{fact['answer'].rstrip('.')}**{detail}".replace("[", "\\[")
 
 
 def _handed(tuning: JsonObject) -> str:
@@ -155,40 +136,12 @@ def _handed(tuning: JsonObject) -> str:
     return " ".join(f"{name}={value}" for name, value in tuning["settings_for_the_grid"].items())
 
 
-def _tuned_notes(tuning: JsonObject) -> list[str]:
-    """What `search=tune` found: a part for each cell, for the rules, and for the grid."""
-    notes = [_tuned_at(cell, tuning["unit"]) for cell in tuning["cells"]]
-    if not notes:
-        return ["**Nothing is tuned yet.** No run has come as far as a budget."]
-    rules = tuning["rules"]
-    if rules and all(rule["agrees"] is not None for rule in rules):
-        agree = " or ".join(rule["rule"] for rule in rules if rule["agrees"])
-        none = f"none of {', '.join(rule['rule'] for rule in rules)}"
-        notes.append(f"Rules of the rate that agree with both cells: **{agree or none}**.")
-    handed = _handed(tuning)
-    return [*notes, f"For the grid: `{handed}`" if handed else "Nothing is recommended yet."]
-
-
-def _tuned_at(cell: JsonObject, unit: str) -> str:
-    best = cell["best"]
-    values = ", ".join(f"{name} = {value:g}" for name, value in best["values"].items())
-    reward = best["mean"] if best["expected"] is None else best["expected"]
-    kind = "measured" if best["expected"] is None else "expected"
-    return (
-        f"**{values}** is best at n = {cell['num_generations']}, B = {cell['problems_per_batch']} "
-        f"and {cell['budget']:.4g} {unit}: {kind} reward {reward:.3f}."
-    )
-
-
 def _spent(plan: Plan, paths: SweepPaths) -> str:
     states = [view_run(paths.run(run.run_id)).state for run in plan.runs]
     begun = [state.compute for state in states if state is not None]
     spent = sum(compute.spent(plan.budget_unit) for compute in begun)
     hours = sum(compute.device_seconds for compute in begun) / 3600
-    return (
-        f"{len(begun)} of {len(plan.runs)} runs have begun and spent {spent:.4g} "
-        f"{plan.budget_unit} of training, {hours:.3g} device-hours."
-    )
+    return words.line("mlflow", "spent", len(begun), len(plan.runs), spent, plan.budget_unit, hours)
 
 
 def _add_readings(

@@ -8,7 +8,6 @@ several jobs of a multirun share counts once.
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rich.console import Console
 from rich.prompt import Confirm
@@ -16,12 +15,10 @@ from rich.prompt import Confirm
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
+from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import compute_behind
-from isosweep.plan.study import Study, resolve_stored
+from isosweep.plan.study import Study
 from isosweep.store.state import view_run
-
-# Smaller budgets that are tried before none is named.
-_TRIES = 12
 
 
 class NotConfirmedError(IsosweepError):
@@ -37,22 +34,27 @@ def device_hours_left(studies: Sequence[Study]) -> float:
     return math.fsum(left.values())
 
 
-def _hours_left(study: Study) -> dict[str, float]:
-    """Predicted device-hours of what each run has not trained yet.
+def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
+    """Predicted device-hours of what each run has not trained yet, of budgets up to `last`.
 
     Where a search may spend less than that on all of them, the dearest of it that it may choose.
     """
     config, plan, paths = study.config, study.plan, sweep_paths(study)
+    runs = [
+        up_to(plan, run, max(reached))
+        for run in plan.runs
+        if (reached := [milestone for milestone in run.milestones if milestone <= last])
+    ]
     behind = {
         run.run_id: compute_behind(
             run, view_run(paths.run(run.run_id)), plan.budget_unit, config.health.stop
         )
-        for run in plan.runs
+        for run in runs
     }
     most = config.search.max_compute
     allowed = math.inf if most is None else max(0.0, most - math.fsum(behind.values()))
     hours = {}
-    for run in sorted(plan.runs, key=lambda run: run.milestones[-1] / run.seconds):
+    for run in sorted(runs, key=lambda run: run.milestones[-1] / run.seconds):
         compute = min(run.milestones[-1] - behind[run.run_id], allowed)
         allowed -= compute
         share = compute / run.milestones[-1]
@@ -70,8 +72,7 @@ def require_affordable(studies: Sequence[Study]) -> None:
     if len(studies) > 1:
         what, nearest = f"the {len(studies)} jobs", f"{nearest}, or fewer jobs"
     else:
-        what, smaller = "the plan", _smaller_budget(studies[0], limit)
-        nearest = f"{smaller}, or {nearest}" if smaller else nearest
+        what, nearest = "the plan", f"{_smaller_budget(studies[0], limit)}, or {nearest}"
     rule = f"what is left of {what} is predicted to take {_in_words(hours)}"
     raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
 
@@ -130,33 +131,14 @@ def is_terminal(stream: object) -> bool:
     return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
 
 
-def _smaller_budget(study: Study, limit: float) -> str | None:
-    """The setting of budgets that `limit` device-hours are predicted to pay for: the smallest ones
-    of the list, or less than one of them; None where no plan is that small."""
-    budgets = study.config.budgets
+def _smaller_budget(study: Study, limit: float) -> str:
+    """The smallest budgets of the list that `limit` device-hours are predicted to pay for, as they
+    are typed; in words where the first one alone takes more."""
+    budgets = study.plan.budgets
     for count in range(len(budgets) - 1, 0, -1):
-        if _hours_of(study, budgets[:count]) <= limit:
+        if math.fsum(_hours_left(study, budgets[count - 1]).values()) <= limit:
             return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
-    budget, hours = budgets[0], _hours_of(study, budgets[:1])
-    for _ in range(_TRIES):
-        if not 0 < hours < math.inf:
-            return None
-        scaled = budget * min(limit / hours, 0.95)
-        # Two digits, rounded down.
-        unit = 10 ** (math.floor(math.log10(scaled)) - 1)
-        budget = float(f"{math.floor(scaled / unit) * unit:.2g}")
-        hours = _hours_of(study, (budget,))
-        if hours <= limit:
-            return f"budget={budget:g}"
-    return None
-
-
-def _hours_of(study: Study, budgets: tuple[float, ...]) -> float:
-    """Device-hours left of the same study at other budgets; infinite where nothing is feasible."""
-    try:
-        return device_hours_left([resolve_stored(replace(study.config, budget=budgets))])
-    except SettingError:
-        return math.inf
+    return "a smaller budget"
 
 
 def _in_words(hours: float) -> str:

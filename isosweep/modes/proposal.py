@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
+from isosweep import words
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
-from isosweep.modes.display import in_hours
-from isosweep.modes.further import FurtherN, further_n
+from isosweep.modes.further import further_n
 from isosweep.modes.sources import named_sweeps
 from isosweep.modes.terminal import typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
 from isosweep.store.paths import SweepPaths
+from isosweep.words.numbers import in_hours
 
 if TYPE_CHECKING:
+    from isosweep.analysis.answer import AddN
     from isosweep.search.proposing import Proposal, Proposed
 
 # Raised when a field goes or changes its meaning; fields may be added.
@@ -44,7 +46,7 @@ class _Found:
 
     axes: dict[str, Any]
     proposal: "Proposal"
-    first: FurtherN | None
+    first: "AddN | None"
 
 
 def propose_next(config: SweepConfig, console: Console) -> int:
@@ -99,19 +101,19 @@ def _spent(sweep: StoredSweep) -> float:
     return spent
 
 
-def _first(sweep: StoredSweep) -> list[FurtherN | None]:
+def _first(sweep: StoredSweep) -> "list[AddN | None]":
     """Of each variant the n that comes before all else, with the grid that takes it."""
     from isosweep.analysis.load import load_view
     from isosweep.search.proposing import first_n
 
-    found: list[FurtherN | None] = []
+    found: list[AddN | None] = []
     for axes in sweep.plan.axes:
         n = first_n(load_view(sweep.paths, _asked(sweep), axes), _asked(sweep))
         found.append(None if n is None else further_n(sweep.plan.of_axes(axes), sweep.config, n))
     return found
 
 
-def _wide(sweep: StoredSweep, first: list[FurtherN | None]) -> Study:
+def _wide(sweep: StoredSweep, first: "list[AddN | None]") -> Study:
     """The sweep's plan with further seeds and n, those of `first` too, by the planner itself."""
     from isosweep.analysis.load import load_view
     from isosweep.search.proposing import widened
@@ -141,7 +143,7 @@ def _wide(sweep: StoredSweep, first: list[FurtherN | None]) -> Study:
 
 
 def _proposals(
-    sweep: StoredSweep, wide: Study, first: list[FurtherN | None], most: float, seed: int
+    sweep: StoredSweep, wide: Study, first: "list[AddN | None]", most: float, seed: int
 ) -> list[_Found]:
     """One for each variant, each with its share of the compute."""
     from isosweep.analysis.load import load_view
@@ -217,7 +219,8 @@ def _lines(sweep: StoredSweep, found: list[_Found], plan: Plan, spent: float) ->
             told = ", ".join(f"{name} {chance:.0%}" for name, chance in likely if chance >= 0.05)
             lines.append(f"{head}believed now: {told}")
         if each.first is not None:
-            lines.append(f"{head}n = {each.first.n} comes first: {each.first}")
+            joins = words.line("answer", "add_n", each.first)
+            lines.append(f"{head}n = {each.first.n} comes first: {joins}")
         if proposal.stop is not None:
             lines.append(f"{head}nothing is proposed: {proposal.stop}")
             continue

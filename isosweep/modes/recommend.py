@@ -6,12 +6,12 @@ from typing import Any
 
 from rich.console import Console
 
+from isosweep import words
 from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, make_directories, write_json
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.display_results import show_recommendation
 from isosweep.modes.sources import named_sweeps
 
 # What a command says of a recommendation: which sweep, which budgets, how the records are read and
@@ -29,10 +29,10 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     Raises SettingError for several sweeps, for settings that the sweep does not have, and as
     `recommend` does.
     """
-    from isosweep.analysis.document import to_json
     from isosweep.analysis.load import load_view
     from isosweep.analysis.statistics.findings import find
     from isosweep.analysis.statistics.recommend import recommend
+    from isosweep.files import to_json
 
     (_, sweep), *more = named_sweeps(config)
     plan, asked = sweep.plan, config.analysis
@@ -53,7 +53,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
             for budget in config.budgets
         ]
         document = {
-            "version": 1,
+            "version": 2,
             "plan_id": plan.plan_id,
             "confidence": asked.confidence,
             "recommendations": to_json([asdict(split) for split in splits]),
@@ -62,8 +62,10 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         make_directories(view.analysis)
         write_json(view.recommendation, document)
         if spoken:
-            for split in splits:
-                show_recommendation(split, data, asked.confidence, console)
+            for split in document["recommendations"]:
+                of = plan.budget_unit, data.evaluation_set, asked.confidence
+                for line in words.lines("recommend", "recommendation", split, *of):
+                    console.print(line, markup=False, soft_wrap=True)
             console.print(f"recommendation: {view.recommendation}", soft_wrap=True)
     if not spoken:
         whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from isosweep.analysis.evidence import MIN_GENERATIONS
 from isosweep.errors import SettingError
+from isosweep.evidence import MIN_GENERATIONS
 from isosweep.files import JsonObject, write_json
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display_results import show_power, show_search

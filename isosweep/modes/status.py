@@ -8,7 +8,6 @@ from collections.abc import Collection
 from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.checkpoints import size
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
@@ -18,6 +17,7 @@ from isosweep.modes.look import Sight, collapsed_runs, look, of_planned
 from isosweep.modes.status_document import disk_bytes, driver_of, status_document, tally
 from isosweep.modes.terminal import printable
 from isosweep.plan.tally import Standing
+from isosweep.words.numbers import size
 
 # Up to here every run is shown; above, those of whom there is something to tell.
 _MANY = 40

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from isosweep import words
+from isosweep.config.evaluation_sets import repeated_sets
 from isosweep.config.executed import vouch
 from isosweep.devices import visible_devices
 from isosweep.difficulty.measurement import (
@@ -20,14 +22,8 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject, make_directories, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import store_plan, sweep_paths
-from isosweep.modes.display import (
-    described_checkpoints,
-    described_shipped_sampling,
-    described_short_of_warmup,
-    show_plan,
-)
-from isosweep.modes.display_search import described_cost, described_limit, described_tuning
-from isosweep.modes.findings import described_evaluation, described_findings, described_repeats
+from isosweep.modes.display import described_warmup, show_plan
+from isosweep.modes.display_search import described_plan
 from isosweep.modes.look import collapsed_runs
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.trust import require_own_scripts
@@ -60,31 +56,33 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
         collapsed=collapsed_runs(study.config, study.plan, paths),
     )
     show_plan(study.plan, study.config, progress, places, console)
-    if study.config.search.kind == "tune":
-        console.print(described_tuning(study.plan, study.config), markup=False, soft_wrap=True)
-    elif study.config.search.searches:
-        console.print(described_limit(study.plan, study.config), soft_wrap=True)
-    if study.config.search.kind == "frontier":
-        console.print(described_cost(study.plan, study.config), soft_wrap=True)
-    console.print(described_checkpoints(checkpoint_plan(study, places)), soft_wrap=True)
-    evaluation = described_evaluation(evaluation_of(study), len(study.plan.runs))
-    console.print(evaluation, soft_wrap=True)
-    for repeat in described_repeats(study.config):
-        console.print(repeat, markup=False, soft_wrap=True)
-    if study.config.search.kind != "tune":
-        findings = described_findings(study.plan, study.config)
-        console.print(findings, markup=False, soft_wrap=True)
+    for line in (
+        *described_plan(study.plan, study.config),
+        words.line("plan", "checkpoints", checkpoint_plan(study, places)),
+        *described_findings(study),
+    ):
+        console.print(line, markup=False, soft_wrap=True)
     for caution in (*described_cautions(study), *_losses(study, paths)):
         console.print(f"warning: {caution}", style="yellow", markup=False, soft_wrap=True)
     return paths
 
 
+def described_findings(study: Study) -> Iterator[str]:
+    """What evaluation takes and what the plan could find, a line each."""
+    from isosweep.analysis.outlook import outlook_of_variants
+
+    plan, config = study.plan, study.config
+    yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
+    yield from words.lines("plan", "repeats", repeated_sets(config))
+    if config.search.kind != "tune":
+        yield from words.lines("plan", "findings", outlook_of_variants(plan, config))
+
+
 def described_cautions(study: Study) -> Iterator[str]:
     """What the plan warns of, a line each."""
-    yield from described_short_of_warmup(
-        tuple(short_of_warmup(study.candidates)), study.plan.budget_unit
-    )
-    yield from described_shipped_sampling(shipped_of(study))
+    yield from described_warmup(tuple(short_of_warmup(study.candidates)), study.plan.budget_unit)
+    for shipped in shipped_of(study):
+        yield words.line("plan", "shipped_sampling", shipped)
 
 
 def require_room(study: Study, paths: SweepPaths | None = None) -> None:

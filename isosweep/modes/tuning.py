@@ -1,12 +1,14 @@
 """What a sweep with `search=tune` has found, on the terminal and as a page, and what to set."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isosweep import words
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.sweep import SweepConfig
+from isosweep.files import to_json
 from isosweep.modes.display_search import stored_course
 from isosweep.plan.cells import Plan
 from isosweep.plan.tuning import RATE
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 def analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
     """Say which values are best, how surely, and what to start the grid with; returns 0."""
     from isosweep.analysis.load import load_view
-    from isosweep.analysis.pages.tuning import as_overrides, summarise, write_tuning
+    from isosweep.analysis.pages.tuning import as_overrides, write_tuning
     from isosweep.analysis.statistics.tuning import find_tuning
     from isosweep.analysis.tuned import tuned_cells
 
@@ -34,7 +36,7 @@ def analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: 
     write_tuning(
         tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
     )
-    for sentence in summarise(tuning, asked.margin):
+    for sentence in words.lines("tuning", "summary", to_json(asdict(tuning)), asked.margin):
         console.print(sentence, markup=False, soft_wrap=True)
     if handed:
         line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"

@@ -137,6 +137,11 @@ class Candidates:
         whole: Bools = even & (self.completions % together == 0)
         return whole
 
+    def pair(self, num_generations: int, problems_per_batch: int) -> tuple[int, int]:
+        """Where this n and this B, both of the grid, lie in the arrays (N, M)."""
+        n, B = self.num_generations.tolist(), self.problems_per_batch.tolist()
+        return n.index(num_generations), B.index(problems_per_batch)
+
     def at(self, place: Place) -> Candidate:
         """The candidate at `place`."""
         i, j, _ = place

@@ -86,8 +86,7 @@ def _between(
 
 
 def _place(table: Candidates, run: PlannedRun) -> tuple[int, int]:
-    n, B = table.num_generations.tolist(), table.problems_per_batch.tolist()
-    return n.index(run.num_generations), B.index(run.problems_per_batch)
+    return table.pair(run.num_generations, run.problems_per_batch)
 
 
 def _learner_seconds(

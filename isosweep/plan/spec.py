@@ -83,6 +83,8 @@ class RunSpec:
     """Tokens of its longest sequence, as planned."""
     vllm_cache_bytes: Annotated[NonNegativeInt, OUTSIDE] = 0
     """Keys and values on one device."""
+    loss_sha256: Annotated[str | None, ADDED] = None
+    """Of the module of a loss of one's own, as it was planned with."""
     numerics_version: Whole = NUMERICS_VERSION
     """Version of the worker's numbers."""
 
@@ -187,5 +189,6 @@ def run_spec(
         seed=seed,
         learning_rate=resolve_learning_rate(config.recipe, num_generations * problems_per_batch),
         micro_batch=micro_batch,
+        loss_sha256=config.loss_sources.get(config.recipe.loss_type),
         **vllm,
     )

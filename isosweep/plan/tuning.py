@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from isosweep.config.axes import Variant
 from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
-from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.enumerate import enumerate_candidates
@@ -40,7 +40,7 @@ SHARE = 1 / 3
 def tuned(config: SweepConfig) -> SweepConfig:
     """`config` with the grid of `search=tune` in the place of its own; others are as they were.
 
-    Raises SettingError for settings and cells that cannot be tuned at, and as `choose_variants`.
+    Raises SettingError for settings and cells that cannot be tuned at.
     """
     if config.search.kind != "tune":
         return config
@@ -51,11 +51,14 @@ def tuned(config: SweepConfig) -> SweepConfig:
         nearest = f"grid.seeds=[{seeds[0]},{seeds[0] + 1}]"
         raise SettingError("grid.seeds", config.grid.seeds, rule, nearest)
     config = replace(config, budget=_budgets(config.budgets))
-    cells = _cells(config)
-    runs = len(cells) * len(seeds) * math.prod(len(values) for values in axes.values())
-    limit, least = config.search.max_compute, _least(config, cells, axes)
+    table = _candidates(config)
+    cells = _cells(config, table)
+    runs = len(cells) * math.prod(len(values) for values in axes.values())
+    # A run may miss its budget by the tolerance.
+    least = runs * _LEAST_SEEDS * _first(table, cells) * (1 + config.grid.tolerance)
+    limit = config.search.max_compute
     if limit is None:
-        limit = max(float(f"{SHARE * runs * config.budgets[-1]:.6g}"), least)
+        limit = max(float(f"{SHARE * runs * len(seeds) * config.budgets[-1]:.6g}"), least)
     elif limit < least:
         rule = f"two seeds of every value to the smallest budget of each cell take {least:.6g}"
         raise SettingError("search.max_compute", limit, rule, f"search.max_compute={least:.6g}")
@@ -70,16 +73,6 @@ def tuned(config: SweepConfig) -> SweepConfig:
     )
     search = replace(config.search, max_compute=limit, cells=[list(cell) for cell in cells])
     return replace(config, grid=grid, search=search)
-
-
-def _least(
-    config: SweepConfig, cells: Sequence[tuple[int, int]], axes: Mapping[str, Sequence[float]]
-) -> float:
-    """Compute of where the search starts; each cell has an equal part of `search.max_compute`."""
-    values = math.prod(len(each) for each in axes.values())
-    first = [config.budgets[int(_alone(config, cell).feasible[0, 0].argmax())] for cell in cells]
-    # A run may miss its budget by the tolerance.
-    return len(cells) * _LEAST_SEEDS * values * max(first) * (1 + config.grid.tolerance)
 
 
 def _axes(config: SweepConfig) -> dict[str, Any]:
@@ -147,40 +140,35 @@ def _budgets(budgets: Sequence[float]) -> tuple[float, ...]:
     return tuple(budgets[-1] / 2.0**step for step in reversed(range(_BUDGETS)))
 
 
-def _cells(config: SweepConfig) -> list[tuple[int, int]]:
-    """The anchor and the second cell; the anchor alone where no other is planned."""
-    if config.search.cells is None:
-        return _default_cells(_table(config))
-    cells = sorted(((n, B) for n, B in config.search.cells), key=math.prod)
-    for cell in cells:
-        _require_planned(config, cell)
-    return cells
-
-
-def _table(config: SweepConfig, **changed: Any) -> Candidates:
-    """The candidates of the sweep's own grid, without axes, with other settings of it `changed`."""
-    grid = replace(config.grid, axes=None, composed=None, **changed)
-    (table,) = enumerate_candidates(choose_variants(replace(config, grid=grid), measured=False))
+def _candidates(config: SweepConfig) -> Candidates:
+    """The candidates of the cells that are given, or else of the sweep's own grid; without axes."""
+    grid = replace(config.grid, axes=None, composed=None)
+    if config.search.cells is not None:
+        n, B = (sorted(set(each)) for each in zip(*config.search.cells, strict=True))
+        grid = replace(grid, num_generations=n, problems_per_batch=B, completions_per_step=None)
+    variant = Variant(axes={}, config=replace(config, grid=grid))
+    (table,) = enumerate_candidates([variant])
     return table
 
 
-def _alone(config: SweepConfig, cell: tuple[int, int]) -> Candidates:
-    """The candidates of one cell."""
-    n, B = cell
-    return _table(config, num_generations=[n], problems_per_batch=[B], completions_per_step=None)
+def _cells(config: SweepConfig, table: Candidates) -> list[tuple[int, int]]:
+    """The anchor and the second cell; the anchor alone where no other is planned."""
+    if config.search.cells is None:
+        return _default_cells(table)
+    cells = sorted(((n, B) for n, B in config.search.cells), key=math.prod)
+    for n, B in cells:
+        place = Place(*table.pair(n, B), len(table.budgets) - 1)
+        if broken := rules_of(int(table.broken[place])):
+            rule = f"n = {n}, B = {B} is not planned at {config.budgets[-1]:g}: "
+            rule += f"{broken[0].setting}: {broken[0].reason(table.at(place))}"
+            raise SettingError("search.cells", config.search.cells, rule, "search.cells=null")
+    return cells
 
 
-def _require_planned(config: SweepConfig, cell: tuple[int, int]) -> None:
-    """Raise SettingError for a cell that is not planned at the largest budget."""
-    n, B = cell
-    table, place = _alone(config, cell), Place(0, 0, -1)
-    if broken := rules_of(int(table.broken[place])):
-        rule = f"n = {n}, B = {B} is not planned at {config.budgets[-1]:g}: {broken[0].setting}: "
-        nearest = str([list(known) for known in _default_cells(_table(config))]).replace(" ", "")
-        reason = broken[0].reason(table.at(Place(0, 0, len(config.budgets) - 1)))
-        raise SettingError(
-            "search.cells", config.search.cells, rule + reason, f"search.cells={nearest}"
-        )
+def _first(table: Candidates, cells: Sequence[tuple[int, int]]) -> float:
+    """The smallest budget at which all cells are planned."""
+    first = max(int(table.feasible[table.pair(*cell)].argmax()) for cell in cells)
+    return float(table.budgets[first])
 
 
 def _default_cells(table: Candidates) -> list[tuple[int, int]]:

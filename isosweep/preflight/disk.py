@@ -12,7 +12,6 @@ from isosweep.costs.checkpoints import (
     checkpoint_bytes,
     peak_bytes,
     run_bytes,
-    size,
     written,
 )
 from isosweep.errors import SettingError
@@ -21,6 +20,7 @@ from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
+from isosweep.words.numbers import size
 
 
 def require_disk(study: Study, paths: SweepPaths, places: int) -> None:

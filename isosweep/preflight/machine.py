@@ -13,6 +13,7 @@ from isosweep.preflight.devices import missing_devices
 from isosweep.preflight.memory import missing_for_training
 from isosweep.preflight.vllm import missing_for_vllm
 from isosweep.tasks.sets import problems_of_sets
+from isosweep.training.loss import try_loss
 
 # A planning install (`pip install isosweep`) has none of these.
 ANALYSIS_PACKAGES = (
@@ -54,6 +55,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         missing += dict.fromkeys(each for task in tasks for each in _missing_data(task))
         raise PreflightError(missing)
     for variant in variants:
+        try_loss(variant.config)
         # What is wrong with the problems is reported once, not by every worker.
         problems_of_sets(variant.config, variant.problems.training)
     if config.launcher.name == "slurm":

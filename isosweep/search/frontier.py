@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import CellReading, SweepData
-from isosweep.analysis.evidence import MIN_GENERATIONS
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
+from isosweep.evidence import MIN_GENERATIONS
 from isosweep.plan.cells import Plan
 from isosweep.search.belief import SURE, VERDICTS, Belief
 from isosweep.search.candidates import standings

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from isosweep import words
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.frontier import Frontier
-from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.verdict import Verdict, behind, open_end
@@ -22,6 +22,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief
 from isosweep.search.candidates import Standings, open_runs, standings
 from isosweep.search.value import STEP_COST, VERDICT, after, outcomes, worth
+from isosweep.words.numbers import short
 
 # Margins below which a step is not worth proposing.
 _LEAST = 0.01
@@ -122,7 +123,8 @@ def propose(
     if end is not None and end.further is not None:
         # Whatever else is believed rests on an edge.
         steps = _of_n(end.further, own, wide, now, most, seed)
-        stop = None if steps else f"{end.words} No run of n = {end.further} keeps to {_LIMITS}"
+        is_open = words.line("verdict", "open_end", end)
+        stop = None if steps else f"{is_open} No run of n = {end.further} keeps to {_LIMITS}"
         return Proposal(steps=steps, stop=stop, chances=chances, agree=agree, loss=loss)
     decided = _decided(saturation.verdict, now, config)
     if decided is not None:

@@ -211,6 +211,11 @@ class SweepPaths:
         return self.analysis / "report.html"
 
     @property
+    def answer(self) -> Path:
+        """What was concluded, described by `analysis/answer.schema.json`."""
+        return self.analysis / "answer.json"
+
+    @property
     def fits(self) -> Path:
         """The analysis's numbers, described by `analysis/fits.schema.json`."""
         return self.analysis / "fits.json"

@@ -7,22 +7,17 @@ returns the text that completions are voted by, or None of one that gives no ans
 has an example.
 """
 
-import importlib
 import inspect
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from numbers import Real
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from isosweep.config.executed import require_own
+from isosweep.config.own_function import OwnFunction
 from isosweep.config.task import CustomConfig, TaskConfig
-from isosweep.errors import SettingError
 from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
-
-_SIGNATURE = "a function that returns (problems, score), as docs/tasks.md describes"
 
 
 class _Returned(NamedTuple):
@@ -64,21 +59,32 @@ def judge(
     """What the user's functions say of each; SettingError unless that is a number in [0, 1], and
     text or None."""
     config = _custom(task)
-    own = _load(config)
+    own, wrong = _load(config), own_function(config).refused
     returned = list(own.score(problems, completions))
     if len(returned) != len(completions):
-        raise _wrong(config, f"its score returned {len(returned)} numbers for {len(completions)}")
+        raise wrong(f"its score returned {len(returned)} numbers for {len(completions)}")
     for value in returned:
         number = float(value) if isinstance(value, Real) else math.nan
         if not 0 <= number <= 1:
-            raise _wrong(config, f"its score returned {value!r}, which is no number in [0, 1]")
+            raise wrong(f"its score returned {value!r}, which is no number in [0, 1]")
     answers: list[Any] = [None] * len(returned)
     if own.answer is not None:
         answers = list(map(own.answer, problems, completions))
     for answer in answers:
         if not isinstance(answer, str | None):
-            raise _wrong(config, f"its answer returned {answer!r}, which is neither text nor None")
+            raise wrong(f"its answer returned {answer!r}, which is neither text nor None")
     return [Judged(float(value), answer) for value, answer in zip(returned, answers, strict=True)]
+
+
+def own_function(config: CustomConfig) -> OwnFunction:
+    """The task's function, to be looked for and imported."""
+    return OwnFunction(
+        setting="task.custom.function",
+        path=config.function,
+        wanted="a function that returns (problems, score), as docs/tasks.md describes",
+        directory=config.directory,
+        place="task.custom.directory",
+    )
 
 
 def _custom(task: TaskConfig) -> CustomConfig:
@@ -89,57 +95,34 @@ def _custom(task: TaskConfig) -> CustomConfig:
 def _load(config: CustomConfig) -> _Returned:
     key = repr(config)
     if key not in _loaded:
-        _loaded[key] = _call(config, _function(config))
+        require_own({"task.custom": asdict(config)})
+        _loaded[key] = _call(config, own_function(config).load())
     return _loaded[key]
 
 
-def _function(config: CustomConfig) -> Callable[..., Any]:
-    require_own({"task.custom": asdict(config)})
-    module_name, _, name = config.function.partition(":")
-    directory = str(Path(config.directory or "").absolute())
-    if directory not in sys.path:
-        # The working directory comes last: what lies there is in the place of no library.
-        sys.path.insert(len(sys.path) if config.directory is None else 0, directory)
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise _wrong(config, f"cannot be imported: {error}") from None
-    function = getattr(module, name, None)
-    if not callable(function):
-        defined = [key for key, value in vars(module).items() if callable(value)]
-        own = [key for key in defined if not key.startswith("_")]
-        raise _wrong(config, f"{module_name} has no function {name}; it has {', '.join(own)}")
-    checked: Callable[..., Any] = function
-    return checked
-
-
 def _call(config: CustomConfig, function: Callable[..., Any]) -> _Returned:
-    parameters = config.parameters or {}
+    parameters, wrong = config.parameters or {}, own_function(config).refused
     try:
         inspect.signature(function).bind(**parameters)
     except TypeError as error:
-        raise _wrong(config, f"does not take task.custom.parameters: {error}") from None
+        raise wrong(f"does not take task.custom.parameters: {error}") from None
     returned = function(**parameters)
     if not (isinstance(returned, tuple) and len(returned) in (2, 3)):
-        raise _wrong(config, f"returned {type(returned).__name__}, not a pair (problems, score)")
+        raise wrong(f"returned {type(returned).__name__}, not a pair (problems, score)")
     own = _Returned(*returned)
     problems = own.problems
     if not isinstance(problems, Sequence) or not all(isinstance(p, Problem) for p in problems):
         kinds = {type(p).__name__ for p in problems} if isinstance(problems, Sequence) else None
         given = f"a sequence of {', '.join(sorted(kinds))}" if kinds else type(problems).__name__
-        raise _wrong(config, f"its problems are {given}, not a sequence of isosweep.tasks.Problem")
+        raise wrong(f"its problems are {given}, not a sequence of isosweep.tasks.Problem")
     for problem in problems:
         if not all(isinstance(text, str) for text in _texts(problem)):
-            raise _wrong(config, f"a problem's id, prompt, answer and metadata are text: {problem}")
+            raise wrong(f"a problem's id, prompt, answer and metadata are text: {problem}")
     for name, given in zip(("score", "answer"), returned[1:], strict=False):
         if not callable(given):
-            raise _wrong(config, f"its {name} is {type(given).__name__}, not a function")
+            raise wrong(f"its {name} is {type(given).__name__}, not a function")
     return own
 
 
 def _texts(problem: Problem) -> tuple[Any, ...]:
     return problem.problem_id, problem.prompt, problem.answer, problem.metadata
-
-
-def _wrong(config: CustomConfig, rule: str) -> SettingError:
-    return SettingError("task.custom.function", config.function, rule, _SIGNATURE)

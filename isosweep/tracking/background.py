@@ -19,7 +19,7 @@ from isosweep.tracking.mlflow import Asked, MlflowTracker, Params
 from isosweep.tracking.overview import Overview
 from isosweep.tracking.points import FinalStatus
 
-# How long `close` waits for the store, and for each run besides: a first sync takes 0.03 s a run
+# How long `close` waits for the store, and for each run besides: a first sync takes 0.1 s a run
 # (benchmarks/tracking.py), and with a server in between 0.3 s, of some 50 ms a request. A store
 # that does not answer at all is given up sooner, by `store.ENVIRONMENT`.
 JOIN_S = 60.0

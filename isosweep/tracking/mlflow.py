@@ -18,6 +18,7 @@ from isosweep.store.paths import SweepPaths
 from isosweep.store.presence import there
 from isosweep.store.records import read_records
 from isosweep.store.state import RunView, view_run
+from isosweep.tracking.news import News, milliseconds, send
 from isosweep.tracking.overview import Overview, put_artifacts
 from isosweep.tracking.points import (
     MLFLOW_STATUS,
@@ -38,7 +39,6 @@ from isosweep.tracking.tags import (
 )
 from isosweep.tracking.view import experiment_tags, link, sweep_filter
 from isosweep.tracking.watch import RunWatch
-from isosweep.tracking.writers import News, milliseconds
 
 Params = Mapping[str, str | float | int]
 # Asked at the end, once the sweep is analysed.
@@ -322,7 +322,7 @@ class MlflowTracker:
             for point in reading.points
             if point.step not in self._logged_steps(run, min(point.values))
         ]
-        news.seal = {POINTS_TAG: reading.digest}
+        news.tags = {**news.tags, POINTS_TAG: reading.digest}
         return news
 
     def _logged_steps(self, run: _StoredRun, key: str) -> set[int]:
@@ -336,12 +336,12 @@ class MlflowTracker:
         if not news:
             return
         try:
-            self.store.writer.write(run.mlflow_id, news)
+            send(self.store.client, run.mlflow_id, news)
         except Exception:
             run.doubtful = True
             raise
         run.params.update(news.params)
-        run.tags.update({**news.tags, **news.seal})
+        run.tags.update(news.tags)
         for point in news.points:
             run.steps.setdefault(min(point.values), set()).add(point.step)
         if news.status is not None:

@@ -19,10 +19,8 @@ from isosweep.errors import SettingError
 from isosweep.files import entered
 from isosweep.ownership import others_may_write
 from isosweep.tracking.artifacts import FOLDER, Artifacts
-from isosweep.tracking.faults import StoreError, described, store_name
-from isosweep.tracking.quiet import quiet
+from isosweep.tracking.faults import StoreError, described, quiet, store_name
 from isosweep.tracking.view import KIND_TAG
-from isosweep.tracking.writers import BUSY_S, ClientWriter, SqliteWriter, Writer
 
 # MLflow's defaults, of 7 retries with 120 s each, would hold up the end of a sweep for a quarter
 # of an hour; these come to less than `background.JOIN_S`, and the next sync tries again anyway.
@@ -32,6 +30,10 @@ ENVIRONMENT = {
     # A line for every run that ends.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+# Seconds that SQLite waits for another writer, as MLflow has it wait.
+BUSY_S = 20
+# What MLflow's documentation of backend stores lists beside SQLite.
+DATABASES = ("postgresql", "mysql", "mssql")
 # Seconds to wait for another process that makes MLflow's tables: about 5 s of a core, which a busy
 # machine stretches; less than `background.JOIN_S` too.
 _MAKING_S = 45
@@ -40,11 +42,10 @@ _MAKING_S = 45
 class Store:
     """The store at `uri`, and the experiment in it, which is made if missing.
 
-    `client`, `writer` and `experiment_id` are there once `open` has returned.
+    `client` and `experiment_id` are there once `open` has returned.
     """
 
     client: Any
-    writer: Writer
     experiment_id: str
 
     def __init__(self, uri: str | None, experiment: str, sweeps_dir: Path) -> None:
@@ -213,13 +214,10 @@ class Store:
 
     def _connect(self, uri: str) -> None:
         import mlflow
-        from mlflow.store.db.db_types import DATABASE_ENGINES
 
-        if uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES:
+        if uri.partition(":")[0].partition("+")[0] in DATABASES:
             _require_answer(uri)
         self.client = mlflow.MlflowClient(tracking_uri=uri)
-        by_sql = self._database is not None and SqliteWriter.knows_tables()
-        self.writer = SqliteWriter(uri) if by_sql else ClientWriter(self.client)
         self.experiment_id = self._find_experiment()
 
     def _find_experiment(self) -> str:
@@ -241,8 +239,9 @@ class Store:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether the store answers that it does not have what it had."""
-    return getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST"
+    """Whether the store answers that it does not have what it had, or that a user deleted it."""
+    code = getattr(error, "error_code", None)
+    return code == "RESOURCE_DOES_NOT_EXIST" or "must be in the 'active' state" in str(error)
 
 
 def _require_plain(database: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any, assert_never
 from trl import GRPOConfig
 
 from isosweep.config.hardware import Optimizer
+from isosweep.config.recipe import own_loss
 from isosweep.plan.spec import RunSpec
 from isosweep.training.trl_adapter import ENDLESS
 from isosweep.training.vllm import vllm_arguments
@@ -22,6 +23,8 @@ def trl_arguments(spec: RunSpec, context: int) -> GRPOConfig:
     return GRPOConfig(
         seed=spec.seed,
         **spec.recipe.for_trl(),
+        # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.
+        loss_type="grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
         **vllm_arguments(spec, context),
         num_generations=spec.num_generations,
         max_completion_length=spec.task.completion_limit,

@@ -14,6 +14,7 @@ from accelerate.utils import gather_object
 from isosweep.plan.spec import RunSpec
 from isosweep.training.interruption import Interruption
 from isosweep.training.ledger import Ledger
+from isosweep.training.loss import load_loss
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
 from isosweep.training.trl_adapter import PART_METRICS, TRLTrainer
@@ -64,6 +65,7 @@ class CountedGRPOTrainer(TRLTrainer):
         **options: Any,
     ) -> None:
         self._spec, self._ledger, self._stream = spec, ledger, stream
+        self.recipe, self.own_loss = spec.recipe, load_loss(spec.recipe, spec.loss_sha256)
         self._questions = questions
         self._tokens_of = {question.text: list(question.tokens) for question in questions}
         self._number_of = {question.text: number for number, question in enumerate(questions)}

@@ -6,19 +6,20 @@ it relies on is listed in tests/training/test_trl_signatures.py, which says what
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, TrainerCallback
 from trl.models import unwrap_model_for_generation
 
+from isosweep.config.recipe import RecipeConfig
 from isosweep.training.changed import changed, without_routing
+from isosweep.training.loss import Loss, LossInputs
 from isosweep.training.microbatches import MicroBatchTrainer
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
@@ -55,6 +56,9 @@ METRICS = {
 # of the rollouts, and their mean score.
 PART_METRICS = ("share_of_", "reward_of_")
 
+# Of a metric of a loss of one's own, in the same way.
+LOSS_METRIC = "loss_"
+
 
 class _Placeholders:
     """In place of TRL's data loader, which only says how many rollouts each process makes.
@@ -79,6 +83,9 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
     lr_scheduler: Any
+    # A loss of one's own in the place of TRL's.
+    own_loss: Loss | None = None
+    recipe: RecipeConfig
 
     # Hooks.
 
@@ -148,6 +155,50 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
         """TRL's own, timed."""
         with self.timing_update():
             return super().training_step(model, inputs, num_items_in_batch)
+
+    def _compute_loss(self, model: Any, inputs: Batch) -> Any:
+        """TRL's own; or that of the recipe's function, beside a mixture's load-balancing loss."""
+        if self.own_loss is None:
+            return super()._compute_loss(model, inputs)
+        log_probs, entropies, aux_loss = self._score(
+            model, inputs, compute_entropy=True, compute_aux_loss=self.aux_loss_enabled
+        )
+        parts = self.current_gradient_accumulation_steps
+        # TRL counts the tokens of a generation on all devices.
+        share = parts / self.args.steps_per_generation / self.accelerator.num_processes
+        given = LossInputs(
+            log_probs=log_probs,
+            old_log_probs=inputs.get("old_per_token_logps", log_probs.detach()),
+            sampler_log_probs=inputs.get("sampling_per_token_logps"),
+            sampler_ratio=inputs.get("importance_sampling_ratio"),
+            reference_log_probs=inputs.get("ref_per_token_logps"),
+            entropies=entropies,
+            advantages=inputs["advantages"],
+            mask=self.bearing(inputs),
+            update_rollouts=len(log_probs) * parts,
+            update_tokens=inputs["num_items_in_batch"].clamp(min=1) * share,
+            step=self.steps_done,
+            recipe=self.recipe,
+        )
+        made = self.own_loss(given)
+        self._log_own_loss(given, made.metrics)
+        if aux_loss is None:
+            return made.loss
+        return made.loss + self.router_aux_loss_coef * aux_loss / parts
+
+    def _log_own_loss(self, given: LossInputs, metrics: Mapping[str, Any]) -> None:
+        """Log what TRL logs of any loss, and `metrics`, which are the function's."""
+        token_means = {"entropy": given.entropies}
+        if given.reference_log_probs is not None:
+            gap = given.reference_log_probs - given.log_probs
+            token_means["kl"] = gap.exp() - gap - 1
+        for name, values in token_means.items():
+            sums = torch.stack([(values.detach() * given.mask).sum(), given.mask.sum()])
+            total, tokens = self.accelerator.reduce(sums, "sum")
+            self.log_mean(name, (total / tokens.clamp(min=1)).item())
+        for name, value in metrics.items():
+            everyones = self.of_all(torch.as_tensor(value, device=self.own_device).detach().view(1))
+            self.log_mean(f"{LOSS_METRIC}{name}", everyones.float().mean().item())
 
     def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
         return self.make_batch(len(inputs))
@@ -220,15 +271,20 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
 
     def log_probabilities(self, batch: Batch) -> Any:
         """Of every completion token, by the policy as it is: (rollouts, tokens)."""
+        size = self.args.per_device_train_batch_size
         with torch.no_grad():
-            logs, *_ = self._get_per_token_logps_and_entropies(
-                self.model,
-                torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
-                torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
-                batch["completion_ids"].size(1),
-                batch_size=self.args.per_device_train_batch_size,
-            )
-        return logs
+            return self._score(self.model, batch, batch_size=size)[0]
+
+    def _score(self, model: Any, batch: Batch, **asked: Any) -> tuple[Any, Any, Any]:
+        """Log-probabilities of the completions' tokens by `model`, and what else is `asked`."""
+        scored: tuple[Any, Any, Any] = self._get_per_token_logps_and_entropies(
+            model,
+            torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
+            torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
+            batch["completion_ids"].size(1),
+            **asked,
+        )
+        return scored
 
     # The policy and its backends.
 
@@ -263,70 +319,6 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
         self.remove_callback(PrinterCallback)
 
 
-class Engine:
-    """TRL's vLLM backend of a trainer that has one."""
-
-    def __init__(self, trainer: TRLTrainer) -> None:
-        self._trainer, self._backend = trainer, trainer.vllm_generation
-
-    @property
-    def llm(self) -> Any | None:
-        """The `vllm.LLM` in this process; None where a server samples."""
-        return self._backend.llm if self._backend.mode == "colocate" else None
-
-    def synchronise(self) -> None:
-        """Send the weights once a step: TRL keeps the step of its last transfer."""
-        trainer = self._trainer
-        if trainer._last_loaded_step != trainer.state.global_step:
-            self._backend.sync_weights()
-            trainer._last_loaded_step = trainer.state.global_step
-
-    def around_synchronising(
-        self, wrap: Callable[[Callable[[], None]], Callable[[], None]]
-    ) -> None:
-        """Put `wrap(...)` in the place of what sends the weights."""
-        self._backend.sync_weights = wrap(self._backend.sync_weights)
-
-    def sample(
-        self, rows: list[list[int]], *, k: int, temperature: float, limit: int
-    ) -> list[list[int]]:
-        """A completion of each of `rows`, in which every prompt comes `k` times."""
-        sampling = {"temperature": temperature, "top_p": 1.0, "top_k": 0}
-        asked = self._as_many_as_others(rows, k) if self._together else rows
-        with changed(self._backend, **sampling, max_completion_length=limit):
-            _, completions, _, _ = self._backend.generate(asked, images=None, num_generations=k)
-        ids: list[list[int]] = completions
-        return ids[: len(rows)]
-
-    @property
-    def _together(self) -> bool:
-        """Whether processes hand their prompts to one engine, which TRL expects as many of each."""
-        backend = self._backend
-        shared: bool = backend.mode == "server" or backend.tensor_parallel_size > 1
-        return shared
-
-    def _as_many_as_others(self, rows: list[list[int]], k: int) -> list[list[int]]:
-        """`rows`, and copies of somebody's first, as many as the process with the most has."""
-        shares = gather_object([(len(rows), rows[:k])])
-        most: int
-        filler: list[list[int]]
-        most, filler = max(shares, key=lambda share: int(share[0]))
-        return rows + filler * ((most - len(rows)) // k)
-
-
-@contextmanager
-def engine_options(options: dict[str, Any]) -> Iterator[None]:
-    """A trainer made within the block gives `vllm.LLM` `options`, also in place of TRL's own."""
-    from trl.generation import vllm_generation
-
-    plain = vllm_generation.LLM
-    vllm_generation.LLM = lambda **given: plain(**given | options)
-    try:
-        yield
-    finally:
-        vllm_generation.LLM = plain
-
-
 class StepCallback(TrainerCallback):  # type: ignore[misc]
     """Asks an Observer after every step, and measures the step.
 
@@ -354,7 +346,8 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         # Kept for nobody, and written into every checkpoint: metrics.jsonl has them.
         state.log_history.clear()
         values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
-        values |= {name: logs[name] for name in logs if name.startswith(PART_METRICS)}
+        named = (*PART_METRICS, LOSS_METRIC)
+        values |= {name: logs[name] for name in logs if name.startswith(named)}
         decision = self._observer.metrics_logged(state.global_step, values) if values else None
         if decision is not None:
             control.should_save, control.should_training_stop = decision.save, decision.stop

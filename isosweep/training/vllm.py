@@ -18,7 +18,8 @@ from isosweep.plan.spec import RunSpec
 from isosweep.training.protocols import Tokenizer
 
 if TYPE_CHECKING:
-    from isosweep.training.trl_adapter import Engine, TRLTrainer
+    from isosweep.training.trl_adapter import TRLTrainer
+    from isosweep.training.trl_engine import Engine
 
 # GB (2^30 bytes) of keys and values on a CPU; vLLM's own default there is most of the memory.
 _CPU_CACHE_GB = "1"
@@ -106,7 +107,7 @@ def vllm_engine(spec: RunSpec) -> Iterator[None]:
     prepare_vllm(spec)
     from accelerate.utils import set_seed
 
-    from isosweep.training.trl_adapter import engine_options
+    from isosweep.training.trl_engine import engine_options
 
     with engine_options(engine_arguments(spec)):
         yield
@@ -241,7 +242,7 @@ def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> 
     """The sampler of a trainer that generates through vLLM, whose noise it fixes; else None."""
     if spec.generation.name != "vllm":
         return None
-    from isosweep.training.trl_adapter import Engine
+    from isosweep.training.trl_engine import Engine
 
     engine = Engine(trainer)
     if spec.recipe.lora_rank is not None:

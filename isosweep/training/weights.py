@@ -7,9 +7,7 @@ entropy terms keep TRL's own mean.
 """
 
 from collections.abc import Callable
-from typing import Any, assert_never
-
-from isosweep.config.recipe import LossType
+from typing import Any
 
 
 def varied(scores: Any) -> Any:
@@ -31,7 +29,7 @@ def by_their_spread(advantages: Any, of_all: Callable[[Any], Any]) -> Any:
     return advantages / (of_all(advantages).std() + _LEAST_SPREAD)
 
 
-def advantage_weights(kept: Any, tokens: Any, loss_type: LossType, by_problem: bool) -> Any:
+def advantage_weights(kept: Any, tokens: Any, loss_type: str, by_problem: bool) -> Any:
     """Factors (groups, n) on the advantages that leave out groups and set their weights.
 
     `kept`: (groups,) bool; `tokens`: (groups, n) that bear loss. The result makes TRL's mean over
@@ -50,5 +48,6 @@ def advantage_weights(kept: Any, tokens: Any, loss_type: LossType, by_problem: b
             return kept * tokens.sum() / (kept * tokens).sum().clamp(min=1)
         case "grpo" | "dr_grpo":
             return kept * kept.numel() / kept.sum()
-        case unknown:
-            assert_never(unknown)
+        case _:
+            # What a loss of one's own divides by is its own to say.
+            return kept

@@ -1,4 +1,4 @@
-"""The report's first screen says what to use, what was spent and left, and how runs ended."""
+"""An answer says what to use, what was spent and left, how runs ended, and what comes next."""
 
 from bisect import bisect_left
 from dataclasses import replace
@@ -8,17 +8,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.analysis.answer import Advice, Fact, facts
+from isosweep.analysis.answer import (
+    AddN,
+    Answer,
+    AtEdge,
+    Behind,
+    Collapsed,
+    Enlarge,
+    Fallen,
+    GoOn,
+    NamedRun,
+    NewRecipe,
+    NoGain,
+    Searched,
+    SingleRuns,
+    Use,
+    Warned,
+)
+from isosweep.analysis.conclude import Advice, conclude
 from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
+from isosweep.analysis.outlook import Outlook
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import fit_frontier
-from isosweep.analysis.statistics.intervals import short
 from isosweep.analysis.statistics.recommend import recommend
-from isosweep.analysis.statistics.verdict import Verdict
-from isosweep.analysis.summary import summarise
+from isosweep.analysis.statistics.verdict import OpenEnd, Verdict
 from isosweep.errors import SettingError
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
 from tests.analysis.conftest import CONFIG, Analysed
@@ -26,15 +42,22 @@ from tests.analysis.sweeps import (
     BUDGETS,
     REWARD,
     SMALL,
+    make_plan,
     paths_in,
+    records_file,
     write_end,
     write_plan,
     write_run,
+    write_sweep,
 )
 
+NOTHING = Outlook(nearest={}, judged_by={}, no_change="decided")
+SEEDS = Advice(outlook=NOTHING, further=lambda n: AddN(n=n, settings={"num_generations": [n]}))
 
-def by_term(found: tuple[Fact, ...]) -> dict[str, Fact]:
-    return {fact.term: fact for fact in found}
+
+def use_of(answer: Answer) -> Use:
+    assert answer.use is not None
+    return answer.use
 
 
 def small_and_whole(root: Path) -> SweepData:
@@ -46,29 +69,27 @@ def small_and_whole(root: Path) -> SweepData:
 
 
 def test_a_whole_sweep_has_nothing_left(full: Analysed) -> None:
-    advice = Advice(surer=("grid.seeds=[0,1]", "twice the time"))
-    said = by_term(facts(full.data, full.findings, advice))
+    answer = conclude(full.data, full.findings, replace(SEEDS, sweep="from=mine"))
     best = full.findings.frontier.budgets[-1].best
-    cell = best.cell
-    assert said["Use"].answer == (
-        f"n = {cell.num_generations}, B = {cell.problems_per_batch}, T = {cell.num_steps}"
+    use, reward = use_of(answer), answer.reward
+    assert (use.num_generations, use.problems_per_batch) == (
+        best.cell.num_generations,
+        best.cell.problems_per_batch,
     )
-    assert said["Spent"].detail.endswith("nothing is left to train")
-    assert said["Runs"].answer == "45 runs: 45 done"
-    assert "no warning of training's health" in said["Runs"].detail
-    assert (said["To be surer"].answer, said["To be surer"].detail) == (
-        *("grid.seeds=[0,1]", "twice the time"),
-    )
-    then, coverage = said["Reward"].detail.split("; ")
-    assert " expected, with n = " in then
-    assert then.endswith(" by the last 2x of compute")
-    assert coverage == "best@8 (any of them right) 1.000, from 0.832"
-    optimum = full.findings.saturation.optima[-1]
-    assert (
-        f"n*, which may lie between the n that were run, is {optimum.words}" in said["Use"].detail
-    )
-    assert "no B but" not in said["Use"].detail
-    assert said["Spent"].detail.startswith("budgets ")
+    assert (use.limit, use.measured, use.expected) == ("plan", best.cell.mean, best.expected)
+    assert use.optimum == full.findings.saturation.optima[-1]
+    assert not use.one_batch
+    assert answer.spent.left == 0
+    assert answer.spent.budgets == full.data.plan.budgets
+    assert (answer.runs.total, answer.runs.standings["done"]) == (45, 45)
+    assert (answer.runs.warned, answer.runs.too_short) == ((), 0)
+    assert answer.next_steps == (Enlarge(outlook=NOTHING), SingleRuns(sweep="from=mine"))
+    assert reward is not None
+    assert reward.earlier is not None
+    assert (reward.earlier.factor, reward.earlier.expected) == (2.0, True)
+    assert reward.coverage is not None
+    assert (reward.coverage.k, reward.coverage.now) == (8, 1.0)
+    assert reward.coverage.before == pytest.approx(0.832, abs=1e-3)
 
 
 def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
@@ -80,31 +101,44 @@ def test_what_is_left_counts_no_run_that_has_ended(tmp_path: Path) -> None:
         write_run(paths, run, SMALL.budgets[:2], REWARD, rng, 0.0)
     write_end(paths, failed.run_id, "failed", "out of memory")
     data = load_sweep(paths)
-    said = by_term(facts(data, find(data, CONFIG), Advice()))
-    left = 2 * (BUDGETS[2] - BUDGETS[1]) + len(unseen) * BUDGETS[2]
-    of_failed = f"{short(BUDGETS[2] - BUDGETS[1])} of it in runs that failed (retry_failed=true)"
-    rest = f"33% of the plan's 4.8e7; {short(left)} FLOPs left to train, {of_failed}"
-    assert said["Spent"].detail.endswith(f" a run; evaluation not counted; {rest}")
-    assert said["Runs"].answer == "6 runs: 3 not begun, 1 interrupted, 1 failed, 1 done"
+    answer = conclude(data, find(data, CONFIG))
+    spent = answer.spent
+    assert spent.left == 2 * (BUDGETS[2] - BUDGETS[1]) + len(unseen) * BUDGETS[2]
+    assert (spent.left_in_failed, spent.left_in_cancelled) == (BUDGETS[2] - BUDGETS[1], 0)
+    assert spent.compute / spent.planned == pytest.approx(0.333, abs=1e-3)
+    ended = {name: count for name, count in answer.runs.standings.items() if count}
+    assert ended == {"not begun": 3, "interrupted": 1, "failed": 1, "done": 1}
     # One seed, of which n = 4 and 8 have not come so far.
-    assert "; n = 4, 8 have not come that far" in said["Use"].detail
-    assert said["To be surer"].answer == f"runs of n = 4, 8 up to {short(BUDGETS[2])} FLOPs"
+    assert use_of(answer).behind == (4, 8)
+    assert answer.caveats == (Behind(n=(4, 8), budget=BUDGETS[2]),)
+    assert answer.next_steps == (GoOn(n=(4, 8), budget=BUDGETS[2]),)
 
 
 def test_without_records_nothing_is_recommended(tmp_path: Path) -> None:
     paths = paths_in(tmp_path)
     write_plan(paths, SMALL)
     data = load_sweep(paths)
-    said = by_term(facts(data, find(data, CONFIG), Advice()))
-    assert said["Use"].answer == "nothing to recommend yet: no run has reached a budget"
-    assert said["Spent"].answer == "0 FLOPs"
+    answer = conclude(data, find(data, CONFIG))
+    assert (answer.use, answer.reward, answer.reason.kind) == (None, None, "no record")
+    assert answer.spent.compute == 0
+
+
+def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
+    plan = make_plan(generations=(4,), seeds=(0,))
+    paths = write_sweep(tmp_path, REWARD, plan=plan)
+    records = records_file(paths, "run-n4-B4-s0")
+    records.write_text("".join(records.read_text().splitlines(keepends=True)[:-1]))
+    data = load_sweep(paths)
+    use = use_of(conclude(data, find(data, CONFIG)))
+    assert (use.budget, use.limit, use.compared) == (BUDGETS[-2], "reached", (4,))
+    # One seed gives no interval and no cost.
+    assert (use.expected, use.interval, use.neighbours) == (None, None, ())
 
 
 def test_hours_are_counted_where_records_have_them(full: Analysed) -> None:
     curves = tuple(replace(curve, device_hours=0.5) for curve in full.data.curves)
-    said = by_term(facts(replace(full.data, curves=curves), full.findings, Advice()))
-    assert said["Spent"].answer.endswith(", 22.5 device-hours")
-    assert pytest.approx(22.5) == 0.5 * len(curves)
+    answer = conclude(replace(full.data, curves=curves), full.findings)
+    assert answer.spent.device_hours == pytest.approx(0.5 * len(curves))
 
 
 def test_runs_too_short_to_be_judged_are_not_said_to_be_healthy(full: Analysed) -> None:
@@ -112,10 +146,8 @@ def test_runs_too_short_to_be_judged_are_not_said_to_be_healthy(full: Analysed) 
     made = sorted(int(curve.generations[-1]) for curve in full.data.curves)
     for window, few in ((made[0], 0), (made[20], bisect_left(made, made[20])), (10**9, 45)):
         data = replace(full.data, config_document={"health": {"window": window}})
-        detail = by_term(facts(data, full.findings, Advice()))["Runs"].detail
-        said = f"health of {few} of 45 runs not judged: fewer than {window} steps"
-        assert (said in detail) == (few > 0)
-        assert ("no warning of training's health" in detail) == (few < 45)
+        runs = conclude(data, full.findings).runs
+        assert (runs.too_short, runs.window, runs.trained) == (few, window, 45)
 
 
 def test_the_rules_of_health_that_runs_broke_are_counted(full: Analysed) -> None:
@@ -125,20 +157,19 @@ def test_the_rules_of_health_that_runs_broke_are_counted(full: Analysed) -> None
         for rule in ("entropy_collapse", "high_kl", LOST_CHECKPOINT)
     )
     warned = replace(first, warnings=(low, low)), replace(second, warnings=(high, low, lost))
-    curves = (*warned, *others)
-    detail = by_term(facts(replace(full.data, curves=curves), full.findings, Advice()))[
-        "Runs"
-    ].detail
-    assert detail.startswith(
-        "warned of entropy_collapse in 2 of 45 runs (n = 2, B = 2, seed 0; n = 2, B = 2, seed 1), "
-        "high_kl in 1 of 45 runs (n = 2, B = 2, seed 1); "
+    runs = conclude(replace(full.data, curves=(*warned, *others)), full.findings).runs
+    one, other = (
+        NamedRun(num_generations=2, problems_per_batch=2, seed=curve.run.seed)
+        for curve in (first, second)
+    )
+    assert runs.warned == (
+        Warned(rule="entropy_collapse", runs=2, named=(one, other)),
+        Warned(rule="high_kl", runs=1, named=(other,)),
     )
     broken = tuple(replace(curve, warnings=(low,)) for curve in full.data.curves[:3])
     curves = (*broken, *full.data.curves[3:])
-    detail = by_term(facts(replace(full.data, curves=curves), full.findings, Advice()))[
-        "Runs"
-    ].detail
-    assert detail.startswith("warned of entropy_collapse in 3 of 45 runs; ")
+    runs = conclude(replace(full.data, curves=curves), full.findings).runs
+    assert runs.warned == (Warned(rule="entropy_collapse", runs=3, named=()),)
 
 
 def open_at_the_end(
@@ -158,26 +189,23 @@ def open_at_the_end(
 
 
 def test_what_would_close_an_open_end_comes_first(full: Analysed) -> None:
-    advice = Advice(surer=("grid.seeds=[0,1]", "Twice."), further=lambda n: f"n of {n}")
+    def steps(found: Findings) -> tuple[object, ...]:
+        return conclude(full.data, found, SEEDS).next_steps
 
-    def surer(found: Findings) -> tuple[str, str]:
-        fact = by_term(facts(full.data, found, advice))["To be surer"]
-        return fact.answer, fact.detail
-
-    after = "of which nothing else tells. After that: grid.seeds=[0,1]. Twice."
-    assert surer(open_at_the_end(full)) == ("n of 64", f"n* may lie beyond n = 32, {after}")
-    assert surer(open_at_the_end(full, "constant")) == ("grid.seeds=[0,1]", "Twice.")
+    enlarge = Enlarge(outlook=NOTHING)
+    end = OpenEnd(kind="above", edge=32)
+    joins = AddN(n=64, settings={"num_generations": [64]}, end=end)
+    assert steps(open_at_the_end(full)) == (joins, enlarge)
+    assert AtEdge(end=end) in conclude(full.data, open_at_the_end(full)).caveats
+    assert steps(open_at_the_end(full, "constant")) == (enlarge,)
     # There is no n below 2.
-    lowest = open_at_the_end(full, "not identified", below=True)
-    assert surer(lowest) == ("grid.seeds=[0,1]", "Twice.")
+    assert steps(open_at_the_end(full, "not identified", below=True)) == (enlarge,)
     # Runs of the plan that have not come so far are before any n that it lacks.
-    missing = open_at_the_end(full, missing=(64, 128))
-    last = short(full.data.plan.budgets[-1])
-    answer, detail = surer(missing)
-    assert answer == f"runs of n = 64, 128 up to {last} FLOPs"
-    assert detail.startswith("What n* is there, nothing else tells as well. After that: grid.")
+    last = full.data.plan.budgets[-1]
+    go_on = GoOn(n=(64, 128), budget=last)
+    assert steps(open_at_the_end(full, missing=(64, 128))) == (go_on, enlarge)
     # What has fallen was run: nothing more of it is asked for.
-    assert surer(open_at_the_end(full, fell=(64,))) == ("grid.seeds=[0,1]", "Twice.")
+    assert steps(open_at_the_end(full, fell=(64,))) == (enlarge,)
 
 
 def test_the_answer_is_of_a_budget_that_runs_of_every_n_have_reached(full: Analysed) -> None:
@@ -186,23 +214,19 @@ def test_the_answer_is_of_a_budget_that_runs_of_every_n_have_reached(full: Analy
     kept = tuple(choice for choice in at.choices if choice.num_generations not in (8, 32))
     behind = replace(at, choices=kept, best=kept[-1])
     found = replace(found, frontier=replace(found.frontier, budgets=(*others, behind)))
-    *_, before, last = (short(at.budget) for at in found.frontier.budgets)
-    said = by_term(facts(full.data, found, Advice()))
-    ahead = "that runs of n = 8, 32 have reached as well"
-    assert said["Use"].detail.startswith(
-        f"at {before} FLOPs, the largest {ahead}: expected reward "
-    )
-    assert "runs of n = 8 and 32 have reached as well, use n" in summarise(full.data, found)[0]
+    *_, before, last = (at.budget for at in found.frontier.budgets)
+    use = use_of(conclude(full.data, found))
+    assert (use.budget, use.limit, use.behind) == (before, "behind", (8, 32))
     # Searches leave n out on purpose.
     data = replace(full.data, config_document={"search": {"kind": "frontier"}})
-    said = by_term(facts(data, found, Advice()))
-    assert said["Use"].detail.startswith(f"at {last} FLOPs: expected reward ")
-    assert "; best of n = 2, 4, 16 with " in said["Use"].detail
-    assert "%; n = 8, 32 have not come that far; " in said["Use"].detail
-    assert "2x of compute brought is open while runs of other n" in said["Reward"].detail
+    answer = conclude(data, found)
+    use = use_of(answer)
+    assert (use.budget, use.limit, use.compared) == (last, "plan", (2, 4, 16))
+    assert use.behind == (8, 32)
+    assert not any(isinstance(caveat, NoGain) for caveat in answer.caveats)
+    assert any(isinstance(caveat, Searched) for caveat in answer.caveats)
     # Nor does it matter what n far from the best one have come to.
-    far = open_at_the_end(full, missing=(2,))
-    assert by_term(facts(full.data, far, Advice()))["Use"].detail.startswith(f"at {last} FLOPs: ")
+    assert use_of(conclude(full.data, open_at_the_end(full, missing=(2,)))).budget == last
 
 
 def test_a_seed_that_fell_is_told_with_what_it_counts_in(full: Analysed) -> None:
@@ -212,17 +236,26 @@ def test_a_seed_that_fell_is_told_with_what_it_counts_in(full: Analysed) -> None
     choices = tuple(best if choice == at.best else choice for choice in at.choices)
     budget = replace(at, best=best, choices=choices)
     frontier = replace(full.findings.frontier, budgets=(budget,))
-    said = by_term(facts(full.data, replace(full.findings, frontier=frontier), Advice()))
-    assert ", counting that 2 of its 3 runs fell, measured " in said["Use"].detail
-    assert " of those that last" in said["Use"].detail
-    assert said["How sure"].detail.startswith("1 seed of it, beside 2 that fell; ")
-    assert "best@8 (any of them right, of the runs that last) " in said["Reward"].detail
-    # A mean of those that last counts none that fell.
-    measured = replace(best, expected=None, interval=None)
-    frontier = replace(frontier, budgets=(replace(budget, best=measured),))
-    (use, *_) = summarise(full.data, replace(full.findings, frontier=frontier))
-    assert "measured reward" in use
-    assert "counting" not in use
+    answer = conclude(full.data, replace(full.findings, frontier=frontier))
+    use, reward = use_of(answer), answer.reward
+    assert (use.num_seeds, use.num_fallen) == (1, 2)
+    assert reward is not None
+    assert reward.coverage is not None
+    assert (reward.earlier, reward.coverage.num_fallen) == (None, 2)
+
+
+def test_compute_that_brought_nothing_is_a_caveat(full: Analysed) -> None:
+    *others, at = full.findings.frontier.budgets
+    worse = replace(at.best, expected=0.1)
+    choices = tuple(worse if choice == at.best else choice for choice in at.choices)
+    frontier = replace(
+        full.findings.frontier, budgets=(*others, replace(at, best=worse, choices=choices))
+    )
+    answer = conclude(full.data, replace(full.findings, frontier=frontier))
+    (caveat,) = (each for each in answer.caveats if isinstance(each, NoGain))
+    before = others[-1].best.expected or 0.0
+    assert caveat.factor == 2.0
+    assert caveat.gain == pytest.approx(0.1 - before)
 
 
 def test_what_a_search_leaves_is_said_by_whether_it_has_ended(tmp_path: Path) -> None:
@@ -232,12 +265,12 @@ def test_what_a_search_leaves_is_said_by_whether_it_has_ended(tmp_path: Path) ->
         write_run(paths, run, SMALL.budgets[:2], REWARD, rng, 0.0)
     data = replace(load_sweep(paths), config_document={"search": {"kind": "frontier"}})
     found = find(data, CONFIG)
-    for over, words in (
-        (False, "of the grid not trained yet: the search goes on"),
-        (True, "of the grid that the search did not ask for"),
-    ):
+    for over, state in ((False, "on"), (True, "over")):
         seen = replace(data, course=Course(steps=(), known=(), over=over))
-        assert by_term(facts(seen, found, Advice()))["Spent"].detail.endswith(words)
+        answer = conclude(seen, found)
+        assert answer.spent.search == state
+        (caveat,) = (each for each in answer.caveats if isinstance(each, Searched))
+        assert (caveat.begun, caveat.runs) == (3, 6)
 
 
 def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> None:
@@ -254,22 +287,17 @@ def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> N
 
     gone = fell_from(0.0)
     found = find(gone, CONFIG)
-    lost = "every run that was read has lost what it had gained"
-    said = by_term(facts(gone, found, Advice(surer=("evaluation=thorough",))))
-    assert said["Use"].answer == f"nothing to recommend: {lost}"
-    assert said["To be surer"].answer.startswith("a recipe whose runs last")
-    assert found.saturation.reason.startswith("Every run that was read has lost")
-    with pytest.raises(SettingError, match=lost):
+    answer = conclude(gone, found, SEEDS)
+    assert (answer.use, answer.reason.kind) == (None, "all fell")
+    assert answer.next_steps == (NewRecipe(),)
+    with pytest.raises(SettingError, match="every run that was read has lost what it had gained"):
         recommend(gone, found, SMALL.budgets[-1], extrapolate=False)
     late = fell_from(SMALL.budgets[-1])
     found = find(late, CONFIG)
     assert found.frontier.lost == SMALL.budgets[-1:]
-    (use, *_) = summarise(late, found)
-    assert "the largest budget at which a run still has what it gained, use" in use
-    assert "runs fell" not in use
-    said = by_term(facts(late, found, Advice()))
-    assert ", the largest at which a run still has what it gained: " in said["Use"].detail
-    assert said["To be surer"].answer.startswith("a recipe whose runs last")
+    answer = conclude(late, found)
+    assert (use_of(answer).limit, use_of(answer).num_fallen) == ("lost", 0)
+    assert answer.next_steps == (NewRecipe(),)
     # One run alone has come so far, and fell: of the others nothing is lost.
     first = late.plan.runs[0].run_id
     alone = tuple(
@@ -278,8 +306,8 @@ def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> N
     )
     found = find(replace(late, readings=alone), CONFIG)
     assert found.frontier.lost == ()
-    said = by_term(facts(replace(late, readings=alone), found, Advice(surer=("more",))))
-    assert said["To be surer"].answer == "more"
+    answer = conclude(replace(late, readings=alone), found, Advice(outlook=NOTHING))
+    assert answer.next_steps == (Enlarge(outlook=NOTHING),)
     # Nor where a rule has planned the other n for smaller budgets alone.
     n = late.generations[0]
     few = [r for r in late.readings if r.fallen is None or r.cell.num_generations == n]
@@ -289,9 +317,8 @@ def test_where_every_run_fell_none_is_said_to_be_on_its_way(tmp_path: Path) -> N
 def test_runs_that_never_rose_are_counted(full: Analysed) -> None:
     flat = tuple(replace(fit, status=FitStatus.NO_RISE) for fit in full.findings.fits[:4])
     findings = replace(full.findings, fits=(*flat, *full.findings.fits[4:]))
-    detail = by_term(facts(full.data, findings, Advice()))["Runs"].detail
-    assert "4 of 45 show no rise above noise" in detail
-    assert "no rise" not in by_term(facts(full.data, full.findings, Advice()))["Runs"].detail
+    runs = conclude(full.data, findings).runs
+    assert (runs.flat, runs.fitted) == (4, 45)
 
 
 def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: Path) -> None:
@@ -305,9 +332,11 @@ def test_runs_that_collapsed_are_named_with_what_they_were_left_with(tmp_path: P
             replace(r, fallen=0.125) if r.cell.run_id in ids else r for r in data.readings
         ),
     )
-    runs = by_term(facts(data, find(data, CONFIG), Advice()))["Runs"]
+    answer = conclude(data, find(data, CONFIG))
     n, count = data.generations[0], len(smallest)
     # As `mode=status` has it.
-    whole = len(data.curves)
-    assert runs.answer == f"{whole} runs: {whole} done, {count} of them collapsed"
-    assert runs.detail.startswith(f"n = {n}: {count} of {count} collapsed, to 0.125; no warning")
+    assert answer.runs.standings["done"] == len(data.curves)
+    assert answer.runs.collapsed == count
+    fallen = Fallen(num_generations=n, collapsed=count, runs=count, left_with=0.125)
+    assert answer.runs.fallen == (fallen,)
+    assert Collapsed(fallen=(fallen,)) in answer.caveats

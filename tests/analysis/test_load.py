@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isosweep.analysis.answer import Advice, facts
+from isosweep.analysis.answer import NotForNewProblems
+from isosweep.analysis.conclude import conclude
 from isosweep.analysis.curves import rescored
 from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.pages.tables import missing_runs
@@ -129,8 +130,8 @@ def test_metrics_can_disagree_on_the_best_n(tmp_path: Path) -> None:
     assert elsewhere[0] <= here[0] <= here[1] <= elsewhere[1]
     # These problems are a random choice of their kind: others are no reason to expect less.
     assert views[0].best_reward == views[1].best_reward
-    (sure,) = (fact for fact in facts(data, found, Advice()) if fact.term == "How sure")
-    assert sure.detail.endswith(f"ones of their kind it would be: {views[1].verdict}")
+    other = NotForNewProblems(verdict=views[1].verdict, num_problems=views[0].num_problems)
+    assert (other in conclude(data, found).caveats) == (views[1].verdict != views[0].verdict)
     known = [view for view in views if view.difficulty is None and not view.new_problems]
     by_metric = {view.metric: view.best_reward for view in known}
     assert by_metric["worst"] < by_metric["avg"] < by_metric["best"]

@@ -12,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from isosweep import words
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.schema import GOLDEN
@@ -40,20 +41,29 @@ from tests.analysis.sweeps import (
 )
 
 NO_FIGURES = AnalysisConfig(name="default", formats=[])
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(GOLDEN["fits"].read_text()))
+VALIDATORS = {
+    name: jsonschema.Draft202012Validator(json.loads(path.read_text()))
+    for name, path in GOLDEN.items()
+}
 
 
 def checked(analysis: Analysis, paths: SweepPaths) -> Analysis:
     """The analysis, if its files are what they should be."""
     document = json.loads(paths.fits.read_text(), parse_constant=pytest.fail)
-    assert document["verdict"] == analysis.verdict
-    assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+    assert document["verdict"] == analysis.answer.verdict
+    assert [error.message for error in VALIDATORS["fits"].iter_errors(document)] == []
+    answer = json.loads(paths.answer.read_text(), parse_constant=pytest.fail)
+    assert answer == json.loads(json.dumps(analysis.answer.document()))
+    assert [error.message for error in VALIDATORS["answer"].iter_errors(answer)] == []
     starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
     assert all(path.read_bytes().startswith(starts[path.suffix]) for path in analysis.figures)
     assert set(analysis.figures) == set(paths.figures.iterdir())
     page = analysis.report.read_text().replace("&#39;", "'")
-    assert analysis.reason in page
-    assert " ".join(analysis.summary) in page
+    for line in (
+        *words.lines("verdict", "reason", answer),
+        *words.lines("answer", "summary", answer),
+    ):
+        assert line in " ".join(page.split())
     return analysis
 
 
@@ -102,15 +112,17 @@ def test_numbers_equal_those_recomputed_from_the_files(reported: Reported) -> No
         assert float(row["measured_compute"]) == pytest.approx(float(row["planned_compute"]))
         if float(row["budget"]) == BUDGETS[-1]:
             means.setdefault((row["n"], row["B"]), []).append(float(row["reward"]))
-    chosen = analysis.frontier.budgets[-1].best.cell
+    chosen, reward = analysis.answer.use, analysis.answer.reward
+    assert chosen is not None
+    assert reward is not None
     values = means[str(chosen.num_generations), str(chosen.problems_per_batch)]
     best = sum(values) / len(values)
-    assert analysis.best_reward == pytest.approx(best, abs=1e-12)
+    assert chosen.measured == pytest.approx(best, abs=1e-12)
     # Chosen by the surface, which trusts the luckiest cell less than its mean does.
     assert best > max(sum(values) / len(values) for values in means.values()) - 0.003
-    assert analysis.base_reward == pytest.approx(BASE, abs=1e-3)
+    assert reward.before == pytest.approx(BASE, abs=1e-3)
     assert f"{best:.4f}" in analysis.report.read_text()
-    assert analysis.verdict == "saturated"
+    assert analysis.answer.verdict == "saturated"
 
 
 def test_an_empty_sweep_does_not_crash(tmp_path: Path) -> None:
@@ -127,8 +139,8 @@ def test_an_empty_sweep_does_not_crash(tmp_path: Path) -> None:
     )
     write_plan(paths, make_plan(rejected=[rejection]))
     analysis = run(paths)
-    assert (analysis.verdict, analysis.best_reward) == ("not identified", None)
-    assert analysis.base_reward is None
+    answer = analysis.answer
+    assert (answer.verdict, answer.use, answer.reward) == ("not identified", None, None)
     assert "not begun" in analysis.report.read_text()
 
 
@@ -143,7 +155,7 @@ def test_one_run_of_a_sweep_is_enough_for_a_report(tmp_path: Path, num_budgets: 
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     write_run(paths, plan.runs[3], plan.budgets, REWARD, np.random.default_rng(0), 0.0)
-    assert run(paths).verdict == "not identified"
+    assert run(paths).answer.verdict == "not identified"
 
 
 def test_a_truncated_last_line_costs_that_line_only(tmp_path: Path) -> None:
@@ -226,7 +238,7 @@ def test_another_metric_scores_problems_by_all_their_samples(
             right = [s > 0 if metric == "best" else s == k for s in record["successes"]]
             assert reward == sum(right) / len(right)
     other = analyse(paths, AnalysisConfig(name="default", metric=metric, formats=[]))
-    assert other.base_reward != reported.analysis.base_reward
+    assert other.answer.reward != reported.analysis.answer.reward
     assert f"{metric}@k" in other.report.read_text()
 
 
@@ -262,7 +274,7 @@ def test_a_report_says_which_set_it_is_of_and_lists_all(tmp_path: Path) -> None:
     easy = checked(analyse(view, asked), view)
     page = easy.report.read_text()
     assert "scored on easy" in page.partition("</title>")[0]
-    assert "for the evaluation set easy" in easy.summary[0]
+    assert easy.answer.evaluation_set == "easy"
     assert "reward on the set easy (avg@k)" in (view.figures / "reward.svg").read_text()
     assert "problems of the set easy" in page
     assert "share of held-out problems" not in page
@@ -273,5 +285,5 @@ def test_a_report_says_which_set_it_is_of_and_lists_all(tmp_path: Path) -> None:
     assert document["settings"]["evaluation_set"] == "easy"
     # The plain report is of the held-out problems, and lists the same.
     again = run(paths)
-    assert again.verdict == plain.verdict
+    assert again.answer.verdict == plain.answer.verdict
     assert "mode=analyse analysis.evaluation_set=easy" in again.report.read_text()

@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from isosweep.analysis.answer import Advice, facts
 from isosweep.analysis.columns import MISSING
+from isosweep.analysis.conclude import conclude
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.tables import all_tables, cell_page, choice_table
@@ -75,7 +75,7 @@ def test_the_page_has_a_row_and_a_heading_for_every_value_that_it_shows(full: An
         assert {len(row) for row in page.rows} <= {len(page.head)}
         # A number in the file is the page's number, as far as the page writes it.
         place = page.head.index("n")
-        names = [name for column in table.columns for name in column.names]
+        names = [column.name for column in table.columns]
         rows = list(csv.reader(table.to_csv().splitlines()))
         assert rows[0] == names
         assert [row[names.index("n")] for row in rows[1:]] == [row[place] for row in page.rows]
@@ -97,8 +97,9 @@ def test_the_only_n_that_was_read_at_a_budget_has_no_chance_to_be_the_best(tmp_p
     assert page.rows[-1][page.head.index("P(best)")] == MISSING
     (shown,) = [row for row in choice_rows(data, findings) if row["budget"] == last]
     assert shown["probability_best"] is None
-    use = {fact.term: fact for fact in facts(data, findings, Advice())}["Use"]
-    assert "best n with" not in use.detail
+    use = conclude(data, findings).use
+    assert use is not None
+    assert use.probability_best is None
 
 
 def test_seeds_of_a_cell_share_a_row_of_the_page(reported: Reported) -> None:

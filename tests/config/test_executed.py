@@ -129,6 +129,15 @@ def test_a_function_of_others_is_not_imported_by_whoever_reads_it(
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_loss_of_others_is_refused_wherever_it_is_named(shared: Callable[..., Path]) -> None:
+    said = refused(shared(recipe={"loss_type": "os:system"}))
+    assert said.startswith("recipe.loss_type=os:system: would be executed")
+    assert "recipe.loss_type=... typed" in said
+    axes = {"recipe.loss_type": ["dapo", "os:system"]}
+    root = shared(recipe={"loss_type": "dapo"}, grid={"axes": axes})
+    assert refused(root).startswith("recipe.loss_type=os:system")
+
+
 def test_one_hidden_in_an_axis_or_a_set_is_found(shared: Callable[..., Path]) -> None:
     in_axis = {"variant": {"a": {}, "b": {f"task.{k}": v for k, v in custom("os:system").items()}}}
     root = shared(grid={"axes": in_axis})

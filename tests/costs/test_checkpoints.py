@@ -12,7 +12,6 @@ from isosweep.costs.checkpoints import (
     checkpoint_bytes,
     peak_bytes,
     run_bytes,
-    size,
     written,
 )
 from tests.conftest import make_config, plan_of
@@ -111,12 +110,3 @@ def test_a_plan_says_what_each_run_takes() -> None:
     for run in plan.runs:
         assert run.checkpoints_kept_bytes == run.checkpoint_bytes == pytest.approx(18.5e9, rel=0.01)
         assert run.checkpoints_peak_bytes == 3 * run.checkpoint_bytes
-
-
-def test_sizes_read_well() -> None:
-    assert [size(18.5e9), size(1.2e12), size(0), size(1.4e6)] == [
-        "18.5 GB",
-        "1.2 TB",
-        "0 MB",
-        "1.4 MB",
-    ]

@@ -5,6 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.analysis.tables import CELLS, CHOICES
+from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
+
+# By the name that a frame has in docs/python.md.
+COLUMNS = {
+    "sweeps": SWEEPS,
+    "plan": PLAN,
+    "runs": RUNS,
+    "records": RECORDS,
+    "cells": CELLS,
+    "choices": CHOICES,
+    "frontier": FRONTIER,
+}
 ROOT = Path(__file__).resolve().parents[2]
 
 

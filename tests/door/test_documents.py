@@ -11,8 +11,7 @@ import pytest
 
 import isosweep
 from isosweep.door import planned, sweep
-from isosweep.door.columns import COLUMNS
-from tests.door.conftest import ROOT
+from tests.door.conftest import COLUMNS, ROOT
 
 PAGE = ROOT / "docs" / "python.md"
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -52,7 +51,7 @@ def test_the_page_has_every_column_with_its_meaning() -> None:
         heading = "### `isosweep.sweeps()`" if frame == "sweeps" else f"### `{frame}`"
         first = lines.index(heading) + 4
         shown = lines[first : first + len(columns)]
-        assert shown == [f"| `{name}` | {column.text} |" for name, column in columns.items()]
+        assert shown == [f"| `{column.name}` | {column.text} |" for column in columns]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -12,7 +12,7 @@ import pytest
 import isosweep
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
-from isosweep.door.columns import COLUMNS, Frame
+from isosweep.door.columns import FRONTIER, RUNS
 from isosweep.door.sweep import Sweep
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
@@ -29,6 +29,7 @@ from tests.analysis.sweeps import (
     write_sweep,
 )
 from tests.conftest import make_config
+from tests.door.conftest import COLUMNS
 
 # What is analysed in a second, and has a verdict.
 PLAN = make_plan(generations=(2, 4, 8), batches=(4,), seeds=(0, 1))
@@ -55,7 +56,7 @@ def sweep(paths: SweepPaths) -> Sweep:
     return isosweep.open(paths.root)
 
 
-def frames(sweep: Sweep) -> dict[Frame, Any]:
+def frames(sweep: Sweep) -> dict[str, Any]:
     return {name: getattr(sweep, name) for name in COLUMNS if name != "sweeps"}
 
 
@@ -79,10 +80,10 @@ def test_frames_have_the_columns_that_are_documented(sweep: Sweep) -> None:
     made = frames(sweep) | {"sweeps": isosweep.sweeps(sweep.path.parent)}
     assert made.keys() == COLUMNS.keys()
     for name, frame in made.items():
-        columns = COLUMNS[name]
-        assert list(frame.columns) == list(columns)
-        assert [str(dtype) for dtype in frame.dtypes] == [each.dtype for each in columns.values()]
-        assert frame.attrs["columns"] == {each: columns[each].text for each in columns}
+        assert [(each, str(dtype)) for each, dtype in frame.dtypes.items()] == [
+            (column.name, column.dtype) for column in COLUMNS[name]
+        ]
+        assert frame.attrs["columns"] == {column.name: column.text for column in COLUMNS[name]}
         assert len(frame)
         assert frame.attrs.get("budget_unit") == (None if name == "sweeps" else "flops")
 
@@ -186,7 +187,7 @@ def test_a_sweep_without_records_has_frames_and_no_answer(tmp_path: Path) -> Non
     assert sweep.cells.reward.isna().all()
     assert sweep.records.empty
     assert sweep.frontier.empty
-    assert list(sweep.frontier.columns) == list(COLUMNS["frontier"])
+    assert list(sweep.frontier.columns) == [column.name for column in FRONTIER]
     assert sweep.verdict.kind == "not identified"
     assert sweep.verdict.rate is None
     assert sweep.verdict.probabilities == {}
@@ -232,7 +233,7 @@ def test_an_axis_called_like_a_column_leaves_the_column_alone(tmp_path: Path) ->
     write_plan(paths, replace(PLAN, runs=runs, cells=cells))
     frame = isosweep.open(configured(paths)).runs
     assert frame.reward.isna().all()
-    assert list(frame.columns) == [*COLUMNS["runs"], "axis_reward"]
+    assert list(frame.columns) == [*(column.name for column in RUNS), "axis_reward"]
     assert set(frame.axis_reward) == {"shaped"}
 
 

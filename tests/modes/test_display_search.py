@@ -9,7 +9,7 @@ from rich.console import Console
 
 from isosweep.errors import SettingError
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
-from isosweep.modes.display_search import as_asked, described_cost, stored_search, trial_tags
+from isosweep.modes.display_search import as_asked, described_plan, stored_search, trial_tags
 from isosweep.modes.jobs import Jobs
 from isosweep.modes.listing import list_sweeps
 from isosweep.modes.look import look
@@ -36,11 +36,11 @@ def test_the_shipped_cost_is_a_range_of_shares() -> None:
 def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
     cost = expected_cost()
     study = resolve(make_config(*SEARCH))
-    line = described_cost(study.plan, study.config)
+    *_, line = described_plan(study.plan, study.config)
     assert f"in {cost.sweeps} simulated sweeps" in line
     assert f"here {cost.low * 2.56e10:.3g} to {cost.high * 2.56e10:.3g} flops" in line
     less = make_config(*SEARCH, "search.max_compute=1e8")
-    assert "more than search.max_compute lets" in described_cost(study.plan, less)
+    assert "more than search.max_compute lets" in described_plan(study.plan, less)[-1]
 
 
 def test_runs_that_were_asked_for_are_told_from_those_that_were_not(

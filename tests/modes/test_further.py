@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from isosweep import words
 from isosweep.modes.further import further_n
 from tests.conftest import make_config, plan_of
 
@@ -12,7 +13,7 @@ GRID = ("budget=[4e10,8e10]", "grid.num_generations=[4,8,16]", "grid.problems_pe
 
 def offered(n: int, *overrides: str) -> str:
     config = make_config(*GRID, *overrides)
-    return str(further_n(plan_of(config), config, n))
+    return words.line("answer", "add_n", further_n(plan_of(config), config, n))
 
 
 @pytest.mark.parametrize(("n", "grid"), [(32, "[4,8,16,32]"), (2, "[2,4,8,16]")])
@@ -51,4 +52,6 @@ def test_of_several_variants_each_has_its_own() -> None:
     config = make_config(*GRID, "grid.axes={recipe.beta:[0.0,0.01]}")
     plan = plan_of(config)
     for axes in plan.axes:
-        assert "(3 runs of each variant, 33% more" in str(further_n(plan.of_axes(axes), config, 32))
+        assert "(3 runs of each variant, 33% more" in words.line(
+            "answer", "add_n", further_n(plan.of_axes(axes), config, 32)
+        )

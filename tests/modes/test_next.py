@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from isosweep import words
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analyse_sweep
@@ -112,14 +113,14 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     train(tmp_path, name, to=3, gain=lambda run: run.num_generations // 4)
     sweep = read_sweep(tmp_path / "sweeps" / name)
     analyse_sweep(sweep.config, sweep.plan, sweep.paths, Console(file=StringIO()))
-    answer = json.loads(sweep.paths.fits.read_text())["answer"]
-    (surer,) = (fact["answer"] for fact in answer if fact["term"] == "To be surer")
+    step, *_ = json.loads(sweep.paths.answer.read_text())["next_steps"]
     said = StringIO()
     of = (f"from=[{name}]", "search.max_compute=1e12")
     config = make_config("mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", *of)
     propose_next(config, Console(file=said, width=400))
-    assert surer.startswith("grid.num_generations=[4,8,16,32] (")
-    assert f"n = 32 comes first: {surer}" in said.getvalue()
+    assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
+    joins = words.line("answer", "add_n", step)
+    assert f"n = 32 comes first: {joins}" in said.getvalue()
     (variant,) = proposed(tmp_path, *of)["variants"]
     assert variant["first_n"] == 32
     assert {step["num_generations"] for step in variant["steps"]} == {32}

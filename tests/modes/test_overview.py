@@ -3,26 +3,23 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from isosweep.analysis.document import to_json
+from isosweep import words
 from isosweep.analysis.statistics.tuning import find_tuning
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.files import write_json, write_text
+from isosweep.files import to_json, write_json, write_text
 from isosweep.modes.overview import sweep_overview
 from tests.analysis.tuned import cell_of, peak
 from tests.modes.looked_after import sweep_in
+from tests.words.answers import ANSWER
 
 TUNE = ("search=tune", "grid.seeds=[0,1]", "search.cells=[[2,4],[4,4]]", "grid.min_steps=2")
 
 
 def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
-    facts = [
-        {"term": "Use", "answer": "n = 8", "detail": "reward 0.5 [0.4, 0.6] (90%)", "link": "n"},
-        {"term": "Spent", "answer": "1e9 FLOPs", "detail": "", "link": None},
-    ]
-    said = {"verdict": "grew", "reason": "It grew.", "answer": facts, "frontier": {"budgets": []}}
     sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
-    write_json(sweep.paths.fits, said)
+    write_json(sweep.paths.answer, ANSWER.document())
+    write_json(sweep.paths.fits, {})
     lasted, fell = (run.run_id for run in sweep.plan.runs[:2])
     readings = [f"{lasted},4e9,0.5,exact", f"{fell},4e9,,collapsed", f"{fell},2e9,,collapsed"]
     write_text(sweep.paths.frontier, "\n".join(["run_id,budget,reward,reading", *readings]))
@@ -32,13 +29,9 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     lines = [columns, f"{last / 3},2,{ends[0]}", f"{last},2,{ends[0]}", f"{last},4,{ends[1]}"]
     write_text(sweep.paths.table("choices"), "\n".join(lines))
     overview = sweep_overview(sweep.config, sweep.plan, sweep.paths)
-    verdict, listed, report = overview.note.split("\n\n")
-    assert verdict == "**grew.** It grew."
-    # A pair of brackets before round ones would be a link.
-    assert listed.splitlines() == [
-        "- Use: **n = 8**; reward 0.5 \\[0.4, 0.6] (90%)",
-        "- Spent: **1e9 FLOPs**",
-    ]
+    *said, report = overview.note.split("\n\n")
+    assert said == words.lines("mlflow", "answer", "", ANSWER.document())
+    assert (overview.tags[None]["verdict"], overview.tags[None]["best_n"]) == ("saturated", "16")
     assert report == f"Report: `{sweep.paths.report}`"
     assert overview.tags[None]["runs"] == f"{len(sweep.plan.runs)} not begun"
     assert overview.metrics == {lasted: {"reward_at_4e09": 0.5}}

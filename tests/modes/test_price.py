@@ -190,19 +190,20 @@ def smaller(*overrides: str) -> str:
     return message.partition("works: ")[2]
 
 
-@pytest.mark.parametrize("budget", ["3e19", "[1e19,2e19,4e19]"])
-def test_a_limit_is_refused_with_a_budget_that_keeps_it(budget: str) -> None:
-    limit = "launcher.max_device_hours=80"
-    offer = smaller(*LLM, f"budget={budget}", limit)
-    fewer, more = offer.split(", or ")
-    require_affordable([study(*LLM, f"budget={budget}", more)])
-    require_affordable([study(*LLM, fewer, limit)])
-    assert device_hours_left([study(*LLM, fewer)]) > 80 / 3
+def test_a_limit_is_refused_with_the_budgets_that_keep_it() -> None:
+    all_three, fewer = "budget=[1e19,2e19,4e19]", "budget=[1e+19,2e+19]"
+    # The hours are those of a plan that has these budgets alone.
+    exact = device_hours_left([study(*LLM, fewer)])
+    offer = smaller(*LLM, all_three, f"launcher.max_device_hours={exact * (1 + 1e-9)}")
+    assert offer.startswith(f"{fewer}, or ")
+    require_affordable([study(*LLM, all_three, offer.partition(", or ")[2])])
+    tighter = smaller(*LLM, all_three, f"launcher.max_device_hours={exact * 0.999}")
+    assert tighter.startswith("budget=[1e+19], or ")
 
 
-def test_where_no_budget_is_that_small_only_the_limit_is_named() -> None:
+def test_where_the_first_budget_is_too_large_a_smaller_one_is_told_in_words() -> None:
     offer = smaller(*LLM, "budget=1e19", "launcher.max_device_hours=1e-3")
-    assert re.fullmatch(r"launcher.max_device_hours=\S+", offer)
+    assert re.fullmatch(r"a smaller budget, or launcher.max_device_hours=\S+", offer)
 
 
 def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:

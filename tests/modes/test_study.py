@@ -19,6 +19,7 @@ from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.dispatch import prepare, prepare_all
+from isosweep.modes.further import further_n
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
@@ -109,6 +110,21 @@ def test_a_sweep_that_is_named_is_not_planned_again(
     once = {"combinations": 1, "choose_variants": 1, "enumerate_candidates": 1, "make_plan": 1}
     # What a stored sweep would execute is looked for in all its variants before it is planned.
     assert counts == (once | {"combinations": 2} if mode == "resume" else {})
+
+
+def test_a_refused_price_is_of_the_plan_that_there_is(ask: Callable[..., int]) -> None:
+    with counted() as counts, pytest.raises(SettingError, match=r"launcher\.max_device_hours"):
+        ask("run", "launcher.max_device_hours=1e-6")
+    assert counts == dict.fromkeys((function.__name__ for function in ONCE), 1)
+
+
+def test_one_n_more_is_priced_without_a_plan() -> None:
+    config = make_config(*SWEEP, "grid.axes={recipe.num_iterations:[1,2]}")
+    plan = resolve(config).plan
+    with counted() as counts:
+        found = further_n(plan.of_axes(plan.axes[1]), config, 8)
+    assert found.settings == {"num_generations": [2, 4, 8]}
+    assert counts == {"combinations": 1, "enumerate_candidates": 1}
 
 
 def test_calibration_enumerates_once_more_than_it_resolves(

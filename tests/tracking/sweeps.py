@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,12 @@ class Sweep:
 
     def steps(self, key: str, number: int = 0) -> list[int]:
         return [step for step, _, _ in self.histories()[self.runs[number].run_id, key]]
+
+
+def sync_command(root: Path, **sweep: Any) -> list[str]:
+    """The command of a process of its own that syncs this sweep once."""
+    code = "from tests.tracking.sweeps import Path, Sweep; "
+    return [sys.executable, "-c", f"{code}Sweep(Path({str(root)!r}), **{sweep!r}).tracker().sync()"]
 
 
 def record(step: int, unix_time: float | None = None) -> Record:

@@ -16,11 +16,7 @@ from isosweep.tracking.points import FinalStatus
 from tests.runs import wait_for
 from tests.tracking.sweeps import HEALTH, SPEC_PARAMS, Sweep
 
-pytestmark = [
-    pytest.mark.mlflow,
-    # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
-]
+pytestmark = pytest.mark.mlflow
 
 
 class FakeTracker:

@@ -15,10 +15,7 @@ def state_of(root: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def tracked(sweep: Sweep) -> None:
-    """Sync the sweep, and add a report to its own run, as a process of its own does."""
-    from mlflow.tracking._tracking_service import utils
-
-    utils._artifact_repos_cache.clear()
+    """Sync the sweep, and add a report to its own run."""
     sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
     sweep.paths.report.write_text(f"of {sweep.root}")
     tracker = sweep.tracker()

@@ -4,7 +4,6 @@ import logging
 import os
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,18 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.tracking import writers
-from isosweep.tracking.faults import StoreError, described, store_name
-from isosweep.tracking.quiet import quiet
-from isosweep.tracking.writers import ClientWriter
+from isosweep.tracking.faults import StoreError, described, quiet, store_name
 from tests.conftest import missing
-from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, write_steps
+from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, sync_command, write_steps
 
-pytestmark = [
-    pytest.mark.mlflow,
-    # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
-]
+pytestmark = pytest.mark.mlflow
 
 
 def test_a_store_that_is_removed_is_rebuilt_from_the_files(
@@ -37,30 +29,30 @@ def test_a_store_that_is_removed_is_rebuilt_from_the_files(
     database.unlink()
     database.write_bytes(empty_store.read_bytes())
     tracker.sync()
-    assert _read_anew(database) == before
+    # MLflow keeps a file that was removed open, by the name that it has for it.
+    reader = Sweep(sweep.root, uri=f"sqlite:///{sweep.root}/./mlflow.db")
+    assert reader.histories() == before
     with sqlite3.connect(database) as connection:
         for table in ("metrics", "latest_metrics", "params", "tags", "runs"):
             connection.execute(f"DELETE FROM {table}")
     write_steps(sweep.runs[0], range(21, 41))
     set_state(sweep.runs[0], "finished", 40)
     tracker.sync()
-    steps = [s for s, _, _ in _read_anew(database)[sweep.runs[0].run_id, "heldout/avg_at_k"]]
-    assert steps == list(EVAL_STEPS)
+    assert reader.steps("heldout/avg_at_k") == list(EVAL_STEPS)
     assert capfd.readouterr() == ("", "")
 
 
-def _read_anew(database: Path) -> dict[tuple[str, str], list[tuple[int, int, float]]]:
-    """As `Sweep.histories`, past MLflow, which keeps a removed file open."""
-    query = (
-        "SELECT coalesce(tags.value, 'parent'), metrics.key, step, timestamp, metrics.value "
-        "FROM metrics LEFT JOIN tags ON tags.run_uuid = metrics.run_uuid "
-        "AND tags.key = 'isosweep.run_id' ORDER BY step"
-    )
-    read: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
-    with sqlite3.connect(database) as connection:
-        for run, key, *point in connection.execute(query):
-            read.setdefault((run, key), []).append(tuple(point))
-    return read
+def test_a_run_that_is_deleted_in_mlflow_is_made_again_once_there_is_news_of_it(
+    sweep: Sweep,
+) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    deleted = sweep.child().info.run_id
+    sweep.client().delete_run(deleted)
+    write_steps(sweep.runs[0], range(21, 41))
+    tracker.sync()
+    assert sweep.child().info.run_id != deleted
+    assert sweep.steps("heldout/avg_at_k") == list(EVAL_STEPS)
 
 
 def test_a_locked_store_is_said_to_be_and_filled_afterwards(
@@ -92,14 +84,6 @@ def small_disk(directory: Path, size: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
-SYNC_ONE = """
-import sys
-from pathlib import Path
-from tests.tracking.sweeps import Sweep
-Sweep(Path(sys.argv[1]), uri=f"sqlite:///{sys.argv[2]}", max_points=20).tracker().sync()
-"""
-
-
 @pytest.mark.disk
 @pytest.mark.parametrize(
     ("fault", "said"), [("full", "its disk is full"), ("ro", "cannot be written, it is read-only")]
@@ -113,7 +97,7 @@ def test_a_full_or_read_only_disk(
         database.write_bytes(empty_store.read_bytes())
         sweep = Sweep(untracked.root, uri=f"sqlite:///{database}", max_points=20)
         # In a process of its own: what is open cannot become read-only.
-        subprocess.run([sys.executable, "-c", SYNC_ONE, sweep.root, database], check=True)
+        subprocess.run(sync_command(sweep.root, uri=sweep.config.uri, max_points=20), check=True)
         tracker = sweep.tracker()
         write_steps(sweep.runs[0], range(21, 41))
         set_state(sweep.runs[0], "finished", 40)
@@ -157,52 +141,6 @@ def test_a_damaged_file_is_named_and_the_other_runs_go_on(sweep: Sweep) -> None:
     tracker.sync()
     assert "time" in sweep.child().data.tags["unreadable"]
     assert sweep.child(1).info.status == "RUNNING"
-
-
-def test_sqlite_holds_the_rows_that_mlflow_itself_would_write(
-    sweep: Sweep, empty_store: Path, tmp_path: Path
-) -> None:
-    write_steps(sweep.runs[0], range(21, 41))
-    set_state(sweep.runs[0], "finished", 40)
-    with (sweep.runs[0].metrics / "1.jsonl").open("a") as file:
-        for step, value in ((36, "NaN"), (38, "Infinity"), (40, "-Infinity")):
-            file.write(f'{{"attempt": 1, "step": {step}, "time": 1, "odd": {value}}}\n')
-    sweep.tracker().sync()
-    other = tmp_path / "other.db"
-    other.write_bytes(empty_store.read_bytes())
-    sweep.config = type(sweep.config)(name="mlflow", uri=f"sqlite:///{other}", max_points=20)
-    tracker = sweep.tracker()
-    with tracker.store.used():
-        tracker.store.open()
-    tracker.store.writer = ClientWriter(tracker.store.client)
-    tracker.sync()
-    assert _rows(sweep.root / "mlflow.db") == _rows(other)
-
-
-def test_a_mlflow_with_other_tables_is_written_by_its_client(
-    sweep: Sweep, empty_store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writers, "_COLUMNS", writers._COLUMNS[:-1])
-    tracker = sweep.tracker()
-    tracker.sync()
-    assert isinstance(tracker.store.writer, ClientWriter)
-
-
-def _rows(database: Path) -> list[list[tuple[object, ...]]]:
-    """Rows of every table that runs have, with the sweep's own id in the place of MLflow's."""
-    name = "coalesce((SELECT value FROM tags t WHERE t.run_uuid = x.run_uuid AND t.key = 'n'), '')"
-    columns = {
-        "metrics": "key, value, timestamp, step, is_nan",
-        "latest_metrics": "key, value, timestamp, step, is_nan",
-        "params": "key, value",
-        "tags": "key, CASE key WHEN 'mlflow.parentRunId' THEN '' ELSE value END",
-        "runs": "name, status, end_time, lifecycle_stage",
-    }
-    with sqlite3.connect(database) as connection:
-        return [
-            sorted(connection.execute(f"SELECT {name}, {wanted} FROM {table} x"), key=repr)
-            for table, wanted in columns.items()
-        ]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,7 @@ from isosweep.tracking.tags import run_name
 from isosweep.tracking.view import budget_metric, experiment_tags, link
 from tests.tracking.sweeps import START, Sweep, make_plan, set_state, start, write_steps
 
-pytestmark = [
-    pytest.mark.mlflow,
-    # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
-]
+pytestmark = pytest.mark.mlflow
 
 
 def overview_of(sweep: Sweep, reward: float, when: float) -> Overview:

@@ -1,7 +1,6 @@
 """One store for several processes: made at once, or behind a server, which comes and goes."""
 
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,29 +14,17 @@ from isosweep.tracking.faults import StoreError
 from tests.conftest import missing
 from tests.runs import wait_for
 from tests.tracking.servers import MlflowServer, Postgres, postgres_commands
-from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, write_steps
+from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, sync_command, write_steps
 
-pytestmark = [
-    pytest.mark.mlflow,
-    # Servers take long to start.
-    pytest.mark.slow,
-    # MLflow 3.17's own table definitions under SQLAlchemy 2.1.
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated"),
-]
-
-SYNC_ONE = """
-import sys
-from pathlib import Path
-from tests.tracking.sweeps import Sweep
-Sweep(Path(sys.argv[1]), directory=sys.argv[2]).tracker().sync()
-"""
+# Servers take long to start.
+pytestmark = [pytest.mark.mlflow, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a", "b")], ids=["one sweep", "two sweeps"])
 def test_two_processes_can_make_the_store_at_once(tmp_path: Path, names: tuple[str, str]) -> None:
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", SYNC_ONE, str(tmp_path), name],
+            sync_command(tmp_path, directory=name),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -68,9 +68,9 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return trained_by_two(tmp_path_factory.mktemp("ranks"), STEPS)
 
 
-def trained_by_two(out: Path, steps: int) -> list[dict[str, Any]]:
+def trained_by_two(out: Path, steps: int, *more: str) -> list[dict[str, Any]]:
     """What each of two processes reports of a run with n = 4, B = 8."""
-    config = make_config(*TWO, "recipe.learning_rate_rule=constant")
+    config = make_config(*TWO, "recipe.learning_rate_rule=constant", *more)
     spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=4)
     write_json(out / "spec.json", spec.to_json())
     words = ["-m", "tests.training.two_ranks", str(out / "spec.json"), str(out), str(steps)]
@@ -104,6 +104,16 @@ def test_two_processes_train_one_policy(ranks: list[dict[str, Any]]) -> None:
     assert ranks[0]["weights"] == ranks[1]["weights"]
     assert ranks[0]["rewards"] == ranks[1]["rewards"]
     assert len(ranks[0]["rewards"]) == STEPS
+
+
+def test_a_loss_of_ones_own_is_of_the_rollouts_of_both(
+    ranks: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    trls = "recipe.loss_type=tests.training.own_losses:dapo"
+    own = trained_by_two(tmp_path, 4, trls)
+    for ours, theirs in zip(own, ranks, strict=True):
+        assert ours["losses"] == pytest.approx(theirs["losses"][:4], rel=1e-4, abs=1e-6)
+    assert own[0]["weights"] == own[1]["weights"]
 
 
 @pytest.mark.long

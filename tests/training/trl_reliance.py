@@ -17,7 +17,8 @@ TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
 ADAPTER = TRAINING / "trl_adapter.py"
 ADAPTERS = (
     ADAPTER,
-    *(TRAINING / f"{name}.py" for name in ("trl_checkpoints", "microbatches", "trl_lean")),
+    *(TRAINING / f"{name}.py" for name in ("trl_engine", "trl_checkpoints", "trl_lean")),
+    TRAINING / "microbatches.py",
 )
 
 GRPO = "trl.trainer.grpo_trainer.GRPOTrainer"

@@ -43,6 +43,7 @@ def main(spec_file: str, out: str, steps: int) -> None:
     spent = ledger.spent
     sampled |= {
         "rewards": [values["reward"] for values in until.metrics],
+        "losses": [values["loss"] for values in until.metrics],
         "spent": [spent.rollouts, spent.prompt_tokens, spent.completion_tokens],
         "flops": spent.flops,
         "hardware_flops": spent.hardware_flops,

@@ -16,11 +16,11 @@ from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
 from isosweep.analysis.statistics.compare import compare
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.statistics.intervals import short
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.variants import flattened
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
+from isosweep.words.numbers import short
 from tests.analysis.sweeps import peaked, write_sweep
 from tests.conftest import isosweep, make_config, plan_of
 

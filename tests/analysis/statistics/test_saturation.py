@@ -14,6 +14,7 @@ from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.means import gather_means
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface
+from isosweep.analysis.statistics.verdict import OpenEnd
 from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import BUDGETS, LONG, RewardAt, make_plan, peaked, write_sweep
 
@@ -84,13 +85,13 @@ def test_planted_growth_inside_the_grid_is_growing(tmp_path: Path) -> None:
     assert saturation.growth is not None
     # A doubling of n for every doubling of compute.
     assert saturation.growth.rate.low < 1 / np.log10(2) < saturation.growth.rate.high
-    assert "has not stopped" in saturation.reason
+    assert saturation.reason.kind == "growing"
 
 
 def test_growth_up_to_the_edge_is_growing_and_censored_there(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 2 * C / FIRST))
     assert saturation.verdict == "growing"
-    assert "beyond n = 32" in saturation.reason
+    assert saturation.reason.end == OpenEnd(kind="above", edge=32)
     assert saturation.optima[-1].candidates == (32,)
     assert saturation.optima[-1].right_censored
     assert not saturation.optima[0].left_censored  # n = 2 is GRPO's own bound
@@ -105,24 +106,21 @@ def test_growth_that_settles_at_the_edge_of_the_grid_is_no_saturation(tmp_path: 
         budgets=LONG,
     )
     assert saturation.verdict == "grew"
-    assert "beyond n = 16" in saturation.reason
+    assert saturation.reason.end == OpenEnd(kind="above", edge=16)
     assert saturation.plateau is None
 
 
 def test_a_best_n_at_the_edge_at_every_budget_is_refused(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 64.0))
     assert saturation.verdict == "not identified"
-    assert (
-        "It may lie beyond n = 32, the largest that was run there: add larger n."
-        in saturation.reason
-    )
+    assert (saturation.reason.kind, saturation.reason.edge) == ("edge", 32)
+    assert saturation.reason.end == OpenEnd(kind="above", edge=32)
 
 
 def test_an_interior_best_n_that_stays_is_constant(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 8.0))
     assert (saturation.verdict, saturation.harmless) == ("constant", (8,))
-    assert "does not change" in saturation.reason
-    assert "At no budget does n = 8 cost more than 0.02" in saturation.reason
+    assert (saturation.reason.kind, saturation.reason.margin) == ("constant", 0.02)
 
 
 def drawn(path: tuple[float, ...], spread: tuple[float, ...]) -> Saturation:
@@ -157,15 +155,14 @@ def test_a_best_n_that_rises_and_returns_is_not_constant() -> None:
     assert saturation.growth is not None
     assert saturation.growth.unchanged > 0.9
     assert 0.5 < saturation.growth.moved < 0.95
-    assert "that it fell by a doubling or more since 8e6, where that is likeliest" in (
-        saturation.reason
-    )
+    assert saturation.reason.kind == "undecided"
+    assert (saturation.growth.fell > saturation.growth.grew, saturation.growth.peak) == (True, 8e6)
 
 
 def test_an_n_that_does_not_matter_is_told_apart_from_one_that_stays(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: 8.0, fall=0.0), noise=0.002)
     assert saturation.verdict == "n does not matter"
-    assert "costs at most 0.02 of reward" in saturation.reason
+    assert (saturation.reason.kind, saturation.reason.margin) == ("harmless", 0.02)
 
 
 def test_n_that_were_never_run_are_not_said_not_to_matter(tmp_path: Path) -> None:
@@ -173,10 +170,10 @@ def test_n_that_were_never_run_are_not_said_not_to_matter(tmp_path: Path) -> Non
     sweep, config = load_sweep(paths), AnalysisConfig(name="default", margin=0.02)
     ns = {cell.num_generations for cell in sweep.plan.cells}
     assert judgement.judge(sweep, config)[2].verdict == "n does not matter"
-    for fallen, would in (
-        (None, "Runs of n = 32 have not come that far: they would tell first."),
+    for fallen, end in (
+        (None, OpenEnd(kind="missing", edge=16, n=(32,))),
         # These were run: it is no use to run them again.
-        (0.1, "More held-out problems, more budgets or more seeds would decide."),
+        (0.1, None),
     ):
         lacking = [
             replace(r, reward=None, reading="missing", fallen=fallen)
@@ -187,7 +184,7 @@ def test_n_that_were_never_run_are_not_said_not_to_matter(tmp_path: Path) -> Non
         _, frontier, found = judgement.judge(replace(sweep, readings=tuple(lacking)), config)
         assert frontier.unread == (max(ns),)
         assert found.verdict != "n does not matter"
-        assert would in found.reason
+        assert (found.reason.end, found.reason.lacking) == (end, ())
 
 
 def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
@@ -196,7 +193,7 @@ def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
     sweep, config = load_sweep(paths), AnalysisConfig(name="default", margin=0.02)
     whole = judgement.judge(sweep, config)[2]
     assert whole.verdict == "growing"
-    assert whole.reason.endswith("beyond n = 32, the largest that was run there: add larger n.")
+    assert whole.reason.end == OpenEnd(kind="above", edge=32)
     # In mid-course, of n = 32 nothing yet, or nothing at the larger budgets.
     for lacking in (LONG, LONG[3:]):
         readings = tuple(
@@ -206,22 +203,20 @@ def test_n_that_lack_records_are_not_beyond_the_grid(tmp_path: Path) -> None:
             for r in sweep.readings
         )
         found = judgement.judge(replace(sweep, readings=readings), config)[2]
-        assert found.reason.endswith(
-            "Runs of n = 32 have not come that far: they would tell first."
-        )
+        assert found.reason.end == OpenEnd(kind="missing", edge=16, n=(32,))
 
 
 @pytest.mark.parametrize(
-    ("behind", "said"),
+    ("behind", "edge", "censored"),
     [
-        ((2, 4, 8), "it is 16 [16 or less, 16.7]. Runs of n = 2, 4, 8 have not come that far:"),
-        ((16, 32), "it is 8 [6.44, 8 or more]. Runs of n = 16, 32 have not come that far:"),
+        ((2, 4, 8), 32, (True, False)),
+        ((16, 32), 8, (False, True)),
         # Far from where n* is.
-        ((2,), None),
+        ((2,), None, (False, False)),
     ],
 )
 def test_n_that_are_behind_are_named_where_the_best_n_may_be_among_them(
-    behind: tuple[int, ...], said: str | None, tmp_path: Path
+    behind: tuple[int, ...], edge: int | None, censored: tuple[bool, bool], tmp_path: Path
 ) -> None:
     plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2), budgets=LONG)
     sweep = load_sweep(write_sweep(tmp_path, peaked(lambda C: 8.0), plan=plan))
@@ -234,8 +229,10 @@ def test_n_that_are_behind_are_named_where_the_best_n_may_be_among_them(
     config = AnalysisConfig(name="default", margin=0.02)
     _, frontier, found = judgement.judge(replace(sweep, readings=readings), config)
     assert frontier.budgets[-1].missing == behind
-    assert found.verdict == ("constant" if said is None else "not identified")
-    assert said is None or said in found.reason
+    assert found.verdict == ("constant" if edge is None else "not identified")
+    assert found.reason.end == (edge and OpenEnd(kind="missing", edge=edge, n=behind))
+    last = found.optima[-1]
+    assert (last.left_censored, last.right_censored) == censored
 
 
 def test_an_end_that_fell_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -250,7 +247,7 @@ def test_an_end_that_fell_is_not_asked_for_again(tmp_path: Path) -> None:
     config = AnalysisConfig(name="default", margin=0.02)
     _, frontier, found = judgement.judge(replace(sweep, readings=readings), config)
     assert (frontier.unread, frontier.fell) == ((32,), (32,))
-    assert found.reason.endswith("n = 16, the largest whose runs last: all of n = 32 fell.")
+    assert found.reason.end == OpenEnd(kind="above", edge=16, n=(32,))
 
 
 def near(best: dict[float, int], fall: float, noise: float, seed: int) -> Saturation:
@@ -287,7 +284,7 @@ def test_what_leaves_open_whether_n_matters_is_named() -> None:
     best = dict(zip(LONG, (4, 4, 8, 16, 16), strict=True))
     saturation = near(best, fall=0.0, noise=0.02, seed=0)
     assert saturation.verdict == "not identified"
-    assert "Runs of n = 2, 4 up to there, more held-out problems" in saturation.reason
+    assert (saturation.reason.end, saturation.reason.lacking) == (None, (2, 4))
 
 
 @pytest.mark.parametrize("growth", [0.0, 1.0])
@@ -301,14 +298,16 @@ def test_differences_within_noise_are_refused(tmp_path: Path, growth: float) -> 
 def test_one_seed_identifies_nothing(tmp_path: Path) -> None:
     saturation = judge(tmp_path, peaked(lambda C: min(8.0, 2 * C / FIRST)), seeds=(0,))
     assert saturation.verdict == "not identified"
-    assert "one seed" in saturation.reason
+    assert saturation.reason.kind == "one seed"
     assert all(o.candidates == (2, 4, 8, 16, 32) for o in saturation.optima)
 
 
 def test_two_budgets_or_two_n_are_too_few(tmp_path: Path) -> None:
     reward = peaked(lambda C: min(8.0, 2 * C / FIRST))
-    assert "budgets" in judge(tmp_path / "a", reward, budgets=BUDGETS[:2]).reason
-    assert "Only 2 n" in judge(tmp_path / "b", reward, generations=(2, 4)).reason
+    few = judge(tmp_path / "a", reward, budgets=BUDGETS[:2]).reason
+    assert (few.kind, few.num_budgets) == ("few budgets", 2)
+    few = judge(tmp_path / "b", reward, generations=(2, 4)).reason
+    assert (few.kind, few.measured) == ("few n", (2, 4))
 
 
 def test_a_best_n_that_falls_after_a_peak_fell(tmp_path: Path) -> None:
@@ -366,7 +365,7 @@ def test_larger_n_that_small_budgets_lack_are_no_growth(tmp_path: Path) -> None:
     assert saturation.growth is not None
     assert saturation.growth.grew < 0.1
     assert saturation.verdict == "steady"
-    assert " from 8e6 on: " in saturation.reason
+    assert saturation.growth.steady_from == 8e6
     first = saturation.optima[0]
     assert first.right_censored
     assert first.words.endswith("4 or more]")

@@ -1,17 +1,22 @@
 """What is said of a tuned setting: the best value, rules of the rate, and what it does to n."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from isosweep.analysis.pages.tuning import summarise
+from isosweep import words
 from isosweep.analysis.statistics.tuning import Tuning, find_tuning
 from isosweep.analysis.tuned import Scale
+from isosweep.files import to_json
 from isosweep.modes.tuning import settings_for_the_grid
 from tests.analysis.tuned import ANALYSIS, RATE, RATES, cell_of, peak
 from tests.conftest import make_config
 
 SMALL, LARGE = (8, 4), (32, 4)
+
+
+def summary(tuning: Tuning) -> list[str]:
+    return words.lines("tuning", "summary", to_json(asdict(tuning)), 0.02)
 
 
 def rated(second_best: float, *, own: str = "constant", noise: float = 0.01, **more: int) -> Tuning:
@@ -78,7 +83,7 @@ def test_an_optimum_at_the_edge_bounds_the_exponent_on_one_side() -> None:
     assert tuning.exponent is not None
     assert 0.5 < tuning.exponent.low < 0.9
     assert agreeing(tuning) == ["linear"]
-    said = " ".join(summarise(tuning, 0.02))
+    said = " ".join(summary(tuning))
     assert "or more], which agrees with the rule linear and not with constant or sqrt" in said
     assert "so that larger values are to be tried (grid.axes)" in said
 
@@ -88,7 +93,7 @@ def test_optima_at_both_ends_leave_the_exponent_open() -> None:
     tuning = find_tuning(cells, ANALYSIS, "constant")
     assert tuning.exponent is None
     assert {rule.agrees for rule in tuning.rules} == {None}
-    assert "how the best rate goes with n x B is not known" in " ".join(summarise(tuning, 0.02))
+    assert "how the best rate goes with n x B is not known" in " ".join(summary(tuning))
 
 
 def test_a_rule_that_leads_beyond_what_was_tried_has_no_loss() -> None:
@@ -121,7 +126,7 @@ def test_one_cell_has_no_rules_and_says_nothing_of_n() -> None:
     tuning = find_tuning([cell_of(SMALL, peak(2.0))], ANALYSIS, "constant")
     assert tuning.best_gain is None
     assert tuning.preferences == ()
-    assert len(summarise(tuning, 0.02)) == 2
+    assert len(summary(tuning)) == 2
 
 
 def test_which_n_is_better_by_value_is_said() -> None:
@@ -130,7 +135,7 @@ def test_which_n_is_better_by_value_is_said() -> None:
     tuning = find_tuning(cells, ANALYSIS, "constant")
     gains = {each.values[RATE]: each.gain for each in tuning.preferences}
     assert gains[RATES.values[0]].high < 0 < gains[RATES.values[7]].low
-    said = " ".join(summarise(tuning, 0.02))
+    said = " ".join(summary(tuning))
     assert "which of the two n is better depends on the value" in said
     assert tuning.best_gain is not None
     assert abs(tuning.best_gain.median) < 0.02
@@ -142,7 +147,7 @@ def test_one_seed_names_the_largest_mean_and_no_interval() -> None:
     one = replace(cell, data=replace(cell.data, readings=tuple(alone)))
     (at,) = (tuning := find_tuning([one], ANALYSIS, "constant")).cells
     assert (at.best.interval, at.optimum) == (None, None)
-    assert "no two seeds of a value can be compared" in summarise(tuning, 0.02)[0]
+    assert "no two seeds of a value can be compared" in summary(tuning)[0]
 
 
 def test_a_value_that_alone_was_read_is_not_said_to_be_the_best() -> None:
@@ -152,7 +157,7 @@ def test_a_value_that_alone_was_read_is_not_said_to_be_the_best() -> None:
     (at,) = (tuning := find_tuning([alone], ANALYSIS, "constant")).cells
     assert at.best.interval is not None
     assert at.best.probability_best is None
-    said = summarise(tuning, 0.02)[0]
+    said = summary(tuning)[0]
     assert "recipe.learning_rate = 0.0004 is the only recipe.learning_rate with records" in said
     assert "chance" not in said
 
@@ -173,10 +178,10 @@ def test_nothing_is_handed_on_where_nothing_is_learned_or_a_value_was_not_tried(
     tuning = rated(2.0)
     worse = replace(tuning, base_reward=0.9)
     assert settings_for_the_grid(worse, recipe, 0.02) == {}
-    assert "no value that was tried learns anything" in summarise(worse, 0.02)[0]
+    assert "no value that was tried learns anything" in summary(worse)[0]
     partly = replace(tuning, untried=({RATE: 1e-4},))
     assert settings_for_the_grid(partly, recipe, 0.02) == {}
-    assert "Not every value was tried at every cell" in " ".join(summarise(partly, 0.02))
+    assert "Not every value was tried at every cell" in " ".join(summary(partly))
 
 
 def test_values_that_no_run_was_read_of_are_untried() -> None:
@@ -202,4 +207,4 @@ def test_nothing_is_handed_on_of_a_sweep_without_records() -> None:
     empty = replace(cell, data=replace(cell.data, readings=tuple(missing)))
     tuning = find_tuning([empty, empty], ANALYSIS, "constant")
     assert settings_for_the_grid(tuning, make_config().recipe, 0.02) == {}
-    assert "nothing is known of any value" in summarise(tuning, 0.02)[0]
+    assert "nothing is known of any value" in summary(tuning)[0]

@@ -1,21 +1,28 @@
-"""What mode=plan says that a plan could find, and what evaluation takes."""
+"""What a plan could find, the cheapest change that finds more, and what evaluation takes."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from isosweep import words
+from isosweep.analysis import outlook
+from isosweep.analysis.outlook import Change, Lack, Outlook, outlook_of_variants
 from isosweep.analysis.simulation.findable import Design, Findable, findable
 from isosweep.config.evaluation import SIZES
-from isosweep.modes import findings
-from isosweep.modes.findings import described_evaluation, described_findings, surer
 from isosweep.plan.study import evaluation_of, resolve
 from tests.conftest import make_config, plan_of
 
 
-def said(*overrides: str) -> str:
+def seen(*overrides: str) -> Outlook:
     config = make_config(*overrides)
-    return described_findings(plan_of(config), config)
+    return outlook_of_variants(plan_of(config), config)
+
+
+def change(*overrides: str) -> Change:
+    found = seen(*overrides).change
+    assert found is not None
+    return found
 
 
 def finds(rule: Callable[[Design], float], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,43 +31,37 @@ def finds(rule: Callable[[Design], float], monkeypatch: pytest.MonkeyPatch) -> N
     def found(design: Design) -> Findable:
         return Findable(ends=rule(design), grew=1.0, goes_on=rule(design))
 
-    monkeypatch.setattr(findings, "findable", found)
+    monkeypatch.setattr(outlook, "findable", found)
+
+
+SEEDS = Lack(what="seeds", least=2, here=1, mended_by="grid.seeds=[0,1]")
+READ = Lack(what="budgets", least=3, here=1, mended_by="analysis.readings_per_decade=5")
 
 
 @pytest.mark.parametrize(
-    ("overrides", "rule"),
+    ("overrides", "lacks"),
     [
-        (
-            ("grid.seeds=[3]",),
-            "2 seeds, to know the spread between them (here 1), e.g. grid.seeds=[0,3]",
-        ),
-        (("grid.num_generations=[2,4]",), "3 n, to tell a best n from an edge (here 2)"),
-        (
-            ("budget=1e11", "grid.seeds=[0]", "analysis.readings_per_decade=0"),
-            "3 budgets at which 3 or more n are read, to show growth and its end (here 1); and 2 "
-            "seeds, to know the spread between them (here 1), e.g. analysis.readings_per_decade=5 "
-            "grid.seeds=[0,1]",
-        ),
+        (("grid.seeds=[3]",), (replace(SEEDS, mended_by="grid.seeds=[0,3]"),)),
+        (("grid.num_generations=[2,4]",), (Lack(what="n", least=3, here=2, mended_by=None),)),
+        (("budget=1e11", "grid.seeds=[0]", "analysis.readings_per_decade=0"), (READ, SEEDS)),
         (
             ("budget=1e11", "analysis.decades=0"),
-            "(here 1), e.g. budget=logspace:1e+10:1e+11:3",
+            (replace(READ, mended_by="budget=logspace:1e+10:1e+11:3"),),
         ),
     ],
 )
-def test_a_plan_that_can_come_to_no_verdict_is_told_the_rule(
-    overrides: tuple[str, ...], rule: str
+def test_a_plan_that_can_come_to_no_verdict_lacks_something(
+    overrides: tuple[str, ...], lacks: tuple[Lack, ...]
 ) -> None:
-    line = said(*overrides)
-    assert line.startswith("can find: nothing, its verdict would be `not identified`: ")
-    assert rule in line
+    assert seen(*overrides) == Outlook(lacks=lacks, nearest={}, judged_by={})
 
 
 @pytest.mark.parametrize("overrides", [(), ("budget=1e11",), ("analysis.readings_per_decade=0",)])
 def test_any_other_plan_is_told_how_often_it_decides(overrides: tuple[str, ...]) -> None:
-    line = said(*overrides)
-    assert line.startswith("can find: that the best n grows, in ")
-    assert "of 100 sweeps like this; that growth has ended, where it has, in " in line
-    assert "docs/simulation.md" in line
+    found = seen(*overrides)
+    assert found.finds is not None
+    assert found.sweeps > 0
+    assert (found.lacks, found.unknown) == ((), None)
 
 
 def test_more_evaluation_and_more_seeds_are_never_told_to_find_less() -> None:
@@ -78,17 +79,19 @@ def test_the_cheapest_change_is_the_one_that_gains_most_for_its_time(
 ) -> None:
     # All that counts is the evaluation; on a GPU it takes next to no time.
     finds(lambda design: min(1.0, 0.2 + design.problems / 4000), monkeypatch)
-    llm = ("model=qwen-1.5b", "budget=1e20")
-    assert "cheapest change: evaluation=thorough (3,072 problems x 8; " in said(*llm)
+    larger = change("model=qwen-1.5b", "budget=1e20")
+    assert (larger.settings, larger.problems) == ("evaluation=thorough", 3072)
+    assert larger.device_time > 1
     # All that counts is the number of runs.
     finds(lambda design: 1 - 1 / design.runs_of_each_n, monkeypatch)
-    assert "cheapest change: grid.seeds=[0,1,2,3,4,5] (twice the device time)" in said()
+    more = change()
+    assert (more.settings, more.device_time) == ("grid.seeds=[0,1,2,3,4,5]", 2)
     # Evaluation gains more than half of what four times the runs would, for a tenth of the time.
     finds(
         lambda design: 0.2 + 0.35 * (design.problems > 1000) + 0.6 * (design.runs_of_each_n > 15),
         monkeypatch,
     )
-    assert "cheapest change: evaluation=large" in said()
+    assert change().settings == "evaluation=large"
 
 
 def test_a_small_gain_is_not_named_for_costing_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,45 +99,42 @@ def test_a_small_gain_is_not_named_for_costing_nothing(monkeypatch: pytest.Monke
         lambda design: 0.2 + 0.09 * (design.problems > 1000) + design.runs_of_each_n / 30,
         monkeypatch,
     )
-    assert "cheapest change: grid.seeds=" in said("model=qwen-1.5b", "budget=1e20")
+    assert change("model=qwen-1.5b", "budget=1e20").settings.startswith("grid.seeds=")
 
 
 def test_twice_the_samples_count_as_twice_the_problems() -> None:
     size = "task.num_eval_problems={}", "evaluation.samples_per_problem={}"
     one, other = (
-        said(*(setting.format(value) for setting, value in zip(size, values, strict=True)))
+        seen(*(setting.format(value) for setting, value in zip(size, values, strict=True)))
         for values in ((2000, 4), (1000, 8))
     )
-    assert one.splitlines()[0] == other.splitlines()[0]
-    assert one.splitlines()[0] != said().splitlines()[0]
+    assert one.finds == other.finds != seen().finds
 
 
 def test_a_change_that_the_task_has_no_problems_for_is_not_named() -> None:
     # Room for 1,250 strings of four digits: `evaluation=thorough` would take 3,072 of them.
-    few = said("task.sort.levels=[4]")
-    assert "can find" in few
-    assert "thorough" not in few
+    few = seen("task.sort.levels=[4]")
+    assert few.finds is not None
+    assert few.change is None or few.change.settings != "evaluation=thorough"
 
 
 def test_no_change_is_named_that_the_table_cannot_tell_from_chance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     finds(lambda design: 0.3 + 0.01 * (design.problems > 1000), monkeypatch)
-    assert "cheapest change: none is known" in said()
+    assert (seen().change, seen().no_change) == (None, "none gains")
     finds(lambda design: 0.97, monkeypatch)
-    assert "cheapest change" not in said()
+    assert (seen().change, seen().no_change) == (None, "decided")
 
 
 def test_what_the_table_does_not_cover_is_said() -> None:
-    assert "; at most that: the table begins at more held-out problems" in said(
-        "task.num_eval_problems=32"
-    )
-    narrow = said("grid.num_generations=[2,3,4]")
-    assert "; by the table's nearest, 4 doublings of n: docs" in narrow
-    assert "nearest" not in said()
-    assert "; with analysis.growth_bound=0.5: docs" in said("analysis.growth_bound=1")
-    assert said("analysis.method=playbook").startswith("can find: not known for analysis.method")
-    assert said("analysis.metric=best").startswith("can find: not known for analysis.metric=best")
+    assert seen("task.num_eval_problems=32").below == ("problems",)
+    assert seen("grid.num_generations=[2,3,4]").nearest == {"doublings": 4}
+    assert (seen().below, seen().nearest, seen().judged_by) == ((), {}, {})
+    assert seen("analysis.growth_bound=1").judged_by == {"growth_bound": 0.5}
+    for name, value in (("method", "playbook"), ("metric", "best")):
+        found = seen(f"analysis.{name}={value}")
+        assert (found.unknown, found.value, found.finds) == (name, value, None)
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -157,7 +157,7 @@ def test_the_playbooks_evaluation_has_its_300_problems() -> None:
 def test_the_line_on_evaluation_has_its_shares_of_flops_and_time() -> None:
     study = resolve(make_config("evaluation=large"))
     evaluation, runs = evaluation_of(study), study.plan.runs
-    line = described_evaluation(evaluation, len(runs))
+    line = words.line("plan", "evaluation", evaluation, len(runs))
     assert line.startswith("evaluation: 1,024 problems x 8 samples, about 16 times a run; ")
     trained = sum(run.planned_flops for run in runs)
     assert evaluation.share_of_flops == pytest.approx(
@@ -166,31 +166,4 @@ def test_the_line_on_evaluation_has_its_shares_of_flops_and_time() -> None:
     assert f"{evaluation.share_of_flops:.0%} of the sweep's FLOPs" in line
     assert f"{evaluation.share_of_time:.0%} of its device time" in line
     none = replace(evaluation, share_of_flops=1e-6)
-    assert "under 0.1% of the sweep's FLOPs" in described_evaluation(none, len(runs))
-
-
-def test_a_report_is_told_the_change_first_and_then_what_it_brings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    finds(lambda design: min(0.9, design.runs_of_each_n / 10), monkeypatch)
-    config = make_config()
-    change, brings = surer(plan_of(config), config)
-    assert change.startswith("grid.seeds=[")
-    assert change.endswith("the device time)")
-    odds = (
-        "Simulated, of 100 sweeps like this whose growth has ended, about 90 would say so (about 30"
-    )
-    assert brings.startswith(odds)
-    assert brings.endswith("; of 100 whose best n goes on growing, about 90 (about 30).")
-    finds(lambda design: min(0.9, design.problems / 4000), monkeypatch)
-    change, brings = surer(plan_of(config), config)
-    assert change.startswith("evaluation=")
-    assert brings.startswith("Its runs are trained anew, from step 0. Simulated, of 100 sweeps")
-
-
-def test_a_report_of_a_sweep_too_small_for_a_verdict_is_told_the_rule() -> None:
-    config = make_config("grid.seeds=[0]")
-    (said,) = surer(plan_of(config), config)
-    assert "2 seeds, to know the spread between them (here 1)" in said
-    other = make_config("analysis.metric=best")
-    assert surer(plan_of(other), other) == ()
+    assert "under 0.1% of the sweep's" in words.line("plan", "evaluation", none, len(runs))

@@ -1,0 +1,350 @@
+"""Draws the conclusions of a sweep: from data, findings and a plan's outlook to an `Answer`."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from isosweep.analysis.answer import (
+    AddN,
+    Answer,
+    AtEdge,
+    Behind,
+    Caveat,
+    Choices,
+    Collapsed,
+    Coverage,
+    Earlier,
+    Enlarge,
+    Fallen,
+    GoOn,
+    Loss,
+    NamedCell,
+    NamedRun,
+    NewRecipe,
+    NextStep,
+    NoGain,
+    NotForNewProblems,
+    Rise,
+    Runs,
+    Searched,
+    SingleRuns,
+    Spent,
+    Use,
+    Warned,
+)
+from isosweep.analysis.curves import Curve, SweepData
+from isosweep.analysis.outlook import Outlook
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.fits import FitStatus
+from isosweep.analysis.statistics.frontier import BudgetFrontier
+from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
+from isosweep.analysis.statistics.verdict import behind, open_end
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.tally import Standing, Tally
+from isosweep.store.warnings import LOST_CHECKPOINT
+
+# The budget that the last one's reward is compared with is smaller by this factor or more.
+_EARLIER = 2.0
+# Runs that are named one by one.
+_NAMED = 2
+# A run that has spent this share of its last budget is done.
+_DONE = 0.98
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What a plan says of making its answer surer. `further`: how an n joins the grid."""
+
+    outlook: Outlook | None = None
+    further: Callable[[int], AddN] | None = None
+    sweep: str | None = None
+
+
+def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) -> Answer:
+    """All that the records of a sweep say, and what would make it surer."""
+    frontier, saturation = findings.frontier, findings.saturation
+    at = answered_at(data, findings) if frontier.budgets else None
+    rise = None if at is None else _rise(data, at, findings)
+    runs = _runs(data, findings)
+    return Answer(
+        plan_id=data.plan_document.get("plan_id"),
+        budget_unit=data.plan.budget_unit,
+        confidence=frontier.confidence,
+        metric=data.metric,
+        evaluation_set=data.evaluation_set,
+        verdict=saturation.verdict,
+        reason=saturation.reason,
+        growth=saturation.growth,
+        plateau=saturation.plateau,
+        settles_at=saturation.settles_at,
+        harmless=saturation.harmless,
+        optima=saturation.optima,
+        caveats=_caveats(data, findings, rise, runs),
+        use=None if at is None else _use(data, at, findings),
+        reward=rise,
+        generations=tuple(
+            Choices(
+                budget=each.budget,
+                choices=each.choices,
+                best=NamedCell(**Pair.of(each.best.cell)._asdict()),
+            )
+            for each in frontier.budgets
+        ),
+        batch_laws=tuple(law for law in findings.batch_laws if law.optima),
+        spent=_spent(data),
+        runs=runs,
+        next_steps=_next_steps(findings, advice or Advice()),
+    )
+
+
+def answered_at(data: SweepData, findings: Findings) -> BudgetFrontier:
+    """The budget that the answer is of: the largest one that was read.
+
+    Where n that may be the best have not come that far, what is best there is of those that happen
+    to: then the largest that runs of them have reached too. Searches leave n out on purpose.
+    """
+    frontier = findings.frontier
+    lacking = {*behind(findings.saturation.optima, frontier), *frontier.budgets[-1].measured}
+    whole = [at for at in frontier.budgets if lacking <= {*at.measured, *at.fell}]
+    return whole[-1] if whole and not data.searched else frontier.budgets[-1]
+
+
+def _caveats(
+    data: SweepData, findings: Findings, rise: Rise | None, runs: Runs
+) -> tuple[Caveat, ...]:
+    frontier, saturation = findings.frontier, findings.saturation
+    found: list[Caveat] = []
+    end = open_end(saturation.verdict, saturation.optima, frontier)
+    lacking = behind(saturation.optima, frontier)
+    if end is not None and end.kind != "missing":
+        found.append(AtEdge(end=end))
+    if lacking:
+        found.append(Behind(n=lacking, budget=frontier.budgets[-1].budget))
+    if runs.fallen:
+        found.append(Collapsed(fallen=runs.fallen))
+    for view in findings.views:
+        if view.new_problems and view.verdict != saturation.verdict:
+            found.append(NotForNewProblems(verdict=view.verdict, num_problems=view.num_problems))
+    earlier = None if rise is None or lacking else rise.earlier
+    if earlier is not None and earlier.gain <= 0:
+        found.append(NoGain(factor=earlier.factor, gain=earlier.gain))
+    if data.searched:
+        begun = [curve for curve in data.curves if curve.compute.size]
+        spent = math.fsum(float(curve.compute[-1]) for curve in begun)
+        whole = math.fsum(run.milestones[-1] for run in data.plan.runs)
+        found.append(Searched(begun=len(begun), runs=len(data.plan.runs), share=spent / whole))
+    return tuple(found)
+
+
+def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
+    frontier, best, cell = findings.frontier, at.best, at.best.cell
+    last = at is frontier.budgets[-1]
+    limit: Literal["plan", "reached", "behind", "lost"] = "plan"
+    if not last:
+        limit = "behind"
+    elif frontier.lost:
+        limit = "lost"
+    elif at.budget < max(data.plan.budgets):
+        limit = "reached"
+    place = at.choices.index(best)
+    beside = at.choices[max(0, place - 1) : place] + at.choices[place + 1 : place + 2]
+    return Use(
+        **Pair.of(cell)._asdict(),
+        num_steps=cell.num_steps,
+        budget=at.budget,
+        limit=limit,
+        measured=cell.mean,
+        expected=best.expected,
+        interval=best.interval,
+        num_seeds=cell.num_seeds,
+        num_fallen=cell.num_fallen,
+        seed_sd=at.seed_sd,
+        probability_best=best.probability_best,
+        optimum=next((o for o in findings.saturation.optima if o.budget == at.budget), None),
+        compared=at.measured,
+        as_good=tuple(n for n in at.candidates if n != best.num_generations),
+        neighbours=tuple(
+            Loss(num_generations=each.num_generations, loss_upper=each.loss_upper)
+            for each in beside
+            if each.loss_upper is not None
+        ),
+        behind=behind(findings.saturation.optima, frontier),
+        missing=at.missing,
+        fell=at.fell,
+        one_batch=len(data.batches) == 1,
+    )
+
+
+def _rise(data: SweepData, last: BudgetFrontier, findings: Findings) -> Rise:
+    """The reward at `last`, and what the last factor of two or more of compute up to it brought."""
+    budgets = findings.frontier.budgets
+    reward, expected = _reward(last)
+    earlier = None
+    if before := [at for at in budgets if at.budget * _EARLIER <= last.budget * 1.01]:
+        was, was_expected = _reward(before[-1])
+        earlier = Earlier(
+            budget=before[-1].budget,
+            factor=last.budget / before[-1].budget,
+            num_generations=before[-1].best.num_generations,
+            reward=was,
+            expected=was_expected,
+            gain=reward - was,
+        )
+    return Rise(
+        reward=reward,
+        expected=expected,
+        before=data.base_reward,
+        earlier=earlier,
+        coverage=_coverage(data, findings) if last is budgets[-1] else None,
+    )
+
+
+def _reward(at: BudgetFrontier) -> tuple[float, bool]:
+    """Of the best n, and whether that is what is expected of a new run, not what was measured."""
+    expected = at.best.expected
+    return (at.best.cell.mean, False) if expected is None else (expected, True)
+
+
+def _coverage(data: SweepData, findings: Findings) -> Coverage | None:
+    cell = findings.frontier.budgets[-1].best.cell
+    base = base_scores(data)
+    if base is None or data.metric != "avg":
+        return None
+    for now in scores_by_n(data, findings.frontier):
+        same = base.samples_per_problem == now.samples_per_problem > 1
+        if same and Pair.of(now) == Pair.of(cell):
+            return Coverage(
+                k=now.samples_per_problem,
+                now=now.best,
+                before=base.best,
+                num_fallen=cell.num_fallen,
+            )
+    return None
+
+
+def _reached(curve: Curve) -> float:
+    return float(curve.compute[-1]) if curve.compute.size else 0.0
+
+
+def _is_done(curve: Curve) -> bool:
+    return not curve.run.milestones or _reached(curve) >= curve.run.milestones[-1] * _DONE
+
+
+def _spent(data: SweepData) -> Spent:
+    ends: dict[str, float] = {}
+    for cell in data.plan.cells:
+        ends[cell.run_id] = max(cell.planned_compute, ends.get(cell.run_id, 0.0))
+    hours = math.fsum(c.device_hours for c in data.curves if c.device_hours is not None)
+    left = [
+        (curve.status, curve.run.milestones[-1] - _reached(curve))
+        for curve in data.curves
+        if curve.status not in ("finished", "diverged") and not _is_done(curve)
+    ]
+    over = data.course is not None and data.course.over
+    return Spent(
+        compute=math.fsum(map(_reached, data.curves)),
+        device_hours=hours if hours > 0 else None,
+        planned=math.fsum(ends.values()),
+        budgets=tuple(sorted({each for run in data.plan.runs for each in run.milestones})),
+        left=math.fsum(compute for _, compute in left),
+        left_in_failed=math.fsum(compute for status, compute in left if status == "failed"),
+        left_in_cancelled=math.fsum(compute for status, compute in left if status == "cancelled"),
+        search=None if not data.searched else "over" if over else "on",
+    )
+
+
+def _runs(data: SweepData, findings: Findings) -> Runs:
+    standings = {curve.run.run_id: _standing(curve, data) for curve in data.curves}
+    tally = Tally.of(standings, collapsed_runs(data))
+    fitted = [fit.status for fit in findings.fits if fit.status is not FitStatus.TOO_FEW]
+    health = data.config_document.get("health")
+    window = health.get("window", 0) if isinstance(health, dict) else 0
+    steps = [int(c.generations[-1]) for c in data.curves if c.compute.size and c.steps[-1]]
+    return Runs(
+        total=len(data.curves),
+        standings={standing.value: count for standing, count in tally.counts.items()},
+        collapsed=tally.collapsed,
+        fallen=_fallen(data),
+        fitted=len(fitted),
+        flat=fitted.count(FitStatus.NO_RISE),
+        trained=sum(curve.compute.size > 0 for curve in data.curves),
+        warned=_warned(data),
+        too_short=sum(made < window for made in steps),
+        window=window,
+        generations=tuple(data.generations),
+        batches=tuple(data.batches),
+        seeds=len({run.seed for run in data.plan.runs}),
+    )
+
+
+def _fallen(data: SweepData) -> tuple[Fallen, ...]:
+    runs = Counter(curve.run.num_generations for curve in data.curves)
+    fallen = Counter(c.run.num_generations for c in data.curves if c.collapsed_at is not None)
+    left: dict[int, list[float]] = {}
+    for reading in data.readings:
+        if reading.fallen is not None and reading.cell.budget == data.plan.budgets[-1]:
+            left.setdefault(reading.cell.num_generations, []).append(reading.fallen)
+    return tuple(
+        Fallen(
+            num_generations=n,
+            collapsed=count,
+            runs=runs[n],
+            left_with=math.fsum(left[n]) / len(left[n]) if n in left else None,
+        )
+        for n, count in sorted(fallen.items())
+    )
+
+
+def _warned(data: SweepData) -> tuple[Warned, ...]:
+    broken: dict[str, list[PlannedRun]] = {}
+    for curve in data.curves:
+        for rule in sorted({warning.rule for warning in curve.warnings} - {LOST_CHECKPOINT}):
+            broken.setdefault(rule, []).append(curve.run)
+    return tuple(
+        Warned(
+            rule=rule,
+            runs=len(runs),
+            named=tuple(
+                NamedRun(**Pair.of(run)._asdict(), seed=run.seed)
+                for run in (runs if len(runs) <= _NAMED else ())
+            ),
+        )
+        for rule, runs in sorted(broken.items(), key=lambda item: -len(item[1]))
+    )
+
+
+def collapsed_runs(data: SweepData) -> tuple[str, ...]:
+    """Ids of the runs that lost for good what they had gained, in the plan's order."""
+    return tuple(curve.run.run_id for curve in data.curves if curve.collapsed_at is not None)
+
+
+def _standing(curve: Curve, data: SweepData) -> Standing:
+    """How far the run is: by its files, or where these are records alone, by what it spent."""
+    if curve.standing is Standing.TO_EXTEND and data.course is not None and data.course.over:
+        return Standing.STOPPED
+    if curve.standing not in (None, Standing.NOT_BEGUN):
+        return curve.standing
+    if not curve.compute.size:
+        return Standing.NOT_BEGUN
+    return Standing.DONE if _is_done(curve) else Standing.INTERRUPTED
+
+
+def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
+    """What comes first where n* may lie where nothing was measured, then what costs more."""
+    if findings.frontier.lost:
+        return (NewRecipe(),)
+    found: list[NextStep] = []
+    saturation = findings.saturation
+    end = open_end(saturation.verdict, saturation.optima, findings.frontier)
+    if end is not None and end.kind == "missing":
+        found.append(GoOn(n=end.n, budget=findings.frontier.budgets[-1].budget))
+    elif end is not None and end.further is not None and advice.further is not None:
+        found.append(replace(advice.further(end.further), end=end))
+    if advice.outlook is not None:
+        found.append(Enlarge(outlook=advice.outlook))
+    if advice.sweep is not None:
+        found.append(SingleRuns(sweep=advice.sweep))
+    return tuple(found)

@@ -1,0 +1,219 @@
+"""What a plan could find, from the shipped table, and the cheapest change that would find more."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from isosweep.analysis.bounds import AtLeastOne, Count, NotNegative, Positive, Share
+from isosweep.analysis.simulation.findable import (
+    JUDGED_BY,
+    SAMPLES,
+    Design,
+    Findable,
+    below_the_table,
+    design_of,
+    findable,
+    nearest_in_the_table,
+    read_budgets,
+    sweeps_of_an_entry,
+)
+from isosweep.config.evaluation import SIZES
+from isosweep.config.evaluation_sets import on_all
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
+from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
+from isosweep.plan.cells import Plan
+from isosweep.plan.evaluation import evaluation_seconds
+
+# Gains of less than this share of sweeps are within the table's chance; of less than this part of
+# the largest gain on offer they are not worth a change of their own.
+_LEAST_GAIN, _OF_THE_LARGEST = 0.08, 0.5
+# Device time, as a share of the plan's, up to which nobody minds more or less.
+_NEXT_TO_NOTHING = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lack:
+    """What any verdict takes that a plan has not."""
+
+    what: Literal["n", "budgets", "seeds"]
+    """n: rollouts per problem; budgets: those at which enough n are read; seeds."""
+    least: AtLeastOne
+    """How many any verdict takes."""
+    here: Count
+    """How many the plan has."""
+    mended_by: str | None
+    """A setting that has enough, as it is typed; null where none is obvious."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A larger evaluation, or more seeds."""
+
+    settings: str
+    """As they are typed."""
+    device_time: Positive
+    """Of the sweep with it, over that without."""
+    problems: AtLeastOne | None = None
+    """Held-out problems of a larger evaluation; null for more seeds."""
+    samples_per_problem: AtLeastOne | None = None
+    """Samples of each."""
+    evaluation_before: Share | None = None
+    """Evaluation's share of the device time without it."""
+    evaluation_after: Share | None = None
+    """And with it."""
+    finds: Findable
+    """What sweeps find with it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What sweeps like a plan find, by simulation.
+
+    One of `lacks`, `unknown` and `finds` is given.
+    """
+
+    lacks: tuple[Lack, ...] = ()
+    """What keeps the plan from any verdict; then nothing else is given."""
+    unknown: Literal["method", "metric"] | None = None
+    """The setting of analysis for which nothing was simulated."""
+    value: str | None = None
+    """Its value."""
+    finds: Findable | None = None
+    """Shares of simulated sweeps."""
+    sweeps: Count = 0
+    """Simulated sweeps that each share was counted in."""
+    below: tuple[str, ...] = ()
+    """What the plan has less of than all that was simulated: the shares are upper bounds then."""
+    nearest: dict[str, NotNegative]
+    """Doublings of n and decades of compute of the nearest sweeps that were simulated, where the
+    plan's differ clearly."""
+    judged_by: dict[str, float]
+    """Settings of analysis by which simulated sweeps were judged, and the plan's are not."""
+    change: Change | None = None
+    """The cheapest change that finds more."""
+    no_change: Literal["decided", "none gains", "none fits"] | None = None
+    """Why there is none: little is left to decide; none gains much; none can be made."""
+
+
+def outlook(plan: Plan, config: SweepConfig) -> Outlook:
+    """What sweeps like `plan`, of one combination of `grid.axes`, find, and what finds more."""
+    if lacks := tuple(_lacks(plan, config)):
+        return Outlook(lacks=lacks, nearest={}, judged_by={})
+    analysis = config.analysis
+    if analysis.method != "isosweep":
+        return Outlook(unknown="method", value=analysis.method, nearest={}, judged_by={})
+    if analysis.evaluation_set is not None:
+        config = on_all(config)[analysis.evaluation_set]
+    if analysis.metric != "avg":
+        return Outlook(unknown="metric", value=analysis.metric, nearest={}, judged_by={})
+    design = design_of(plan, analysis, _problems(config))
+    found = findable(design)
+    change, no_change = _cheapest(plan, config, design, found)
+    return Outlook(
+        finds=found,
+        sweeps=sweeps_of_an_entry(),
+        below=below_the_table(design),
+        nearest=nearest_in_the_table(design),
+        judged_by={k: v for k, v in JUDGED_BY.items() if getattr(analysis, k) != v},
+        change=change,
+        no_change=no_change,
+    )
+
+
+def outlook_of_variants(plan: Plan, config: SweepConfig) -> Outlook:
+    """Of the first combination of `grid.axes` that lacks something, or of the first."""
+    parts = [part for axes in plan.axes if (part := plan.of_axes(axes)).runs] or [plan]
+    return outlook(next((p for p in parts if any(_lacks(p, config))), parts[0]), config)
+
+
+def _lacks(plan: Plan, config: SweepConfig) -> Iterator[Lack]:
+    analysis = config.analysis
+    generations = {run.num_generations for run in plan.runs}
+    if len(generations) < MIN_GENERATIONS:
+        yield Lack(what="n", least=MIN_GENERATIONS, here=len(generations), mended_by=None)
+    elif (read := len(read_budgets(plan, analysis))) < MIN_BUDGETS:
+        last = plan.budgets[-1]
+        more = f"budget=logspace:{last / 10:g}:{last:g}:{MIN_BUDGETS}"
+        mended = more if analysis.readings_per_decade else "analysis.readings_per_decade=5"
+        yield Lack(what="budgets", least=MIN_BUDGETS, here=read, mended_by=mended)
+    seeds = len({run.seed for run in plan.runs})
+    if seeds < MIN_SEEDS:
+        mended = f"grid.seeds={_seeds(config, MIN_SEEDS)}"
+        yield Lack(what="seeds", least=MIN_SEEDS, here=seeds, mended_by=mended)
+
+
+def _cheapest(
+    plan: Plan, config: SweepConfig, design: Design, found: Findable
+) -> tuple[Change | None, Literal["decided", "none gains", "none fits"] | None]:
+    """The change that decides the end of growth most often for the device time that it adds; or why
+    there is none."""
+    if found.decided > 1 - _LEAST_GAIN:
+        return None, "decided"
+    gains = [
+        (change.finds.decided - found.decided, change) for change in _changes(plan, config, design)
+    ]
+    if not gains:
+        return None, "none fits"
+    largest = max(gain for gain, _ in gains)
+    if largest < _LEAST_GAIN:
+        return None, "none gains"
+    worth = [
+        (gain / max(change.device_time - 1, _NEXT_TO_NOTHING), change)
+        for gain, change in gains
+        if gain >= max(_LEAST_GAIN, _OF_THE_LARGEST * largest)
+    ]
+    return max(worth, key=lambda item: item[0])[1], None
+
+
+def _changes(plan: Plan, config: SweepConfig, design: Design) -> Iterator[Change]:
+    """Larger evaluations, and more seeds.
+
+    More n and larger budgets are not among them: the table's worlds are stretched over whatever n
+    and compute are read, so it does not say what more of these would show of the same world.
+    """
+    seconds = math.fsum(run.seconds for run in plan.runs)
+    evaluating = math.fsum(run.evaluation_seconds for run in plan.runs)
+    once = evaluation_seconds(config)
+    for name, (problems, samples) in SIZES.items():
+        larger = replace(design, problems=problems * samples / SAMPLES)
+        if larger.problems <= design.problems or config.analysis.evaluation_set is not None:
+            # Sizes are of the main evaluation.
+            continue
+        try:
+            task = replace(config.task, num_eval_problems=problems)
+        except SettingError:
+            # It has not as many.
+            continue
+        evaluation = replace(config.evaluation, samples_per_problem=samples)
+        added = evaluating * (
+            evaluation_seconds(replace(config, task=task, evaluation=evaluation)) / once - 1
+        )
+        yield Change(
+            settings=f"evaluation={name}",
+            device_time=1 + added / seconds,
+            problems=problems,
+            samples_per_problem=samples,
+            evaluation_before=evaluating / seconds,
+            evaluation_after=(evaluating + added) / (seconds + added),
+            finds=findable(larger),
+        )
+    seeds = len({run.seed for run in plan.runs})
+    for factor in (2, 4):
+        more = replace(design, runs_of_each_n=factor * design.runs_of_each_n)
+        settings = f"grid.seeds={_seeds(config, factor * seeds)}"
+        yield Change(settings=settings, device_time=factor, finds=findable(more))
+
+
+def _problems(config: SweepConfig) -> float:
+    """Held-out problems of avg@8 that tell as much: the noise that runs do not share falls with the
+    number of completions."""
+    return config.task.num_eval_problems * config.evaluation.samples_per_problem / SAMPLES
+
+
+def _seeds(config: SweepConfig, count: int) -> str:
+    """`count` seeds: those of the grid, whose runs are shared, and the smallest others."""
+    given = config.grid.seeds
+    others = [seed for seed in range(count) if seed not in given]
+    return str(sorted([*given, *others[: count - len(given)]])).replace(" ", "")

@@ -1,0 +1,76 @@
+"""Numbers as people read them: amounts with units, intervals, durations, lists and shares."""
+
+from collections.abc import Sequence
+
+from isosweep.compute import BudgetUnit
+
+UNITS: dict[BudgetUnit, str] = {
+    "flops": "FLOPs",
+    "rollouts": "rollouts",
+    "tokens": "tokens",
+    "device_hours": "device-hours",
+}
+
+
+def short(value: float) -> str:
+    """Three significant digits of a number, as one writes it: 23, 1020, 1e18, 3.16e19."""
+    if 1000 <= abs(value) < 10_000:
+        return f"{float(f'{value:.3g}'):.0f}"
+    mantissa, e, exponent = f"{value:.3g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else mantissa
+
+
+def amount(value: float, unit: BudgetUnit) -> str:
+    """Compute with its unit: 1e18 FLOPs."""
+    return f"{short(value)} {UNITS[unit]}"
+
+
+def interval(
+    median: float, low: float, high: float, *, below: bool = False, above: bool = False
+) -> str:
+    """A median and its interval: 23 [8, 51]; where the value may lie `below` or `above` everything
+    that was run, 4 [4 or less, 7]."""
+    first = f"{short(low)} or less" if below else short(low)
+    last = f"{short(high)} or more" if above else short(high)
+    return f"{short(median)} [{first}, {last}]"
+
+
+def duration(seconds: float) -> str:
+    """A duration in one unit: 40 s, 12 min, 3.5 h, 2.1 d."""
+    for length, unit, digits in ((86400, "d", 1), (3600, "h", 1), (60, "min", 0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.{digits}f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def in_hours(hours: float) -> str:
+    """Device time, which is paid for by the hour: 40 s, 12 min, 3.5 h, 3,006 h."""
+    if hours < 2:
+        return duration(hours * 3600)
+    return f"{hours:,.0f} h" if hours >= 10 else f"{hours:.1f} h"
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that reads best: 18.5 GB."""
+    units = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
+    unit, divisor = next(unit for unit in units if count >= unit[1] or unit == units[-1])
+    return f"{count / divisor:,.3g} {unit}"
+
+
+def listed(values: Sequence[object], word: str = "and") -> str:
+    """Values in a row: 4, 8 and 16."""
+    *others, last = map(str, values)
+    return f"{', '.join(others)} {word} {last}" if others else last
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with a digit more below 10%; one that rounds to nothing is a bound."""
+    if 0 < share < 0.0005:
+        return "under 0.1%"
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+
+
+def of_100(share: float) -> str:
+    """A share as so many of 100, in steps of 5: about 35, under 5, over 95."""
+    number = 5 * round(20 * share)
+    return f"about {number}" if 5 <= number <= 95 else "under 5" if number < 5 else "over 95"

@@ -1,0 +1,277 @@
+"""Answers of every kind, as documents: what templates are rendered from."""
+
+from dataclasses import asdict, replace
+from typing import get_args
+
+from isosweep.analysis import answer as kinds
+from isosweep.analysis.answer import Answer
+from isosweep.analysis.outlook import Change, Lack, Outlook
+from isosweep.analysis.simulation.findable import Findable
+from isosweep.analysis.statistics.frontier import CellMean, Choice
+from isosweep.analysis.statistics.growth import Growth, RateAt
+from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.recommend import Basis, Recommendation
+from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
+from isosweep.files import to_json
+
+BUDGETS = (1e18, 1e19, 1e20)
+RATE = Interval(median=0.2, low=-0.1, high=0.4)
+
+
+def cell(n: int, mean: float) -> CellMean:
+    return CellMean(
+        num_generations=n,
+        problems_per_batch=16,
+        num_steps=100,
+        mean=mean,
+        standard_error=0.004,
+        num_seeds=3,
+    )
+
+
+def choice(n: int, mean: float) -> Choice:
+    return Choice(
+        cell=cell(n, mean),
+        num_batches_tried=2,
+        expected=mean,
+        interval=(mean - 0.01, mean + 0.01),
+        probability_best=0.8,
+        indistinguishable=n < 64,
+        loss=0.0,
+        loss_upper=0.01,
+    )
+
+
+def optimum(budget: float, n: float) -> BestGenerations:
+    return BestGenerations(
+        budget=budget,
+        best=round(n),
+        candidates=(round(n),),
+        interval=Interval(median=n, low=n / 2, high=n * 2),
+        left_censored=False,
+        right_censored=budget == BUDGETS[-1],
+    )
+
+
+GROWTH = Growth(
+    since=1e18,
+    rise=RATE,
+    rate=RATE,
+    end=Interval(median=32, low=16, high=64),
+    history=(RateAt(budget=1e19, rate=RATE),),
+    bound=0.5,
+    grew=0.97,
+    fell=0.01,
+    peak=1e19,
+    unchanged=0.02,
+    moved=0.9,
+    steady_from=1e19,
+    stopped=0.93,
+    settled=0.91,
+    rising=0.02,
+)
+FALLEN = kinds.Fallen(num_generations=4, collapsed=2, runs=3, left_with=0.1)
+CHANGE = Change(
+    settings="evaluation=large",
+    device_time=1.25,
+    problems=1024,
+    samples_per_problem=8,
+    evaluation_before=0.2,
+    evaluation_after=0.36,
+    finds=Findable(ends=0.6, grew=0.9, goes_on=0.5),
+)
+OUTLOOKS = (
+    Outlook(
+        finds=Findable(ends=0.15, grew=0.95, goes_on=0.25),
+        sweeps=16,
+        nearest={"doublings": 4.0},
+        judged_by={"margin": 0.02},
+        below=("problems",),
+        change=CHANGE,
+    ),
+    Outlook(
+        lacks=(Lack(what="seeds", least=2, here=1, mended_by="grid.seeds=[0,1]"),),
+        nearest={},
+        judged_by={},
+    ),
+    Outlook(unknown="metric", value="best", nearest={}, judged_by={}),
+    *(
+        Outlook(
+            finds=Findable(ends=0.9, grew=1.0, goes_on=0.9),
+            sweeps=16,
+            nearest={},
+            judged_by={},
+            no_change=why,
+        )
+        for why in ("decided", "none gains", "none fits")
+    ),
+)
+END = OpenEnd(kind="above", edge=64)
+CAVEATS = (
+    kinds.AtEdge(end=END),
+    kinds.Behind(n=(32, 64), budget=1e20),
+    kinds.Collapsed(fallen=(FALLEN,)),
+    kinds.NotForNewProblems(verdict="not identified", num_problems=256),
+    kinds.NoGain(factor=2.0, gain=-0.004),
+    kinds.Searched(begun=12, runs=30, share=0.31),
+)
+STEPS = (
+    kinds.GoOn(n=(32, 64), budget=1e20),
+    kinds.AddN(n=128, settings={"num_generations": [64, 128]}, runs=3, share=0.33, end=END),
+    kinds.Enlarge(outlook=OUTLOOKS[0]),
+    kinds.SingleRuns(sweep="from=mine"),
+)
+
+ANSWER = Answer(
+    plan_id="0123abcd",
+    budget_unit="flops",
+    confidence=0.9,
+    metric="avg",
+    evaluation_set=None,
+    verdict="saturated",
+    reason=Reason(kind="saturated", confidence=0.9, margin=0.02, measured=(4, 16, 64)),
+    growth=GROWTH,
+    plateau=GROWTH.end,
+    settles_at=Interval(median=1.2e19, low=1e18, high=5e19),
+    harmless=(16,),
+    optima=(optimum(1e18, 8), optimum(1e19, 24), optimum(1e20, 32)),
+    caveats=CAVEATS,
+    use=kinds.Use(
+        num_generations=16,
+        problems_per_batch=16,
+        num_steps=100,
+        budget=1e20,
+        limit="plan",
+        measured=0.62,
+        expected=0.615,
+        interval=(0.6, 0.63),
+        num_seeds=2,
+        num_fallen=1,
+        seed_sd=0.008,
+        probability_best=0.8,
+        optimum=optimum(1e20, 32),
+        compared=(4, 16, 64),
+        as_good=(4,),
+        neighbours=(
+            kinds.Loss(num_generations=4, loss_upper=0.03),
+            kinds.Loss(num_generations=64, loss_upper=0.012),
+        ),
+        behind=(),
+        missing=(),
+        fell=(),
+        one_batch=True,
+    ),
+    reward=kinds.Rise(
+        reward=0.615,
+        expected=True,
+        before=0.2,
+        earlier=kinds.Earlier(
+            budget=1e19, factor=10.0, num_generations=16, reward=0.5, expected=True, gain=0.115
+        ),
+        coverage=kinds.Coverage(k=8, now=0.9, before=0.7, num_fallen=1),
+    ),
+    generations=tuple(
+        kinds.Choices(
+            budget=budget,
+            choices=(choice(4, 0.5), choice(16, 0.6)),
+            best=kinds.NamedCell(num_generations=16, problems_per_batch=16),
+        )
+        for budget in BUDGETS
+    ),
+    batch_laws=(),
+    spent=kinds.Spent(
+        compute=2.5e21,
+        device_hours=12.5,
+        planned=3e21,
+        budgets=BUDGETS,
+        left=5e20,
+        left_in_failed=1e20,
+        left_in_cancelled=0.0,
+        search=None,
+    ),
+    runs=kinds.Runs(
+        total=30,
+        standings={"not begun": 2, "failed": 1, "done": 27},
+        collapsed=2,
+        fallen=(FALLEN,),
+        fitted=27,
+        flat=3,
+        trained=28,
+        warned=(kinds.Warned(rule="high_kl", runs=3, named=()),),
+        too_short=1,
+        window=20,
+        generations=(4, 16, 64),
+        batches=(16,),
+        seeds=3,
+    ),
+    next_steps=STEPS,
+)
+_SPLIT = Recommendation(
+    budget=5e19,
+    num_generations=16,
+    problems_per_batch=16,
+    num_steps=80,
+    learning_rate=1e-6,
+    device_hours=3.25,
+    best_n=Interval(median=20, low=16, high=64),
+    open_below=False,
+    open_above=True,
+    missing=(64,),
+    alternatives=(8,),
+    reward=0.6,
+    interval=(0.58, 0.62),
+    base_reward=0.2,
+    factor=0.5,
+    supported=1.0,
+    basis=Basis(kind="surface", budgets=(1e20, 1e19), num_cells=6),
+)
+RECOMMENDED = tuple(
+    to_json(asdict(split))
+    for split in (
+        _SPLIT,
+        replace(_SPLIT, basis=Basis(kind="means", budgets=(1e20,)), best_n=None, interval=None),
+        *(
+            replace(
+                _SPLIT, factor=4.0, basis=Basis(kind=kind, budgets=(1e20,), num_runs=3), missing=()
+            )
+            for kind in ("laws", "last n")
+        ),
+    )
+)
+# A verdict that each kind of reason goes with.
+_VERDICTS: dict[str, Verdict] = {
+    "harmless": "n does not matter",
+    "playbook": "saturated",
+    **{kind: kind for kind in ("fell", "saturated", "growing", "grew", "constant", "steady")},
+}
+
+
+def of_kind(kind: ReasonKind) -> Answer:
+    """An answer whose reason is of that kind, with the numbers that such a reason has."""
+    reason = Reason(
+        kind=kind,
+        confidence=0.9,
+        margin=0.02,
+        measured=(4, 16, 64),
+        fell=(64,) if kind in ("few n", "all fell") else (),
+        edge=64,
+        end=END if kind in ("edge", "growing", "grew", "undecided") else None,
+        num_budgets=2,
+        law_end=GROWTH.end,
+        on_bound=True,
+    )
+    nothing = kind in ("no record", "all fell")
+    lacking = nothing or kind in ("few n", "few budgets", "one seed", "no spread")
+    return replace(
+        ANSWER,
+        verdict=_VERDICTS.get(kind, "not identified"),
+        reason=reason,
+        harmless=() if lacking else ANSWER.harmless,
+        use=None if nothing else ANSWER.use,
+        reward=None if nothing else ANSWER.reward,
+        generations=() if nothing else ANSWER.generations,
+    )
+
+
+REASONS = {kind: of_kind(kind) for kind in get_args(ReasonKind)}

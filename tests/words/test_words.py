@@ -1,0 +1,126 @@
+"""Templates word every kind of conclusion, and each surface reads as its golden file.
+
+`python -m tests.words.test_words` accepts what the templates say now.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+import jsonschema
+import pytest
+
+from isosweep import words
+from isosweep.analysis import answer as kinds
+from isosweep.analysis.schema import GOLDEN
+from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind
+from isosweep.words import numbers
+from tests.words.answers import ANSWER, CAVEATS, END, OUTLOOKS, REASONS, RECOMMENDED, STEPS
+
+HERE = Path(__file__).parent
+
+
+def surfaces() -> dict[str, list[str]]:
+    """What each surface says of one answer."""
+    document = ANSWER.document()
+    return {
+        "terminal": words.lines("terminal", "analysis", document, "report.html"),
+        "mlflow": words.lines("mlflow", "answer", "", document),
+        "answer": [
+            words.line("verdict", "headline", document),
+            *words.lines("answer", "next_steps", document),
+        ],
+        "plan": [line for each in OUTLOOKS for line in words.lines("plan", "findings", each)],
+        "recommend": [
+            line
+            for split in RECOMMENDED
+            for line in words.lines("recommend", "recommendation", split, "flops", None, 0.9)
+        ],
+        "reasons": [
+            f"{kind}: {words.line('verdict', 'reason', answer.document())}"
+            for kind, answer in REASONS.items()
+        ],
+    }
+
+
+@pytest.mark.parametrize("surface", surfaces())
+def test_each_surface_reads_as_its_golden_file(surface: str) -> None:
+    golden = (HERE / f"{surface}.txt").read_text().splitlines()
+    assert surfaces()[surface] == golden, "python -m tests.words.test_words accepts it"
+
+
+def test_the_golden_answer_is_of_the_schema() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(GOLDEN["answer"].read_text()))
+    for answer in (ANSWER, *REASONS.values()):
+        assert [error.message for error in validator.iter_errors(answer.document())] == []
+
+
+def distinct(said: Sequence[str]) -> None:
+    assert all(said)
+    assert len(set(said)) == len(said)
+
+
+def test_no_two_kinds_of_reason_read_alike_and_no_verdict_lacks_a_headline() -> None:
+    assert REASONS.keys() == set(get_args(ReasonKind))
+    distinct([words.line("verdict", "reason", each.document()) for each in REASONS.values()])
+    headlines = {
+        each.verdict: words.line("verdict", "headline", each.document())
+        for each in REASONS.values()
+        if each.generations
+    }
+    distinct(list(headlines.values()))
+
+
+def test_every_kind_of_caveat_is_worded() -> None:
+    assert {type(each) for each in CAVEATS} == set(get_args(kinds.Caveat))
+    said = words.lines("answer", "caveats", ANSWER.document())
+    assert len(said) == len(CAVEATS)
+    distinct(said)
+
+
+def test_every_kind_of_next_step_is_worded() -> None:
+    shown = {type(each) for each in (*STEPS, kinds.NewRecipe())}
+    assert shown == set(get_args(kinds.NextStep))
+    for step in (*STEPS, kinds.NewRecipe()):
+        assert words.lines("answer", "next_steps", {"next_steps": [step], "budget_unit": "flops"})
+
+
+@pytest.mark.parametrize("kind", ["missing", "above", "below"])
+def test_an_open_end_says_what_closes_it(kind: str) -> None:
+    end = OpenEnd(kind=kind, edge=64, n=(8,) if kind == "missing" else ())  # type: ignore[arg-type]
+    said = words.line("verdict", "open_end", end)
+    assert ("they would tell first" if kind == "missing" else "add ") in said
+    assert END.further == 128
+
+
+def test_numbers_read_well() -> None:
+    assert [numbers.size(each) for each in (18.5e9, 1.2e12, 0, 1.4e6)] == [
+        *("18.5 GB", "1.2 TB", "0 MB", "1.4 MB")
+    ]
+    assert [numbers.duration(each) for each in (-1, 40, 150, 12_600, 181_440)] == [
+        *("0 s", "40 s", "2 min", "3.5 h", "2.1 d")
+    ]
+    assert [numbers.in_hours(each) for each in (0.01, 0.2, 3.5, 3006)] == [
+        *("36 s", "12 min", "3.5 h", "3,006 h")
+    ]
+    assert [numbers.of_100(each) for each in (0.01, 0.33, 0.99)] == [
+        *("under 5", "about 35", "over 95")
+    ]
+    assert [numbers.percent(each) for each in (0.0001, 0.034, 0.2)] == ["under 0.1%", "3.4%", "20%"]
+    assert numbers.interval(23, 8, 51) == "23 [8, 51]"
+    assert numbers.interval(4, 4, 7, below=True) == "4 [4 or less, 7]"
+    assert [numbers.short(each) for each in (23, 1020, 1e18, 3.162e19)] == [
+        *("23", "1020", "1e18", "3.16e19")
+    ]
+    assert numbers.listed((4, 8, 16)) == "4, 8 and 16"
+
+
+def test_what_a_page_shows_is_escaped() -> None:
+    page = words.environment(autoescape=True).from_string("{{ name }}")
+    assert page.render(name="<b>") == "&lt;b&gt;"
+
+
+if __name__ == "__main__":
+    for name, said in surfaces().items():
+        (HERE / f"{name}.txt").write_text("\n".join(said) + "\n")
