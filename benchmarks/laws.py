@@ -41,7 +41,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.reuse import Onset, find_onset
 from isosweep.analysis.statistics.sizes import Parameter, SizeFit, fit_sizes
-from isosweep.analysis.statistics.updates import find_needs
+from isosweep.analysis.statistics.updates import Needs, find_needs
 
 # Of 90% intervals, over all worlds of a law, chance not counted.
 GOALS = {
@@ -226,12 +226,9 @@ def see_updates(world: str, sweeps: int) -> list[Seen]:
                     ]
                 )
             found = find_needs(amounts, runs, CONFIG.margin, CONFIG.confidence)
-            if not isinstance(found, str):
-                _, need, _ = found
-                low, median, high = (
-                    math.log2(end)
-                    for end in (need.factor.low, need.factor.median, need.factor.high)
-                )
+            if isinstance(found, Needs):
+                factor = found.rollouts.factor
+                low, median, high = map(math.log2, (factor.low, factor.median, factor.high))
                 interval = Interval(median=median, low=low, high=high)
                 seen.append(Seen.of(f"log2 factor, {seeds} seeds", interval, -saving))
     return seen

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from isosweep import words
 from isosweep.analysis.figures.axes import (
     doubling_axis,
     generations_axis,
@@ -16,8 +17,8 @@ from isosweep.analysis.figures.description import Axis, Band, Figure, Series
 from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
-from isosweep.analysis.statistics.sizes import SizeLaw
-from isosweep.analysis.statistics.updates import UpdatesLaw
+from isosweep.analysis.statistics.sizes import SizeFit, SizeLaw
+from isosweep.analysis.statistics.updates import Needs, UpdatesLaw
 from isosweep.words.numbers import UNITS, short
 
 
@@ -29,9 +30,9 @@ def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict
     for i, law in enumerate(comparison.reuse_laws):
         figures["comparison_reuse" + (f"_{i + 1}" if i else "")] = _reuse_figure(law, comparison)
     for i, updates_law in enumerate(comparison.updates_laws):
-        if updates_law.rollouts is not None:
+        if isinstance(updates_law.found, Needs):
             name = "comparison_updates" + (f"_{i + 1}" if i else "")
-            figures[name] = _updates_figure(updates_law)
+            figures[name] = _updates_figure(updates_law, updates_law.found)
     for i, size_law in enumerate(comparison.size_laws):
         figures["comparison_size" + (f"_{i + 1}" if i else "")] = _size_figure(size_law)
     return figures
@@ -135,8 +136,8 @@ def _reuse_figure(law: ReuseLaw, comparison: Comparison) -> Figure:
     bands: tuple[Band, ...] = ()
     series = [measured]
     caption = "Dots: measured means over seeds. "
-    if law.onset is not None:
-        rewards = law.onset.rewards
+    if isinstance(law.found, Onset):
+        rewards = law.found.rewards
         bands = (
             Band(
                 x=law.passes,
@@ -152,7 +153,7 @@ def _reuse_figure(law: ReuseLaw, comparison: Comparison) -> Figure:
         series = [
             fitted,
             least,
-            *_onset_series(law.onset, min(law.means), max(law.means)),
+            *_onset_series(law.found, min(law.means), max(law.means)),
             measured,
         ]
         caption += "Line and band: rewards that do not rise with reuse, median and interval. "
@@ -162,7 +163,7 @@ def _reuse_figure(law: ReuseLaw, comparison: Comparison) -> Figure:
     pair = f"n = {law.num_generations}, B = {law.problems_per_batch}"
     return Figure(
         title=f"Reward against reuse at {where}",
-        caption=f"{pair}. {caption}{law.words[0].upper()}{law.words[1:]}.",
+        caption=f"{pair}. {caption}{words.line('comparison', 'capital', law)}",
         x=Axis(
             title="passes over the training problems",
             log=True,
@@ -186,13 +187,12 @@ def _onset_series(onset: Onset, low: float, high: float) -> list[Series]:
     ]
 
 
-def _updates_figure(law: UpdatesLaw) -> Figure:
+def _updates_figure(law: UpdatesLaw, found: Needs) -> Figure:
     """What it takes to reach the threshold against updates on each rollout, for one (n, B)."""
     first, series, values = law.updates[0], [], [1.0]
     plural = "s" if first > 1 else ""
-    named = (("rollouts", law.rollouts, BLUE), ("compute", law.compute, RED))
+    named = (("rollouts", found.rollouts, BLUE), ("compute", found.compute, RED))
     for label, need, color in named:
-        assert need is not None
         relative = tuple(mean / need.means[0] for mean in need.means)
         # The line of the law through the middle of the points.
         logs = [math.log2(updates) for updates in law.updates]
@@ -206,7 +206,7 @@ def _updates_figure(law: UpdatesLaw) -> Figure:
         )
         x = tuple(float(updates) for updates in law.updates)
         series += [
-            Series(x=x, y=line, label=f"{label}: x {need.words} a doubling", color=color),
+            Series(x=x, y=line, label=f"{label}: x {need.factor.words} a doubling", color=color),
             Series(x=x, y=relative, text=text, color=color, dash=None, marker="circle"),
         ]
     limits = min(values) / 1.15, max(values) * 1.15
@@ -216,7 +216,7 @@ def _updates_figure(law: UpdatesLaw) -> Figure:
     return Figure(
         title="Rollouts and compute against updates to data",
         caption=f"{pair}. Dots: geometric means over seeds, relative to {first} "
-        f"update{plural} on each rollout. {law.words[0].upper()}{law.words[1:]}.",
+        f"update{plural} on each rollout. {words.line('comparison', 'capital', law)}",
         x=doubling_axis("updates on each rollout", law.updates),
         y=Axis(
             title=f"times that with {first} update{plural}", log=True, ticks=ticks, limits=limits
@@ -243,8 +243,8 @@ def _size_figure(law: SizeLaw) -> Figure:
     )
     bands: tuple[Band, ...] = ()
     series = [measured]
-    if law.fit is not None:
-        at, curve = law.fit.at, law.fit.curve
+    if isinstance(law.found, SizeFit):
+        at, curve = law.found.at, law.found.curve
         ends = (tuple(k.low for k in curve), tuple(k.high for k in curve))
         bands = (Band(x=at, low=ends[0], high=ends[1], color=BLUE),)
         k = tuple(k.median for k in curve)
@@ -253,7 +253,7 @@ def _size_figure(law: SizeLaw) -> Figure:
     return Figure(
         title="Rate of learning against model size",
         caption=f"{pair}. k: how fast ln(1 - reward) falls with ln compute; bars: by each size's "
-        f"own seeds; line and band: the law by all. {law.words[0].upper()}{law.words[1:]}.",
+        f"own seeds; line and band: the law by all. {words.line('comparison', 'capital', law)}",
         x=Axis(
             title="parameters of the model, N",
             log=True,

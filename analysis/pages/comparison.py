@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
+from isosweep import words
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
@@ -11,9 +12,9 @@ from isosweep.analysis.pages.render import render
 from isosweep.analysis.statistics.compare import AtBudget, Comparison, LawOfCell
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.reuse import ReuseLaw
+from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
 from isosweep.analysis.statistics.sizes import SizeLaw
-from isosweep.analysis.statistics.updates import UpdatesLaw
+from isosweep.analysis.statistics.updates import Needs, UpdatesLaw
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
 from isosweep.store.paths import SweepPaths
@@ -102,31 +103,9 @@ def summarise(comparison: Comparison) -> list[str]:
             verdict = f" Its verdict: {comparison.verdicts[at.entry]}."
         reward = f"{where}, {at.entry} reaches {at.reward:.3f}{interval}"
         sentences.append(f"{reward}{reached_by}{better}.{verdict}")
-    sentences += [_size(law, comparison) for law in comparison.size_laws]
-    sentences += [_reuse(law, comparison) for law in comparison.reuse_laws]
-    return [*sentences, *(_updates(law, comparison) for law in comparison.updates_laws)]
-
-
-def _size(law: SizeLaw, comparison: Comparison) -> str:
-    """How fast models of different size learn."""
-    pair = f", with n = {law.num_generations}, B = {law.problems_per_batch}"
-    where = f"{short(law.sizes[0])} to {short(law.sizes[-1])} parameters"
-    where += "" if comparison.one_pair else pair
-    return f"Over models of {where}, ln(1 - R) = -k ln C + E: {law.words}."
-
-
-def _reuse(law: ReuseLaw, comparison: Comparison) -> str:
-    """What training on the same problems again costs one (n, B)."""
-    pair = f" with n = {law.num_generations}, B = {law.problems_per_batch}"
-    where = f"{short(law.budget)} {UNITS[comparison.unit]}{'' if comparison.one_pair else pair}"
-    return f"At {where}, {law.words}."
-
-
-def _updates(law: UpdatesLaw, comparison: Comparison) -> str:
-    """What more updates on each rollout save and cost one (n, B)."""
-    pair = f"With n = {law.num_generations}, B = {law.problems_per_batch}: "
-    words = law.words
-    return f"{words[0].upper()}{words[1:]}." if comparison.one_pair else f"{pair}{words}."
+    laws = *comparison.size_laws, *comparison.reuse_laws, *comparison.updates_laws
+    one, unit = comparison.one_pair, comparison.unit
+    return sentences + [words.line("comparison", "sentence", law, one, unit) for law in laws]
 
 
 def _best_table(comparison: Comparison) -> PageTable:
@@ -193,7 +172,7 @@ def _size_table(law: SizeLaw) -> PageTable:
 
 
 def _reuse_table(law: ReuseLaw) -> PageTable:
-    expected = law.onset.rewards if law.onset else [None] * len(law.entries)
+    expected = law.found.rewards if isinstance(law.found, Onset) else [None] * len(law.entries)
     rows = [
         (name, f"{passes:.3g}", f"{mean:.4f}", _with_interval(reward, ".4f"))
         for name, passes, mean, reward in zip(
@@ -204,7 +183,10 @@ def _reuse_table(law: ReuseLaw) -> PageTable:
 
 
 def _updates_table(law: UpdatesLaw, comparison: Comparison) -> PageTable:
-    needs = [need.means if need else [None] * len(law.updates) for need in law.needs]
+    found = law.found
+    needs: list[Sequence[float | None]] = [[None] * len(law.updates)] * 2
+    if isinstance(found, Needs):
+        needs = [found.rollouts.means, found.compute.means]
     rows = [
         (name, updates, *(MISSING if mean is None else short(mean) for mean in means))
         for name, updates, *means in zip(law.entries, law.updates, *needs, strict=True)

@@ -1,6 +1,6 @@
 """Is a sigmoid the right law for a run's curve? Others are fitted beside it.
 
-    sigmoid         R = R0 + (A - R0) / (1 + (C_mid / C)^b)         ScaleRL, arXiv 2510.13786
+    sigmoid         R = R0 + (A - R0) / (1 + (C_mid / C)^B)         ScaleRL, arXiv 2510.13786
     power law       R = R0 + a C^p
     log-linear      ln(1 - R) = E - k ln C                          arXiv 2509.25300
     rise then fall  the sigmoid less d max(0, ln C - ln C_peak)     overfitting
@@ -17,14 +17,12 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import NotNegative
 from isosweep.analysis.curves import Curve
-from isosweep.analysis.statistics.sigmoids import logistic
+from isosweep.analysis.statistics.forms import FORMS, regress, solve_pair
 
 Law = Literal["sigmoid", "power law", "log-linear", "rise then fall"]
 SIGMOID: Final = "sigmoid"
-POWER: Final = "power law"
-LOG_LINEAR: Final = "log-linear"
 FALL: Final = "rise then fall"
-_PARAMETERS: dict[Law, int] = {SIGMOID: 3, POWER: 2, LOG_LINEAR: 2, FALL: 5}
+_PARAMETERS: dict[Law, int] = {SIGMOID: 3, "power law": 2, "log-linear": 2, FALL: 5}
 # The criterion of a law that is worse by this much has next to no support (ibid., p. 70).
 DECISIVE = 6.0
 # Past step 0, so that the richest law leaves residuals.
@@ -64,49 +62,42 @@ def compare_laws(curve: Curve, weight: FloatArray, sigmoid_objective: float) -> 
     if count < _LEAST_RECORDS:
         return None
     logs, reward, base = np.log(curve.compute[past]), curve.reward[past], float(curve.reward[0])
-    centred = logs - logs.mean()
+
+    def power(exponents: FloatArray, target: FloatArray) -> float:
+        """Least weighted sum of squares of a C^b over these b, a above 0."""
+        columns = FORMS["power"].curve(logs - logs.mean(), exponents[:, None])
+        found = regress(columns, target[None], weight[None])
+        return float(found.misfit(found.gain(least=0.0)).min())
+
     objectives: dict[Law, float] = {
         SIGMOID: sigmoid_objective,
-        POWER: _scaled(np.exp(_EXPONENTS[:, None] * centred), reward - base, weight),
-        LOG_LINEAR: _scaled(np.exp(-_SLOPES[:, None] * centred), 1 - reward, weight),
+        "power law": power(_EXPONENTS, reward - base),
+        "log-linear": power(-_SLOPES, 1 - reward),
+        # A fall of no size is the sigmoid.
+        FALL: min(sigmoid_objective, _rise_then_fall(logs, reward - base, weight)),
     }
-    # A fall of no size is the sigmoid.
-    objectives[FALL] = min(sigmoid_objective, _rise_then_fall(logs, reward - base, weight))
-    freedom = count - _PARAMETERS[FALL]
-    variance = max(objectives[FALL] / freedom, _LEAST_VARIANCE)
-    criteria: dict[Law, float] = {}
-    for name, objective in objectives.items():
-        k = _PARAMETERS[name]
-        criteria[name] = objective / variance + 2 * k + 2 * k * (k + 1) / (count - k - 1)
-    least = min(criteria, key=lambda name: criteria[name])
+    variance = max(objectives[FALL] / (count - _PARAMETERS[FALL]), _LEAST_VARIANCE)
+    criteria = {
+        law: objectives[law] / variance + 2 * k + 2 * k * (k + 1) / (count - k - 1)
+        for law, k in _PARAMETERS.items()
+    }
+    least = min(criteria, key=lambda law: criteria[law])
     return Alternatives(
-        best=least,
-        differences={name: value - criteria[least] for name, value in criteria.items()},
+        best=least, differences={law: value - criteria[least] for law, value in criteria.items()}
     )
-
-
-def _scaled(basis: FloatArray, target: FloatArray, weight: FloatArray) -> float:
-    """Least weighted sum of squares of a x basis over the rows of `basis`, a above 0."""
-    square = (basis**2) @ weight
-    scale = np.maximum(basis @ (weight * target) / square, 0.0)
-    residual = scale[:, None] * basis - target
-    return float(((residual**2) @ weight).min())
 
 
 def _rise_then_fall(logs: FloatArray, rise: FloatArray, weight: FloatArray) -> float:
     """Least weighted sum of squares of a s - d h, with a and d above 0."""
-    midpoints = np.linspace(logs[0] - 1, logs[-1], _MIDPOINTS)
-    u = _STEEPNESS[:, None, None] * (logs - midpoints[:, None])
-    rising = logistic(u).reshape(-1, len(logs))  # (sigmoids, r)
+    midpoints = np.linspace(logs[0] - 1, logs[-1], _MIDPOINTS)[:, None]
+    rising = FORMS["sigmoid"].curve(logs - midpoints, _STEEPNESS[:, None, None])
+    rising = rising.reshape(-1, len(logs))  # (sigmoids, records)
     # Two records past the peak at least: one alone may be a bad evaluation.
-    falling = np.maximum(0.0, logs - logs[1:-2, None])  # (peaks, r)
-    ss, hh = (rising**2) @ weight, (falling**2) @ weight
-    sh = (rising * weight) @ falling.T  # (sigmoids, peaks)
-    sy, hy = rising @ (weight * rise), falling @ (weight * rise)
-    determinant = ss[:, None] * hh - sh**2
-    a = (sy[:, None] * hh - sh * hy) / np.maximum(determinant, 1e-300)
-    d = (sh * sy[:, None] - ss[:, None] * hy) / np.maximum(determinant, 1e-300)
-    total = float((weight * rise**2).sum())
-    objective = total - a * sy[:, None] + d * hy
-    allowed = (a > 0) & (d > 0) & (determinant > 1e-9 * ss[:, None] * hh)
+    falling = np.minimum(0.0, logs[1:-2, None] - logs)  # (peaks, records)
+    of_rise, of_fall = (regress(each, rise[None], weight[None]) for each in (rising, falling))
+    ss, sy = of_rise.square.T, of_rise.cross.T  # (sigmoids, 1)
+    mixed = (rising * weight) @ falling.T  # (sigmoids, peaks)
+    a, d = solve_pair(ss, mixed, of_fall.square, sy, of_fall.cross)
+    objective = of_rise.total - a * sy - d * of_fall.cross
+    allowed = (a > 0) & (d > 0) & (ss * of_fall.square * (1 - 1e-9) > mixed**2)
     return float(np.where(allowed, objective, np.inf).min())

@@ -25,11 +25,8 @@ from isosweep.plan.cells import PlannedRun
 _LEAST_RISEN = 0.8
 # Forms of less weight need not agree.
 _LEAST_WEIGHT = 0.05
-# Standard errors on each side within which a mixture's quantiles are looked for, and how often
-# that range is halved.
-_REACH, _HALVINGS = 100.0, 50
 # Of a mean over seeds, in reward, so that seeds that agree to the last digit have a spread.
-_LEAST_ERROR = 1e-6
+_LEAST_ERROR, _ROUNDING = 1e-6, 1e-9
 
 
 class AsymptoteStatus(Enum):
@@ -106,7 +103,7 @@ def _risen(fit: Fit) -> float:
 
 def _interval(fits: Sequence[Fit], confidence: float) -> Interval | None:
     """Of A by the mixture of forms; None where a form that counts has its A outside."""
-    from scipy import stats
+    from scipy import optimize, stats
 
     of_form = list(zip(*(fit.limits for fit in fits), strict=True))
     weight = np.array([seeds[0].weight for seeds in of_form])
@@ -119,15 +116,15 @@ def _interval(fits: Sequence[Fit], confidence: float) -> Interval | None:
     shared = ratio * np.hypot([seeds[0].spread for seeds in of_form], base)
     error = np.hypot(values.std(axis=1, ddof=1) / np.sqrt(len(fits)), shared)
     error = np.maximum(error, _LEAST_ERROR)
-    low, high = centre - _REACH * error, centre + _REACH * error
 
     def quantile(share: float) -> float:
-        below, above = float(low.min()), float(high.max())
-        for _ in range(_HALVINGS):
-            middle = (below + above) / 2
-            reached = weight @ special.stdtr(freedom, (middle - centre) / error)
-            below, above = (middle, above) if reached < share else (below, middle)
-        return float(np.clip(middle, 0.0, 1.0))
+        def excess(at: float) -> float:
+            return float(weight @ special.stdtr(freedom, (at - centre) / error)) - share
+
+        # Between the least and the largest of the forms', and a little more for rounding.
+        of_forms = centre + error * stats.t.ppf(share, freedom)
+        ends = of_forms.min() - _ROUNDING, of_forms.max() + _ROUNDING
+        return float(np.clip(optimize.brentq(excess, *ends), 0.0, 1.0))
 
     found = Interval(median=quantile(0.5), low=quantile(1 - upper), high=quantile(upper))
     counts = np.clip(centre[weight >= _LEAST_WEIGHT], 0.0, 1.0)

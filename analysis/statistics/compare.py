@@ -21,17 +21,17 @@ from isosweep.analysis.statistics.entries import Entry, scored_otherwise
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval, student_half_width
-from isosweep.analysis.statistics.reuse import ReuseLaw, reuse_laws
+from isosweep.analysis.statistics.reuse import REUSE, ReuseLaw
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
-from isosweep.analysis.statistics.sizes import SizeLaw, size_laws
-from isosweep.analysis.statistics.updates import UpdatesLaw, updates_laws
+from isosweep.analysis.statistics.sizes import SIZES, SizeLaw
+from isosweep.analysis.statistics.updates import UPDATES, UpdatesLaw
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 
 Kind = Literal["sweep", "variant"]
-# 2: settings that make entries no match.
-COMPARISON_VERSION: Final = 2
+# 2: settings that make entries no match. 3: why a law is not identified is a kind.
+COMPARISON_VERSION: Final = 3
 # ScaleRL's error of A between seeds, taken where one seed shows none.
 SEED_ERROR = 0.02
 
@@ -86,7 +86,7 @@ class Comparison:
     """What an isosweep comparison.json holds: what sets the entries apart. n: rollouts per problem;
     B: problems per batch. Rewards are held-out, from 0 to 1. Null: not known or not identified."""
 
-    version: Literal[2] = COMPARISON_VERSION
+    version: Literal[3] = COMPARISON_VERSION
     """Version of this format. No unit."""
     kind: Kind
     """What an entry is."""
@@ -121,9 +121,9 @@ def compare(entries: Sequence[Entry], config: AnalysisConfig, kind: Kind = "swee
         verdicts={entry.name: entry.findings.saturation.verdict for entry in entries},
         frontiers=_frontiers(entries),
         cells=_cells(entries, config.confidence),
-        size_laws=size_laws(entries, config.confidence),
-        reuse_laws=reuse_laws(entries, config.margin, config.confidence),
-        updates_laws=updates_laws(entries, config.margin, config.confidence),
+        size_laws=SIZES.laws(entries, config.margin, config.confidence),
+        reuse_laws=REUSE.laws(entries, config.margin, config.confidence),
+        updates_laws=UPDATES.laws(entries, config.margin, config.confidence),
     )
 
 

@@ -7,13 +7,14 @@ from enum import Enum
 
 import numpy as np
 
-from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
+from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import Count, NotNegative, Sentence, Share
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.pairs import by_pair
 from isosweep.analysis.statistics.alternatives import Alternatives, compare_laws
+from isosweep.analysis.statistics.forms import logistic
 from isosweep.analysis.statistics.limits import Limit, find_limits
-from isosweep.analysis.statistics.sigmoids import fit_sigmoids, logistic
+from isosweep.analysis.statistics.sigmoids import Sigmoids, fit_sigmoids
 
 # Three free parameters leave two residuals: the least from which a spread can be read.
 MIN_RECORDS = 5
@@ -22,6 +23,8 @@ _RISE = 2.0
 # Drop in chi2 by which the free fit must beat every curve whose C_mid lies past the last record:
 # the likelihood-ratio equivalent of three standard errors.
 _CHI2_DROP = 9.0
+# Condition of J'J above which its inverse says nothing.
+_CONDITION = 1e12
 
 
 class FitStatus(Enum):
@@ -84,69 +87,65 @@ def sigmoid(
     return base + (asymptote - base) * risen
 
 
-def curve_errors(curve: Curve, chosen: BoolArray) -> FloatArray:
-    """Standard errors of the `chosen` records' rewards: of (records,)."""
-    if curve.errors is not None:
-        return np.asarray(curve.errors[chosen])
-    return reward_error(curve.successes[chosen], curve.samples_per_problem)
-
-
-def sampled_error(curve: Curve, record: int) -> float:
-    """Standard error of one record's reward that other samples of the same problems would bring."""
-    if curve.errors is not None:
-        return float(curve.errors[record])
-    return sampling_error(curve.successes[record], curve.samples_per_problem)
-
-
-def reward_error(successes: IntArray, samples_per_problem: int) -> FloatArray:
-    """Standard error of avg@k, in reward: (records,), from `successes`: (records, problems).
+def reward_errors(curve: Curve) -> FloatArray:
+    """Standard errors of avg@k, in reward: (records,).
 
     The spread between problems of their success rates, which includes the binomial spread of k
     samples, over the number of problems. Floor: the binomial error with one success and one
     failure added, so that an all-wrong record does not claim to be exact. Not counted: what
     another training seed would change.
     """
-    num_problems = successes.shape[1]
-    total = num_problems * samples_per_problem
-    rate = (successes.sum(axis=1) + 1) / (total + 2)
+    if curve.errors is not None:
+        return np.asarray(curve.errors)
+    num_problems, samples = curve.successes.shape[1], curve.samples_per_problem
+    total = num_problems * samples
+    rate = (curve.successes.sum(axis=1) + 1) / (total + 2)
     floor = rate * (1 - rate) / total
     if num_problems < 2:
         return np.asarray(np.sqrt(floor))
-    between = (successes / samples_per_problem).var(axis=1, ddof=1) / num_problems
+    between = (curve.successes / samples).var(axis=1, ddof=1) / num_problems
     return np.asarray(np.sqrt(np.maximum(between, floor)))
 
 
-def sampling_error(successes: IntArray, samples_per_problem: int) -> float:
-    """Standard error of one record's avg@k on these very problems: (problems,) successes.
+def sampled_error(curve: Curve, record: int) -> float:
+    """Standard error of one record's avg@k that other samples of the same problems would bring.
 
-    What other samples of the same problems would change; 0 with one sample a problem.
+    0 with one sample a problem.
     """
-    if samples_per_problem < 2:
+    if curve.errors is not None:
+        return float(curve.errors[record])
+    if curve.samples_per_problem < 2:
         return 0.0
-    rate = successes / samples_per_problem
-    variance = rate * (1 - rate) / (samples_per_problem - 1)
+    rate = curve.successes[record] / curve.samples_per_problem
+    variance = rate * (1 - rate) / (curve.samples_per_problem - 1)
     return float(np.sqrt(variance.sum())) / len(rate)
 
 
 def fit_curves(curves: Sequence[Curve]) -> tuple[Fit, ...]:
     """Weighted least squares of the sigmoid to the records past step 0, R0 held at step 0's."""
-    refused = {curve.run.run_id: _refused(curve) for curve in curves}
-    fitted = [curve for curve in curves if refused[curve.run.run_id] is None]
-    fits = {fit.run_id: fit for fit in _fit_together(fitted)}
-    return tuple(refused[curve.run.run_id] or fits[curve.run.run_id] for curve in curves)
+    fits = [
+        Fit(
+            run_id=curve.run.run_id,
+            status=_before(curve),
+            num_records=int((curve.steps > 0).sum()),
+            base_reward=curve.base_reward,
+        )
+        for curve in curves
+    ]
+    fitted = [i for i, fit in enumerate(fits) if fit.status is FitStatus.FITTED]
+    if fitted:
+        found = _fit_together([curves[i] for i in fitted], [fits[i] for i in fitted])
+        for i, fit in zip(fitted, found, strict=True):
+            fits[i] = fit
+    return tuple(fits)
 
 
-def _refused(curve: Curve) -> Fit | None:
-    """Why a curve is not fitted at all."""
+def _before(curve: Curve) -> FitStatus:
+    """Why a curve is not fitted at all, or that it is."""
     past = curve.steps > 0
-    base, count = curve.base_reward, int(past.sum())
-    if base is None or count < MIN_RECORDS or np.any(curve.compute[past] <= 0):
-        status = FitStatus.TOO_FEW
-    elif not _rises(curve):
-        status = FitStatus.NO_RISE
-    else:
-        return None
-    return Fit(run_id=curve.run.run_id, status=status, num_records=count, base_reward=base)
+    if curve.base_reward is None or past.sum() < MIN_RECORDS or np.any(curve.compute[past] <= 0):
+        return FitStatus.TOO_FEW
+    return FitStatus.FITTED if _rises(curve) else FitStatus.NO_RISE
 
 
 def stack_records(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -157,126 +156,77 @@ def stack_records(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray, Floa
         past = curve.steps > 0
         count = int(past.sum())
         compute[i, :count], reward[i, :count] = curve.compute[past], curve.reward[past]
-        error[i, :count] = curve_errors(curve, past)
+        error[i, :count] = reward_errors(curve)[past]
     return compute, reward, error
 
 
-def _fit_together(curves: Sequence[Curve]) -> list[Fit]:
-    """Fits of curves that have enough records."""
-    if not curves:
-        return []
+def _fit_together(curves: Sequence[Curve], fits: Sequence[Fit]) -> list[Fit]:
+    """Fits of curves that have enough records, by what is known of them before."""
     compute, reward, error = stack_records(curves)
     base = np.array([[curve.base_reward] for curve in curves], dtype=np.float64)
     higher = base + [[sampled_error(curve, 0)] for curve in curves]
-    sample = reward[:, None, :], 1 / error[:, None, :] ** 2, base
-    moved = fit_sigmoids(compute, *sample[:2], np.minimum(higher, 1.0))
-    best = fit_sigmoids(compute, *sample)
+    sample = compute, reward[:, None, :], 1 / error[:, None, :] ** 2
+    moved = fit_sigmoids(*sample, np.minimum(higher, 1.0)).asymptote
+    best = fit_sigmoids(*sample, base)
     last = np.log(np.nanmax(compute, axis=1))
-    unfinished = fit_sigmoids(compute, *sample, least_midpoint=last)
-    fits = [
-        _described(
-            curve,
-            (float(best.asymptote[i, 0]), float(best.midpoint[i, 0]), float(best.exponent[i, 0])),
-            float(best.objective[i, 0]),
-            float(unfinished.objective[i, 0]),
-            float(moved.asymptote[i, 0] - best.asymptote[i, 0]),
-            bool(best.on_bound[i, 0]),
-        )
-        for i, curve in enumerate(curves)
-    ]
-    for i, limits in _limits(curves, fits, compute, reward, error).items():
-        fits[i] = replace(fits[i], limits=limits)
-    return fits
+    unfinished = fit_sigmoids(*sample, base, least_midpoint=last).objective
+    chi2 = best.objective / (np.isfinite(compute).sum(axis=1, keepdims=True) - 3)
+    # Training noise is not in the weights.
+    spread = np.maximum(1.0, chi2)
+    short = (unfinished - best.objective) / spread < _CHI2_DROP
+    errors = _errors(best, compute, base, error) * np.sqrt(spread)
+    risen = logistic(np.exp(best.exponent) * (last[:, None] - best.midpoint))
+    found = []
+    for i, (curve, fit) in enumerate(zip(curves, fits, strict=True)):
+        weight = sample[2][i, 0, : fit.num_records]
+        alternatives = compare_laws(curve, weight, float(best.objective[i, 0]))
+        fit = replace(fit, reduced_chi2=float(chi2[i, 0]), alternatives=alternatives)
+        if alternatives is not None and alternatives.falls:
+            fit = replace(fit, status=FitStatus.FALLS)
+        elif short[i, 0]:
+            fit = replace(fit, status=FitStatus.WINDOW_SHORT)
+        elif best.on_bound[i, 0] or not np.isfinite(errors[i]).all():
+            fit = replace(fit, status=FitStatus.ON_BOUND)
+        else:
+            of_asymptote, of_midpoint, of_exponent = errors[i].tolist()
+            fit = replace(
+                fit,
+                asymptote=Estimate(value=float(best.asymptote[i, 0]), standard_error=of_asymptote),
+                midpoint=_from_log(float(best.midpoint[i, 0]), of_midpoint),
+                exponent=_from_log(float(best.exponent[i, 0]), of_exponent),
+                base_effect=float(moved[i, 0] - best.asymptote[i, 0]),
+                share_risen=float(risen[i, 0]),
+            )
+        found.append(fit)
+    # By several forms, where the curve does not fall again.
+    kept = [i for i, fit in enumerate(found) if fit.status is not FitStatus.FALLS]
+    for seeds in by_pair(kept, lambda i: curves[i].run).values():
+        limits = find_limits(compute[seeds], reward[seeds], error[seeds], base[seeds, 0])
+        for i, of_seed in zip(seeds, limits, strict=True):
+            found[i] = replace(found[i], limits=of_seed)
+    return found
 
 
-def _limits(
-    curves: Sequence[Curve],
-    fits: Sequence[Fit],
-    compute: FloatArray,
-    reward: FloatArray,
-    error: FloatArray,
-) -> dict[int, tuple[Limit, ...]]:
-    """By several forms, for each curve that does not fall again; arrays: (curves, records)."""
-    kept = [i for i, fit in enumerate(fits) if fit.status is not FitStatus.FALLS]
-    if not kept:
-        return {}
-    base = np.array([curves[i].base_reward for i in kept], dtype=np.float64)
-    groups = by_pair(enumerate(kept), lambda place: curves[place[1]].run).values()
-    seeds = [[place for place, _ in group] for group in groups]
-    found = find_limits(compute[kept], reward[kept], error[kept], base, seeds)
-    return dict(zip(kept, found, strict=True))
+def _errors(fits: Sigmoids, compute: FloatArray, base: FloatArray, error: FloatArray) -> FloatArray:
+    """Standard errors of (A, ln C_mid, ln b) by what records are worth: (curves, 3), infinite where
+    the records do not tell them apart.
 
-
-def _described(
-    curve: Curve,
-    parameters: tuple[float, float, float],
-    objective: float,
-    unfinished: float,
-    base_effect: float,
-    on_bound: bool,
-) -> Fit:
-    """The fit of one curve with standard errors, or why its parameters are not identified.
-
-    `parameters`: A, ln C_mid, ln B; `unfinished`: the least objective with C_mid past the records.
+    The roots of the diagonal of (J'J)^-1, J: weighted rewards by these.
     """
-    count = int((curve.steps > 0).sum())
-    chi2 = objective / (count - 3)
-    drop = (unfinished - objective) / max(1.0, chi2)
-    covariance = _covariance(curve, parameters) * max(1.0, chi2)
-    past = curve.steps > 0
-    weight = 1 / curve_errors(curve, past) ** 2
-    alternatives = compare_laws(curve, weight, objective)
-    fit = Fit(
-        run_id=curve.run.run_id,
-        status=FitStatus.FITTED,
-        num_records=count,
-        base_reward=curve.base_reward,
-        reduced_chi2=chi2,
-        alternatives=alternatives,
-    )
-    if alternatives is not None and alternatives.falls:
-        return replace(fit, status=FitStatus.FALLS)
-    if drop < _CHI2_DROP:
-        return replace(fit, status=FitStatus.WINDOW_SHORT)
-    if on_bound or not np.all(np.isfinite(covariance)):
-        return replace(fit, status=FitStatus.ON_BOUND)
-    # C_mid and B were fitted as logarithms; their errors follow by the delta method.
-    errors = np.sqrt(np.diag(covariance))
-    return replace(
-        fit,
-        asymptote=Estimate(value=parameters[0], standard_error=float(errors[0])),
-        midpoint=_from_log(parameters[1], float(errors[1])),
-        exponent=_from_log(parameters[2], float(errors[2])),
-        base_effect=base_effect,
-        share_risen=float(
-            sigmoid(curve.compute[-1:], 0.0, 1.0, math.exp(parameters[1]), math.exp(parameters[2]))[
-                0
-            ]
-        ),
-    )
-
-
-def _covariance(curve: Curve, parameters: tuple[float, float, float]) -> FloatArray:
-    """(J'J)^-1 of the weighted residuals by (A, ln C_mid, ln B): (3, 3), infinite if singular.
-
-    The caller widens it by the reduced chi2 where that exceeds 1: training noise is not in the
-    weights.
-    """
-    asymptote, midpoint, exponent = parameters
-    past = curve.steps > 0
-    error = curve_errors(curve, past)
-    assert curve.base_reward is not None
-    u = math.exp(exponent) * (np.log(curve.compute[past]) - midpoint)
+    b = np.exp(fits.exponent)
+    u = b * (np.log(compute) - fits.midpoint)
     s = logistic(u)
-    slope = (asymptote - curve.base_reward) * s * (1 - s)
-    jacobian = np.stack([s, -math.exp(exponent) * slope, u * slope]) / error
-    curvature = jacobian @ jacobian.T
-    if np.linalg.cond(curvature) > 1e12:
-        return np.full((3, 3), np.inf)
-    return np.asarray(np.linalg.inv(curvature))
+    slope = (fits.asymptote - base) * s * (1 - s)
+    jacobian = np.nan_to_num(np.stack([s, -b * slope, u * slope], axis=1) / error[:, None, :])
+    curvature = jacobian @ jacobian.swapaxes(1, 2)
+    sound = np.linalg.cond(curvature) <= _CONDITION
+    variance = np.full((len(u), 3), np.inf)
+    variance[sound] = np.linalg.inv(curvature[sound]).diagonal(axis1=1, axis2=2)
+    return np.asarray(np.sqrt(variance))
 
 
 def _from_log(logarithm: float, error: float) -> Estimate:
+    """By the delta method."""
     value = math.exp(logarithm)
     return Estimate(value=value, standard_error=value * error)
 

@@ -27,14 +27,15 @@ the mixture.
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.statistics.forms import FORMS
 from isosweep.analysis.statistics.intervals import central_quantiles
-from isosweep.analysis.statistics.sigmoids import gompertz, logistic
 
 # Fewer records than this say too little of noise and direction.
 MIN_RECORDS = 5
@@ -45,9 +46,6 @@ _GAINS, _START = (0.03, 0.1, 0.3), 0.5
 _MIDPOINTS, _REACH = 20, 1.0
 # ln of a sigmoid's exponent: normal around 0, over one and a half standard deviations each way.
 _EXPONENTS, _EXPONENT_SD = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5), 1.0
-# Chances of the forms before any record is seen, shared out over their midpoints and exponents.
-# Sigmoids are what others have found most (ScaleRL, arXiv 2510.13786); the others are alike.
-_FORMS = {"sigmoid": 0.4, "Gompertz": 0.15, "power law": 0.15, "line": 0.15, "stays": 0.15}
 # Variance of the walk per factor e of compute, over the variance of the noise.
 _WALKS = (0.3, 1.0, 3.0, 10.0, 30.0)
 # Noise over the spread around the neighbours: their own noise adds to it, a rise may too.
@@ -74,23 +72,9 @@ class Forecast:
     high: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Fit:
-    """All curves and scales, given the walk and what the last record means.
-
-    `evidence`: log likelihood, (scales, curves). `coefficients`: means of R0, less the first
-    record, and of the gain, (2, scales, curves); `covariance`: of both, as its entries 00, 01 and
-    11, (3, scales, curves). A point ahead is `carried` + `level` R0 + `rise` gain: (points,),
-    (points,), (curves, points); `left`: its variance over that of the noise, (points,).
-    """
-
-    evidence: FloatArray
-    coefficients: FloatArray
-    covariance: FloatArray
-    carried: FloatArray
-    level: FloatArray
-    rise: FloatArray
-    left: FloatArray
+# Mean, less the first record, and error of the points ahead, (draws, points), by the scale and the
+# curve of each draw.
+_Ahead = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]
 
 
 def forecast(
@@ -109,40 +93,42 @@ def forecast(
     # (scales, 2): variance of the noise, standard deviation of the gain.
     scales = np.array([((spread * n) ** 2, g) for n in _NOISES for g in _GAINS])
     shift = reward - reward[0]
-    fits, weights = [], []
+    weights, ways = [], []
     for walk, (unsure, lasting, chance) in itertools.product(_WALKS, _last_record(noise)):
         kernel = walk * (np.minimum(logs[:, None], logs) - logs[0])
         last = np.arange(len(logs)) >= len(compute) - 1
         kernel += lasting * np.outer(last, last)
-        fits.append(_fit(shift, curves, kernel, unsure, scales))
+        evidence, ahead = _fit(shift, curves, kernel, unsure, scales)
         trust = _HALF / (_HALF + len(compute))
-        weights.append(trust * fits[-1].evidence + prior + math.log(chance))
-    return _quantiles(np.array(weights), fits, scales[:, 0], float(reward[0]), confidence)
+        weights.append(trust * evidence + prior + math.log(chance))
+        ways.append(ahead)
+    return _quantiles(np.array(weights), ways, float(reward[0]), confidence)
 
 
 def _curves(logs: FloatArray, known: int) -> tuple[FloatArray, FloatArray]:
     """Every curve at `logs`, (curves, records and points), and its log prior, (curves,).
 
-    From 0 to 1 over all compute for the sigmoids and Gompertz's curves, from the first record on
-    for the power laws; the line is 1 at the last of the first `known` of `logs`.
+    From 0 to 1 over all compute where a form has a midpoint, else from the first record on; the
+    line is 1 at the last of the first `known` of `logs`. Chances of forms are shared out over
+    their midpoints and exponents.
     """
     start, end = logs[0], logs[known - 1]
-    middle = np.linspace(start - _REACH, end + _REACH, _MIDPOINTS)
-    grid = np.array(list(itertools.product(middle, _EXPONENTS)))
-    u = np.exp(grid[:, 1:]) * (logs - grid[:, :1])
-    exponents = np.array(_EXPONENTS)
-    forms = {
-        "sigmoid": (logistic(u), grid[:, 1]),
-        "Gompertz": (gompertz(u), grid[:, 1]),
-        "power law": (-np.expm1(-np.exp(exponents)[:, None] * (logs - start)), exponents),
-        "line": ((logs - start)[None] / (end - start), np.zeros(1)),
-        "stays": (np.zeros((1, len(logs))), np.zeros(1)),
+    middle = np.linspace(start - _REACH, end + _REACH, _MIDPOINTS)[:, None, None]
+    exponents = np.array(_EXPONENTS)[:, None]
+    bell = np.exp(-(exponents[:, 0] ** 2) / (2 * _EXPONENT_SD**2))
+    # Midpoint, exponent and chance, by how many of the first two a form has.
+    grids = {
+        2: (middle, np.exp(exponents), np.tile(bell, _MIDPOINTS)),
+        1: (start, np.exp(exponents), bell),
+        0: (start, np.array([[1 / (end - start)]]), np.ones(1)),
     }
-    chances = []
-    for name, (_, exponent) in forms.items():
-        chance = np.exp(-(exponent**2) / (2 * _EXPONENT_SD**2))
-        chances.append(_FORMS[name] * chance / chance.sum())
-    return np.vstack([curve for curve, _ in forms.values()]), np.log(np.concatenate(chances))
+    curves, chances = [], []
+    for form in FORMS.values():
+        if form.chance:
+            midpoint, exponent, chance = grids[form.shapes]
+            curves.append(form.curve(logs - midpoint, exponent).reshape(-1, len(logs)))
+            chances.append(form.chance * chance / chance.sum())
+    return np.vstack(curves), np.log(np.concatenate(chances))
 
 
 def _noise(reward: FloatArray) -> tuple[float, FloatArray]:
@@ -174,11 +160,13 @@ def _last_record(noise: FloatArray) -> list[tuple[FloatArray, float, float]]:
 
 def _fit(
     shift: FloatArray, curves: FloatArray, kernel: FloatArray, noise: FloatArray, scales: FloatArray
-) -> _Fit:
-    """Regression of the rewards on 1 and on each curve, whitened by `kernel` and `noise`.
+) -> tuple[FloatArray, _Ahead]:
+    """Regression of the rewards on 1 and on each curve, whitened by `kernel` and `noise`: log
+    likelihood, (scales, curves), and what it says of the points ahead.
 
     `shift`: (records,), reward less its first; `curves`: (curves, records and points); `kernel`:
-    square, over records and points, and `noise`: (records,), both over the noise's variance.
+    square, over records and points, and `noise`: (records,), both over the noise's variance;
+    `scales`: that variance, and the standard deviation of the gain, (scales, 2).
     """
     known = len(shift)
     root = np.linalg.cholesky(kernel[:known, :known] + np.diag(noise))
@@ -192,49 +180,39 @@ def _fit(
     p11 = (rises**2).sum(axis=1) / variance + gain**-2
     linear = np.array([(ones @ target.T) / variance + 0 * p01, (target @ rises.T) / variance])
     determinant = p00 * p11 - p01**2
-    covariance = np.array([p11, -p01, p00 + 0 * p01]) / determinant
-    c00, c01, c11 = covariance
+    c00, c01, c11 = p11 / determinant, -p01 / determinant, p00 / determinant
     mean = np.array([c00 * linear[0] + c01 * linear[1], c01 * linear[0] + c11 * linear[1]])
     misfit = (target @ target.T) / variance - (linear * mean).sum(axis=0)
     volume = 2 * np.log(np.diag(root)).sum() + known * np.log(variance)
-    return _Fit(
-        evidence=-0.5 * (misfit + volume + np.log(determinant)) - np.log(gain),
-        coefficients=mean,
-        covariance=covariance,
-        carried=reach @ target[0],
-        level=1 - reach @ ones[0],
-        rise=curves[:, known:] - rises @ reach.T,
-        left=1 + np.diag(kernel)[known:] - (reach**2).sum(axis=1),
-    )
+    # A point ahead is `carried` + `level` R0 + `rise` gain, and noise of its own.
+    carried, level = reach @ target[0], 1 - reach @ ones[0]
+    rises_by = curves[:, known:] - rises @ reach.T
+    left = 1 + np.diag(kernel)[known:] - (reach**2).sum(axis=1)
+
+    def ahead(scale: IntArray, curve: IntArray) -> tuple[FloatArray, FloatArray]:
+        rise, (start, by) = rises_by[curve], mean[:, scale, curve, None]
+        v00, v01, v11 = (entry[scale, curve][:, None] for entry in (c00, c01, c11))
+        spread = level**2 * v00 + 2 * level * rise * v01 + rise**2 * v11
+        return carried + level * start + rise * by, np.sqrt(spread + variance[scale] * left)
+
+    return -0.5 * (misfit + volume + np.log(determinant)) - np.log(gain), ahead
 
 
 def _quantiles(
-    log_weight: FloatArray, fits: list[_Fit], variance: FloatArray, first: float, confidence: float
+    log_weight: FloatArray, ways: list[_Ahead], first: float, confidence: float
 ) -> Forecast:
     """Quantiles of the mixture by seeded draws; a reward lies between 0 and 1.
 
-    `log_weight`: (fits, scales, curves); `variance` of the noise: (scales,).
+    `log_weight`: (ways, scales, curves); `first`: reward of the first record.
     """
     rng = np.random.default_rng(0)
     chosen = rng.choice(log_weight.size, size=_DRAWS, p=special.softmax(log_weight.ravel()))
-    of_fit, scale, curve = np.unravel_index(chosen, log_weight.shape)
+    of_way, scale, curve = np.unravel_index(chosen, log_weight.shape)
     surprise = rng.standard_t(_FREEDOM, size=(_DRAWS, 1))
     draws = []
-    for i, fit in enumerate(fits):
-        mine = of_fit == i
-        mean, error = _ahead(fit, scale[mine], curve[mine], variance)
+    for i, ahead in enumerate(ways):
+        mine = of_way == i
+        mean, error = ahead(scale[mine], curve[mine])
         draws.append(first + mean + error * surprise[mine])
     median, low, high = central_quantiles(np.clip(np.vstack(draws), 0.0, 1.0), confidence)
     return Forecast(median=median, low=low, high=high)
-
-
-def _ahead(
-    fit: _Fit, scale: IntArray, curve: IntArray, variance: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Mean, less the first record, and error of the points ahead: (draws, points), as drawn."""
-    start, gain = fit.coefficients[:, scale, curve, None]
-    c00, c01, c11 = fit.covariance[:, scale, curve, None]
-    rise = fit.rise[curve]
-    mean = fit.carried + fit.level * start + rise * gain
-    own = fit.level**2 * c00 + 2 * fit.level * rise * c01 + rise**2 * c11
-    return mean, np.sqrt(own + variance[scale, None] * fit.left)

@@ -11,26 +11,27 @@ standard normal.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence, Share
+from isosweep.analysis.bounds import AtLeastOne, Positive, Share
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.entries import Entry, groups_but_for
+from isosweep.analysis.statistics.across import (
+    MISFIT,
+    Across,
+    Group,
+    Unidentified,
+    number_set,
+)
+from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import Interval, upper_share
 from isosweep.evidence import MIN_SEEDS
-from isosweep.words.numbers import short
 
-# Two numbers of passes show a difference, and not where it begins.
-MIN_AMOUNTS = 3
 _PROBLEMS = "task.num_train_problems"
 _DRAWS = 4000
-# Chance of rewards that rise with reuse as much below which they do rise.
-_MISFIT = 1e-3
 # Share of draws in which the loss sets in at once. Of cliffs 81 to 86% are held so, and of smooth
 # losses, which this makes wider, 92 to 98% (`benchmarks/laws.py`).
 _CLIFF = 0.25
@@ -71,110 +72,75 @@ class ReuseLaw:
     """How often each training problem was drawn by then, ascending."""
     means: tuple[float, ...]
     """Measured reward, mean over seeds; runs that fell count."""
-    onset: Onset | None
-    """Null where it is not identified."""
-    reason: Sentence | None
-    """Why not."""
-
-    @property
-    def words(self) -> str:
-        """What was found, as a sentence's second half."""
-        if self.onset is None:
-            return f"what reuse costs is not identified: {str(self.reason)[:-1]}"
-        last, cost = self.passes[-1], f"cost more than {self.margin:g} of reward"
-        harmless, harmful = self.onset.harmless, self.onset.harmful
-        if harmful is not None:
-            begins = "" if self.onset.median is None else f"{short(self.onset.median)} "
-            return f"reuse begins to {cost} at {begins}[{short(harmless)}, {short(harmful)}] passes"
-        if harmless == last:
-            return f"no reuse that was run, up to {short(last)} passes, begins to {cost}"
-        return (
-            f"up to {short(harmless)} passes reuse does not {cost}; that it does within "
-            f"{short(last)} has a probability of {self.onset.probability:.0%}"
-        )
-
-
-def reuse_laws(entries: Sequence[Entry], margin: float, confidence: float) -> tuple[ReuseLaw, ...]:
-    """One for every (n, B) of entries that differ in nothing but their number of training problems,
-    of which there are three or more."""
-    laws: list[ReuseLaw] = []
-    for group in groups_but_for(entries, _PROBLEMS):
-        numbers = {int(str(e.settings[_PROBLEMS])): e for e in group if _PROBLEMS in e.settings}
-        if len(numbers) < MIN_AMOUNTS:
-            continue
-        seen = {number: _seen(numbers[number], number) for number in sorted(numbers, reverse=True)}
-        names = tuple(numbers[number].name for number in seen)
-        shared = set.intersection(*(set(at) for at in seen.values()))
-        last: dict[Pair, float] = {}
-        for pair, budget in shared:
-            last[pair] = max(budget, last.get(pair, 0.0))
-        for pair, budget in sorted(last.items()):
-            runs = [at[pair, budget] for at in seen.values()]
-            laws.append(_law(names, pair, budget, runs, margin, confidence))
-    return tuple(laws)
+    found: Onset | Unidentified
+    """Where reuse begins to cost, or why that is not identified."""
 
 
 # Of one (n, B) at one budget, by seed: passes over the training problems, and the reward.
 _Runs = dict[int, tuple[float, float]]
 
 
-def _seen(entry: Entry, problems: int) -> dict[tuple[Pair, float], _Runs]:
+def _seen(entry: Entry, problems: float) -> dict[Pair, dict[float, _Runs]]:
     """Every run of an entry at every budget that it was read at; what is left of one that fell."""
     curves = {curve.run.run_id: curve for curve in entry.data.curves}
-    found: dict[tuple[Pair, float], _Runs] = {}
+    found: dict[Pair, dict[float, _Runs]] = {}
     for reading in entry.data.readings:
         cell, reward = reading.cell, reading.fallen if reading.reward is None else reading.reward
         if reward is not None:
             curve = curves[cell.run_id]
             batches = float(np.interp(cell.budget, curve.compute, curve.generations))
             passes = batches * cell.problems_per_batch / problems
-            found.setdefault((Pair.of(cell), cell.budget), {})[cell.seed] = passes, reward
+            runs = found.setdefault(Pair.of(cell), {}).setdefault(cell.budget, {})
+            runs[cell.seed] = passes, reward
     return found
 
 
-def _law(
-    names: tuple[str, ...],
-    pair: Pair,
-    budget: float,
-    runs: Sequence[_Runs],
-    margin: float,
-    confidence: float,
-) -> ReuseLaw:
-    """Of the runs of each entry, by passes, ascending."""
+def _law(group: Group[dict[float, _Runs]]) -> ReuseLaw | None:
+    shared = set.intersection(*(set(of) for of in group.seen))
+    if not shared:
+        return None
+    runs = [of[max(shared)] for of in group.seen]
     seeds = sorted(set.intersection(*(set(of) for of in runs)))
     passes = np.array([np.mean([at for at, _ in of.values()]) for of in runs])
     rewards = np.array([[of[seed][1] for seed in seeds] for of in runs])
-    onset = find_onset(passes, rewards, margin, confidence)
-    reason = onset if isinstance(onset, str) else None
     return ReuseLaw(
-        entries=names,
-        **pair._asdict(),
-        budget=budget,
-        margin=margin,
+        **group.labels,
+        budget=max(shared),
+        margin=group.margin,
         passes=tuple(passes.tolist()),
         means=tuple(math.fsum(r for _, r in of.values()) / len(of) for of in runs),
-        onset=None if isinstance(onset, str) else onset,
-        reason=reason,
+        found=find_onset(passes, rewards, group.margin, group.confidence),
     )
+
+
+# The most problems have the fewest passes.
+REUSE = Across(
+    varied=_PROBLEMS,
+    amount=lambda entry: number_set(entry, _PROBLEMS),
+    read=_seen,
+    fit=_law,
+    descending=True,
+)
 
 
 def find_onset(
     passes: FloatArray, rewards: FloatArray, margin: float, confidence: float, seed: int = 0
-) -> Onset | str:
-    """Of `passes` (amounts,), ascending, and `rewards` (amounts, seeds); or why none, in words."""
+) -> Onset | Unidentified:
+    """Of `passes` (amounts,), ascending, and `rewards` (amounts, seeds); or why none."""
     amounts, seeds = rewards.shape
     if seeds < MIN_SEEDS:
-        return f"it takes {MIN_SEEDS} seeds that every number of problems has; {seeds} are shared."
+        return Unidentified(kind="few seeds", found=seeds, least=MIN_SEEDS)
     mean = rewards.mean(axis=1)
     # What a seed does to all amounts alike is no difference between them.
     rest = rewards - mean[:, None] - rewards.mean(axis=0) + rewards.mean()
     freedom = (amounts - 1) * (seeds - 1)
     error = math.sqrt(float((rest**2).sum()) / freedom / seeds)
     if error < 1e-9:
-        return "the seeds agree to the last digit."
+        return Unidentified(kind="no spread")
+    # Chance of rewards that rise with reuse as much.
     rising = float(((mean + _isotonic(-mean[None])[0]) ** 2).sum()) / error**2
-    if special.fdtrc(amounts - 1, freedom, rising / (amounts - 1)) < _MISFIT:
-        return "the rewards rise as reuse grows."
+    if special.fdtrc(amounts - 1, freedom, rising / (amounts - 1)) < MISFIT:
+        return Unidentified(kind="no law")
     rng = np.random.default_rng(seed)
     scale = error * np.sqrt(freedom / rng.chisquare(freedom, (_DRAWS, 1)))
     falling = -_isotonic(-mean + scale * rng.standard_normal((_DRAWS, amounts)))

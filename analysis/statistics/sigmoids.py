@@ -12,32 +12,24 @@ of steps where residuals are large.)
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from isosweep.analysis.arrays import FloatArray
-
-BoolArray = NDArray[np.bool_]
+from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
+from isosweep.analysis.statistics.forms import logistic, regress, solve_pair
 
 # How far C_mid may lie outside the records (a factor), and the range of exponents searched.
 MIDPOINT_FACTOR = 1e3
 EXPONENTS = (0.05, 20.0)
-# Points of the first grid: midpoints below, among and above the records, and exponents. Among
-# the records they lie close, because a steep curve can sit between any two of them.
-_MIDPOINTS = (4, 28, 6)
-_NUM_EXPONENTS = 8
-# Starts refined for every fit: the best of so many bands of midpoints.
-_STARTS = 3
-_FIRST_STEPS = 2
-_MAX_STEPS = 200
-_LONGEST = 2.0
+# Points of the grid that a fit starts from: midpoints below, among and above the records, and
+# exponents. Among the records they lie close: a steep curve can sit between any two of them.
+_MIDPOINTS, _NUM_EXPONENTS = (4, 60, 6), 14
+_MAX_STEPS, _LONGEST = 200, 2.0
 # Promised relative drop of the objective at which a fit has arrived.
 _TOLERANCE = 1e-9
 # So near to the end of its range (reward, ln C_mid, ln b) an estimate sits on its bound.
 _NEAR = 1e-3
 # Fits with a so near to its bound are searched again with a held there.
 _HELD = 0.05
-# Below it Gompertz's curve is 0 to the last digit, and its inner exponential would overflow.
-_LOWEST = -10.0
+_TINY = 1e-300
 # Fits worked on together: their arrays stay in the processor's cache.
 _CHUNK = 2048
 
@@ -57,9 +49,9 @@ class Sigmoids:
     on_bound: BoolArray
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Problem:
-    """Flattened fits: (fits, records) arrays, (fits,) bounds.
+    """Flattened fits: (fits, records) arrays; bounds of a, (fits,), and of (m, ln b), (fits, 2).
 
     `root`: square roots of the weights, 0 for missing records; `target`: root x (reward - R0).
     """
@@ -72,30 +64,8 @@ class _Problem:
     lower: FloatArray
     upper: FloatArray
 
-    def of(self, chosen: slice | BoolArray | NDArray[np.int64]) -> "_Problem":
+    def of(self, chosen: slice | BoolArray | IntArray) -> "_Problem":
         return _Problem(*(array[chosen] for array in vars(self).values()))
-
-
-@dataclass
-class _State:
-    """Where fits are: `theta` (fits, 2), gain and objective (fits,), (fits, records) arrays of
-    u, of 1 - s, of root x s and of the weighted residual."""
-
-    theta: FloatArray
-    gain: FloatArray
-    objective: FloatArray
-    u: FloatArray
-    rest: FloatArray
-    scaled: FloatArray
-    residual: FloatArray
-
-    def of(self, chosen: BoolArray) -> "_State":
-        return _State(*(array[chosen] for array in vars(self).values()))
-
-    def take(self, other: "_State", chosen: BoolArray) -> None:
-        """Go on from `other` where `chosen`."""
-        for name, array in vars(self).items():
-            array[chosen] = getattr(other, name)[chosen]
 
 
 def fit_sigmoids(
@@ -114,234 +84,168 @@ def fit_sigmoids(
     `least_midpoint`: (runs,) smallest ln C_mid allowed; by default a factor of 1,000 below the
     first record. `asymptote`: (runs, samples), to hold A there instead of fitting it.
     """
-    present = np.isfinite(compute)
-    logs = np.log(np.where(present, compute, 1.0))
-    weight = np.where(present[:, None, :], weight, 0.0)
-    rise = np.where(present[:, None, :], reward - base[..., None], 0.0)
-    reach = np.log(MIDPOINT_FACTOR)
-    low = np.where(present, logs, np.inf).min(axis=1) - reach
-    high = np.where(present, logs, -np.inf).max(axis=1) + reach
-    if least_midpoint is not None:
-        low = least_midpoint
     runs, samples, records = reward.shape
+    logs, reach = np.log(compute), np.log(MIDPOINT_FACTOR)
+    low = np.nanmin(logs, axis=1) - reach if least_midpoint is None else least_midpoint
+    high = np.nanmax(logs, axis=1) + reach
+    present = np.isfinite(compute)[:, None, :]
+    weight = np.where(present, weight, 0.0)
+    rise = np.where(present, reward - base[..., None], 0.0)
     least, most = (-base, 1 - base) if asymptote is None else (asymptote - base,) * 2
-    starts = _grid_starts(logs, rise, weight, (least, most), (low, high))
-    edges = np.log(np.array(EXPONENTS))
-    root = np.sqrt(weight).reshape(-1, records)
-    ends = [
-        np.stack([np.repeat(end, samples), np.full(runs * samples, edge)], axis=1)
-        for end, edge in zip((low, high), edges, strict=True)
-    ]
+    lower, upper = (
+        np.repeat([(m, edge) for m in end], samples, axis=0)
+        for end, edge in zip((low, high), np.log(EXPONENTS), strict=True)
+    )
     problem = _Problem(
-        logs=np.repeat(logs, samples, axis=0),
-        root=root,
-        target=root * rise.reshape(-1, records),
+        logs=np.repeat(np.nan_to_num(logs), samples, axis=0),
+        root=np.sqrt(weight).reshape(-1, records),
+        target=(np.sqrt(weight) * rise).reshape(-1, records),
         least=least.reshape(-1),
         most=most.reshape(-1),
-        lower=ends[0],
-        upper=ends[1],
+        lower=lower,
+        upper=upper,
     )
-    parts = [
-        _refine_best(problem.of(slice(begin, begin + _CHUNK)), starts[:, begin : begin + _CHUNK])
-        for begin in range(0, runs * samples, _CHUNK)
-    ]
-    theta, gain, objective = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    at_end = (theta - problem.lower < _NEAR) | (problem.upper - theta < _NEAR)
-    on_bound = at_end.any(axis=1)
+    starts = np.concatenate(
+        [
+            _start(problem.of(slice(i * samples, (i + 1) * samples)), rise[i], weight[i])
+            for i in range(runs)
+        ]
+    )
+    theta = np.concatenate(
+        [
+            _search(problem.of(slice(i, i + _CHUNK)), starts[i : i + _CHUNK])
+            for i in range(0, len(starts), _CHUNK)
+        ]
+    )
+    gain, objective = _best_gain(problem, theta)
+    on_bound = np.minimum(theta - lower, upper - theta).min(axis=1) < _NEAR
     if asymptote is None:
-        on_bound |= (gain - problem.least < _NEAR) | (problem.most - gain < _NEAR)
-    shape = (runs, samples)
+        on_bound |= np.minimum(gain - problem.least, problem.most - gain) < _NEAR
+    found = gain.reshape(base.shape) + base, theta[:, 0], theta[:, 1], objective, on_bound
     return Sigmoids(
-        asymptote=gain.reshape(shape) + base,
-        midpoint=theta[:, 0].reshape(shape),
-        exponent=theta[:, 1].reshape(shape),
-        objective=objective.reshape(shape),
-        on_bound=on_bound.reshape(shape),
+        **{
+            name: array.reshape(runs, samples)
+            for name, array in zip(Sigmoids.__annotations__, found, strict=True)
+        }
     )
 
 
-def _grid_starts(
-    logs: FloatArray,
-    rise: FloatArray,
-    weight: FloatArray,
-    gains: tuple[FloatArray, FloatArray],
-    midpoint_ends: tuple[FloatArray, FloatArray],
-) -> FloatArray:
-    """The best (m, ln b) of the grid in each band of midpoints: (starts, fits, 2).
-
-    `gains`: least and most a, (runs, samples); `midpoint_ends`: least and most m, (runs,).
-    """
-    edges = np.log(np.array(EXPONENTS))
-    low, high = midpoint_ends
-    exponents = np.linspace(edges[0], edges[1], _NUM_EXPONENTS)
-    bands = np.array_split(np.arange(sum(_MIDPOINTS)), _STARTS)
-    starts: list[list[FloatArray]] = [[] for _ in bands]
-    for run in range(len(logs)):
-        midpoints = _midpoints(logs[run][weight[run].any(axis=0)], low[run], high[run])
-        u = np.exp(exponents)[None, :, None] * (logs[run] - midpoints[:, None, None])
-        basis = logistic(u).reshape(-1, logs.shape[1])  # (grid, records)
-        weighted = weight[run] * rise[run]
-        cross, square = weighted @ basis.T, weight[run] @ (basis**2).T  # (samples, grid)
-        total = (weighted * rise[run]).sum(axis=1)[:, None]
-        gain = cross / np.maximum(square, 1e-300)
-        gain = np.clip(gain, gains[0][run][:, None], gains[1][run][:, None])
-        objective = total - 2 * gain * cross + gain**2 * square
-        table = objective.reshape(-1, len(midpoints), len(exponents))
-        for band, chosen in zip(bands, starts, strict=True):
-            part = table[:, band].reshape(len(table), -1)
-            at = part.argmin(axis=1)
-            place = midpoints[band[at // len(exponents)]], exponents[at % len(exponents)]
-            chosen.append(np.stack(place, axis=1))
-    return np.array([np.concatenate(chosen) for chosen in starts])
-
-
-def _midpoints(logs: FloatArray, low: float, high: float) -> FloatArray:
-    """ln C_mid to try, ascending: `_MIDPOINTS` below, among and above the records."""
-    first, last = max(float(logs.min()), low), max(float(logs.max()), low)
-    below = np.linspace(low, first, _MIDPOINTS[0], endpoint=False)
-    among = np.linspace(first, last, _MIDPOINTS[1])
-    above = np.linspace(last, high, _MIDPOINTS[2] + 1)[1:]
-    return np.concatenate([below, among, above])
-
-
-def logistic(u: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-u)), elementwise.
-
-    Not `scipy.special.expit`, which rounds some values otherwise in their last bit: fits that have
-    been written would change.
-    """
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-u)))
-
-
-def gompertz(u: FloatArray) -> FloatArray:
-    """exp(-exp(-u)), elementwise: Gompertz's curve, which starts faster than it ends."""
-    return np.asarray(np.exp(-np.exp(-np.maximum(u, _LOWEST))))
-
-
-def _evaluate(problem: _Problem, theta: FloatArray) -> _State:
-    """Everything at `theta`, with the best a within its bounds."""
-    u = np.exp(theta[:, 1:]) * (problem.logs - theta[:, :1])
-    s = logistic(u)
-    scaled = problem.root * s
-    gain = _dot(scaled, problem.target) / np.maximum(_dot(scaled, scaled), 1e-300)
-    gain = np.clip(gain, problem.least, problem.most)
-    residual = gain[:, None] * scaled - problem.target
-    return _State(theta, gain, _dot(residual, residual), u, 1 - s, scaled, residual)
+def _start(problem: _Problem, rise: FloatArray, weight: FloatArray) -> FloatArray:
+    """The best (m, ln b) of a grid: (fits, 2), of the samples of one run."""
+    logs, (low, flat), (high, steep) = problem.logs[0], problem.lower[0], problem.upper[0]
+    seen = np.maximum(logs[weight.any(axis=0)], low)
+    below, among, above = _MIDPOINTS
+    midpoints = np.concatenate(
+        [
+            np.linspace(low, seen.min(), below, endpoint=False),
+            np.linspace(seen.min(), seen.max(), among),
+            np.linspace(seen.max(), high, above + 1)[1:],
+        ]
+    )
+    exponents = np.linspace(flat, steep, _NUM_EXPONENTS)
+    grid = np.stack(np.meshgrid(midpoints, exponents), axis=-1).reshape(-1, 2)
+    found = regress(logistic(np.exp(grid[:, 1:]) * (logs - grid[:, :1])), rise, weight)
+    gain = found.gain(problem.least[:, None], problem.most[:, None])
+    return np.asarray(grid[found.misfit(gain).argmin(axis=1)])
 
 
 def _dot(left: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", left, right))
 
 
-def _refine_best(
-    problem: _Problem, starts: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Best theta, gain and objective: every start for a few steps, the best of them to the end."""
-    best = _refine(problem, starts[0], _FIRST_STEPS)
-    for start in starts[1:]:
-        other = _refine(problem, start, _FIRST_STEPS)
-        better = other[2] < best[2]
-        best = (
-            np.where(better[:, None], other[0], best[0]),
-            np.where(better, other[1], best[1]),
-            np.where(better, other[2], best[2]),
-        )
-    theta, gain, objective = _refine(problem, best[0], _MAX_STEPS)
+def _best_gain(problem: _Problem, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The best a within its bounds at `theta`, and the objective with it: each (fits,)."""
+    scaled = problem.root * logistic(np.exp(theta[:, 1:]) * (problem.logs - theta[:, :1]))
+    gain = _dot(scaled, problem.target) / np.maximum(_dot(scaled, scaled), _TINY)
+    gain = np.clip(gain, problem.least, problem.most)
+    residual = gain[:, None] * scaled - problem.target
+    return gain, _dot(residual, residual)
+
+
+def _search(problem: _Problem, start: FloatArray) -> FloatArray:
+    """The best theta: (fits, 2)."""
+    theta, objective = _refine(problem, start)
     # Where the best a lies on its bound the projected problem has a kink, along which steps grow
     # short: there a is held, and the rest of the search is smooth.
+    gain, _ = _best_gain(problem, theta)
     for end in (problem.least, problem.most):
         near = np.flatnonzero(np.abs(gain - end) < _HELD)
         if near.size:
             fixed = replace(problem.of(near), least=end[near], most=end[near])
-            at = _refine(fixed, theta[near], _MAX_STEPS)
-            better = at[2] < objective[near]
-            place = near[better]
-            theta[place], gain[place], objective[place] = (array[better] for array in at)
-    return theta, gain, objective
+            held, at = _refine(fixed, theta[near])
+            better = at < objective[near]
+            theta[near[better]], objective[near[better]] = held[better], at[better]
+    return theta
 
 
-def _refine(
-    problem: _Problem, start: FloatArray, steps: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Theta, gain and objective after at most `steps` from `start`: (fits, 2), (fits,), (fits,).
+def _refine(problem: _Problem, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The best theta near `start` and its objective: (fits, 2), (fits,).
 
     Levenberg-Marquardt with a damping of its own for every fit; a fit that has converged leaves.
     """
-    state = _evaluate(problem, start.copy())
-    theta, gain, objective = state.theta.copy(), state.gain.copy(), state.objective.copy()
-    active = np.arange(len(theta))
-    damping = np.full(len(theta), 1e-3)
-    for _ in range(steps):
-        step, expected = _step(problem, state, damping)
-        trial = _evaluate(problem, np.clip(state.theta + step, problem.lower, problem.upper))
-        better = trial.objective <= state.objective
-        settled = (expected <= _TOLERANCE * state.objective) & (damping <= 1e-2)
-        done = settled | (damping >= 1e10)
-        state.take(trial, better)
+    theta, (_, objective) = start.copy(), _best_gain(problem, start)
+    active, damping = np.arange(len(theta)), np.full(len(theta), 1e-3)
+    for _ in range(_MAX_STEPS):
+        step, promised = _step(problem, theta[active], damping)
+        trial = np.clip(theta[active] + step, problem.lower, problem.upper)
+        _, found = _best_gain(problem, trial)
+        better = found <= objective[active]
+        left = (promised > _TOLERANCE * objective[active]) | (damping > 1e-2)
+        left &= damping < 1e10
+        theta[active[better]], objective[active[better]] = trial[better], found[better]
         damping = np.where(better, damping / 10, np.maximum(damping, 1e-6) * 8)
-        if done.any():
-            place = active[done]
-            theta[place], gain[place] = state.theta[done], state.gain[done]
-            objective[place] = state.objective[done]
-            active, damping = active[~done], damping[~done]
-            problem, state = problem.of(~done), state.of(~done)
+        if not left.all():
+            problem, active, damping = problem.of(left), active[left], damping[left]
             if not active.size:
                 break
-    theta[active], gain[active], objective[active] = state.theta, state.gain, state.objective
-    return theta, gain, objective
+    return theta, objective
 
 
-def _step(problem: _Problem, state: _State, damping: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _step(
+    problem: _Problem, theta: FloatArray, damping: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """A damped Newton step of (m, ln b) with a projected out, and the drop of the objective that
-    it promises: (fits, 2), (fits,). Gauss-Newton (Kaufman 1975) where the Hessian is not positive.
+    it promises: (fits, 2), (fits,).
+
+    The Hessian H counts by its size, |H| = (H H + |det H| I) / sqrt(tr(H H) + 2 |det H|), which
+    points downhill from saddles as well.
     """
-    a, u, residual = state.gain, state.u, state.residual
-    # Derivatives of root x s by u, the first and the second; u itself has -b by m and u by ln b.
-    d1 = state.rest * state.scaled
-    d2 = d1 * (2 * state.rest - 1)
-    u1, u2 = u * d1, u * d2
-    b = np.exp(state.theta[:, 1])
-    norm = np.maximum(_dot(state.scaled, state.scaled), 1e-300)
+    b = np.exp(theta[:, 1])
+    u = b[:, None] * (problem.logs - theta[:, :1])
+    s = logistic(u)
+    scaled = problem.root * s
+    norm = np.maximum(_dot(scaled, scaled), _TINY)
+    best = _dot(scaled, problem.target) / norm
+    a = np.clip(best, problem.least, problem.most)
+    residual = a[:, None] * scaled - problem.target
+    # First derivatives by (m, ln b) come from those by u, which itself has -b and u.
+    slope = (1 - s) * scaled
+    gradient_m, gradient_q = -b * _dot(slope, residual), _dot(u * slope, residual)
     # Where a sits on its bound it cannot follow.
-    free = (a > problem.least) & (a < problem.most)
-    slope_m, slope_q = -b * _dot(d1, residual), _dot(u1, residual)
-    along = -b * _dot(d1, state.scaled), _dot(u1, state.scaled)
-    square = b**2 * _dot(d1, d1), -b * _dot(d1, u1), _dot(u1, u1)
-    bent = (
-        b**2 * _dot(d2, residual),
-        slope_m - b * _dot(u2, residual),
-        slope_q + _dot(u * u2, residual),
-    )
-    # D da, with da the change of the best a: exact, and as Kaufman leaves it.
-    exact = [
-        np.where(free, -(g + a * s), 0) for g, s in zip((slope_m, slope_q), along, strict=True)
-    ]
-    plain = [np.where(free, -a * s, 0) for s in along]
-    pairs = ((0, 0), (0, 1), (1, 1))
-    newton, gauss = (
-        [a**2 * square[k] + rest[k] - da[i] * da[j] / norm for k, (i, j) in enumerate(pairs)]
-        for da, rest in ((exact, [a * v for v in bent]), (plain, [0.0, 0.0, 0.0]))
-    )
-    positive = (newton[0] > 0) & (newton[0] * newton[2] > 1.0001 * newton[1] ** 2)
-    first, mixed, second = (np.where(positive, n, g) for n, g in zip(newton, gauss, strict=True))
-    gradient = np.stack([a * slope_m, a * slope_q], axis=1)
+    free = a == best
+    follow_m = free * (gradient_m - a * b * _dot(slope, scaled))
+    follow_q = free * (gradient_q + a * _dot(u * slope, scaled))
+    bend = slope * (a[:, None] * slope + (1 - 2 * s) * residual)
+    first = a * b**2 * bend.sum(axis=1) - follow_m**2 / norm
+    mixed = a * (gradient_m - b * _dot(u, bend)) - follow_m * follow_q / norm
+    second = a * (gradient_q + _dot(u * u, bend)) - follow_q**2 / norm
+    gradient = a[:, None] * np.stack([gradient_m, gradient_q], axis=1)
     # A number on its bound that wants to go further stays.
-    fixed = ((state.theta <= problem.lower) & (gradient > 0)) | (
-        (state.theta >= problem.upper) & (gradient < 0)
-    )
+    fixed = np.where(gradient > 0, theta <= problem.lower, theta >= problem.upper)
     gradient = np.where(fixed, 0.0, gradient)
     mixed = np.where(fixed.any(axis=1), 0.0, mixed)
-    first = np.maximum(first, 0) * (1 + damping) + 1e-300
-    second = np.maximum(second, 0) * (1 + damping) + 1e-300
-    determinant = np.maximum(first * second - mixed**2, 1e-300)
+    size = np.abs(first * second - mixed**2)
+    trace = np.sqrt(np.maximum(first**2 + second**2 + 2 * mixed**2 + 2 * size, _TINY))
     step = -np.stack(
-        [
-            (second * gradient[:, 0] - mixed * gradient[:, 1]) / determinant,
-            (first * gradient[:, 1] - mixed * gradient[:, 0]) / determinant,
-        ],
+        solve_pair(
+            (first**2 + mixed**2 + size) / trace * (1 + damping) + _TINY,
+            mixed * (first + second) / trace,
+            (second**2 + mixed**2 + size) / trace * (1 + damping) + _TINY,
+            gradient[:, 0],
+            gradient[:, 1],
+        ),
         axis=1,
     )
     # A flat direction asks for the moon: no step is longer than the widest gap of the grid.
-    step *= np.minimum(1.0, _LONGEST / np.maximum(np.abs(step).max(axis=1), 1e-300))[:, None]
+    step *= np.minimum(1.0, _LONGEST / np.maximum(np.abs(step).max(axis=1), _TINY))[:, None]
     return step, -_dot(step, gradient)

@@ -17,17 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
+from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.curves import CellReading, Curve
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.entries import Entry, groups_but_for
+from isosweep.analysis.statistics.across import MISFIT, Across, Group, Unidentified
+from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.fits import sampled_error
 from isosweep.analysis.statistics.intervals import Interval, student_half_width
 from isosweep.evidence import MIN_SEEDS
-from isosweep.words.numbers import short
 
-# Two sizes have a law of two parameters whatever their slopes.
-MIN_SIZES = 3
 # N0 is tried from so far below the smallest model to as far above the largest.
 _REACH = 100.0
 _POINTS = 201
@@ -35,8 +33,6 @@ _POINTS = 201
 _WIDE = 1.0
 # Spreads between seeds of a slope, relative to it, that are tried.
 _LUCK = np.linspace(0.002, 0.6, 300)
-# Chance of a misfit as large below which the law is not taken for the truth.
-_MISFIT = 1e-3
 # Sizes at which the law is drawn.
 _CURVE = 40
 
@@ -51,14 +47,6 @@ class Parameter:
     """Lower end."""
     high: Positive | None
     """Upper end."""
-
-    @property
-    def words(self) -> str:
-        """Value and ends, as 0.08 [0.07, 0.1]; the ends alone where there is no value."""
-        low = "any less" if self.low is None else short(self.low)
-        high = "any more" if self.high is None else short(self.high)
-        value = "" if self.value is None else f"{short(self.value)} "
-        return f"{value}[{low}, {high}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,39 +79,11 @@ class SizeLaw:
     """k of each. No unit."""
     levels: tuple[Interval, ...]
     """E of each: ln(1 - R) at X = 1. No unit."""
-    fit: SizeFit | None
-    """Null where it is not identified."""
-    reason: Sentence | None
-    """Why not."""
-
-    @property
-    def words(self) -> str:
-        """What was found, as a sentence's second half."""
-        if self.fit is None:
-            return f"how k goes with size is not identified: {str(self.reason)[:-1]}"
-        return (
-            f"k(N) = K_max / (1 + N0 / N) with K_max = {self.fit.largest.words} and "
-            f"N0 = {self.fit.half_size.words} parameters"
-        )
+    found: SizeFit | Unidentified
+    """How k goes with N, or why that is not identified."""
 
 
-def size_laws(entries: Sequence[Entry], confidence: float) -> tuple[SizeLaw, ...]:
-    """One for every (n, B) of entries that differ in nothing but their model, of which there are
-    three sizes or more, each with two seeds that were read at two budgets."""
-    laws = []
-    for group in groups_but_for(entries, "model."):
-        sized = {e.parameters: (e.name, _lines(e)) for e in group if e.parameters is not None}
-        if len(sized) >= MIN_SIZES:
-            sizes = sorted(sized)
-            shared = set.intersection(*(set(lines) for _, lines in sized.values()))
-            names = tuple(sized[size][0] for size in sizes)
-            for pair in sorted(shared):
-                lines = [sized[size][1][pair] for size in sizes]
-                laws.append(_law(names, pair, np.array(sizes), lines, confidence))
-    return tuple(laws)
-
-
-def _lines(entry: Entry) -> dict[Pair, FloatArray]:
+def _lines(entry: Entry, _: float) -> dict[Pair, FloatArray]:
     """Slope k of every run of an (n, B), its level E, and what evaluation adds to the slope's
     error: (runs, 3), of two runs or more."""
     runs: dict[str, list[CellReading]] = {}
@@ -154,25 +114,20 @@ def _line(curve: Curve, readings: Sequence[CellReading]) -> tuple[float, float, 
     return slope, level, math.sqrt(float(pull**2 @ errors**2))
 
 
-def _law(
-    names: tuple[str, ...],
-    pair: Pair,
-    sizes: FloatArray,
-    lines: Sequence[FloatArray],
-    confidence: float,
-) -> SizeLaw:
-    slopes, levels = ([each[:, column] for each in lines] for column in (0, 1))
-    errors = np.array([math.sqrt(float((each[:, 2] ** 2).mean())) for each in lines])
-    fit = fit_sizes(sizes, slopes, errors, confidence)
+def _law(group: Group[FloatArray]) -> SizeLaw:
+    slopes, levels = ([each[:, column] for each in group.seen] for column in (0, 1))
+    errors = np.array([math.sqrt(float((each[:, 2] ** 2).mean())) for each in group.seen])
     return SizeLaw(
-        entries=names,
-        **pair._asdict(),
-        sizes=tuple(sizes.tolist()),
-        slopes=tuple(_interval(each, confidence) for each in slopes),
-        levels=tuple(_interval(each, confidence) for each in levels),
-        fit=None if isinstance(fit, str) else fit,
-        reason=fit if isinstance(fit, str) else None,
+        **group.labels,
+        sizes=group.amounts,
+        slopes=tuple(_interval(each, group.confidence) for each in slopes),
+        levels=tuple(_interval(each, group.confidence) for each in levels),
+        found=fit_sizes(np.array(group.amounts), slopes, errors, group.confidence),
     )
+
+
+# Of two seeds and more that were read at two budgets and more.
+SIZES = Across(varied="model.", amount=lambda entry: entry.parameters, read=_lines, fit=_law)
 
 
 def _interval(values: FloatArray, confidence: float) -> Interval:
@@ -183,14 +138,14 @@ def _interval(values: FloatArray, confidence: float) -> Interval:
 
 def fit_sizes(
     sizes: FloatArray, slopes: Sequence[FloatArray], errors: FloatArray, confidence: float
-) -> SizeFit | str:
+) -> SizeFit | Unidentified:
     """Of `sizes` (sizes,), ascending, slopes k of the seeds of each, and what evaluation adds to
-    the error of one slope (sizes,); or why none, in words."""
+    the error of one slope (sizes,); or why none."""
     from scipy import stats
 
     mean = np.array([each.mean() for each in slopes])
     if (mean <= 0).any():
-        return "at some size ln(1 - R) does not fall."
+        return Unidentified(kind="no fall")
     spare = np.array([len(each) - 1 for each in slopes])
     square = np.array([float(((each - each.mean()) ** 2).sum()) for each in slopes])
     # Seeds learn faster or slower by a factor; how much they do explains their spread best.
@@ -205,12 +160,12 @@ def fit_sizes(
     misfit = (weight * left**2).sum(axis=2)  # (half sizes, largest)
     best = np.unravel_index(misfit.argmin(), misfit.shape)
     freedom, free = int(spare.sum()), len(sizes) - 2
-    if stats.f.sf(misfit[best] / free, free, freedom) < _MISFIT:
-        return "the slopes do not follow the law."
+    if stats.f.sf(misfit[best] / free, free, freedom) < MISFIT:
+        return Unidentified(kind="no law")
     kept = misfit <= misfit[best] + stats.f.ppf(confidence, 1, freedom)
     rows = kept.any(axis=1)
     if rows.all():
-        return "the slopes are too uncertain to tell how k goes with size."
+        return Unidentified(kind="uncertain")
     at = np.geomspace(sizes[0], sizes[-1], _CURVE)
     drawn = largest[kept][:, None] / (1 + np.repeat(half, kept.sum(axis=1))[:, None] / at)
     middle = largest[best] / (1 + half[best[0]] / at)

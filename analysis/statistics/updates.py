@@ -18,18 +18,21 @@ from scipy import special, stats
 from scipy.optimize import isotonic_regression
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.bounds import AtLeastOne, Positive, Sentence
+from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.entries import Entry, groups_but_for
+from isosweep.analysis.statistics.across import (
+    MISFIT,
+    Across,
+    Group,
+    Unidentified,
+    number_set,
+)
+from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import Interval, upper_share
 from isosweep.evidence import MIN_SEEDS
 
-# Through two numbers of updates every line passes.
-MIN_AMOUNTS = 3
 _UPDATES = "recipe.num_iterations"
-# Chance of points that lie off their line as much, below which they lie on none.
-_MISFIT = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +44,17 @@ class Need:
     factor: Interval
     """By how much it changes with every doubling of the updates."""
 
-    @property
-    def words(self) -> str:
-        """The factor with its interval."""
-        return self.factor.words
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What it takes to reach one reward."""
+
+    threshold: float
+    """The reward."""
+    rollouts: Need
+    """Rollouts that it takes."""
+    compute: Need
+    """Compute that it takes, in the budgets' unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,55 +69,11 @@ class UpdatesLaw:
     """Problems per batch, B."""
     updates: tuple[AtLeastOne, ...]
     """Updates on every batch of rollouts, ascending."""
-    threshold: float | None
-    """The reward to be reached; null where runs gain too little."""
-    rollouts: Need | None
-    """Rollouts that it takes; null where no law is identified."""
-    compute: Need | None
-    """Compute that it takes, in the budgets' unit; null likewise."""
-    reason: Sentence | None
-    """Why not."""
-
-    @property
-    def needs(self) -> tuple[Need | None, Need | None]:
-        """Of rollouts, and of compute."""
-        return self.rollouts, self.compute
-
-    @property
-    def words(self) -> str:
-        """What was found, as a sentence's second half."""
-        if self.rollouts is None or self.compute is None or self.threshold is None:
-            return (
-                f"what more updates on each rollout save is not identified: {str(self.reason)[:-1]}"
-            )
-        return (
-            f"with every doubling of the updates on each rollout, a reward of "
-            f"{self.threshold:.3f} takes {self.rollouts.words} times the rollouts and "
-            f"{self.compute.words} times the compute"
-        )
+    found: Needs | Unidentified
+    """What they save and cost, or why that is not identified."""
 
 
-def updates_laws(
-    entries: Sequence[Entry], margin: float, confidence: float
-) -> tuple[UpdatesLaw, ...]:
-    """One for every (n, B) of entries that differ in nothing but how many updates they make on a
-    batch of rollouts, of which there are three numbers or more."""
-    laws: list[UpdatesLaw] = []
-    for group in groups_but_for(entries, _UPDATES):
-        amounts = {int(str(e.settings[_UPDATES])): e for e in group if _UPDATES in e.settings}
-        if len(amounts) < MIN_AMOUNTS:
-            continue
-        seen = {amount: _curves(amounts[amount]) for amount in sorted(amounts)}
-        names = tuple(amounts[amount].name for amount in seen)
-        for pair in sorted(set.intersection(*(set(of) for of in seen.values()))):
-            by_seed = [of[pair] for of in seen.values()]
-            seeds = sorted(set.intersection(*(set(of) for of in by_seed)))
-            runs = [[of[seed] for seed in seeds] for of in by_seed]
-            laws.append(_law(names, pair, tuple(seen), runs, margin, confidence))
-    return tuple(laws)
-
-
-def _curves(entry: Entry) -> dict[Pair, dict[int, Curve]]:
+def _curves(entry: Entry, _: float) -> dict[Pair, dict[int, Curve]]:
     """Curves with records, by (n, B) and seed."""
     found: dict[Pair, dict[int, Curve]] = {}
     for curve in entry.data.curves:
@@ -116,43 +82,36 @@ def _curves(entry: Entry) -> dict[Pair, dict[int, Curve]]:
     return found
 
 
-def _law(
-    names: tuple[str, ...],
-    pair: Pair,
-    updates: tuple[int, ...],
-    runs: Sequence[Sequence[Curve]],
-    margin: float,
-    confidence: float,
-) -> UpdatesLaw:
-    """Of curves (amounts, seeds), the amounts of `updates` ascending."""
-    found = find_needs(updates, runs, margin, confidence)
-    threshold, rollouts, compute = (None, None, None) if isinstance(found, str) else found
+def _law(group: Group[dict[int, Curve]]) -> UpdatesLaw:
+    updates = tuple(int(amount) for amount in group.amounts)
+    seeds = sorted(set.intersection(*(set(of) for of in group.seen)))
+    runs = [[of[seed] for seed in seeds] for of in group.seen]
     return UpdatesLaw(
-        entries=names,
-        **pair._asdict(),
+        **group.labels,
         updates=updates,
-        threshold=threshold,
-        rollouts=rollouts,
-        compute=compute,
-        reason=found if isinstance(found, str) else None,
+        found=find_needs(updates, runs, group.margin, group.confidence),
     )
+
+
+UPDATES = Across(
+    varied=_UPDATES, amount=lambda entry: number_set(entry, _UPDATES), read=_curves, fit=_law
+)
 
 
 def find_needs(
     updates: Sequence[int], runs: Sequence[Sequence[Curve]], margin: float, confidence: float
-) -> tuple[float, Need, Need] | str:
-    """The threshold, and the rollouts and compute that reach it, of curves (amounts, seeds); or why
-    there is no law, in words."""
+) -> Needs | Unidentified:
+    """What it takes, of curves (amounts, seeds); or why there is no law."""
     seeds = len(runs[0])
     if seeds < MIN_SEEDS:
-        return f"it takes {MIN_SEEDS} seeds that every number of updates has; {seeds} are shared."
+        return Unidentified(kind="few seeds", found=seeds, least=MIN_SEEDS)
     curves = [
         (curve, np.asarray(isotonic_regression(curve.reward).x)) for of in runs for curve in of
     ]
     base = float(np.mean([rewards[0] for _, rewards in curves]))
     least = min(float(rewards[-1]) for _, rewards in curves)
     if least - base <= 2 * margin:
-        return f"a run gains {max(0.0, least - base):.3f}; it takes more than {2 * margin:g}."
+        return Unidentified(kind="little gain", found=max(0.0, least - base), least=2 * margin)
     threshold = (base + least) / 2
     rollouts = [
         _crossing(_batch(curve) * curve.generations.astype(float), rewards, threshold)
@@ -163,9 +122,11 @@ def find_needs(
         find_need(updates, np.array(needed).reshape(-1, seeds), confidence)
         for needed in (rollouts, compute)
     )
-    if isinstance(of_rollouts, str):
+    if isinstance(of_rollouts, Unidentified):
         return of_rollouts
-    return of_compute if isinstance(of_compute, str) else (threshold, of_rollouts, of_compute)
+    if isinstance(of_compute, Unidentified):
+        return of_compute
+    return Needs(threshold=threshold, rollouts=of_rollouts, compute=of_compute)
 
 
 def _batch(curve: Curve) -> int:
@@ -182,13 +143,10 @@ def _crossing(spent: FloatArray, rewards: FloatArray, threshold: float) -> float
     return float(spent[after - 1] + way * (spent[after] - spent[after - 1]))
 
 
-def find_need(updates: Sequence[int], needed: FloatArray, confidence: float) -> Need | str:
-    """Of what was `needed` (amounts, seeds) with so many updates each; or why none, in words."""
+def find_need(updates: Sequence[int], needed: FloatArray, confidence: float) -> Need | Unidentified:
+    """Of what was `needed` (amounts, seeds) with so many updates each; or why none."""
     if (needed <= 0).any():
-        return (
-            "a run is at the threshold by its first record after step 0; more "
-            "evaluation.records_per_decade would show when."
-        )
+        return Unidentified(kind="at once")
     amounts, seeds = needed.shape
     logs, x = np.log2(needed), np.log2(np.array(updates, dtype=np.float64))
     x -= x.mean()
@@ -200,10 +158,10 @@ def find_need(updates: Sequence[int], needed: FloatArray, confidence: float) -> 
     within = float(((own - level[:, None]) ** 2).sum())
     freedom = (amounts - 1) * (seeds - 1)
     if within < 1e-12:
-        return "the seeds agree to the last digit."
+        return Unidentified(kind="no spread")
     ratio = (off / (amounts - 2)) / (within / freedom)
-    if special.fdtrc(amounts - 2, freedom, ratio) < _MISFIT:
-        return "what it takes goes by no power of the updates: the points lie off every line."
+    if special.fdtrc(amounts - 2, freedom, ratio) < MISFIT:
+        return Unidentified(kind="no law")
     # What the line leaves over, of seeds and of amounts: a curve's bend counts as noise.
     freedom += amounts - 2
     error = math.sqrt((off + within) / freedom / seeds / float(x @ x))

@@ -10,7 +10,8 @@ import pytest
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.simulation.sweep import analysed_sweep, simulated_sweep
 from isosweep.analysis.simulation.worlds import simulate_records, worlds
-from isosweep.analysis.statistics.forecast import _FORMS, MIN_RECORDS, forecast
+from isosweep.analysis.statistics import forms
+from isosweep.analysis.statistics.forecast import MIN_RECORDS, forecast
 from isosweep.analysis.statistics.validation import leave_last_budget_out
 from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import make_plan
@@ -111,23 +112,23 @@ def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> No
     assert np.mean(errors) < 0.85 * np.mean(still)
 
 
-FORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
+CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {
     # `x`: ln of compute over its first record; records end at 4.6, and what is asked for at 5.7.
     "sigmoid": lambda x: 1 / (1 + np.exp(-2.7 * (x - 3.5))),
     "Gompertz": lambda x: np.exp(-np.exp(-1.6 * (x - 3.5))),
-    "power law": lambda x: 1 - np.exp(-0.6 * x),
+    "decay": lambda x: 1 - np.exp(-0.6 * x),
     "line": lambda x: 0.2 * x,
     "stays": lambda x: 0 * x,
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", CURVES)
 def test_every_form_sharpens_the_forecasts_of_its_own_curves(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(6)
-    future = 0.3 + 0.3 * FORMS[form](np.log(AHEAD / COMPUTE[0]))
-    seen = 0.3 + 0.3 * FORMS[form](np.log(COMPUTE / COMPUTE[0])) + rng.normal(0, 0.004, (12, 30))
+    future = 0.3 + 0.3 * CURVES[form](np.log(AHEAD / COMPUTE[0]))
+    seen = 0.3 + 0.3 * CURVES[form](np.log(COMPUTE / COMPUTE[0])) + rng.normal(0, 0.004, (12, 30))
 
     def score() -> tuple[float, float]:
         """Mean interval score (Winkler 1972) and share of the noiseless points inside."""
@@ -141,8 +142,7 @@ def test_every_form_sharpens_the_forecasts_of_its_own_curves(
         return float(np.mean(scores)), float(np.mean(inside))
 
     with_it, covered = score()
-    others = {name: 1e-12 if name == form else share for name, share in _FORMS.items()}
-    monkeypatch.setattr("isosweep.analysis.statistics.forecast._FORMS", others)
+    monkeypatch.setitem(forms.FORMS, form, replace(forms.FORMS[form], chance=1e-12))
     without_it, _ = score()
     assert with_it < 0.97 * without_it
     assert covered >= 0.9

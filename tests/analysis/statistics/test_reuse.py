@@ -10,6 +10,7 @@ from scipy.optimize import isotonic_regression
 
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pages.comparison import summarise, write_comparison
+from isosweep.analysis.statistics.across import Unidentified
 from isosweep.analysis.statistics.compare import Comparison, compare
 from isosweep.analysis.statistics.entries import Entry, groups_but_for
 from isosweep.analysis.statistics.findings import find
@@ -92,18 +93,18 @@ def test_isotonic_regression_is_that_of_scipy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rewards", "reason"),
+    ("rewards", "why"),
     [
-        (np.zeros((7, 1)), "it takes 2 seeds that every number of problems has; 1 are shared."),
+        (np.zeros((7, 1)), Unidentified(kind="few seeds", found=1, least=2)),
         (
             0.5 + 0.05 * np.arange(7)[:, None] + 0.001 * np.eye(7, 3),
-            "the rewards rise as reuse grows.",
+            Unidentified(kind="no law"),
         ),
-        (np.full((7, 3), 0.5), "the seeds agree to the last digit."),
+        (np.full((7, 3), 0.5), Unidentified(kind="no spread")),
     ],
 )
-def test_what_is_not_identified_says_why(rewards: np.ndarray, reason: str) -> None:
-    assert find_onset(PASSES, rewards, MARGIN, 0.9) == reason
+def test_what_is_not_identified_says_why(rewards: np.ndarray, why: Unidentified) -> None:
+    assert find_onset(PASSES, rewards, MARGIN, 0.9) == why
 
 
 def variants(root: Path, onset: float, numbers: tuple[int, ...]) -> Comparison:
@@ -134,13 +135,13 @@ def test_variants_of_the_number_of_problems_say_where_reuse_begins_to_cost(
     (law,) = comparison.reuse_laws
     assert law.passes == pytest.approx((1, 4, 16, 64), rel=0.02)
     assert law.entries[0] == f"{numbers[0]} problems"
-    assert law.onset is not None
-    assert law.onset.harmful is not None
-    assert law.onset.harmless <= 16.0 <= law.onset.harmful
-    assert law.onset.harmless > 4
+    assert isinstance(law.found, Onset)
+    assert law.found.harmful is not None
+    assert law.found.harmless <= 16.0 <= law.found.harmful
+    assert law.found.harmless > 4
     assert summarise(comparison)[-1].startswith("At 3.2e7 FLOPs, reuse begins to cost more than")
     document = json.loads(paths_in(tmp_path).comparison.read_text())
-    assert document["reuse_laws"][0]["onset"]["harmful"] == law.onset.harmful
+    assert document["reuse_laws"][0]["found"]["harmful"] == law.found.harmful
     page = paths_in(tmp_path).report.read_text()
     assert 'id="figure-comparison_reuse"' in page
     assert "Data reuse" in page

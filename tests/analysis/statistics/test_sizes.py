@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isosweep import words
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pages.comparison import summarise, write_comparison
+from isosweep.analysis.statistics.across import Unidentified
 from isosweep.analysis.statistics.compare import Comparison, compare
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.findings import find
@@ -27,12 +29,12 @@ def slopes_of(half_size: float, largest: float, rng: np.random.Generator) -> lis
     return list(k * (1 + LUCK * drawn[0]) + ERROR * drawn[1])
 
 
-def fitted(half_size: float, seed: int, largest: float = LARGEST) -> SizeFit | str:
+def fitted(half_size: float, seed: int, largest: float = LARGEST) -> SizeFit | Unidentified:
     rng = np.random.default_rng(seed)
     return fit_sizes(SIZES, slopes_of(half_size, largest, rng), np.full(len(SIZES), ERROR), 0.9)
 
 
-def known(fit: SizeFit | str) -> SizeFit:
+def known(fit: SizeFit | Unidentified) -> SizeFit:
     assert isinstance(fit, SizeFit)
     return fit
 
@@ -51,7 +53,7 @@ def test_intervals_hold_what_was_planted_in_nine_of_ten_sweeps() -> None:
 def test_what_sizes_cannot_show_is_left_open() -> None:
     proportional = [known(fitted(2e11, seed, 4.0)) for seed in range(10)]
     assert [fit.largest.high for fit in proportional].count(None) >= 8
-    assert proportional[0].largest.words.endswith(", any more]")
+    assert words.line("comparison", "estimate", proportional[0].largest).endswith(", any more]")
     alike = [known(fitted(1.0, seed)) for seed in range(10)]
     assert [fit.half_size.low for fit in alike].count(None) >= 8
     # An optimum at the end of what was tried is none.
@@ -68,15 +70,18 @@ def test_a_slope_that_evaluation_hardly_knows_hardly_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("means", "reason"),
+    ("means", "error", "why"),
     [
-        ((0.02, -0.01, 0.03, 0.05), "at some size ln(1 - R) does not fall."),
-        ((0.08, 0.01, 0.08, 0.01), "the slopes do not follow the law."),
+        ((0.02, -0.01, 0.03, 0.05), 1e-4, Unidentified(kind="no fall")),
+        ((0.08, 0.01, 0.08, 0.01), 1e-4, Unidentified(kind="no law")),
+        ((0.05, 0.05, 0.05, 0.05), 0.2, Unidentified(kind="uncertain")),
     ],
 )
-def test_slopes_that_have_no_law_say_why(means: tuple[float, ...], reason: str) -> None:
+def test_slopes_that_have_no_law_say_why(
+    means: tuple[float, ...], error: float, why: Unidentified
+) -> None:
     slopes = [mean + 0.001 * np.array([-1, 0, 1]) for mean in means]
-    assert fit_sizes(SIZES, slopes, np.full(4, 1e-4), 0.9) == reason
+    assert fit_sizes(SIZES, slopes, np.full(4, error), 0.9) == why
 
 
 def models(root: Path, sizes: tuple[float, ...]) -> Comparison:
@@ -104,9 +109,9 @@ def test_models_of_three_sizes_give_the_law_of_sizes(tmp_path: Path) -> None:
     (law,) = comparison.size_laws
     assert law.entries == ("5e+08", "1.5e+09", "7e+09")
     assert law.slopes[0].median == pytest.approx(0.06, rel=0.1)
-    assert law.fit is not None
-    assert law.fit.largest.value == pytest.approx(0.3, rel=0.15)
-    assert law.fit.half_size.value == pytest.approx(2e9, rel=0.25)
+    fit = known(law.found)
+    assert fit.largest.value == pytest.approx(0.3, rel=0.15)
+    assert fit.half_size.value == pytest.approx(2e9, rel=0.25)
     assert "K_max = 0." in summarise(comparison)[-1]
     page = paths_in(tmp_path).report.read_text()
     assert 'id="figure-comparison_size"' in page

@@ -11,10 +11,11 @@ import pytest
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pages.comparison import summarise, write_comparison
+from isosweep.analysis.statistics.across import Unidentified
 from isosweep.analysis.statistics.compare import Comparison, compare
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.statistics.updates import find_need, find_needs
+from isosweep.analysis.statistics.updates import Need, Needs, find_need, find_needs
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
 from tests.analysis.sweeps import BUDGETS, make_plan, paths_in, write_sweep
@@ -64,10 +65,10 @@ def test_intervals_of_what_a_doubling_saves_hold_it_in_nine_of_ten_sweeps() -> N
     for _ in range(150):
         saving = rng.uniform(0, 0.9)
         found = find_needs(UPDATES, runs(saving, rng), 0.02, 0.9)
-        if isinstance(found, str):
+        if isinstance(found, Unidentified):
             continue
-        threshold, rollouts, compute = found
-        assert 0.25 < threshold < 0.45
+        assert 0.25 < found.threshold < 0.45
+        rollouts, compute = found.rollouts, found.compute
         held.append(rollouts.factor.low <= 2**-saving <= rollouts.factor.high)
         # One forward and backward pass for each update, and one for sampling: 1 + U.
         costs.append(compute.factor.median / rollouts.factor.median)
@@ -82,43 +83,40 @@ def test_what_goes_by_no_power_is_no_law() -> None:
     needed = 1000 * 2.0 ** (
         np.array([0.0, -1.0, 0.0, 1.0])[:, None] + 0.02 * rng.standard_normal((4, 3))
     )
-    found = find_need((1, 2, 4, 8), needed, 0.9)
-    assert isinstance(found, str)
-    assert "no power" in found
+    assert find_need((1, 2, 4, 8), needed, 0.9) == Unidentified(kind="no law")
 
 
 def test_the_luck_of_a_seed_at_all_updates_is_no_noise() -> None:
     own = 0.01 * np.random.default_rng(0).standard_normal((3, 3))
     luck = np.array([-1.0, 0.0, 1.0])
     need = find_need(UPDATES, 2.0 ** (10 - np.log2(UPDATES)[:, None] + luck + own), 0.9)
-    assert not isinstance(need, str)
+    assert isinstance(need, Need)
     assert need.factor.median == pytest.approx(0.5, rel=0.02)
     assert need.factor.high / need.factor.low < 1.1
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    ("changed", "why"),
     [
-        (lambda of: [row[:1] for row in of], "it takes 2 seeds that every number of updates has"),
+        (lambda of: [row[:1] for row in of], Unidentified(kind="few seeds", found=1, least=2)),
         (
             lambda of: [[replace(c, reward=0 * c.reward + 0.3) for c in row] for row in of],
-            "a run gains 0.000; it takes more than 0.04.",
+            Unidentified(kind="little gain", found=0.0, least=0.04),
         ),
         (
             lambda of: [[replace(c, reward=0.2 + 0.3 * (c.steps > 0)) for c in row] for row in of],
-            "a run is at the threshold by its first record",
+            Unidentified(kind="at once"),
         ),
         (
             lambda of: [[replace(c, reward=of[0][0].reward) for c in row] for row in of],
-            "the seeds agree to the last digit.",
+            Unidentified(kind="no spread"),
         ),
     ],
 )
-def test_what_is_not_identified_says_why(changed: object, reason: str) -> None:
+def test_what_is_not_identified_says_why(changed: object, why: Unidentified) -> None:
     assert callable(changed)
     found = find_needs(UPDATES, changed(runs(0.5, np.random.default_rng(0))), 0.02, 0.9)
-    assert isinstance(found, str)
-    assert found.startswith(reason)
+    assert vars(found) == pytest.approx(vars(why))
 
 
 def variants(root: Path, updates: tuple[int, ...], slope: float = 0.08) -> Comparison:
@@ -144,14 +142,14 @@ def test_variants_of_the_updates_say_what_they_save_and_cost(tmp_path: Path) -> 
     (law,) = comparison.updates_laws
     assert law.updates == (1, 4, 16)
     assert law.entries == ("1 updates", "4 updates", "16 updates")
-    assert law.rollouts is not None
-    assert law.rollouts.factor.low <= 2**-0.5 <= law.rollouts.factor.high
-    assert law.rollouts.factor.high < 0.85
+    assert isinstance(law.found, Needs)
+    factor = law.found.rollouts.factor
+    assert factor.low <= 2**-0.5 <= factor.high < 0.85
     assert summarise(comparison)[-1].startswith(
         "With every doubling of the updates on each rollout"
     )
     document = json.loads(paths_in(tmp_path).comparison.read_text())
-    assert document["updates_laws"][0]["rollouts"]["factor"]["high"] == law.rollouts.factor.high
+    assert document["updates_laws"][0]["found"]["rollouts"]["factor"]["high"] == factor.high
     page = paths_in(tmp_path).report.read_text()
     assert 'id="figure-comparison_updates"' in page
     assert "Updates to data" in page
@@ -160,7 +158,7 @@ def test_variants_of_the_updates_say_what_they_save_and_cost(tmp_path: Path) -> 
 def test_a_reason_ends_its_sentence_once(tmp_path: Path) -> None:
     comparison = variants(tmp_path, (1, 4, 16), slope=0.0)
     (law,) = comparison.updates_laws
-    assert law.rollouts is None
+    assert isinstance(law.found, Unidentified)
     (*_, sentence) = summarise(comparison)
     assert "not identified: a run gains 0.0" in sentence
     assert sentence.endswith("it takes more than 0.04.")

@@ -1,0 +1,27 @@
+"""Why a law across entries is not identified, in words."""
+
+from typing import get_args
+
+import pytest
+
+from isosweep import words
+from isosweep.analysis.statistics.across import Failure, Unidentified
+
+# By the amounts that only it has, as a document holds them.
+LAWS: dict[str, dict[str, object]] = {
+    "sizes": {"sizes": (1e9, 7e9), "num_generations": 8, "problems_per_batch": 4},
+    "reuse": {"passes": (1, 4), "budget": 1e18, "num_generations": 8, "problems_per_batch": 4},
+    "updates": {"updates": (1, 4), "num_generations": 8, "problems_per_batch": 4},
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_kind_of_failure_is_worded_and_no_two_alike(law: str) -> None:
+    said = {
+        words.line("comparison", "sentence", {**LAWS[law], "found": vars(found)}, False, "flops")
+        for kind in get_args(Failure)
+        for found in [Unidentified(kind=kind, found=1, least=2)]
+    }
+    assert len(said) == len(get_args(Failure))
+    assert all("is not identified: " in each and each.endswith(".") for each in said)
+    assert all("n = 8, B = 4" in each for each in said)
