@@ -9,7 +9,6 @@ from omegaconf import OmegaConf
 from isosweep.config.choices import closest, one_of
 from isosweep.config.data_files import NUMBERS, PATHS, find_data
 from isosweep.config.hydra import config_directory
-from isosweep.config.mended import mended_axes, typed
 from isosweep.config.model_files import read_model
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine
@@ -59,12 +58,8 @@ def _varied(config: SweepConfig, combination: Combination) -> SweepConfig:
         return sweep_config(plain)
     except SettingError as error:
         rule = f"{error.rule} (where {combination.label})"
-        axes, chosen = config.grid.axes, combination.axes
-        nearest = mended_axes(axes or {}, chosen, combination.settings, error.nearest)
-        values = (axes or {}).get(error.setting)
-        if error.example and isinstance(values, list) and len(values) > 1:
-            others = [value for value in values if value != chosen[error.setting]]
-            nearest = f"'grid.axes={typed({**(axes or {}), error.setting: others})}'"
+        named = error.nearest.partition("=")[0].lstrip("'+") in combination.settings
+        nearest = f"{error.nearest}, in grid.axes" if named else error.nearest
         raise SettingError(error.setting, error.value, rule, nearest) from None
 
 

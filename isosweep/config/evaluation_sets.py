@@ -1,15 +1,14 @@
 """What each set of problems that a run is evaluated on is: the run, with it as its evaluation."""
 
 import re
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeVar
 
 from isosweep.config.evaluation import EvaluationConfig, EvaluationSet
 from isosweep.config.identity import identity
-from isosweep.config.mended import typed
 from isosweep.config.mixture import of_part
 from isosweep.config.settings import read
-from isosweep.config.task import KINDS, Kind, TaskConfig
+from isosweep.config.task import Kind, TaskConfig
 from isosweep.errors import SettingError
 
 # Settings that say where the problems of a kind come from.
@@ -85,7 +84,11 @@ def on_sets(asked: T) -> dict[str, T]:
             changed: Any = asked
             found[name] = replace(changed, task=task, evaluation=evaluation)
         except SettingError as error:
-            raise _completed(asked.task, name, own, of_set(name, error)) from None
+            rule = error.rule
+            if asked.task.parts:
+                rule += "; a set of one task takes over nothing of a mixture's parts"
+            refused = SettingError(error.setting, error.value, rule, error.nearest)
+            raise of_set(name, refused) from None
     return found
 
 
@@ -138,48 +141,6 @@ def _set_task(task: TaskConfig, own: EvaluationSet) -> TaskConfig:
     # The hash of what the sweep's own task has chosen says nothing of these.
     plain["selection_sha256"] = None
     return read(TaskConfig, plain | {name: v for name, v in changes.items() if name != kind})
-
-
-def _completed(
-    task: TaskConfig, name: str, own: EvaluationSet, error: SettingError
-) -> SettingError:
-    """The error of a set that lacks what a part of the mixture has: with all of that as the nearest
-    choice. Any other as it is."""
-    changes = own.task or {}
-    kinds = [kind for kind in KINDS if kind in (changes.get("kind"), *changes)]
-    for part_name, part in task.parts.items():
-        if kinds != [part.kind]:
-            continue
-        whole = _as_part(part, changes)
-        try:
-            _set_task(task, replace(own, task=whole))
-        except SettingError as wrong:
-            # A value of its own that breaks a rule comes before what it lacks.
-            return of_set(name, wrong)
-        rule = (
-            f"{error.rule}; a set of one task takes over nothing of a mixture's parts, and the "
-            f"nearest choice has what it lacks from {part_name}"
-        )
-        nearest = f"'++evaluation.sets.{name}.task={typed(whole)}'"
-        return SettingError(error.setting, error.value, rule, nearest)
-    return error
-
-
-def _as_part(part: TaskConfig, changes: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a set's task, and those of the part where it has none of its own."""
-    asked = changes.get(part.kind) or {}
-    sourced = any(asked.get(name) for name in _SOURCES[part.kind])
-    group = {} if sourced else _not_default(getattr(part, part.kind))
-    lengths = ("template", "prompt_tokens", "completion_tokens", "max_completion_tokens")
-    own = {name: value for name in lengths if (value := getattr(part, name)) is not None}
-    return {"kind": part.kind, **own, **changes, part.kind: {**group, **asked}}
-
-
-def _not_default(group: Any) -> dict[str, Any]:
-    """What of a group is typed: hashes of files are found."""
-    values = {item.name: getattr(group, item.name) for item in fields(group)}
-    defaults = {item.name: item.default for item in fields(group)}
-    return {n: v for n, v in values.items() if v != defaults[n] and not n.endswith("sha256")}
 
 
 def _training_task(task: TaskConfig, changes: dict[str, Any]) -> TaskConfig:

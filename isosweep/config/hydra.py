@@ -20,10 +20,10 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from isosweep.config.composition import composed_choices
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
-from isosweep.config.mended import typed as as_text
 from isosweep.config.model_files import read_model
 from isosweep.config.recipe import own_loss
 from isosweep.config.sweep import SweepConfig, sweep_config
+from isosweep.config.typed import typed as as_text
 from isosweep.config.variants import combine, flattened
 from isosweep.errors import SettingError
 

@@ -2,11 +2,10 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from isosweep.config.choices import closest
 from isosweep.config.settings import settings
 from isosweep.errors import SettingError
 
@@ -124,41 +123,14 @@ class MixtureConfig:
             raise self._refused(True, rule)
 
     def _refused(self, scheduled: bool, rule: str) -> SettingError:
-        """The error of shares, or of the schedule, with the nearest that can be."""
-        if not scheduled:
-            name = "task.mixture.shares"
-            # With ++ names may be new to the shares that a file gives.
-            mended = _typed(self._mended(self.shares))
-            return SettingError(name, self.shares, rule, f"'++{name}={mended}'")
-        name = "task.mixture.schedule"
-        given = self.schedule if isinstance(self.schedule, list) else [self.schedule]
-        points = self._mended_points(given).items()
-        shown = [f"{{{_AT}:{at},{_typed(shares)[1:]}" for at, shares in points]
-        nearest = f"'{name}=[{','.join(shown)}]'" if shown else f"{name}=null"
-        return SettingError(name, self.schedule, rule, nearest)
-
-    def _mended_points(self, given: list[Any]) -> dict[int, dict[str, float]]:
-        """Points in order, the first at 0, and one at each place."""
-        points = [point if isinstance(point, dict) else {} for point in given]
-        places: list[Any] = [point.get(_AT) for point in points]
-        whole = [round(at) if _is_number(at) and at >= 0 else 0 for at in places]
-        ordered = sorted(zip(whole, points, strict=True), key=lambda pair: pair[0])
-        found = {at: self._mended(point) for at, point in reversed(ordered)}
-        first = min(found, default=0)
-        return {(0 if at == first else at): found[at] for at in sorted(found)}
-
-    def _mended(self, given: Any) -> dict[str, float]:
-        """Shares of all parts that keep as much of what was given as can be."""
-        shares = dict.fromkeys(self.names, 0.0)
-        for name, share in given.items() if isinstance(given, Mapping) else ():
-            free = tuple(part for part in self.names if part not in given)
-            if name != _AT and _is_number(share) and share > 0 and (name in shares or free):
-                part = name if name in shares else closest(str(name), free)
-                shares[part] += float(share)
-        total = math.fsum(shares.values())
-        if not total:
-            return dict.fromkeys(self.names, 1 / len(self.names))
-        return {name: share / total for name, share in shares.items()}
+        """The error of shares, or of the schedule."""
+        if scheduled:
+            name = "task.mixture.schedule"
+            return SettingError(name, self.schedule, rule, f"{name}=null")
+        # With ++ names may be new to the shares that a file gives.
+        equal = ",".join(f"{name}:{1 / len(self.names):.6g}" for name in self.names)
+        name = "task.mixture.shares"
+        return SettingError(name, self.shares, rule, f"'++{name}={{{equal}}}'")
 
 
 def of_part(name: str, error: SettingError) -> SettingError:
@@ -190,7 +162,3 @@ def _is_name(part: str) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _typed(shares: Mapping[str, float]) -> str:
-    return f"{{{','.join(f'{name}:{share:.6g}' for name, share in shares.items())}}}"

@@ -14,8 +14,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from isosweep.config.choices import closest
 from isosweep.config.hydra import compose_config, config_directory, packaged
-from isosweep.config.mended import typed
 from isosweep.config.sweep import Mode, SweepConfig
+from isosweep.config.typed import typed
 from isosweep.config.variants import flattened
 from isosweep.errors import SettingError
 

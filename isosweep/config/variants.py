@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from isosweep.config.choices import closest
-from isosweep.config.mended import typed
 from isosweep.config.secrets import without_tokens
 from isosweep.errors import SettingError
 
@@ -133,9 +132,8 @@ def _distinct(axis: str, axes: Mapping[str, Any]) -> list[Any]:
     listed = values if isinstance(values, list) else [values]
     if not listed:
         raise SettingError(f"grid.axes.{axis}", "[]", "lists no value", _EXAMPLE)
-    once = [value for place, value in enumerate(listed) if value not in listed[:place]]
-    if len(once) < len(listed):
-        nearest = f"'grid.axes={typed({**axes, axis: once})}'"
+    if any(value in listed[:place] for place, value in enumerate(listed)):
+        nearest = f"grid.axes.{axis} with each value once"
         raise SettingError(f"grid.axes.{axis}", values, "lists a value twice", nearest)
     return listed
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from isosweep.config.axes import Variant
-from isosweep.config.mended import typed
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
@@ -101,7 +100,7 @@ def _numbers(name: str, axes: Mapping[str, Any]) -> list[float]:
         rule = "search=tune takes settings of recipe: with others the rewards are no match"
         raise SettingError(f"grid.axes.{name}", values, rule, "search=grid")
     if (broken := _broken(numbers)) is not None:
-        raise SettingError(f"grid.axes.{name}", values, broken, _mended(name, numbers, axes))
+        raise SettingError(f"grid.axes.{name}", values, broken, _EXAMPLE)
     return sorted(numbers)
 
 
@@ -118,20 +117,6 @@ def _broken(numbers: list[float]) -> str | None:
     if len(numbers) < _LEAST_VALUES:
         return f"search=tune takes {_LEAST_VALUES} values or more (here {len(numbers)})"
     return None
-
-
-def _mended(name: str, numbers: list[float], axes: Mapping[str, Any]) -> str:
-    """The axes as they are typed, this one with what of its values can be tuned, and with doublings
-    of the largest where those are too few."""
-    kept: list[float] = []
-    for number in sorted(abs(number) for number in numbers if math.isfinite(number)):
-        if not kept or number > kept[-1] * _APART:
-            kept.append(number)
-    if not any(kept):
-        return _EXAMPLE
-    while len(kept) < _LEAST_VALUES:
-        kept.append(kept[-1] * 2)
-    return f"'grid.axes={typed({**axes, name: kept})}'"
 
 
 def _budgets(budgets: Sequence[float]) -> tuple[float, ...]:

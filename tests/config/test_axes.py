@@ -1,6 +1,5 @@
 """`grid.axes`: settings, choices of config groups and named variants, each with its own config."""
 
-import shlex
 from dataclasses import asdict
 
 import pytest
@@ -113,6 +112,10 @@ def test_no_axis_has_the_name_of_a_column() -> None:
         ("{variant:{a:{recipe:{beta:1}}}}", "grid.axes.variant.a={recipe.NAME:VALUE}"),
         ("{variant:{a:{recipe.betta:1}}}", "recipe.betta: no such setting.*recipe.beta$"),
         ("{variant:{a:{},b:{recipe.beta:-1}}}", r"recipe.beta=-1: .* \(where variant=b\)"),
+        ("{recipe.beta:[0.5,-1]}", "choice that works: recipe.beta=0, in grid.axes$"),
+        ("{recipe.beta:[0,0.1,0]}", "lists a value twice.* grid.axes.recipe.beta with each value"),
+        # What no axis sets is named as it is typed beside them.
+        ("{task.num_train_problems:[8,200000]}", r"choice that works: task.sort.levels=\[7\]$"),
         ("{variant:{a:{},b:{recipe.beta:0.0}}}", "variant=b: comes to the same .* variant=a"),
         ("{seed:{a:{}}}", "grid.axes=seed: a name that runs are told apart by"),
         ("{recipe:{a:{recipe.beta:1}}}", "choice that works: grid.axes={variant:"),
@@ -125,35 +128,6 @@ def test_no_axis_has_the_name_of_a_column() -> None:
 def test_what_is_no_axis_is_refused_with_what_would_be(axes: str, refused: str) -> None:
     with pytest.raises(SettingError, match=refused):
         variants(axes)
-
-
-@pytest.mark.parametrize(
-    ("axes", "nearest"),
-    [
-        ("{recipe.beta:[0.5,-1]}", "'grid.axes={recipe.beta:[0.5,0]}'"),
-        # A value that is listed already is not listed twice.
-        ("{recipe.beta:[0,-1]}", "'grid.axes={recipe.beta:[0]}'"),
-        (
-            "{recipe:[tiny,grpo],v:{of it:{},b:{recipe.beta:-1,task.template:'{digits}'}}}",
-            "'grid.axes={recipe:[tiny,grpo],v:{of it:{},"
-            """b:{recipe.beta:0,task.template:"{digits}"}}}'""",
-        ),
-        (
-            "{recipe:[tiny,grpo],recipe.beta:[0.5,0.5]}",
-            "'grid.axes={recipe:[tiny,grpo],recipe.beta:[0.5]}'",
-        ),
-        ("{recipe.beta:[0.5,nan]}", "'grid.axes={recipe.beta:[0.5,0]}'"),
-        # What no axis sets is mended beside them.
-        ("{task.num_train_problems:[8,200000]}", "task.sort.levels=[7]"),
-    ],
-)
-def test_the_nearest_choice_for_an_axis_is_not_overridden_by_it(axes: str, nearest: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        variants(axes)
-    assert caught.value.nearest == nearest
-    (typed,) = shlex.split(nearest)
-    mended = (typed,) if "axes" in typed else (typed, f"grid.axes={axes}")
-    assert combinations(make_config(*mended))
 
 
 def test_a_choice_that_what_was_typed_rules_out_says_so() -> None:

@@ -29,6 +29,14 @@ def typed(overrides: tuple[str, ...], nearest: str) -> list[str]:
     ("overrides", "part"),
     [
         ((*QWEN_7B, "recipe=scalerl"), "recipe.interruption=null"),
+        # All that it takes is named, and nothing that is so already.
+        (
+            (
+                *("model=qwen-0.5b", "hardware=h100", "hardware.memory_gb=12", "budget=1e18"),
+                *("hardware.gradient_checkpointing=false", "grid.tolerance=0.1"),
+            ),
+            "hardware.gradient_checkpointing=true hardware.optimizer=adamw_8bit",
+        ),
         ((*QWEN_7B, "hardware.optimizer=adamw_8bit"), "optimizer=adamw_torch_8bit"),
         ((*QWEN_7B, "hardware.optimizer=paged_adamw", "hardware.memory_gb=48"), "optimizer=adamw"),
         # Eight GPUs are a node.
@@ -89,10 +97,6 @@ def test_a_budget_of_another_unit_is_told_what_it_would_buy(unit: str) -> None:
         resolve(make_config(*plan, "budget=1e40"))
     nearest = str(caught.value).partition(". Nearest choice that works: ")[2]
     assert resolve(make_config(*plan, *nearest.split())).plan.cells
-
-
-def test_an_axis_lists_each_value_once() -> None:
-    assert refused("grid.axes={recipe.beta:[0,0.1,0]}") == "'grid.axes={recipe.beta:[0,0.1]}'"
 
 
 def test_a_directory_as_an_axis_brings_its_own_shape() -> None:

@@ -1,7 +1,5 @@
 """`search=tune`: the grid that is planned in the place of the sweep's own."""
 
-import shlex
-
 import pytest
 
 from isosweep.errors import SettingError
@@ -84,6 +82,9 @@ def test_one_n_is_tuned_without_a_second_cell() -> None:
             r"takes 2 settings at most \(here 3\)",
         ),
         (["grid.axes={recipe.learning_rate:[1e-4,-2e-4,3e-4]}"], "takes values of 0 or above"),
+        (["grid.axes={recipe.learning_rate:[1e-4,nan,2e-4]}"], "takes finite numbers"),
+        (["grid.axes={recipe.learning_rate:[1e-4,2e-4,1e-4]}"], "lists a value twice"),
+        (["grid.axes={recipe.learning_rate:[1e-4,1.0001e-4,4e-4]}"], r"more than 0\.1% apart"),
         (["grid.axes={evaluation.samples_per_problem:[2,4,8]}"], "takes settings of recipe"),
         (["search.max_compute=1e12"], r"take 1.32.*e\+12. Nearest.*search.max_compute=1.32"),
         (["search.cells=[[8,4],[4,8]]"], "cannot show what the rate does"),
@@ -94,30 +95,6 @@ def test_one_n_is_tuned_without_a_second_cell() -> None:
 def test_what_cannot_be_tuned_is_refused(overrides: list[str], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         resolve(make_config(*TUNE, *overrides))
-
-
-@pytest.mark.parametrize(
-    ("values", "rule", "nearest"),
-    [
-        ("[1e-4,2e-4,4e-4,0.0001]", "lists a value twice", "[0.0001,0.0002,0.0004]"),
-        ("[1e-4,nan,2e-4,4e-4]", "takes finite numbers", "[0.0001,0.0002,0.0004]"),
-        ("[1e-4,2e-4,inf]", "takes finite numbers", "[0.0001,0.0002,0.0004]"),
-        ("[nan,nan,nan]", "takes finite numbers", "[1e-6,2e-6,4e-6]"),
-        ("[1e-4,1.0001e-4,2e-4,4e-4]", r"more than 0\.1% apart", "[0.0001,0.0002,0.0004]"),
-        ("[1e-4,-2e-4,4e-4]", "takes values of 0 or above", "[0.0001,0.0002,0.0004]"),
-        ("[1e-4,2e-4]", "takes 3 values or more", "[0.0001,0.0002,0.0004]"),
-    ],
-)
-def test_values_that_cannot_be_compared_are_refused_with_those_that_can(
-    values: str, rule: str, nearest: str
-) -> None:
-    axes = "grid.axes={{recipe.beta:[0,0.1,0.2],recipe.learning_rate:{}}}"
-    with pytest.raises(SettingError, match=rule) as refused:
-        tuned(make_config(*TUNE, axes.format(values)))
-    assert refused.value.setting == "grid.axes.recipe.learning_rate"
-    (typed,) = shlex.split(refused.value.nearest)
-    assert nearest in typed
-    assert tuned(make_config(*TUNE, typed)).grid.axes
 
 
 def test_cells_are_of_a_search_that_tunes() -> None:
