@@ -17,7 +17,6 @@ from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Problem, heldout_problems, training_problems
 from isosweep.tasks.mixing import PartProblem
 from isosweep.training.arguments import adapters, trl_arguments
-from isosweep.training.lag import LaggedGRPOTrainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.retirement import Retirement
@@ -145,9 +144,8 @@ def make_trainer(
         on, longest = on_sets(spec)[name], max(map(len, read(asked)))
         context = max(context, longest + on.task.completion_limit)
     verification = Verification(spec.task, problems)
-    kind = LaggedGRPOTrainer if spec.recipe.rollout_lag else CountedGRPOTrainer
     with vllm_engine(spec):
-        trainer = kind(
+        trainer = CountedGRPOTrainer(
             spec,
             ledger,
             stream,

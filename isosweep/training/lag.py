@@ -1,4 +1,4 @@
-"""Off-policy by a fixed lag: a trainer that learns from rollouts which an older policy made.
+"""Off-policy by a fixed lag: rollouts wait, and are trained on when the policy is another.
 
 A generator that runs beside its trainer is a few updates behind it (arXiv 2510.13786 recommends
 up to 8). This gives the same statistics in one process, exactly repeatable: every generation is
@@ -16,40 +16,33 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from isosweep.training.rollouts import Batch
-from isosweep.training.trainer import CountedGRPOTrainer
 
 
-class LaggedGRPOTrainer(CountedGRPOTrainer):
-    """Trains on rollouts `recipe.rollout_lag` generations old; a checkpoint keeps what waits."""
+class Waiting:
+    """Generations that are trained on `lag` generations after they were sampled."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._waiting: deque[Batch] = deque()
+    def __init__(self, lag: int) -> None:
+        self._lag = lag
+        self._batches: deque[Batch] = deque()
 
-    def due_batch(self, fresh: Batch) -> Batch:
+    def due(self, fresh: Batch) -> Batch:
         """The batch whose turn it is; `fresh` itself until enough batches wait."""
-        with self._ledger.timing("scoring"):
-            self.remember_policy(fresh)
-        self._waiting.append(fresh)
-        enough = len(self._waiting) > self._spec.recipe.rollout_lag
-        return self._waiting.popleft() if enough else fresh
+        self._batches.append(fresh)
+        return self._batches.popleft() if len(self._batches) > self._lag else fresh
 
-    def save_beside(self, checkpoint: Path) -> None:
-        """Write the waiting batches beside the checkpoint."""
+    def save(self, file: Path) -> None:
+        """Write the waiting batches."""
         tensors = {
             f"{place}.{name}": value.contiguous()
-            for place, batch in enumerate(self._waiting)
+            for place, batch in enumerate(self._batches)
             for name, value in batch.items()
         }
-        save_file(tensors, self._waiting_file(checkpoint))
+        save_file(tensors, file)
 
-    def restore_from(self, checkpoint: Path) -> None:
-        """Read back what `save_beside` wrote."""
+    def restore(self, file: Path, device: Any) -> None:
+        """Read back, to `device`, what `save` wrote."""
         batches: dict[int, Batch] = {}
-        for key, value in load_file(self._waiting_file(checkpoint)).items():
+        for key, value in load_file(file).items():
             place, _, name = key.partition(".")
-            batches.setdefault(int(place), {})[name] = value.to(self.own_device)
-        self._waiting = deque(batches[place] for place in sorted(batches))
-
-    def _waiting_file(self, checkpoint: Path) -> Path:
-        return checkpoint / f"waiting-{self.process}.safetensors"
+            batches.setdefault(int(place), {})[name] = value.to(device)
+        self._batches = deque(batches[place] for place in sorted(batches))

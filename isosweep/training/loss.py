@@ -130,7 +130,8 @@ def try_loss(config: SweepConfig) -> None:
         recipe=recipe,
     )
     try:
-        loss(inputs)
+        for number in loss(inputs).metrics.values():
+            float(number)
     except SettingError:
         raise
     except Exception as error:

@@ -9,14 +9,11 @@ over each micro-batch's tokens, is weighed to be the mean over the update's. A m
 load-balancing loss is a product of means of a micro-batch: its rollouts stay where TRL put them.
 """
 
-import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from trl import GRPOTrainer
 
-from isosweep.training.changed import changed
 from isosweep.training.rollouts import Batch
 
 # A batch's tensors with a column for every position, by TRL's names; prompts are padded on the
@@ -29,7 +26,10 @@ _COMPLETION = frozenset(
     }
 )
 # Means over a micro-batch's tokens that the log takes the plain mean of.
-_TOKEN_MEANS = ("entropy", "kl")
+TOKEN_MEANS = ("entropy", "kl")
+
+# Rollouts, positions of prompts and of completions, and tokens of all completions.
+Shape = tuple[int, int, int, int]
 
 
 def lengths_of(batch: Batch) -> tuple[list[int], list[int]]:
@@ -72,24 +72,23 @@ def cut(batch: Batch) -> Batch:
     }
 
 
-def shape_of(batch: Batch) -> tuple[int, int, int, int]:
-    """Rollouts, positions of prompts and of completions, and tokens of all completions."""
+def shape_of(batch: Batch) -> Shape:
+    """What is computed of a micro-batch."""
     rows, prompt = batch["prompt_ids"].shape
     completion = batch["completion_ids"].shape[1]
     return rows, prompt, completion, int(batch["completion_mask"].sum())
 
 
-def repacked(parts: Sequence[Batch], update: int, reorder: bool) -> list[Batch]:
-    """The micro-batches `parts`, cut; with `reorder`, each `update` of them ordered by length."""
-    if not reorder:
-        return [cut(part) for part in parts]
+def repacked(parts: Sequence[Batch], update: int, reorder: bool) -> tuple[list[Batch], list[Shape]]:
+    """The micro-batches `parts`, cut, and their shapes; with `reorder`, each `update` of them
+    ordered by length."""
     size = len(parts[0]["prompt_ids"])
-    made = []
-    for at in range(0, len(parts), update):
+    made = [] if reorder else [cut(part) for part in parts]
+    for at in range(0, len(parts), update) if reorder else ():
         whole = joined(parts[at : at + update])
         order = ordered(*lengths_of(whole), size)
         made += [cut(rows_of(whole, order[i : i + size])) for i in range(0, len(order), size)]
-    return made
+    return made, [shape_of(part) for part in made]
 
 
 def joined(parts: Sequence[Batch]) -> Batch:
@@ -106,100 +105,56 @@ def rows_of(batch: Batch, places: Sequence[int]) -> Batch:
     return {name: value[at] if value.dim() else value for name, value in batch.items()}
 
 
-class MicroBatchTrainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's GRPOTrainer with micro-batches that pad little."""
+def bearing(batch: Batch) -> Any:
+    """1 for every token that bears loss: (rollouts, tokens)."""
+    mask = batch["completion_mask"]
+    return mask * batch["tool_mask"] if "tool_mask" in batch else mask
 
-    def computed(self, phase: Literal["scoring", "training"], shapes: Any) -> None:
-        """Told what this process computes with: (micro-batches, 4), each as `shape_of` has it."""
 
-    def bearing(self, batch: Batch) -> Any:
-        """1 for every token that bears loss: (rollouts, tokens)."""
-        mask = batch["completion_mask"]
-        return mask * batch["tool_mask"] if "tool_mask" in batch else mask
+def with_shares(parts: Sequence[Batch], update: int, of_all: Callable[[Any], Any]) -> list[Batch]:
+    """`parts` with what their token means count for, so that an update's mean is its tokens'.
 
-    def _prepare_inputs(self, generation_batch: Any) -> Batch:
-        before = self._buffered_inputs
-        inputs: Batch = super()._prepare_inputs(generation_batch)
-        if self._buffered_inputs is before:
-            return inputs
-        steps = self.args.steps_per_generation
-        # Micro-batches in succession that are sure to be of one update.
-        update = math.gcd(steps, self.args.gradient_accumulation_steps)
-        made = repacked(self._buffered_inputs, update, reorder=not self.aux_loss_enabled)
-        device = self.accelerator.device
-        self.computed("training", torch.tensor([shape_of(part) for part in made], device=device))
-        self._buffered_inputs[:] = self._with_shares(made, update)
-        weighed: Batch = self._buffered_inputs[self._step % steps]
-        return weighed
+    `token_share` of a mean over all processes, whose rows `of_all` gathers; `entropy_share` of one
+    over this process.
+    """
+    own = torch.stack([bearing(part).sum() for part in parts])
+    everyones = of_all(own).view(-1, len(parts))
+    together = everyones.sum(0)
+    whole = together.view(-1, update).sum(1).repeat_interleave(update).clamp(min=1)
+    shares = (update * together / whole).tolist()
+    entropy = (update * len(everyones) * own / whole).tolist()
+    return [
+        {**part, "token_share": shares[at], "entropy_share": entropy[at]}
+        for at, part in enumerate(parts)
+    ]
 
-    def _with_shares(self, parts: list[Batch], update: int) -> list[Batch]:
-        """`parts` with what their token means count for, so that an update's mean is its tokens'.
 
-        `token_share` of a mean over all processes, `entropy_share` of one over this process.
-        """
-        own = torch.stack([self.bearing(part).sum() for part in parts])
-        everyones = self.accelerator.gather(own).view(-1, len(parts))
-        together = everyones.sum(0)
-        whole = together.view(-1, update).sum(1).repeat_interleave(update).clamp(min=1)
-        shares = update * together / whole
-        entropy = update * len(everyones) * own / whole
-        return [
-            {**part, "token_share": share, "entropy_share": entropy_share}
-            for part, share, entropy_share in zip(
-                parts, shares.tolist(), entropy.tolist(), strict=True
-            )
-        ]
-
-    def compute_loss(
-        self,
-        model: Any,
-        inputs: Batch,
-        return_outputs: bool = False,
-        num_items_in_batch: Any = None,
-    ) -> Any:
-        """TRL's own, with the entropy bonus and the token means weighed by the tokens they mean."""
-        with changed(self, entropy_coef=self.entropy_coef * inputs.get("entropy_share", 1.0)):
-            loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        for name in _TOKEN_MEANS:
-            if name in self._metrics["train"]:
-                self._metrics["train"][name][-1] *= inputs.get("token_share", 1.0)
-        return loss
-
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: Any,
-        attention_mask: Any,
-        logits_to_keep: int,
-        batch_size: int | None = None,
-        compute_entropy: bool = False,
-        **more: Any,
-    ) -> tuple[Any, Any, Any]:
-        """TRL's own; where it is asked to take `batch_size` rollouts at once, ordered and cut."""
-        plain = super()._get_per_token_logps_and_entropies
-        if batch_size is None or compute_entropy:
-            more |= {"batch_size": batch_size, "compute_entropy": compute_entropy}
-            scored: tuple[Any, Any, Any] = plain(
-                model, input_ids, attention_mask, logits_to_keep, **more
-            )
-            return scored
-        start = input_ids.size(1) - logits_to_keep
-        batch = {
-            "prompt_ids": input_ids[:, :start],
-            "prompt_mask": attention_mask[:, :start],
-            "completion_ids": input_ids[:, start:],
-            "completion_mask": attention_mask[:, start:],
-        }
-        order = ordered(*lengths_of(batch), batch_size)
-        logs, shapes = input_ids.new_zeros(batch["completion_ids"].shape, dtype=torch.float32), []
-        for at in range(0, len(order), batch_size):
-            places = order[at : at + batch_size]
-            part = cut(rows_of(batch, places))
-            ids = torch.cat([part["prompt_ids"], part["completion_ids"]], dim=1)
-            mask = torch.cat([part["prompt_mask"], part["completion_mask"]], dim=1)
-            width = part["completion_ids"].size(1)
-            own, *_ = plain(model, ids, mask, width, **more)
-            logs[places, :width] = own
-            shapes.append(shape_of(part))
-        self.computed("scoring", torch.tensor(shapes, device=input_ids.device))
-        return logs, None, None
+def scored(
+    score: Callable[..., tuple[Any, Any, Any]],
+    input_ids: Any,
+    attention_mask: Any,
+    logits_to_keep: int,
+    size: int,
+) -> tuple[Any, list[Shape]]:
+    """Log-probabilities of the completions' tokens, of which `score` is given `size` rollouts at
+    once, ordered and cut: (rollouts, `logits_to_keep`), and the shapes that it was given."""
+    start = input_ids.size(1) - logits_to_keep
+    batch = {
+        "prompt_ids": input_ids[:, :start],
+        "prompt_mask": attention_mask[:, :start],
+        "completion_ids": input_ids[:, start:],
+        "completion_mask": attention_mask[:, start:],
+    }
+    order = ordered(*lengths_of(batch), size)
+    logs = input_ids.new_zeros(batch["completion_ids"].shape, dtype=torch.float32)
+    shapes = []
+    for at in range(0, len(order), size):
+        places = order[at : at + size]
+        part = cut(rows_of(batch, places))
+        ids = torch.cat([part["prompt_ids"], part["completion_ids"]], dim=1)
+        mask = torch.cat([part["prompt_mask"], part["completion_mask"]], dim=1)
+        width = part["completion_ids"].size(1)
+        own, *_ = score(ids, mask, width)
+        logs[places, :width] = own
+        shapes.append(shape_of(part))
+    return logs, shapes

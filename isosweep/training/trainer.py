@@ -1,11 +1,13 @@
 """TRL's GRPOTrainer with isosweep's order of problems, its books, and what recipes add.
 
-Every hook is a small step around TRL's own: the loss, the sampling and the updates are TRL's.
+Every hook is a small step around TRL's own: the sampling, the updates and, unless the recipe names
+a function, the loss are TRL's.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -13,11 +15,14 @@ from accelerate.utils import gather_object
 
 from isosweep.plan.spec import RunSpec
 from isosweep.training.interruption import Interruption
+from isosweep.training.lag import Waiting
 from isosweep.training.ledger import Ledger
 from isosweep.training.loss import load_loss
+from isosweep.training.microbatches import Shape, bearing
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.stream import Stream
-from isosweep.training.trl_adapter import PART_METRICS, TRLTrainer
+from isosweep.training.trl_adapter import TRLTrainer
+from isosweep.training.trl_callback import PART_METRICS
 from isosweep.training.weights import advantage_weights, by_their_spread, varied
 
 
@@ -70,6 +75,7 @@ class CountedGRPOTrainer(TRLTrainer):
         self._tokens_of = {question.text: list(question.tokens) for question in questions}
         self._number_of = {question.text: number for number, question in enumerate(questions)}
         self._verify = verify
+        self._waiting = Waiting(spec.recipe.rollout_lag)
         super().__init__(**options)
         # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
         self._chosen: _Chosen | None = None
@@ -89,9 +95,10 @@ class CountedGRPOTrainer(TRLTrainer):
         """Count what runs inside as seconds of training."""
         return self._ledger.timing("training")
 
-    def computed(self, phase: Literal["scoring", "training"], shapes: Any) -> None:
+    def computed(self, phase: Literal["scoring", "training"], shapes: Sequence[Shape]) -> None:
         """Book what the micro-batches of all processes cost their devices."""
-        self._ledger.computed(phase, self.of_all(shapes).tolist())
+        own = torch.tensor(shapes, device=self.own_device)
+        self._ledger.computed(phase, self.of_all(own).tolist())
 
     # A batch: which problems, sampled how, scored how, weighed how.
 
@@ -117,7 +124,24 @@ class CountedGRPOTrainer(TRLTrainer):
 
     def due_batch(self, fresh: Batch) -> Batch:
         """The batch that the coming updates are made with, now that `fresh` was sampled."""
-        return fresh
+        if not self.recipe.rollout_lag:
+            return fresh
+        with self._ledger.timing("scoring"):
+            self.remember_policy(fresh)
+        return self._waiting.due(fresh)
+
+    def save_beside(self, checkpoint: Path) -> None:
+        """Write the batches that wait beside the checkpoint."""
+        if self.recipe.rollout_lag:
+            self._waiting.save(self._waiting_file(checkpoint))
+
+    def restore_from(self, checkpoint: Path) -> None:
+        """Read back what `save_beside` wrote."""
+        if self.recipe.rollout_lag:
+            self._waiting.restore(self._waiting_file(checkpoint), self.own_device)
+
+    def _waiting_file(self, checkpoint: Path) -> Path:
+        return checkpoint / f"waiting-{self.process}.safetensors"
 
     def _all_lengths(self, batch: Batch) -> tuple[list[int], list[int]]:
         """Tokens of prompts and of completions, of all processes."""
@@ -147,7 +171,7 @@ class CountedGRPOTrainer(TRLTrainer):
         by_problem = recipe.aggregation == "problem"
         if recipe.zero_variance == "keep" and not by_problem:
             return
-        tokens = self.of_all(self.bearing(batch).sum(1)).view(-1, self._spec.num_generations)
+        tokens = self.of_all(bearing(batch).sum(1)).view(-1, self._spec.num_generations)
         kept = varied(self._by_group())
         if recipe.zero_variance == "keep":
             kept = torch.ones_like(kept)

@@ -1,63 +1,44 @@
-"""What touches what TRL and transformers do not document; the adapter has four files.
+"""What touches what TRL and transformers do not document: this file and those called trl_*.
 
 Between TRL's methods and isosweep's: TRL calls the overrides below, they call the hooks, which a
 subclass implements, and the hooks call `trl_...` for what TRL itself would have done. What all of
-it relies on is listed in tests/training/test_trl_signatures.py, which says what an upgrade broke.
+it relies on is looked up by tests/training/test_trl_signatures.py, which says what upgrades broke.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from accelerate import PartialState
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback
 from trl.models import unwrap_model_for_generation
+from trl.trainer import grpo_trainer
+from trl.trainer import utils as trl_utils
 
 from isosweep.config.recipe import RecipeConfig
 from isosweep.training.changed import changed, without_routing
 from isosweep.training.loss import Loss, LossInputs
-from isosweep.training.microbatches import MicroBatchTrainer
+from isosweep.training.microbatches import (
+    TOKEN_MEANS,
+    Shape,
+    bearing,
+    repacked,
+    scored,
+    with_shares,
+)
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
 from isosweep.training.schedule import share_of_rate
-from isosweep.training.trl_checkpoints import CheckpointedTrainer, checkpoint_directory
-from isosweep.training.trl_lean import LeanGRPOTrainer
+from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
+from isosweep.training.trl_checkpoints import CheckpointedTrainer
+from isosweep.training.trl_lean import is_plain, pad, sample_plainly
 
 # Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
 # steps do not depend on this number.
 ENDLESS = 10**9
-
-# Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
-# TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
-# the share of groups without spread is logged beside it.
-METRICS = {
-    "rewards/correctness/mean": "reward",
-    "rewards/correctness/std": "reward_std",
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "entropy": "entropy",
-    "kl": "kl",
-    "learning_rate": "learning_rate",
-    "completions/mean_length": "completion_tokens",
-    "completions/clipped_ratio": "truncated_share",
-    # The loss decides which of the two is logged.
-    "clip_ratio/region_mean": "clipped_share",
-    "cispo_clip_ratio": "clipped_share",
-    "zero_variance_share": "zero_variance_share",
-    "sampling/sampling_logp_difference/mean": "logp_difference",
-    "sampling/sampling_logp_difference/max": "logp_difference_max",
-}
-
-# Beginnings of metrics of a part of a mixture, whose name follows, ours from the start: its share
-# of the rollouts, and their mean score.
-PART_METRICS = ("share_of_", "reward_of_")
-
-# Of a metric of a loss of one's own, in the same way.
-LOSS_METRIC = "loss_"
 
 
 class _Placeholders:
@@ -79,13 +60,15 @@ class _Placeholders:
             yield [0] * self._batch
 
 
-class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
+class TRLTrainer(CheckpointedTrainer):
     """TRL's GRPOTrainer, taken apart into hooks: the loss and the updates stay TRL's."""
 
     lr_scheduler: Any
     # A loss of one's own in the place of TRL's.
     own_loss: Loss | None = None
     recipe: RecipeConfig
+    # Settings of sampling that were looked at last, and whether they are plain.
+    _judged: tuple[dict[str, Any], bool] = ({}, False)
 
     # Hooks.
 
@@ -113,11 +96,16 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
         """Entered around the forward and backward pass of a micro-batch."""
         return nullcontext()
 
+    def computed(self, phase: Literal["scoring", "training"], shapes: Sequence[Shape]) -> None:
+        """Told of the micro-batches that this process computes with."""
+
     # What TRL does by itself, for hooks to use.
 
     def trl_batch(self, rows: list[Row]) -> Batch:
         """TRL's own batch of `rows`: rolled out, scored, with advantages."""
-        batch: Batch = super()._generate_and_score_completions(rows)
+        # TRL's `pad` copies a row at a time.
+        with changed(grpo_trainer, pad=pad):
+            batch: Batch = super()._generate_and_score_completions(rows)
         return batch
 
     def trl_rollouts(self, prompts: list[str]) -> Rollouts:
@@ -128,10 +116,22 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
     def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
         """TRL's own completions of `prompt_ids`, one turn each."""
         with without_routing(self.model.config):
+            if self._samples_plainly() and len(set(map(len, prompt_ids))) == 1:
+                return sample_plainly(self.model, prompt_ids, self.generation_config), None
             sampled: Completions = super()._generate_single_turn(
                 prompt_ids, None, {}, num_generations
             )
         return sampled
+
+    def _samples_plainly(self) -> bool:
+        """Whether `sample_plainly` does what TRL would: judged again where the config changes."""
+        if self.use_vllm or self.use_transformers_continuous_batching:
+            return False
+        said = {k: v for k, v in vars(self.generation_config).items() if k != "max_new_tokens"}
+        if self._judged[0] != said:
+            alone = not (self.is_deepspeed_enabled or self.is_fsdp_enabled)
+            self._judged = said, alone and is_plain(self.model, self.generation_config)
+        return self._judged[1]
 
     def trl_rewards(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
         """TRL's own rewards of the rollouts: (rollouts, reward functions)."""
@@ -156,10 +156,37 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
         with self.timing_update():
             return super().training_step(model, inputs, num_items_in_batch)
 
+    def _prepare_inputs(self, generation_batch: Any) -> Batch:
+        """TRL's own, whose micro-batches are packed anew when a generation is made."""
+        before = self._buffered_inputs
+        inputs: Batch = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is before:
+            return inputs
+        steps = self.args.steps_per_generation
+        # Micro-batches in succession that are sure to be of one update.
+        update = math.gcd(steps, self.args.gradient_accumulation_steps)
+        # A load-balancing loss is of a micro-batch as a whole.
+        made, shapes = repacked(self._buffered_inputs, update, reorder=not self.aux_loss_enabled)
+        self.computed("training", shapes)
+        self._buffered_inputs[:] = with_shares(made, update, self.of_all)
+        packed: Batch = self._buffered_inputs[self._step % steps]
+        return packed
+
     def _compute_loss(self, model: Any, inputs: Batch) -> Any:
-        """TRL's own; or that of the recipe's function, beside a mixture's load-balancing loss."""
+        """TRL's own, or that of the recipe's function; means over tokens are an update's."""
         if self.own_loss is None:
-            return super()._compute_loss(model, inputs)
+            bonus = self.entropy_coef * inputs.get("entropy_share", 1.0)
+            with changed(self, entropy_coef=bonus):
+                loss = super()._compute_loss(model, inputs)
+        else:
+            loss = self._loss_of_ones_own(self.own_loss, model, inputs)
+        for name in TOKEN_MEANS:
+            if name in self._metrics["train"]:
+                self._metrics["train"][name][-1] *= inputs.get("token_share", 1.0)
+        return loss
+
+    def _loss_of_ones_own(self, function: Loss, model: Any, inputs: Batch) -> Any:
+        """What `function` makes of the micro-batch, and a mixture's load-balancing loss."""
         log_probs, entropies, aux_loss = self._score(
             model, inputs, compute_entropy=True, compute_aux_loss=self.aux_loss_enabled
         )
@@ -174,13 +201,13 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
             reference_log_probs=inputs.get("ref_per_token_logps"),
             entropies=entropies,
             advantages=inputs["advantages"],
-            mask=self.bearing(inputs),
+            mask=bearing(inputs),
             update_rollouts=len(log_probs) * parts,
             update_tokens=inputs["num_items_in_batch"].clamp(min=1) * share,
             step=self.steps_done,
             recipe=self.recipe,
         )
-        made = self.own_loss(given)
+        made = function(given)
         self._log_own_loss(given, made.metrics)
         if aux_loss is None:
             return made.loss
@@ -199,6 +226,39 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
         for name, value in metrics.items():
             everyones = self.of_all(torch.as_tensor(value, device=self.own_device).detach().view(1))
             self.log_mean(f"{LOSS_METRIC}{name}", everyones.float().mean().item())
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Any,
+        attention_mask: Any,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **more: Any,
+    ) -> tuple[Any, Any, Any]:
+        """TRL's own; where it is asked to take `batch_size` rollouts at once, ordered and cut."""
+        given = input_ids, attention_mask, logits_to_keep
+        plain = partial(super()._get_per_token_logps_and_entropies, model, **more)
+        with changed(trl_utils, _CHUNKED_LOGPROB_CHUNK_SIZE=self._words):
+            if batch_size is None or compute_entropy:
+                all_three: tuple[Any, Any, Any] = plain(
+                    *given, batch_size=batch_size, compute_entropy=compute_entropy
+                )
+                return all_three
+            logs, shapes = scored(plain, *given, batch_size)
+        self.computed("scoring", shapes)
+        return logs, None, None
+
+    @property
+    def _words(self) -> int:
+        """Logits that are reserved for a token. TRL's 32,768 on a CPU would touch a page of memory
+        a token where the model's head tells fewer words apart."""
+        reserved: int = trl_utils._CHUNKED_LOGPROB_CHUNK_SIZE
+        if self.accelerator.device.type != "cpu":
+            return reserved
+        named = int(self.model.config.get_text_config().vocab_size)
+        return min(reserved, max(named, len(self.model.get_output_embeddings().weight)))
 
     def _generate_and_score_completions(self, inputs: list[Any]) -> Batch:
         return self.make_batch(len(inputs))
@@ -317,50 +377,3 @@ class TRLTrainer(CheckpointedTrainer, MicroBatchTrainer, LeanGRPOTrainer):
     def be_quiet(self) -> None:
         """Print no step's metrics."""
         self.remove_callback(PrinterCallback)
-
-
-class StepCallback(TrainerCallback):  # type: ignore[misc]
-    """Asks an Observer after every step, and measures the step.
-
-    `write_rest` writes what of the newest checkpoint is not on the disk yet.
-    """
-
-    def __init__(self, observer: Observer, write_rest: Callable[[], None]) -> None:
-        self._observer, self._write_rest = observer, write_rest
-        self._began = self._logged = 0.0
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Let the observer begin, and start the first step's clock."""
-        self._observer.begin(state.global_step)
-        self._began = time.perf_counter()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Do as the observer decides of the step."""
-        seconds = time.perf_counter() - self._began
-        decision = self._observer.step_ended(state.global_step, seconds)
-        control.should_save, control.should_training_stop = decision.save, decision.stop
-        self._began = time.perf_counter()
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Pass on the metrics under their names in records; do as the observer decides."""
-        # Kept for nobody, and written into every checkpoint: metrics.jsonl has them.
-        state.log_history.clear()
-        values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
-        named = (*PART_METRICS, LOSS_METRIC)
-        values |= {name: logs[name] for name in logs if name.startswith(named)}
-        decision = self._observer.metrics_logged(state.global_step, values) if values else None
-        if decision is not None:
-            control.should_save, control.should_training_stop = decision.save, decision.stop
-        self._logged = time.perf_counter()
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Let the observer complete the checkpoint once every process has written."""
-        # The observer completes a checkpoint: every process has to have written its part.
-        PartialState().wait_for_everyone()
-        if state.is_world_process_zero:
-            checkpoint = checkpoint_directory(args, state)
-            self._observer.complete(checkpoint, self._write_rest)
-        # Every step is logged, and saved right after that; neither is a part of the next.
-        seconds = time.perf_counter() - self._logged
-        self._observer.saved(seconds)
-        self._began += seconds

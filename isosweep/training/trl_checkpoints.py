@@ -1,12 +1,11 @@
 """How TRL's trainer writes and reads checkpoints: what can wait is written while it trains.
 
-Beside trl_adapter.py the one file that touches what TRL and transformers do not document. Weights
-and optimiser states of a process that holds them whole (one device, or DDP's first) are copied to
-host memory with torch.distributed.checkpoint's stager and written from there by another thread,
-in transformers' own format: `torch.distributed.checkpoint.async_save` itself would write files
-that `from_pretrained` does not read, and needs a CPU backend beside NCCL. FSDP's and DeepSpeed's
-are written by accelerate and DeepSpeed with collectives of all processes, which must not run
-beside those of training: there everything is written at once.
+Weights and optimiser states of a process that holds them whole (one device, or DDP's first) are
+copied to host memory with torch.distributed.checkpoint's stager and written from there by another
+thread, in transformers' own format: `torch.distributed.checkpoint.async_save` itself would write
+files that `from_pretrained` does not read, and needs a CPU backend beside NCCL. FSDP's and
+DeepSpeed's are written by accelerate and DeepSpeed with collectives of all processes, which must
+not run beside those of training: there everything is written at once.
 """
 
 import os

@@ -78,7 +78,7 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     from trl.trainer import utils
 
     from isosweep.training.changed import changed
-    from isosweep.training.trl_lean import LeanGRPOTrainer
+    from isosweep.training.trl_adapter import TRLTrainer
 
     def unseen(function: Any) -> Any:
         def call(*args: Any, **options: Any) -> Any:
@@ -113,7 +113,7 @@ def as_with_triton(live: LiveBytes | None = None) -> Iterator[None]:
     # Tiles have all their columns there.
     whole = property(lambda trainer: utils._CHUNKED_LOGPROB_CHUNK_SIZE)
     try:
-        with changed(LeanGRPOTrainer, _words=whole):
+        with changed(TRLTrainer, _words=whole):
             yield
     finally:
         utils._use_triton = plain["_use_triton"]

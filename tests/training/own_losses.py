@@ -51,3 +51,7 @@ def of_each_token(given: LossInputs) -> LossOutputs:
 
 def misspelt(given: Any) -> LossOutputs:
     return LossOutputs(loss=given.logprobs.sum())
+
+
+def of_several(given: LossInputs) -> LossOutputs:
+    return LossOutputs(loss=given.log_probs.sum(), metrics={"advantages": given.advantages})

@@ -1,32 +1,48 @@
-"""What an upgrade of TRL or transformers broke: what changed, and where the adapter uses it."""
+"""What an upgrade of TRL or transformers broke: what changed, and where the adapter uses it.
+
+Read out of the adapter's files and the installed packages: nothing is trained or sampled, so that
+what only vLLM, FSDP or DeepSpeed would meet is seen too.
+"""
 
 import ast
-from collections.abc import Iterable
+import inspect
+import textwrap
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.training import trl_reliance as reliance
-from tests.training.trl_reliance import (
-    ATTRIBUTES,
-    BATCH_KEYS,
-    CALLS,
-    COMPOSED,
-    GRPO,
-    OVERRIDES,
-    OWN_METRICS,
-    RETURNS,
-    SET_ALIKE,
-    STATE,
-    TRAINER,
-    UTILS,
-    Call,
-    Override,
-)
-
 pytestmark = pytest.mark.train
 
+TRAINING = Path(__file__).resolve().parents[2] / "isosweep" / "training"
+ADAPTERS = sorted(TRAINING.glob("trl_*.py"))
+OTHERS = sorted({*TRAINING.glob("*.py")} - {*ADAPTERS})
+VERSIONS = f"trl {version('trl')}, transformers {version('transformers')}"
+# Methods of TRL's trainer that are replaced on purpose; those that nothing of its own calls.
+OVERRIDDEN = (
+    *("get_train_dataloader", "create_scheduler", "training_step", "train", "_prepare_inputs"),
+    *("_compute_loss", "_get_per_token_logps_and_entropies", "_generate_and_score_completions"),
+    *("_tokenize_prompts", "_generate", "_generate_single_turn", "_calculate_rewards"),
+    *("_save_checkpoint", "_save", "_save_optimizer_and_scheduler"),
+)
+CALLED_BY_ISOSWEEP = ("train",)
+# Attributes that an override sets as the method that it replaces does.
+SET_ALIKE = {"lr_scheduler"}
+# What the adapter calls objects of TRL and transformers; `self`, of a trainer's class alone.
+NAMED = {
+    "self": "trainer",
+    "trainer": "trainer",
+    "self.args": "args",
+    "self._trainer": "trainer",
+    "self._backend": "vllm",
+    "backend": "vllm",
+    "trainer.state": "state",
+    "self.state": "state",
+    "state": "state",
+    "control": "control",
+}
 # What modules beside the adapter may import: what TRL and transformers document.
 DOCUMENTED = {
     "trl.GRPOConfig",
@@ -35,144 +51,200 @@ DOCUMENTED = {
     "transformers.AutoTokenizer",
     "transformers.GenerationConfig",
 }
-VERSIONS = f"trl {version('trl')}, transformers {version('transformers')}"
+# Metrics whose names TRL puts together, and one that the adapter logs itself.
+COMPOSED = {
+    "rewards/correctness/mean": "rewards/{}/mean",
+    "rewards/correctness/std": "rewards/{}/std",
+}
+OWN_METRICS = {"zero_variance_share"}
 
 
-def broken(path: str, now: object, before: object) -> str:
-    return f"{VERSIONS}: {path} is {now}, was {before}; used at {reliance.used_at(last(path))}"
+@cache
+def kinds() -> dict[str, Any]:
+    """The classes of `NAMED`."""
+    from transformers import TrainerControl, TrainerState
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    named = {"trainer": GRPOTrainer, "args": GRPOConfig, "vllm": VLLMGeneration}
+    return {**named, "state": TrainerState, "control": TrainerControl}
 
 
-def change_of_override(override: Override) -> str | None:
-    now = reliance.parameters_of(override.path)
-    if now != override.parameters:
-        return broken(override.path, signature(now), signature(override.parameters))
-    name = override.path.rpartition(".")[2]
-    if override.caller and not reliance.calls_method(override.caller, name):
-        return broken(override.path, "not called", f"called by {override.caller}")
-    return None
+def chain() -> list[Any]:
+    """isosweep's trainers, from TRL's."""
+    from isosweep.training.trainer import CountedGRPOTrainer
+
+    classes = CountedGRPOTrainer.__mro__
+    return [each for each in reversed(classes) if each.__module__.startswith("isosweep.")]
 
 
-def change_of_call(call: Call) -> str | None:
-    now = reliance.parameters_of(call.path)
-    before = signature((*call.parameters, *call.keywords))
-    if now is None or now[: len(call.parameters)] != call.parameters:
-        return broken(call.path, signature(now), before)
-    lost = [name for name in call.keywords if name not in now]
-    return broken(call.path, signature(now), before) if lost else None
+@cache
+def body(kind: Any) -> ast.AST:
+    """The source of a class or function."""
+    return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(kind))))
 
 
-def signature(parameters: Iterable[str] | None) -> str:
-    return "missing" if parameters is None else f"({', '.join(parameters)})"
+@cache
+def members(kind: Any) -> frozenset[str]:
+    """Everything that instances of a class have: declared, inherited, or set by its methods."""
+    found = set(dir(kind))
+    for each in kind.__mro__[:-1]:
+        found |= set(vars(each).get("__annotations__", {}))
+        if each.__module__.partition(".")[0] in ("trl", "transformers", "isosweep"):
+            found |= own_attributes(each)
+    return frozenset(found)
 
 
-def last(path: str) -> str:
-    return path.rpartition(".")[2]
+def own_attributes(kind: Any) -> set[str]:
+    """What methods of the class set on `self`."""
+    return {
+        node.attr
+        for node in ast.walk(body(kind))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node.value) == "self"
+    }
 
 
-@pytest.mark.parametrize("override", OVERRIDES, ids=lambda override: last(override.path))
-def test_trl_calls_what_is_overridden_as_before(override: Override) -> None:
-    change = change_of_override(override)
-    assert change is None, change
+@cache
+def texts(kind: Any) -> frozenset[str]:
+    """String literals of a class or function; what is put into an f-string is written {}."""
+    found = set()
+    for node in ast.walk(body(kind)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+        if isinstance(node, ast.JoinedStr):
+            parts = (str(p.value) if isinstance(p, ast.Constant) else "{}" for p in node.values)
+            found.add("".join(parts))
+    return frozenset(found)
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: last(call.path))
-def test_what_is_called_takes_what_it_is_given(call: Call) -> None:
-    change = change_of_call(call)
-    assert change is None, change
+class Use(NamedTuple):
+    """A member of an object of TRL's that the adapter names, where, and the call that it is in."""
+
+    kind: str
+    name: str
+    place: str
+    call: ast.Call | None
 
 
-@pytest.mark.parametrize("path", RETURNS, ids=last)
-def test_methods_return_what_they_did(path: str) -> None:
-    now = reliance.last_return(path)
-    assert now == RETURNS[path], broken(path, f"returning {now}", f"returning {RETURNS[path]}")
+@cache
+def uses() -> list[Use]:
+    """All of them, in the adapter's files and in the trainer that stands on it."""
+    found: list[Use] = []
+    for file in (*ADAPTERS, TRAINING / "trainer.py"):
+        for top in ast.parse(file.read_text()).body:
+            trainer = isinstance(top, ast.ClassDef) and top.name.endswith("Trainer")
+            calls = {id(n.func): n for n in ast.walk(top) if isinstance(n, ast.Call)}
+            for node in ast.walk(top):
+                if not isinstance(node, ast.Attribute):
+                    continue
+                base = ast.unparse(node.value)
+                kind = "trainer" if base == "super()" else NAMED.get(base)
+                if kind is not None and (trainer or base not in ("self", "super()")):
+                    place = f"isosweep/training/{file.name}:{node.lineno}"
+                    found.append(Use(kind, node.attr, place, calls.get(id(node))))
+    return found
 
 
-@pytest.mark.parametrize("owner", ATTRIBUTES, ids=last)
-def test_attributes_are_there(owner: str) -> None:
-    lost = [name for name in ATTRIBUTES[owner] if name not in reliance.members_of(owner)]
-    assert not lost, "\n".join(
-        broken(f"{owner}.{name}", "missing", "an attribute") for name in lost
+def parameters(function: Any) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+
+
+def places(name: str) -> str:
+    return ", ".join(dict.fromkeys(use.place for use in uses() if use.name == name))
+
+
+@pytest.mark.parametrize("name", OVERRIDDEN)
+def test_an_override_takes_what_trls_own_takes_and_is_called(name: str) -> None:
+    theirs = kinds()["trainer"]
+    (ours,) = [vars(kind)[name] for kind in chain() if name in vars(kind)]
+    taken = [p.name for p in parameters(ours) if p.kind is not p.VAR_KEYWORD]
+    rest = any(p.kind is p.VAR_KEYWORD for p in parameters(ours))
+    given = [p.name for p in parameters(getattr(theirs, name))]
+    where = f"{VERSIONS}: {name}({', '.join(given)}); used at {places(name)}"
+    assert taken == (given[: len(taken)] if rest else given), where
+    called = any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{name}"
+        for kind in theirs.__mro__
+        if kind.__module__.startswith(("trl.", "transformers."))
+        for node in ast.walk(body(kind))
     )
+    assert called or name in CALLED_BY_ISOSWEEP, f"{where}, and called by nothing of TRL's"
+
+
+@pytest.mark.parametrize("kind", ["trainer", "args", "vllm", "state", "control"])
+def test_members_that_are_used_are_there_and_take_what_they_are_given(kind: str) -> None:
+    theirs = kinds()[kind]
+    known = members(theirs) | (members(chain()[-1]) if kind == "trainer" else set())
+    named = [use for use in uses() if use.kind == kind]
+    lost = [f"{use.name} is missing; used at {use.place}" for use in named if use.name not in known]
+    for use in named:
+        method = inspect.getattr_static(theirs, use.name, None)
+        if use.call is None or not inspect.isfunction(method):
+            continue
+        words = [word.arg for word in use.call.keywords]
+        if None in words or any(isinstance(arg, ast.Starred) for arg in use.call.args):
+            continue
+        try:
+            bound = inspect.signature(method)
+            bound.bind(None, *use.call.args, **dict.fromkeys(filter(None, words)))
+        except TypeError as error:
+            lost.append(f"{use.name}{bound}: {error}; used at {use.place}")
+    assert named
+    assert not lost, "\n".join([VERSIONS, *lost])
+
+
+def test_vllms_completions_are_where_they_are_taken_from() -> None:
+    returns = [n for n in ast.walk(body(kinds()["vllm"].generate)) if isinstance(n, ast.Return)]
+    last = max(returns, key=lambda node: node.lineno).value
+    assert last is not None
+    expected = "(prompt_ids, completion_ids, logprobs, logprob_token_ids)"
+    assert ast.unparse(last) == expected, f"{VERSIONS}; used at {places('generate')}"
+    # engine_options puts another in the place of this name.
+    module = ast.parse(inspect.getsource(inspect.getmodule(kinds()["vllm"]) or ast))
+    imported = [n for n in ast.walk(module) if isinstance(n, ast.ImportFrom) and n.module == "vllm"]
+    assert "LLM" in {alias.name for node in imported for alias in node.names}, VERSIONS
 
 
 def test_a_batch_has_the_tensors_that_are_read() -> None:
-    path = f"{GRPO}._generate_and_score_completions"
-    lost = [key for key in BATCH_KEYS if key not in reliance.texts_in(path)]
-    assert not lost, "\n".join(broken(f"{path}.{key}", "missing", "a tensor") for key in lost)
+    from isosweep.training import microbatches
+
+    read = microbatches._PROMPT | microbatches._COMPLETION | {"advantages", "num_items_in_batch"}
+    lost = read - texts(kinds()["trainer"]._generate_and_score_completions)
+    assert not lost, f"{VERSIONS}: a batch has no {lost}"
 
 
 def test_the_log_has_the_metrics_that_are_kept() -> None:
-    from isosweep.training.trl_adapter import METRICS
+    from transformers import Trainer
 
-    written = reliance.texts_in(GRPO) | reliance.texts_in(TRAINER)
+    from isosweep.training.trl_callback import METRICS
+
+    written = texts(kinds()["trainer"]) | texts(Trainer) | OWN_METRICS
     lost = [name for name in METRICS if COMPOSED.get(name, name) not in written]
-    lost = [name for name in lost if name not in OWN_METRICS]
-    assert not lost, "\n".join(
-        f"{VERSIONS}: {name} is not logged, was; used at {reliance.used_at(name)}" for name in lost
-    )
+    assert not lost, f"{VERSIONS}: {lost} are not logged"
 
 
-def test_modules_have_the_names_that_are_replaced_or_read() -> None:
-    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-
-    from isosweep.store.paths import complete_checkpoints
-
-    # `LLM` is imported where vLLM is installed: engine_options puts another in its place.
-    file = reliance.located("trl.generation.vllm_generation").__file__
-    imported = {
-        alias.name
-        for node in ast.walk(reliance.tree_of(Path(file)))
-        if isinstance(node, ast.ImportFrom) and node.module == "vllm"
-        for alias in node.names
-    }
-    assert "LLM" in imported, broken("trl.generation.vllm_generation.LLM", "missing", "imported")
-    # `pad`, and the logits that are reserved, have others put in their place.
-    assert reliance.located("trl.trainer.grpo_trainer.pad") is reliance.located(f"{UTILS}.pad")
-    width = "_CHUNKED_LOGPROB_CHUNK_SIZE"
-    assert width in reliance.names_in(f"{UTILS}.add_fused_lm_head"), broken(
-        f"{UTILS}.{width}", "not used", "used by add_fused_lm_head"
-    )
-    prefix = "transformers.trainer_utils.PREFIX_CHECKPOINT_DIR"
-    assert PREFIX_CHECKPOINT_DIR == "checkpoint", broken(
-        prefix, PREFIX_CHECKPOINT_DIR, f"'checkpoint', which {complete_checkpoints.__name__} reads"
-    )
+def test_no_name_of_isosweeps_trainers_hides_one_of_trls() -> None:
+    for kind in chain():
+        own = own_attributes(kind) | {name for name in vars(kind) if not name.startswith("__")}
+        hidden = own & members(kinds()["trainer"]) - {*OVERRIDDEN} - SET_ALIKE
+        assert not hidden, f"{VERSIONS}: {kind.__name__} has {hidden} for something else"
 
 
-def listed() -> set[str]:
-    """Every name that the lists have of a trainer's members."""
-    paths = [each.path for each in (*OVERRIDES, *CALLS)]
-    methods = {last(path) for path in paths if path.startswith((GRPO, TRAINER))}
-    return {*methods, *ATTRIBUTES[GRPO], *ATTRIBUTES[TRAINER]}
-
-
-def of_trainers(module: ast.AST, owned: bool = True) -> set[str]:
-    """Members of TRL's trainer that a module names: of anything, or of all but `self`."""
-    attributes = {
+@pytest.mark.parametrize(
+    "file", sorted({*TRAINING.glob("*.py")} - {*ADAPTERS}), ids=lambda file: file.stem
+)
+def test_internals_are_touched_in_the_adapter_alone(file: Path) -> None:
+    module = ast.parse(file.read_text())
+    touched = {
         node.attr
         for node in ast.walk(module)
-        if isinstance(node, ast.Attribute) and (owned or ast.unparse(node.value) != "self")
+        # In other files than the trainer's `self` is none.
+        if isinstance(node, ast.Attribute)
+        and (file.stem == "trainer" or ast.unparse(node.value) != "self")
     }
-    return attributes & reliance.members_of(GRPO)
-
-
-def test_the_lists_have_all_that_the_adapter_uses_and_nothing_else() -> None:
-    used = set[str]().union(*(of_trainers(reliance.tree_of(file)) for file in reliance.ADAPTERS))
-    overridden = {last(override.path) for override in OVERRIDES}
-    # The state has one attribute whose name is also a method's of the trainer.
-    assert (used | overridden) - {*ATTRIBUTES[STATE], "__init__"} == listed()
-    for owner, names in ATTRIBUTES.items():
-        unused = [name for name in names if reliance.used_at(name) == "nowhere"]
-        assert not unused, f"{owner}: {unused}"
-
-
-@pytest.mark.parametrize("path", sorted(reliance.TRAINING.glob("*.py")), ids=lambda path: path.stem)
-def test_internals_are_touched_in_the_adapters_alone(path: Path) -> None:
-    if path in reliance.ADAPTERS:
-        return
-    module = reliance.tree_of(path)
-    # In other classes `self` is no trainer.
-    own = path.stem in ("trainer", "lag")
-    private = {name for name in of_trainers(module, owned=own) if name.startswith("_")}
+    private = {name for name in touched & members(kinds()["trainer"]) if name[0] == "_"}
     assert not private - {"__init__", "__name__"}
     imported = {
         f"{node.module}.{alias.name}"
@@ -182,55 +254,3 @@ def test_internals_are_touched_in_the_adapters_alone(path: Path) -> None:
         for alias in node.names
     }
     assert imported <= DOCUMENTED
-
-
-def test_no_name_of_isosweeps_trainers_hides_one_of_trls() -> None:
-    overridden = {last(override.path) for override in OVERRIDES}
-    for kind in (
-        "trl_checkpoints.CheckpointedTrainer",
-        "microbatches.MicroBatchTrainer",
-        "trl_lean.LeanGRPOTrainer",
-        "trl_adapter.TRLTrainer",
-        "trainer.CountedGRPOTrainer",
-        "lag.LaggedGRPOTrainer",
-    ):
-        path = f"isosweep.training.{kind}"
-        own = {
-            node.attr
-            for node in ast.walk(reliance.body_of(path))
-            if isinstance(node, ast.Attribute) and reliance.sets_own(node)
-        }
-        own |= {name for name in vars(reliance.located(path)) if not name.startswith("__")}
-        hidden = own & reliance.members_of(GRPO) - overridden - SET_ALIKE
-        assert not hidden, f"{VERSIONS}: {kind} has {hidden} for something else"
-
-
-class Elsewhere:
-    """Stands for a release of TRL that changed a method."""
-
-    def _generate(self, prompts: list[str], tools: list[str]) -> list[str]:
-        return [*prompts, *tools]
-
-    def _prepare_inputs(self, batch: list[str]) -> list[str]:
-        return batch
-
-
-def test_a_changed_method_is_named_with_what_it_was_and_where_it_is_used() -> None:
-    here = f"{__name__}.Elsewhere"
-    change = change_of_override(Override(f"{here}._generate", ("prompts",), ""))
-    assert change is not None
-    assert f"{here}._generate is (prompts, tools), was (prompts); used at isosweep/" in change
-    places = change.partition("used at ")[2].split(", ")
-    assert {place.partition(":")[0] for place in places} == {"isosweep/training/trl_adapter.py"}
-    lines = [int(place.partition(":")[2]) for place in places]
-    text = reliance.ADAPTER.read_text().splitlines()
-    assert lines
-    assert all("_generate(" in text[line - 1] for line in lines)
-    change = change_of_override(Override(f"{here}.gone", ("prompts",), ""))
-    assert change is not None
-    assert "gone is missing, was (prompts); used at" in change
-    change = change_of_override(
-        Override(f"{here}._generate", ("prompts", "tools"), f"{here}._prepare_inputs")
-    )
-    assert change is not None
-    assert f"_generate is not called, was called by {here}._prepare_inputs" in change

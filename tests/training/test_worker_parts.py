@@ -177,7 +177,7 @@ class Strict:
 def test_the_metrics_of_a_step_can_end_training_and_take_its_checkpoint_back() -> None:
     from transformers import TrainerControl, TrainerState
 
-    from isosweep.training.trl_adapter import StepCallback
+    from isosweep.training.trl_callback import StepCallback
 
     observer = Strict()
     callback = StepCallback(observer, lambda: None)

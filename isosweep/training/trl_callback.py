@@ -1,0 +1,86 @@
+"""What TRL's trainer says of a step, and what it is told to do after it."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from accelerate import PartialState
+from transformers import TrainerCallback
+
+from isosweep.training.protocols import Observer
+from isosweep.training.trl_checkpoints import checkpoint_directory
+
+# Names in the trainer's log and ours. The reward is the task's score, without what a recipe adds.
+# TRL's own `frac_reward_zero_std` is of the whole batch where scores are scaled by the batch, so
+# the share of groups without spread is logged beside it.
+METRICS = {
+    "rewards/correctness/mean": "reward",
+    "rewards/correctness/std": "reward_std",
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "entropy": "entropy",
+    "kl": "kl",
+    "learning_rate": "learning_rate",
+    "completions/mean_length": "completion_tokens",
+    "completions/clipped_ratio": "truncated_share",
+    # The loss decides which of the two is logged.
+    "clip_ratio/region_mean": "clipped_share",
+    "cispo_clip_ratio": "clipped_share",
+    "zero_variance_share": "zero_variance_share",
+    "sampling/sampling_logp_difference/mean": "logp_difference",
+    "sampling/sampling_logp_difference/max": "logp_difference_max",
+}
+
+# Beginnings of metrics of a part of a mixture, whose name follows, ours from the start: its share
+# of the rollouts, and their mean score.
+PART_METRICS = ("share_of_", "reward_of_")
+
+# Of a metric of a loss of one's own, in the same way.
+LOSS_METRIC = "loss_"
+
+
+class StepCallback(TrainerCallback):  # type: ignore[misc]
+    """Asks an Observer after every step, and measures the step.
+
+    `write_rest` writes what of the newest checkpoint is not on the disk yet.
+    """
+
+    def __init__(self, observer: Observer, write_rest: Callable[[], None]) -> None:
+        self._observer, self._write_rest = observer, write_rest
+        self._began = self._logged = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Let the observer begin, and start the first step's clock."""
+        self._observer.begin(state.global_step)
+        self._began = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Do as the observer decides of the step."""
+        seconds = time.perf_counter() - self._began
+        decision = self._observer.step_ended(state.global_step, seconds)
+        control.should_save, control.should_training_stop = decision.save, decision.stop
+        self._began = time.perf_counter()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Pass on the metrics under their names in records; do as the observer decides."""
+        # Kept for nobody, and written into every checkpoint: metrics.jsonl has them.
+        state.log_history.clear()
+        values = {ours: logs[trl] for trl, ours in METRICS.items() if logs.get(trl) is not None}
+        named = (*PART_METRICS, LOSS_METRIC)
+        values |= {name: logs[name] for name in logs if name.startswith(named)}
+        decision = self._observer.metrics_logged(state.global_step, values) if values else None
+        if decision is not None:
+            control.should_save, control.should_training_stop = decision.save, decision.stop
+        self._logged = time.perf_counter()
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Let the observer complete the checkpoint once every process has written."""
+        # The observer completes a checkpoint: every process has to have written its part.
+        PartialState().wait_for_everyone()
+        if state.is_world_process_zero:
+            checkpoint = checkpoint_directory(args, state)
+            self._observer.complete(checkpoint, self._write_rest)
+        # Every step is logged, and saved right after that; neither is a part of the next.
+        seconds = time.perf_counter() - self._logged
+        self._observer.saved(seconds)
+        self._began += seconds
