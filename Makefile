@@ -15,9 +15,10 @@ SYSTEM := slurm or browser or disk or package or slow
 # Modules with such a marker: every process reads 27 of them, and not all.
 MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include='test_*.py'
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
+VLLM_TESTS := tests/training/test_vllm.py tests/training/test_engine_configs.py
 
-.PHONY: sweep schemas docs test test-system test-vllm test-ray test-faults test-all test-long lint
-.PHONY: bench bench-quick bench-gpu experiments studies setup setup-vllm setup-ray clean help
+.PHONY: sweep schemas docs test test-system test-vllm test-ray test-long test-all lint
+.PHONY: coverage bench bench-quick bench-gpu experiments studies setup setup-vllm setup-ray clean help
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
@@ -34,18 +35,19 @@ test-system: JOBS := 3
 test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
 	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray or long)" $(SYSTEM_TESTS)
 
-test-faults: setup  ## Run what takes minutes: a real Slurm at fault in mid-run, learning, kills.
-	$(PYTEST) -m "long" $(TESTS)
+test-long: setup-vllm  ## Run the rest: further cases of each path, a real Slurm at fault, learning, kills.
+	$(PYTEST) -m "long and not (vllm or ray)" $(TESTS)
+	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m "vllm and long" $(VLLM_TESTS)
 
 test-vllm: setup-vllm  ## Train through vLLM on a CPU, in an environment of its own.
-	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m vllm tests/training/test_vllm.py tests/training/test_engine_configs.py
+	$(VLLM)/bin/python -m pytest -p no:hypothesispytest -m "vllm and not long" $(VLLM_TESTS)
 
 test-ray: setup-ray  ## Run sweeps as jobs of a real local Ray, in an environment of its own.
 	$(PYTEST) -m ray tests/modes/test_ray.py
 
-test-all: test test-system test-vllm test-ray test-faults  ## Run all tests.
+test-all: test test-system test-vllm test-ray test-long  ## Run all tests.
 
-test-long: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
+coverage: setup  ## Measure how often the analysis is right, as docs/simulation.md quotes it.
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design strong --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design affordable --processes 2 --check
 	$(BIN)/python benchmarks/coverage.py --sweeps 200 --design ten --worlds lab --processes 2 --check

@@ -13,6 +13,7 @@ import sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from tests.composing import composed_once
 from tests.server import fork_helper
 
 _LIBRARIES = [
@@ -101,4 +102,5 @@ def _command(
     sys.argv = ["isosweep", *overrides]
     from isosweep.__main__ import main
 
-    main()
+    with composed_once():
+        main()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hydra._internal import config_loader_impl
+from hydra._internal import config_loader_impl, defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import IConfigRepository
 from hydra._internal.defaults_list import DefaultsList, Overrides
@@ -23,22 +23,24 @@ from hydra.plugins.config_source import ConfigSource
 
 from isosweep.config.hydra import config_directory
 
+# A fork has those of the process that it comes from.
+_LISTS: dict[Any, DefaultsList] = {}
+_PICKLED: dict[Any, bytes] = {}
+
 
 @contextmanager
 def composed_once() -> Iterator[None]:
     """Within, Hydra reads no packaged file and composes no choice of groups twice."""
     Plugins.instance()
     files = SourcesRegistry.instance().resolve("file")
-    read, list_of = files.load_config, config_loader_impl.create_defaults_list
+    read, list_of = files.load_config, defaults_list.create_defaults_list
     merge = ConfigLoaderImpl._compose_config_from_defaults_list
     packaged = str(config_directory())
-    lists: dict[Any, DefaultsList] = {}
-    pickled: dict[Any, bytes] = {}
 
     def once(key: Any, make: Any, *arguments: Any) -> Any:
-        if key not in pickled:
-            pickled[key] = pickle.dumps(make(*arguments))
-        return pickle.loads(pickled[key])
+        if key not in _PICKLED:
+            _PICKLED[key] = pickle.dumps(make(*arguments))
+        return pickle.loads(_PICKLED[key])
 
     def all_packaged(repo: IConfigRepository) -> bool:
         return {s.path for s in repo.get_sources() if s.scheme() == "file"} == {packaged}
@@ -56,9 +58,9 @@ def composed_once() -> Iterator[None]:
         values = Overrides(repo, overrides_list).config_overrides
         groups = [each for each in overrides_list if each not in values]
         key = tuple(each.input_line for each in groups), *how.items()
-        if key not in lists:
-            lists[key] = list_of(repo=repo, overrides_list=groups, **how)
-        return replace(lists[key], config_overrides=values)
+        if key not in _LISTS:
+            _LISTS[key] = list_of(repo=repo, overrides_list=groups, **how)
+        return replace(_LISTS[key], config_overrides=values)
 
     def compose(self: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> Any:
         if not all_packaged(repo):

@@ -6,10 +6,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # Before torch is imported by any test: more threads than cores slow tiny models tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -94,6 +94,18 @@ gc.set_threshold(100_000, 50, 50)
 def _packaged_groups_composed_once() -> Iterator[None]:
     with composed_once():
         yield
+
+
+def in_ci(cases: Iterable[Any], *kept: Any) -> list[Any]:
+    """The `cases` for parametrize: those `kept` in every run, the others in make test-long.
+
+    A case of several arguments is a tuple.
+    """
+
+    def rare(case: Any) -> Any:
+        return pytest.param(*case if isinstance(case, tuple) else [case], marks=pytest.mark.long)
+
+    return [case if case in kept else rare(case) for case in cases]
 
 
 def missing(part: str, reason: str) -> NoReturn:

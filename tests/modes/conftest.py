@@ -13,7 +13,6 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted sweep to 1.28e10 FLOPs."""
 
     def make(cwd: Path) -> None:
-        # As users start it.
-        isosweep("budget=[6.4e9,1.28e10]", *SMALL, *QUIET, cwd=cwd, fresh=True)
+        isosweep("budget=[6.4e9,1.28e10]", *SMALL, *QUIET, cwd=cwd)
 
     return shared_sweep(tmp_path_factory, "straight", make)

@@ -45,6 +45,7 @@ def test_the_page_s_file_is_a_mixture_of_one_s_own(tmp_path: Path) -> None:
     assert parts_of(plan_in(tmp_path)) == [("games", 256), ("sums", 256)]
 
 
+@pytest.mark.long
 def test_a_mixture_is_trained_and_analysed_by_its_parts(tmp_path: Path) -> None:
     small = (
         *("budget=[256,512]", "budget_unit=rollouts", "grid.num_generations=[4,8]"),

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from isosweep.store.claims import highest
 from isosweep.store.records import read_metrics, read_records
 from tests.commands import Command
-from tests.conftest import SMALL, isosweep
+from tests.conftest import SMALL, in_ci, isosweep
 from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
 from tests.runs import log_lines
 
@@ -95,7 +95,7 @@ def test_any_sampler_and_pruner_of_optunas_may_choose(straight: Path, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", in_ci((signal.SIGINT, signal.SIGKILL), signal.SIGKILL))
 def test_a_search_that_is_ended_in_mid_run_goes_on_with_the_same_trials(
     how: signal.Signals, straight: Path, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def test_a_multirun_trains_its_runs_once_for_all_budgets(straight: Path, tmp_pat
     assert f"over all budgets of these sweeps (6.4e+09, 1.28e+10): {tmp_path}" in done.stdout
 
 
+@pytest.mark.long
 def test_updates_that_share_rollouts_are_counted_with_them(tmp_path: Path) -> None:
     # The least budget that a whole number of these generations meets, and its double.
     budget = 6.4e9

@@ -11,7 +11,7 @@ import pytest
 
 from isosweep.tracking.background import BackgroundTracker
 from isosweep.tracking.faults import StoreError
-from tests.conftest import missing
+from tests.conftest import in_ci, missing
 from tests.runs import wait_for
 from tests.tracking.servers import MlflowServer, Postgres, postgres_commands
 from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, sync_command, write_steps
@@ -38,7 +38,7 @@ def test_two_processes_can_make_the_store_at_once(tmp_path: Path, names: tuple[s
         assert len(Sweep(tmp_path, directory=name).stored()) == 3
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=in_ci(("sqlite", "postgresql"), "postgresql"))
 def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MlflowServer]:
     """An `mlflow server` of its own."""
     with tempfile.TemporaryDirectory(prefix="pg") as short:

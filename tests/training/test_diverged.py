@@ -123,6 +123,7 @@ def test_it_goes_on_once_its_rule_no_longer_ends_runs(copy: Path) -> None:
     assert before.step in {record.step for record in read_records(run.records).records}
 
 
+@pytest.mark.long
 def test_an_interrupted_run_diverges_as_an_uninterrupted_one(
     diverged: Path, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.models.weights import missing_weights, weights
 from isosweep.plan.spec import RunSpec, run_spec
-from tests.conftest import candidates_of, make_config
+from tests.conftest import candidates_of, in_ci, make_config
 from tests.models.checkpoints import save_family
 from tests.models.families import FAMILIES
 from tests.tasks.files import ROWS, math_overrides, write_rows
@@ -37,7 +37,11 @@ def trainer_of(spec: RunSpec, directory: Path) -> Any:
     return make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# A plain one, experts, windows and norms of both sides, scaled logits.
+COMMON = ("Qwen3", "Qwen2Moe", "Gemma3Text", "Granite")
+
+
+@pytest.mark.parametrize("family", in_ci(FAMILIES, *COMMON))
 def test_a_saved_model_is_planned_and_trained(family: str, tmp_path: Path) -> None:
     import torch
 

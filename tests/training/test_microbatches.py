@@ -10,7 +10,7 @@ import pytest
 
 from isosweep.config.recipe import ImportanceSamplingMode
 from isosweep.plan.spec import RunSpec, run_spec
-from tests.conftest import make_config
+from tests.conftest import in_ci, make_config
 
 pytestmark = pytest.mark.train
 
@@ -374,7 +374,7 @@ COSTS = {
 }
 
 
-@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("cost", in_ci(COSTS, "adapters, checkpointing", "two passes"))
 def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     trainer = network_trainer(tmp_path, SMALL, *PLAIN, *COSTS[cost])
     answers(trainer, mixed)

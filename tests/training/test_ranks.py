@@ -59,7 +59,7 @@ def test_the_first_process_is_asked_to_stop() -> None:
     assert ranks.run(lambda: next(asked, signal.SIGUSR2)) == [0, 0]
 
 
-STEPS = 30
+STEPS = 8
 
 
 @pytest.fixture(scope="module")

@@ -116,6 +116,7 @@ def test_other_problems_and_those_trained_on_are_evaluated_as_main_ones_would_be
         assert record.sets["train"].successes == taken.successes
 
 
+@pytest.mark.long
 def test_a_run_that_is_extended_has_the_records_of_one_that_never_stopped(
     with_sets: RunPaths, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from isosweep.models.builtin import builtin_model
+from tests.conftest import in_ci
 from tests.training.test_trainer import listen, spec_of, train
 
 pytestmark = pytest.mark.train
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.train
 # Two ends of an answer, of which the tokenizer knows one: the digit 9 is token 11.
 EOS = [1, 11]
 ENDS = {"eos_token_id": EOS, "pad_token_id": 0}
+# Both are read by one function of transformers.
+FILES = ("generation_config.json", "config.json")
 SHIPPED = {
     **{"do_sample": True, "temperature": 0.3, "top_k": 3, "top_p": 0.5, "min_p": 0.2},
     **{"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "suppress_tokens": [5]},
@@ -72,7 +75,7 @@ def trained(directory: Path, checkpoints: Path) -> tuple[list[Any], list[Any]]:
     return [step["ids"] for step in heard], parameters
 
 
-@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+@pytest.mark.parametrize("file", FILES)
 def test_evaluation_takes_nothing_but_the_ends_from_a_models_file(
     file: str, tmp_path: Path
 ) -> None:
@@ -82,7 +85,7 @@ def test_evaluation_takes_nothing_but_the_ends_from_a_models_file(
     assert {row[row.index(0) - 1] for row in plain if 0 in row} == set(EOS)
 
 
-@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+@pytest.mark.parametrize("file", in_ci(FILES, "generation_config.json"))
 def test_training_takes_nothing_but_the_ends_from_a_models_file(file: str, tmp_path: Path) -> None:
     import torch
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_ci
 from tests.training.test_trainer import spec_of, train, trainer_of
 from tests.training.until import Until
 
@@ -32,7 +33,9 @@ def trained(directory: Path, overrides: tuple[str, ...]) -> tuple[list[Any], lis
     return [p.detach().clone() for p in trainer.model.parameters()], until.metrics, trainer
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", in_ci(CASES, "prompts of two lengths", "a reference, batches scored again")
+)
 def test_a_lean_trainer_trains_as_trls(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from isosweep.store.submissions import (
     request_cancel,
     submit,
 )
+from isosweep.training import heartbeat
 from isosweep.training.__main__ import main
 from isosweep.training.stopping import ECHO_S
 from isosweep.training.worker import TrainRun
@@ -242,6 +243,7 @@ def amid_a_step(submission: Submission) -> int:
         return quick(self, count)
 
     def work() -> None:
+        heartbeat.HEARTBEAT_S = 0.2
         CountedGRPOTrainer.make_batch = slow  # type: ignore[method-assign]
         os._exit(main([file_of(submission)]))
 

@@ -104,10 +104,14 @@ ALWAYS = {
         (one_run, ALWAYS | {"envelope"}),
         (all_failed, set()),
         (one_budget, ALWAYS - {"curves"} | {"slices"}),
-        (one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
-        (five_runs, ALWAYS | {"envelope", "slices"}),
+        pytest.param(
+            one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}, marks=pytest.mark.long
+        ),
+        pytest.param(five_runs, ALWAYS | {"envelope", "slices"}, marks=pytest.mark.long),
         (whole, ALWAYS | {"envelope", "growth", "slices", "batch", "tradeoff"}),
-        (many_runs, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}),
+        pytest.param(
+            many_runs, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_no_figure_is_empty(

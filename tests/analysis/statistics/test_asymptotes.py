@@ -20,6 +20,7 @@ from isosweep.analysis.statistics.asymptotes import (
 from isosweep.analysis.statistics.fits import Fit, FitStatus, fit_curves
 from isosweep.analysis.statistics.limits import Form, Limit, find_limits
 from tests.analysis.sweeps import make_plan
+from tests.conftest import in_ci
 
 
 def fits(
@@ -148,7 +149,7 @@ def test_missing_records_change_nothing() -> None:
             assert list(vars(a).values())[1:] == pytest.approx(list(vars(b).values())[1:], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", [*RISES, "moving"])
+@pytest.mark.parametrize("name", in_ci([*RISES, "moving"], "sigmoid", "moving"))
 def test_intervals_hold_the_limit_whatever_the_form_of_the_curves(name: str) -> None:
     """`moving`: sigmoids of a gain that changes until the best n rests, a decade before the end."""
     plan = make_plan(

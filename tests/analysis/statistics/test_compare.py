@@ -103,7 +103,8 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
         there = make_config(f"sweeps_dir={tmp_path / name}", f"recipe.beta={len(shown)}")
         write_json(paths.config, asdict(there))
         shown.append(f"{name}/sweep")
-    printed = isosweep("mode=compare", "from=[a/sweep,b/sweep]", cwd=tmp_path).stdout
+    asked = ("mode=compare", "from=[a/sweep,b/sweep]", "analysis.formats=[png]")
+    printed = isosweep(*asked, cwd=tmp_path).stdout
     assert "beta=0.0: a/sweep" in printed
     assert "beta=0.0: constant" in printed
     assert "no measure of another's" not in printed
@@ -113,6 +114,7 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
         r"At 3\.2e7 FLOPs, beta=1\.0 reaches 0\.\d+ \(0\.\d+ to 0\.\d+\) with n = 4", text
     )
     assert 'id="figure-comparison_reward"' in text
+    assert (page.parent / "figures" / "comparison_reward.png").exists()
     document = json.loads((page.parent / "comparison.json").read_text())
     schema = jsonschema.Draft202012Validator(json.loads(GOLDEN["comparison"].read_text()))
     schema.validate(document)
