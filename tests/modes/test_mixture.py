@@ -4,6 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from isosweep.files import JsonObject, read_json
 from tests.conftest import isosweep
 

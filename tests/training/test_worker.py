@@ -243,7 +243,7 @@ def amid_a_step(submission: Submission) -> int:
         return quick(self, count)
 
     def work() -> None:
-        heartbeat.HEARTBEAT_S = 0.2
+        heartbeat.HEARTBEAT_S = 0.2  # type: ignore[attr-defined]
         CountedGRPOTrainer.make_batch = slow  # type: ignore[method-assign]
         os._exit(main([file_of(submission)]))
 
