@@ -172,4 +172,6 @@ def of_set(name: str, error: SettingError) -> SettingError:
     def _prefix(found: re.Match[str]) -> str:
         return f"{place}.task." if found[0] == "task." else f"{place}."
 
-    return SettingError(renamed(error.setting), error.value, error.rule, renamed(error.nearest))
+    # A group of conf/task is a choice for the sweep's own task alone.
+    nearest = re.sub(r"^task=(\w+)$", rf"{place}.task with what conf/task/\1.yaml has", error.nearest)
+    return SettingError(renamed(error.setting), error.value, error.rule, renamed(nearest))

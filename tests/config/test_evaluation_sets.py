@@ -83,6 +83,7 @@ def test_training_problems_as_a_set_are_as_many_as_held_out_ones_or_as_asked() -
         ),
         ("t:{problems:train,task:{data_seed:1}}", "t.task.data_seed", "another set"),
         ("t:{task:{math:{path:/none.jsonl},kind:math}}", "t.task.math.path", "path=FILE"),
+        ("m:{task:{kind:math}}", "m.task.math", "evaluation.sets.m.task with what conf/task/math"),
         ("hard:3", "hard", "evaluation.sets.hard={}"),
     ],
 )
