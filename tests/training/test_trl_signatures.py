@@ -232,9 +232,7 @@ def test_no_name_of_isosweeps_trainers_hides_one_of_trls() -> None:
         assert not hidden, f"{VERSIONS}: {kind.__name__} has {hidden} for something else"
 
 
-@pytest.mark.parametrize(
-    "file", sorted({*TRAINING.glob("*.py")} - {*ADAPTERS}), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", OTHERS, ids=lambda file: file.stem)
 def test_internals_are_touched_in_the_adapter_alone(file: Path) -> None:
     module = ast.parse(file.read_text())
     touched = {
