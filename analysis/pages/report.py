@@ -20,8 +20,8 @@ from isosweep.analysis.pages.tables import (
     set_table,
     view_table,
 )
+from isosweep.analysis.recommend import doubt_beyond, supported_factor
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.recommend import doubt_beyond, supported_factor
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.changes import changed_settings

@@ -173,5 +173,7 @@ def of_set(name: str, error: SettingError) -> SettingError:
         return f"{place}.task." if found[0] == "task." else f"{place}."
 
     # A group of conf/task is a choice for the sweep's own task alone.
-    nearest = re.sub(r"^task=(\w+)$", rf"{place}.task with what conf/task/\1.yaml has", error.nearest)
+    nearest = re.sub(
+        r"^task=(\w+)$", rf"{place}.task with what conf/task/\1.yaml has", error.nearest
+    )
     return SettingError(renamed(error.setting), error.value, error.rule, renamed(nearest))

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
     from isosweep.analysis.curves import SweepData
+    from isosweep.analysis.recommend import Recommendation
     from isosweep.analysis.statistics.findings import Findings
-    from isosweep.analysis.statistics.recommend import Recommendation
     from isosweep.door.verdict import Verdict
 
 
@@ -210,7 +210,7 @@ class Sweep:
         >>> split.num_generations, split.problems_per_batch, split.num_steps
         (64, 4, 49)
         """
-        from isosweep.analysis.statistics.recommend import recommend
+        from isosweep.analysis.recommend import recommend
 
         extrapolate = self.analysis.extrapolate
         return recommend(self.data, self.findings, float(budget), extrapolate=extrapolate)

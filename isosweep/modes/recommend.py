@@ -30,8 +30,8 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     `recommend` does.
     """
     from isosweep.analysis.load import load_view
+    from isosweep.analysis.recommend import recommend
     from isosweep.analysis.statistics.findings import find
-    from isosweep.analysis.statistics.recommend import recommend
     from isosweep.files import to_json
 
     (_, sweep), *more = named_sweeps(config)

@@ -30,10 +30,10 @@ from isosweep.analysis.course import Course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.outlook import Outlook
+from isosweep.analysis.recommend import recommend
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import fit_frontier
-from isosweep.analysis.statistics.recommend import recommend
 from isosweep.analysis.statistics.verdict import OpenEnd, Verdict
 from isosweep.errors import SettingError
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning

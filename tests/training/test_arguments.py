@@ -9,8 +9,8 @@ from isosweep.plan.spec import run_spec
 from tests.conftest import make_config
 
 # Settings of a recipe that TRL knows under the same name and must not be given as they are: the
-# rate is resolved for n x B.
-OURS = {"learning_rate"}
+# rate is resolved for n x B, and the loss may be a function.
+OURS = {"learning_rate", "loss_type"}
 
 
 def test_trl_knows_every_setting_that_is_marked_for_it() -> None:

@@ -233,13 +233,17 @@ def amid_a_step(submission: Submission) -> int:
     """A worker whose third step does not end before `go` is in the run's directory."""
     from isosweep.training.trainer import CountedGRPOTrainer
 
-    quick, go = CountedGRPOTrainer.make_batch, submission.run.root / "go"
+    quick = CountedGRPOTrainer.make_batch
+    go, amid = submission.run.root / "go", submission.run.root / "amid"
     tester = os.getpid()
 
     def slow(self: CountedGRPOTrainer, count: int) -> Any:
-        # Nobody is left to let it go on, should the test fail.
-        while self.steps_done == 2 and not go.exists() and os.getppid() == tester:
+        while self.steps_done == 2 and not go.exists():
+            amid.touch()
             time.sleep(0.01)
+            # Nobody is left to let it go on, should the test fail.
+            if os.getppid() != tester:
+                os._exit(1)
         return quick(self, count)
 
     def work() -> None:
@@ -248,8 +252,16 @@ def amid_a_step(submission: Submission) -> int:
         os._exit(main([file_of(submission)]))
 
     process = in_a_process(work)
+    wait_for(amid.exists)
     wait_for(lambda: 2 in complete_checkpoints(submission.run.attempt_checkpoints(1)))
     return process
+
+
+def next_state(run: RunPaths) -> RunState:
+    """The state that the worker writes next."""
+    seen = state_of(run)
+    wait_for(lambda: state_of(run).updated > seen.updated)
+    return state_of(run)
 
 
 def test_a_second_signal_ends_a_worker_amid_its_step(tmp_path: Path) -> None:
@@ -272,11 +284,10 @@ def test_a_second_signal_ends_a_worker_amid_its_step(tmp_path: Path) -> None:
 def test_a_worker_amid_a_long_step_lives_and_obeys_a_cancel(tmp_path: Path) -> None:
     submission = submitted(tmp_path, 1e12)
     process = amid_a_step(submission)
-    before = state_of(submission.run)
-    wait_for(lambda: state_of(submission.run).step == 2)
-    beat = state_of(submission.run)
-    wait_for(lambda: state_of(submission.run).updated > beat.updated)
-    after = state_of(submission.run)
+    # What the step before wrote may come last.
+    before = next_state(submission.run)
+    beat = next_state(submission.run)
+    after = next_state(submission.run)
     assert (before.status, after.status, after.activity) == ("running", "running", "step 3")
     assert after.progressed == beat.progressed < after.updated
     request_cancel(submission, "ada")

@@ -6,12 +6,12 @@ from typing import get_args
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.answer import Answer
 from isosweep.analysis.outlook import Change, Lack, Outlook
+from isosweep.analysis.recommend import Basis, Recommendation
 from isosweep.analysis.simulation.findable import Findable
 from isosweep.analysis.statistics.frontier import CellMean, Choice
 from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
-from isosweep.analysis.statistics.recommend import Basis, Recommendation
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
 

@@ -12,13 +12,13 @@ from isosweep import words
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.findings import Findings, find
-from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.recommend import (
+from isosweep.analysis.recommend import (
     doubt_beyond,
     recommend,
     supported_factor,
 )
+from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.validation import AheadN, ForecastN, Validation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
