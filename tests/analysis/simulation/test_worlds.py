@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special
 
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.simulation.presets import delayed_worlds
@@ -84,12 +85,14 @@ def test_records_are_the_worlds_mean_plus_noise() -> None:
 
 
 def test_seeds_differ_by_what_the_world_says() -> None:
-    world = replace(PRESETS["flat"], wander_sd=0.0, seed_sd=0.2, seed_midpoint_sd=0.0, midpoint=1e8)
-    gains = []
-    for seed in range(12):
-        for records in simulated(world, seed).values():
-            gains.append(math.log(records[-1].reward - records[0].reward))
-    assert float(np.std(gains)) == pytest.approx(0.2, rel=0.25)
+    still = replace(PRESETS["flat"], wander_sd=0.0, width_batch=math.inf)
+    world = replace(still, seed_sd=0.2, seed_midpoint_sd=0.3)
+    at = [np.array([world.midpoint, 1e20])] * 2000
+    drawn = world.curves([the_plan().runs[0]] * 2000, at, np.random.default_rng(0))
+    middle, end = np.array(list(drawn)).T - world.base_reward
+    assert np.log(end).std() == pytest.approx(0.2, rel=0.05)
+    later = special.logit(middle / end) / world.exponent
+    assert later.std() == pytest.approx(0.3, rel=0.05)
 
 
 def test_a_simulation_is_reproducible_and_every_run_starts_alike() -> None:
