@@ -26,7 +26,8 @@ ANALYSIS = AnalysisConfig(name="default")
 
 @cache
 def the_plan() -> Plan:
-    return nominal_plan("budget=logspace:1e18:1e20:5")
+    limits = ("grid.max_completions_per_step=16384", "grid.max_steps=100000")
+    return nominal_plan("budget=logspace:1e18:1e20:5", *limits)
 
 
 PRESETS = delayed_worlds(1e19, 8, 2048)
