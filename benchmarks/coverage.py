@@ -34,10 +34,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from goals import Goal, judge, parse
-from hydra import compose, initialize_config_dir
 from scipy import stats
 
-from isosweep.analysis.simulation.known import KnownWorld
+from isosweep.analysis.simulation.findable import wide_config
 from isosweep.analysis.simulation.policy_worlds import (
     BUDGETS,
     GENERATIONS,
@@ -48,8 +47,8 @@ from isosweep.analysis.simulation.policy_worlds import (
 from isosweep.analysis.simulation.power import Power, measure_power
 from isosweep.analysis.simulation.presets import GROUPS, presets_of
 from isosweep.analysis.simulation.sweep import read_plan
+from isosweep.analysis.simulation.worlds import World
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 
@@ -141,7 +140,7 @@ def measure(design: str, world: str, method: str, sweeps: int) -> Measured:
     return Measured(power=power, covered=covered)
 
 
-def find_world(name: str, plan: Plan) -> KnownWorld:
+def find_world(name: str, plan: Plan) -> World:
     """The world of that name, for the plan."""
     return policy_worlds()[name] if name in SETTINGS else presets_of(plan)[name]
 
@@ -171,15 +170,7 @@ def _grid(n: list[int], seeds: int) -> list[str]:
 
 def resolve_plan(overrides: list[str]) -> Plan:
     """The plan of these settings, whatever it would cost."""
-    wide = [
-        "model=qwen-0.5b",
-        "grid.tolerance=0.05",
-        "grid.max_epochs=1e6",
-        "grid.max_steps=1e9",
-        "grid.max_completions_per_step=65536",
-    ]
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        return resolve(from_hydra(compose("config", overrides=[*wide, *overrides]))).plan
+    return resolve(wide_config(*overrides)).plan
 
 
 def punched(plan: Plan) -> Plan:

@@ -22,7 +22,8 @@ from goals import Goal, judge, parse
 from hydra import compose, initialize_config_dir
 from scipy.optimize import OptimizeWarning, curve_fit
 
-from isosweep.analysis.simulation.worlds import simulate_records, worlds
+from isosweep.analysis.simulation.presets import delayed_worlds
+from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
 from isosweep.config.hydra import config_directory, from_hydra
 from isosweep.plan.study import resolve
@@ -57,7 +58,7 @@ def simulated(samples: int) -> tuple[Any, Any, Any, Any]:
     # Half the runs have passed C_mid by far, half have hardly reached it.
     records = {}
     for midpoint, runs in ((5e11, plan.runs[::2]), (5e12, plan.runs[1::2])):
-        world = worlds(midpoint, smallest_n=2, largest_n=1024)["easy"]
+        world = delayed_worlds(midpoint, 2, 1024)["easy"]
         made = simulate_records(world, plan, rng, num_problems=PROBLEMS, samples_per_problem=K)
         records.update({run.run_id: made[run.run_id] for run in runs})
     assert len(records) == RUNS, len(records)

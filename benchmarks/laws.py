@@ -32,10 +32,9 @@ from coverage import CONFIG, DESIGNS, find_world, make_plan
 from goals import Goal, judge, parse
 
 from isosweep.analysis.curves import Curve
-from isosweep.analysis.simulation.known import Floats
-from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
+from isosweep.analysis.simulation.sweep import read_plan, sweep_of
 from isosweep.analysis.simulation.truth import find_truth
+from isosweep.analysis.simulation.worlds import Floats
 from isosweep.analysis.statistics.best_batch import batch_law
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.judgement import fit_budgets
@@ -77,10 +76,9 @@ def see_batch(world: str, sweeps: int) -> list[Seen]:
     truth = find_truth(known, read_plan(plan, CONFIG), CONFIG.margin, CONFIG.growth_bound)
     seen = []
     for number in range(sweeps):
-        rng = np.random.default_rng([zlib.crc32(world.encode()), number])
-        records = simulate_records(known, plan, rng, num_problems=4096, samples_per_problem=8)
-        read = fit_budgets(analysed_sweep(plan, records, CONFIG), CONFIG)
-        law = batch_law(_COMPLETIONS, *read)
+        seed = zlib.crc32(world.encode()), number
+        data = sweep_of(known, plan, CONFIG, seed, num_problems=4096, samples_per_problem=8)
+        law = batch_law(_COMPLETIONS, *fit_budgets(data, CONFIG))
         for at, n in zip(law.optima, truth.best_n, strict=True):
             if n is not None and 8.01 < n < 2047 and at.interval is not None:
                 low = -math.inf if at.left_censored else math.log2(at.interval.low)

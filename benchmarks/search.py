@@ -96,11 +96,7 @@ def simulate(name: str, number: int, noise: int = 0) -> Simulated:
     world = find_world(name, plan)
     seed = [zlib.crc32(name.encode()), number, *([2, noise] if noise else [])]
     records = simulate_records(
-        world,
-        plan,
-        np.random.default_rng(seed),
-        num_problems=_PROBLEMS,
-        samples_per_problem=_SAMPLES,
+        world, plan, seed, num_problems=_PROBLEMS, samples_per_problem=_SAMPLES
     )
     return Simulated(world=world, plan=plan, records=records, number=number)
 

@@ -26,8 +26,8 @@ from coverage import CONFIG
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair, by_pair
-from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.sweep import analysed_sweep
+from isosweep.analysis.simulation.worlds import World
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.frontier import decide
@@ -46,7 +46,7 @@ Reached = dict[str, float]
 class Simulated:
     """One sweep that could be trained, and all that its runs would show."""
 
-    world: KnownWorld
+    world: World
     plan: Plan
     records: Records
     number: int

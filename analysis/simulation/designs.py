@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from isosweep.analysis.simulation.findable import SAMPLES, design_of, findable, read_budgets
-from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.power import OPEN
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict
 from isosweep.analysis.simulation.truth import Truth, find_truth
+from isosweep.analysis.simulation.worlds import World
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
@@ -323,7 +323,7 @@ def search(
     settings, analysis = study.config.simulation, study.config.analysis
     read = read_plan(study.plan, analysis)
     known = presets_of(read, settings.midpoint)
-    worlds: dict[str, KnownWorld] = {name: known[name] for name in settings.worlds}
+    worlds: dict[str, World] = {name: known[name] for name in settings.worlds}
     truths: dict[str, Truth] = {
         name: find_truth(world, read, analysis.margin, analysis.growth_bound)
         for name, world in worlds.items()
@@ -353,7 +353,7 @@ def _ranked(scored: Sequence[Scored]) -> list[Scored]:
     return sorted(scored, key=lambda one: (one.score, one.design.is_the_plan), reverse=True)
 
 
-def _simulate(scored: Scored, worlds: Mapping[str, KnownWorld], seed: int, numbers: range) -> None:
+def _simulate(scored: Scored, worlds: Mapping[str, World], seed: int, numbers: range) -> None:
     config = scored.design.config
     for place, (name, world) in enumerate(worlds.items()):
         counts = scored.verdicts.setdefault(name, Counter())

@@ -260,22 +260,30 @@ def _verdicts(design: Mapping[str, float], world: str, sweeps: int) -> list[str]
 
 
 def _config(design: Mapping[str, float]) -> "SweepConfig":
-    """Settings of a sweep of that design, whatever it would cost."""
-    from hydra import compose, initialize_config_dir
-
-    from isosweep.config.hydra import config_directory, from_hydra
-
+    """Settings of a sweep of that design."""
     generations = [_SMALLEST_N * 2**k for k in range(int(design["doublings"]) + 1)]
-    overrides = [
-        *("model=qwen-0.5b", "grid=fix_B", "budget=1e21", "grid.tolerance=0.05"),
-        *("grid.max_epochs=1e6", "grid.max_steps=1e9", "grid.max_completions_per_step=65536"),
+    return wide_config(
+        "grid=fix_B",
+        "budget=1e21",
         f"grid.num_generations={generations}",
         f"grid.seeds={list(range(int(design['runs_of_each_n'])))}",
         f"analysis.decades={design['decades']}",
         *(f"analysis.{name}={value}" for name, value in JUDGED_BY.items()),
-    ]
+    )
+
+
+def wide_config(*overrides: str) -> "SweepConfig":
+    """Settings of a sweep to simulate, whatever it would cost."""
+    from hydra import compose, initialize_config_dir
+
+    from isosweep.config.hydra import config_directory, from_hydra
+
+    wide = (
+        *("model=qwen-0.5b", "grid.tolerance=0.05", "grid.max_epochs=1e6", "grid.max_steps=1e9"),
+        "grid.max_completions_per_step=65536",
+    )
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        return from_hydra(compose("config", overrides=overrides))
+        return from_hydra(compose("config", overrides=[*wide, *overrides]))
 
 
 if __name__ == "__main__":

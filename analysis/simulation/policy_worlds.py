@@ -23,15 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
-from isosweep.analysis.simulation.known import Batches
 from isosweep.analysis.simulation.policy import Runs, Setting, train
+from isosweep.analysis.simulation.worlds import Batches, Floats, Numbers, World
 from isosweep.files import write_json
 from isosweep.plan.cells import PlannedRun
-
-Floats = NDArray[np.float64]
 
 GENERATIONS = (4, 8, 16, 32, 64, 128, 256)
 # Rollouts: 2.4 decades, each a whole number of steps of every n at B = 4.
@@ -109,28 +106,17 @@ class PolicyTruth:
     log2_n_error: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class PolicyWorld:
+@dataclass(frozen=True, kw_only=True)
+class PolicyWorld(World):
     """A world of `SETTINGS`. Compute is in rollouts, B is its setting's."""
 
     setting: Setting
-    difficulty_sd: float = 2.0
-
-    @property
-    def name(self) -> str:
-        """Name of the setting."""
-        return self.setting.name
-
-    @property
-    def base_reward(self) -> float:
-        """Reward of the uniform policy."""
-        return self.setting.base_reward
 
     @cached_property
     def _truth(self) -> PolicyTruth:
         return stored_truth()[self.name]
 
-    def reward(self, compute: Floats, n: Floats | float, B: Floats | float) -> Floats:
+    def reward(self, compute: Floats, n: Numbers, B: Numbers) -> Floats:
         """Mean of the pool: between budgets linear in log C, between n by a smooth curve."""
         truth = self._truth
         compute, n, _ = np.broadcast_arrays(np.asarray(compute, float), n, B)
@@ -143,17 +129,11 @@ class PolicyWorld:
         values = (1 - share) * known[below, points] + share * known[below + 1, points]
         return np.asarray(values.reshape(n.shape))
 
-    def best_n(
-        self, compute: float, least: float, most: float, batches: Batches | None = None
-    ) -> float:
+    def best_n(self, compute: float, least: float, most: float, batches: Batches) -> float:
         """n*(C) as stored, linear in log C between budgets."""
         logs = np.log(self._truth.budgets)
         x = float(np.interp(np.log(compute), logs, self._truth.log2_n))
         return float(np.clip(2.0**x, least, most))
-
-    def asymptote(self, n: float, B: float) -> float | None:
-        """None: no run of these has a known end."""
-        return None
 
     def curves(
         self, runs: Sequence[PlannedRun], compute: Sequence[Floats], rng: np.random.Generator
@@ -182,7 +162,10 @@ def stored_truth() -> dict[str, PolicyTruth]:
 
 def policy_worlds() -> dict[str, PolicyWorld]:
     """Every world of this module, by name."""
-    return {name: PolicyWorld(setting) for name, setting in SETTINGS.items()}
+    return {
+        name: PolicyWorld(name=name, base_reward=setting.base_reward, setting=setting)
+        for name, setting in SETTINGS.items()
+    }
 
 
 def brute_force(setting: Setting) -> PolicyTruth:

@@ -9,10 +9,9 @@ import numpy as np
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.simulation.known import KnownWorld
-from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.sweep import analysed_sweep, read_plan
+from isosweep.analysis.simulation.sweep import read_plan, sweep_of
 from isosweep.analysis.simulation.truth import batches_of, find_truth
+from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.asymptotes import asymptotes
 from isosweep.analysis.statistics.fits import fit_curves
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier, fit_frontier
@@ -92,7 +91,7 @@ class Power:
 
 def measure_power(
     plan: Plan,
-    world: KnownWorld,
+    world: World,
     config: AnalysisConfig,
     *,
     sweeps: int,
@@ -107,14 +106,15 @@ def measure_power(
     """
     counts = _Counts(read_plan(plan, config), world, config)
     for number in range(sweeps):
-        records = simulate_records(
+        data = sweep_of(
             world,
             plan,
-            np.random.default_rng([seed, number]),
+            config,
+            (seed, number),
             num_problems=num_problems,
             samples_per_problem=samples_per_problem,
         )
-        counts.add(*_analyse(analysed_sweep(plan, records, config), config))
+        counts.add(*_analyse(data, config))
     return counts.power()
 
 
@@ -137,7 +137,7 @@ class _Tally:
 class _Counts:
     """Counts over the sweeps of one plan in one world."""
 
-    def __init__(self, plan: Plan, world: KnownWorld, config: AnalysisConfig) -> None:
+    def __init__(self, plan: Plan, world: World, config: AnalysisConfig) -> None:
         self.world, self.config = world, config
         self.truth = find_truth(world, plan, config.margin, config.growth_bound)
         self.verdicts: Counter[str] = Counter()
@@ -205,7 +205,7 @@ class _Counts:
 class _AtBudget:
     """Counts at one budget of the plan; `truth` is n* there."""
 
-    def __init__(self, plan: Plan, world: KnownWorld, budget: float, truth: float | None) -> None:
+    def __init__(self, plan: Plan, world: World, budget: float, truth: float | None) -> None:
         self.world, self.budget, self.truth = world, budget, truth
         self.best: int | None = None
         planned = sorted({cell.num_generations for cell in plan.cells if cell.budget == budget})

@@ -1,4 +1,4 @@
-"""The presets: every world of `worlds` and the table of planted ones, fitted to a plan's budgets.
+"""The presets: worlds that `mode=simulate` and benchmarks name, fitted to a plan's budgets.
 
 COURSES has how n* moves in each planted world, as (decades after the first budget, doublings above
 the smallest n) for three decades of budgets and eight doublings of n. Other plans get the same
@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from isosweep.analysis.simulation.known import KnownWorld
-from isosweep.analysis.simulation.planted import Collapse, PlantedWorld
-from isosweep.analysis.simulation.worlds import worlds
+from isosweep.analysis.simulation.planted import DelayedWorld, PlantedWorld
+from isosweep.analysis.simulation.worlds import Collapse, World
 from isosweep.plan.cells import Plan
 
 _DECADES, _DOUBLINGS = 3.0, 8.0
@@ -75,42 +74,88 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def presets(
-    first: float,
-    last: float,
-    *,
-    smallest_n: float,
-    largest_n: float,
-    midpoint: float | None = None,
-) -> dict[str, KnownWorld]:
-    """Every preset by name, for budgets from `first` to `last` and a grid of n.
+def presets_of(plan: Plan, midpoint: float | None = None) -> dict[str, World]:
+    """Every preset by name, stretched over the budgets and the n of a plan.
 
-    `midpoint`: C_mid of `worlds`; None: the geometric middle of the budgets.
+    `midpoint`: C_mid of `delayed_worlds`; None: the geometric middle of the budgets.
     """
-    known: dict[str, KnownWorld] = {}
-    known.update(
-        worlds(midpoint or math.sqrt(first * last), smallest_n=smallest_n, largest_n=largest_n)
-    )
-    known.update(planted_worlds(first, last, smallest_n=smallest_n, largest_n=largest_n))
-    return known
-
-
-def presets_of(plan: Plan, midpoint: float | None = None) -> dict[str, KnownWorld]:
-    """Every preset by name, stretched over the budgets and the n of a plan."""
     generations = [cell.num_generations for cell in plan.cells]
-    return presets(
-        plan.budgets[0],
-        plan.budgets[-1],
-        smallest_n=min(generations),
-        largest_n=max(generations),
-        midpoint=midpoint,
+    least, most = min(generations), max(generations)
+    first, last = plan.budgets[0], plan.budgets[-1]
+    delayed = delayed_worlds(midpoint or math.sqrt(first * last), least, most)
+    return {**delayed, **planted_worlds(first, last, least, most)}
+
+
+def delayed_worlds(midpoint: float, smallest_n: float, largest_n: float) -> dict[str, DelayedWorld]:
+    """Worlds with C_mid at `midpoint`, for a grid of n from `smallest_n` to `largest_n`.
+
+    `easy` and `hard` have the published laws (Playbook, B = 32; rewards and plateaus read off its
+    figures), moved along n so that the plateau lies two doublings below the grid's largest n:
+    no analysis could find a plateau outside the grid.
+    """
+    plateau = largest_n / 4
+    # The published rise where the grid has room for it, else from its smallest n to the plateau.
+    room = max(math.log2(plateau / smallest_n), 1.0)
+    easy, hard = (
+        DelayedWorld(
+            name=name,
+            base_reward=base,
+            gain=gain,
+            midpoint=midpoint,
+            saturation_n=plateau,
+            **_playbook(min(rise, room), rate),
+            seed_luck="lognormal",
+            seed_sd=0.03,
+            seed_midpoint_sd=0.10,
+            wander_sd=0.004,
+            wander_decades=0.3,
+            # None fall, but whether they do is drawn.
+            collapse=_falls(0.0, midpoint),
+        )
+        for name, base, gain, rise, rate in (
+            ("easy", 0.45, 0.25, 6.09, 4.75),
+            ("hard", 0.04, 0.10, 4.47, 7.23),
+        )
     )
+    changed: dict[str, dict[str, Any]] = {
+        "flat": {"width_n": math.inf, "delay": 0.0},
+        # The optimum runs off the grid: n_sat far above its largest n, and far from reached.
+        "growing": {
+            "saturation_n": largest_n * 64,
+            "width_n": easy.width_n * 2,
+            "exponent": easy.exponent / 2,
+        },
+        "overfitting": {"overfit_from": midpoint * 2, "overfit_slope": 0.02},
+        "unstable": {"collapse": _falls(0.1, midpoint), "seed_sd": 0.1},
+        "quiet": {"seed_sd": 0.005, "seed_midpoint_sd": 0.02, "wander_sd": 0.001},
+    }
+    others = {name: replace(easy, name=name, **change) for name, change in changed.items()}
+    return {"easy": easy, "hard": hard, **others}
+
+
+def _playbook(rise: float, rate: float) -> dict[str, float]:
+    """What makes log2 n*(C) rise by L = `rise`, at k = `rate` per decade, to the plateau.
+
+    As the Playbook's figures show: log2 n* = L / (1 + exp(-k (log10 C - log10 C0))) + b. At n = 2^b
+    a third of the gain is lost in the end, as between the asymptotes of n = 8 and n = 512 on the
+    easy set.
+    """
+    lost, exponent = 1 / 3, rate / math.log(10)
+    width = rise * math.sqrt((1 - lost) / lost)
+    # At small C the best x is where gain and delay balance: 2 x / (w^2 + x^2) = b c, x = L.
+    delay = 2 * rise / (width**2 + rise**2) / exponent
+    return {"width_n": width, "delay": delay, "exponent": exponent}
+
+
+def _falls(share: float, start: float) -> Collapse:
+    """Of runs of all n alike, within the decade from `start` on."""
+    return Collapse(share=share, start=math.log10(start), end=math.log10(start) + 1)
 
 
 def planted_worlds(
-    first: float, last: float, *, smallest_n: float, largest_n: float
+    first: float, last: float, smallest_n: float, largest_n: float
 ) -> dict[str, PlantedWorld]:
-    """The worlds of COURSES."""
+    """The worlds of COURSES, for budgets from `first` to `last` and a grid of n."""
     start, low = math.log10(first), math.log2(smallest_n)
     # A plan of one budget, or of one n, has no course to stretch.
     longer = (math.log10(last / first) or _DECADES) / _DECADES
@@ -124,7 +169,7 @@ def planted_worlds(
 
     special: dict[str, dict[str, Any]] = {
         "two_humps": {"second_hump": 0.93, "second_log2_n": n(3)},
-        "heavy_tails": {"seed_sd": 0.06, "seed_freedom": 3.0},
+        "heavy_tails": {"seed_sd": 0.06, "seed_luck": "heavy"},
         "batch": {"batch_tilt": 0.5, "tilt_log2_n": n(4), "width_batch": 6.0},
         "uneven": {"missing": 0.3},
         # On the grid of 8 to 2048: half of the runs with n >= 128.

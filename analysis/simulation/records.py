@@ -5,16 +5,19 @@ records out.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from isosweep.analysis.simulation.known import Floats, KnownWorld
+from isosweep.analysis.simulation.worlds import Floats, World
 from isosweep.compute import Compute
 from isosweep.costs.steps import Ints, budget_of, steps_for
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.records import Record
+
+Seed = int | Sequence[int] | np.random.Generator
 
 _RECORDS_PER_DECADE = 5
 # Earliest record, as a share of a run's last budget.
@@ -22,9 +25,9 @@ _FIRST_RECORD = 1e-3
 
 
 def simulate_records(
-    world: KnownWorld,
+    world: World,
     plan: Plan,
-    rng: np.random.Generator,
+    seed: Seed,
     *,
     num_problems: int,
     samples_per_problem: int,
@@ -33,6 +36,7 @@ def simulate_records(
 
     Taken at step 0, at every milestone and five times a decade, as the worker does.
     """
+    rng = np.random.default_rng(seed)
     difficulty = rng.normal(0.0, world.difficulty_sd, num_problems)
     # Mean success over problems as a function of a shift common to all of them.
     shifts = np.linspace(-30, 30, 2401)
@@ -71,11 +75,7 @@ def simulate_records(
 def _costs_per_step(plan: Plan) -> dict[str, float]:
     """Planned compute of one step of every run, in the plan's budget unit."""
     last = {(cell.run_id, cell.budget): cell for cell in plan.cells}
-    costs = {}
-    for run in plan.runs:
-        cell = last[run.run_id, run.milestones[-1]]
-        costs[run.run_id] = cell.cost_of_step
-    return costs
+    return {run.run_id: last[run.run_id, run.milestones[-1]].cost_of_step for run in plan.runs}
 
 
 def _recorded_steps(run: PlannedRun, cost: float) -> Ints:
@@ -112,18 +112,3 @@ def _compute_at(plan: Plan, run: PlannedRun, step: int, cost_per_step: float) ->
         training_flops=share * run.planned_flops,
         device_seconds=cost * 3600 if plan.budget_unit == "device_hours" else share * run.seconds,
     )
-
-
-def wandering(compute: Floats, decades: float, rng: np.random.Generator) -> Floats:
-    """A stationary autoregression in log compute, of spread 1: (records,).
-
-    Correlated over `decades` of compute.
-    """
-    gaps = np.diff(np.log10(compute), prepend=math.log10(compute[0]))
-    noise = rng.normal(0, 1, len(compute))
-    value, values = noise[0], [noise[0]]
-    for gap, fresh in zip(gaps[1:], noise[1:], strict=True):
-        kept = math.exp(-gap / decades)
-        value = kept * value + math.sqrt(1 - kept**2) * fresh
-        values.append(value)
-    return np.asarray(values)

@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from isosweep.analysis.curves import SweepData, read_cells, with_witnesses
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, make_curve
-from isosweep.analysis.simulation.known import KnownWorld
-from isosweep.analysis.simulation.records import simulate_records
-from isosweep.analysis.simulation.worlds import worlds
+from isosweep.analysis.simulation.presets import presets_of
+from isosweep.analysis.simulation.records import Seed, simulate_records
+from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.metrics import MetricName
@@ -51,26 +49,42 @@ def analysed_sweep(
 
 def read_plan(plan: Plan, config: AnalysisConfig) -> Plan:
     """The plan with every budget at which an analysis by `config` reads runs that all finish."""
-    middle = plan.budgets[-1]
-    flat = worlds(middle, smallest_n=2, largest_n=4)["flat"]
+    flat = presets_of(plan)["flat"]
+    return sweep_of(flat, plan, config, 0, num_problems=1, samples_per_problem=1).plan
+
+
+def sweep_of(
+    world: World,
+    plan: Plan,
+    config: AnalysisConfig,
+    seed: Seed,
+    *,
+    num_problems: int,
+    samples_per_problem: int,
+) -> SweepData:
+    """One simulated sweep of the plan in `world`, read as `config` asks."""
     records = simulate_records(
-        flat, plan, np.random.default_rng(0), num_problems=1, samples_per_problem=1
+        world, plan, seed, num_problems=num_problems, samples_per_problem=samples_per_problem
     )
-    return analysed_sweep(plan, records, config).plan
+    return analysed_sweep(plan, records, config)
 
 
 def simulated_verdict(
-    world: KnownWorld,
+    world: World,
     plan: Plan,
     config: AnalysisConfig,
-    *,
     seed: tuple[int, ...],
+    *,
     num_problems: int,
     samples_per_problem: int,
 ) -> str:
     """The verdict of one simulated sweep of the plan in `world`; half a second on one core."""
-    rng = np.random.default_rng(seed)
-    records = simulate_records(
-        world, plan, rng, num_problems=num_problems, samples_per_problem=samples_per_problem
+    data = sweep_of(
+        world,
+        plan,
+        config,
+        seed,
+        num_problems=num_problems,
+        samples_per_problem=samples_per_problem,
     )
-    return judge(analysed_sweep(plan, records, config), config)[2].verdict
+    return judge(data, config)[2].verdict

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isosweep.analysis.simulation.known import Batches, Floats, KnownWorld
+from isosweep.analysis.simulation.worlds import Batches, Floats, World
 from isosweep.analysis.statistics.growth import (
     COURSES,
     LEAST_CHANGE,
@@ -39,14 +39,14 @@ class Truth:
     worst budget.
     """
 
-    verdict: str
-    rate: float | None
-    end_n: float | None
+    verdict: str = "n does not matter"
+    rate: float | None = None
+    end_n: float | None = None
     budgets: tuple[float, ...]
     best_n: tuple[float | None, ...]
-    risen: float
-    fallen: float
-    moved: float
+    risen: float = 0.0
+    fallen: float = 0.0
+    moved: float = 0.0
     cost: float
 
     def bears(self, verdict: str) -> bool:
@@ -61,7 +61,7 @@ class Truth:
         return verdict == "constant" and still and self.verdict == "n does not matter"
 
 
-def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float) -> Truth:
+def find_truth(world: World, plan: Plan, margin: float, growth_bound: float) -> Truth:
     """The truth of `world` for `plan`; margin and bound are those of `AnalysisConfig`."""
     grid = sorted({cell.num_generations for cell in plan.cells})
     offered = batches_of(plan)
@@ -76,23 +76,12 @@ def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float
             lost = float(np.ptp(world.reward(np.array(budget), n, offered(n)).max(axis=0)))
             cost, alike = max(cost, lost), alike and lost < _ALIKE
     if alike:
-        return Truth(
-            verdict="n does not matter",
-            rate=None,
-            end_n=None,
-            budgets=plan.budgets,
-            best_n=(None,) * len(plan.budgets),
-            risen=0.0,
-            fallen=0.0,
-            moved=0.0,
-            cost=cost,
-        )
+        return Truth(budgets=plan.budgets, best_n=(None,) * len(plan.budgets), cost=cost)
     ends = float(grid[0]), float(grid[-1])
     best = tuple(world.best_n(budget, *ends, offered) for budget in plan.budgets)
     x = np.log2(np.array(best))
     rate = float(end_rates(x, plan.budgets)) if len(best) > 1 else None
-    risen, fallen = float(rises(x)), float(falls(x))
-    verdict = "n does not matter"
+    verdict = Truth.verdict
     if cost > margin:
         edge = math.log2(ends[1]) - _AT_EDGE
         verdict = COURSES[int(courses(x, plan.budgets, edge, growth_bound))]
@@ -102,8 +91,8 @@ def find_truth(world: KnownWorld, plan: Plan, margin: float, growth_bound: float
         end_n=float(2.0 ** end_level(x, plan.budgets)),
         budgets=plan.budgets,
         best_n=best,
-        risen=risen,
-        fallen=fallen,
+        risen=float(rises(x)),
+        fallen=float(falls(x)),
         moved=float(abs(x[-1] - x[whole])),
         cost=cost,
     )

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.load import load_sweep, load_view
 from isosweep.analysis.rungs import _rungs
-from isosweep.analysis.simulation.presets import presets
+from isosweep.analysis.simulation.findable import wide_config
+from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.judgement import judge
@@ -24,22 +24,13 @@ from tests.analysis.sweeps import (
     write_plan,
     write_sweep,
 )
-from tests.conftest import make_config, plan_of
+from tests.conftest import plan_of
 
 
 def plan_with(budget: str) -> Plan:
-    return plan_of(
-        make_config(
-            "model=qwen-0.5b",
-            f"budget={budget}",
-            "grid=fix_B",
-            "grid.num_generations=[8,16,32,64,128,256,512]",
-            "grid.seeds=[0,1,2,3]",
-            "grid.tolerance=0.05",
-            "grid.max_epochs=1e6",
-            "grid.max_steps=1000000000",
-        )
-    )
+    generations = "grid.num_generations=[8,16,32,64,128,256,512]"
+    seeds = "grid.seeds=[0,1,2,3]"
+    return plan_of(wide_config(f"budget={budget}", "grid=fix_B", generations, seeds))
 
 
 def test_rungs_keep_their_distance_from_the_budgets() -> None:
@@ -56,13 +47,8 @@ def test_rungs_keep_their_distance_from_the_budgets() -> None:
 def test_so_many_pairs_are_read_less_often() -> None:
     def rungs(batches: int) -> int:
         plan = make_plan(batches=range(1, batches + 1), budgets=(1e8,), seeds=(0,))
-        records = simulate_records(
-            presets(1e6, 1e8, smallest_n=2, largest_n=32)["easy"],
-            plan,
-            np.random.default_rng(0),
-            num_problems=16,
-            samples_per_problem=2,
-        )
+        world = delayed_worlds(1e7, 2, 32)["easy"]
+        records = simulate_records(world, plan, 0, num_problems=16, samples_per_problem=2)
         data = simulated_sweep(plan, records)
         return len(with_ladder(plan, data.curves, 5, 1.0).budgets)
 
@@ -71,10 +57,8 @@ def test_so_many_pairs_are_read_less_often() -> None:
 
 def test_one_budget_shows_what_is_only_seen_over_many() -> None:
     plan = plan_with("1e21")
-    world = presets(1e18, 1e21, smallest_n=8, largest_n=512)["logarithm"]
-    records = simulate_records(
-        world, plan, np.random.default_rng(0), num_problems=4096, samples_per_problem=8
-    )
+    world = planted_worlds(1e18, 1e21, 8, 512)["logarithm"]
+    records = simulate_records(world, plan, 0, num_problems=4096, samples_per_problem=8)
     data = simulated_sweep(plan, records)
     config = AnalysisConfig(name="default")
     assert judge(data, config)[2].verdict == "not identified"

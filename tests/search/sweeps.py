@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 
-import numpy as np
-
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.simulation.known import KnownWorld
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
@@ -24,9 +21,8 @@ SEARCH = SearchConfig(name="frontier", kind="frontier")
 
 @cache
 def recorded(world: str) -> dict[str, tuple[Record, ...]]:
-    known: KnownWorld = presets_of(PLAN)[world]
-    rng = np.random.default_rng(5)
-    return simulate_records(known, PLAN, rng, num_problems=2000, samples_per_problem=8)
+    known = presets_of(PLAN)[world]
+    return simulate_records(known, PLAN, 5, num_problems=2000, samples_per_problem=8)
 
 
 def trained(reached: Mapping[str, float], world: str = "plateau") -> SweepData:

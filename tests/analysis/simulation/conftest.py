@@ -2,24 +2,14 @@
 
 import pytest
 
+from isosweep.analysis.simulation.findable import wide_config
 from isosweep.plan.cells import Plan
-from tests.conftest import make_config, plan_of
+from isosweep.plan.study import resolve
 
 
 def nominal_plan(*overrides: str) -> Plan:
-    return plan_of(
-        make_config(
-            "model=qwen-0.5b",
-            "budget=logspace:1e18:1e21:9",
-            "grid=fix_B",
-            "grid.seeds=[0,1,2,3]",
-            "grid.tolerance=0.05",
-            "grid.max_epochs=1e6",
-            "grid.max_steps=1e9",
-            "grid.max_completions_per_step=65536",
-            *overrides,
-        )
-    )
+    nominal = ("budget=logspace:1e18:1e21:9", "grid=fix_B", "grid.seeds=[0,1,2,3]")
+    return resolve(wide_config(*nominal, *overrides)).plan
 
 
 @pytest.fixture(scope="session")

@@ -5,16 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.simulation.known import Floats
 from isosweep.analysis.simulation.planted import RISES, PlantedWorld
-from isosweep.analysis.simulation.presets import COURSES, GROUPS, planted_worlds, presets
+from isosweep.analysis.simulation.presets import COURSES, GROUPS, delayed_worlds, planted_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
+from isosweep.analysis.simulation.worlds import LUCKS, Batches, Floats
 from isosweep.config.simulation import WORLDS
 from isosweep.plan.cells import Plan
 
-PLANTED = planted_worlds(1e18, 1e21, smallest_n=8, largest_n=2048)
+PLANTED = planted_worlds(1e18, 1e21, 8, 2048)
+PRESETS = {**delayed_worlds(10**19.5, 8, 2048), **PLANTED}
 MARGIN, BOUND = 0.02, 0.5
 TRUTHS = {
     "logarithm": ("growing", 1.33),
@@ -38,20 +39,23 @@ TRUTHS = {
 
 
 def truth(name: str, plan: Plan, margin: float = MARGIN) -> Truth:
-    world = presets(1e18, 1e21, smallest_n=8, largest_n=2048)[name]
-    return find_truth(world, plan, margin, BOUND)
+    return find_truth(PRESETS[name], plan, margin, BOUND)
 
 
 def test_every_preset_has_a_name_in_the_settings_and_a_group() -> None:
-    assert set(presets(1e18, 1e21, smallest_n=8, largest_n=2048)) == set(WORLDS)
+    assert set(PRESETS) == set(WORLDS)
     assert {name for names in GROUPS.values() for name in names} == set(WORLDS)
+
+
+def best_of(world: PlantedWorld) -> Batches:
+    return lambda n: np.asarray(2.0 ** world.log2_best_batch(n))[None]
 
 
 @pytest.mark.parametrize("name", sorted(set(COURSES) - {"collapses"}))
 def test_the_best_n_is_the_planted_one(name: str) -> None:
     world = PLANTED[name]
     for compute in np.geomspace(1e18, 1e21, 7):
-        x = np.log2(world.best_n(float(compute), 2.0, 65536.0))
+        x = np.log2(world.best_n(float(compute), 2.0, 65536.0, best_of(world)))
         assert x == pytest.approx(float(world.target(compute)), abs=2e-4)
     # The course as the table has it: doublings above n = 8 at decades after the first budget.
     for decades, doublings in COURSES[name]:
@@ -100,16 +104,17 @@ def test_what_a_verdict_claims_is_so_or_not(nominal: Plan) -> None:
 
 
 def test_collapses_make_smaller_n_the_best_in_expectation(nominal: Plan) -> None:
-    kept = replace(PLANTED["collapses"], collapse=None)
-    assert kept.best_n(1e21, 8, 2048) == pytest.approx(512, rel=1e-3)
-    assert PLANTED["collapses"].best_n(1e21, 8, 2048) == pytest.approx(64, rel=1e-3)
+    world = PLANTED["collapses"]
+    kept, grid = replace(world, collapse=None), (8, 2048, batches_of(nominal))
+    assert kept.best_n(1e21, *grid) == pytest.approx(512, rel=1e-3)
+    assert world.best_n(1e21, *grid) == pytest.approx(64, rel=1e-3)
     # Before any run has collapsed nothing is lost.
-    assert PLANTED["collapses"].best_n(1e19, 8, 2048) == kept.best_n(1e19, 8, 2048)
+    assert world.best_n(1e19, *grid) == kept.best_n(1e19, *grid)
 
 
 @pytest.mark.parametrize("name", ["heavy_tails", "collapses", "two_humps", "slow", "unstable"])
 def test_the_mean_of_many_runs_is_the_worlds_reward(name: str, nominal: Plan) -> None:
-    world = presets(1e18, 1e21, smallest_n=8, largest_n=2048)[name]
+    world = PRESETS[name]
     run = next(run for run in nominal.runs if run.num_generations == 256)
     compute = np.geomspace(1e18, 1e21, 5)
     drawn = world.curves([run] * 3000, [compute] * 3000, np.random.default_rng(0))
@@ -139,10 +144,8 @@ def test_the_batches_of_a_design(nominal: Plan, fixed_batch: Plan) -> None:
 
 
 def test_uneven_seeds_leave_two_runs_of_every_n(nominal: Plan) -> None:
-    rng = np.random.default_rng(2)
-    records = simulate_records(
-        PLANTED["uneven"], nominal, rng, num_problems=20, samples_per_problem=4
-    )
+    world = PLANTED["uneven"]
+    records = simulate_records(world, nominal, 2, num_problems=20, samples_per_problem=4)
     left = [run for run in nominal.runs if records[run.run_id]]
     assert len(left) == len(nominal.runs) - round(0.3 * len(nominal.runs))
     counts = {n: sum(run.num_generations == n for run in left) for n in (8, 64, 2048)}
@@ -151,13 +154,16 @@ def test_uneven_seeds_leave_two_runs_of_every_n(nominal: Plan) -> None:
     assert {reading.reading for reading in readings} == {"exact", "missing"}
 
 
-def test_heavy_tails_have_the_spread_they_are_given() -> None:
-    world = PLANTED["heavy_tails"]
+@pytest.mark.parametrize(
+    # Of Student's t with 3 degrees 1.4% lie beyond three spreads, of a normal 0.27%.
+    ("name", "low", "high"),
+    [("heavy", 0.01, 0.02), ("normal", 0.0015, 0.004), ("lognormal", 0.0015, 0.01)],
+)
+def test_luck_has_the_spread_and_the_tails_it_is_given(name: str, low: float, high: float) -> None:
     rng = np.random.default_rng(0)
-    luck = np.array([world._luck(rng) for _ in range(20000)])
-    # Of Student's t with 3 degrees, a normal has 0.27% beyond three spreads.
-    assert 0.01 < (np.abs(luck) > 3).mean() < 0.02
-    assert abs(luck.mean()) < 0.03
+    luck = np.array([LUCKS[name](rng, 0.2) for _ in range(20000)])
+    assert low < (np.abs(luck - 1) > 0.6).mean() < high
+    assert abs(luck.mean() - 1) < 0.006
 
 
 @pytest.mark.parametrize("name", sorted(RISES))
@@ -178,7 +184,7 @@ def test_asymptotes_are_what_runs_approach(name: str) -> None:
 
 
 def test_a_shorter_plan_gets_the_same_course() -> None:
-    stretched = planted_worlds(1e10, 1e12, smallest_n=2, largest_n=32)["slow_tail"]
+    stretched = planted_worlds(1e10, 1e12, 2, 32)["slow_tail"]
     # Two decades for three, four doublings for eight: half as far in two thirds of the way.
     assert float(stretched.target(np.array(1e10 * 10 ** (0.9 * 2 / 3)))) == pytest.approx(1 + 2.15)
     assert float(stretched.target(np.array(1e12))) == pytest.approx(1 + 3.45)

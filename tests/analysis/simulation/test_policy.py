@@ -20,25 +20,19 @@ from isosweep.analysis.simulation.policy_worlds import (
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.truth import find_truth
 from isosweep.plan.cells import Plan
-from tests.conftest import make_config, plan_of
+from tests.analysis.simulation.conftest import nominal_plan
 
 CONFLICT = SETTINGS["conflict"]
 
 
 def rollout_plan(*generations: int) -> Plan:
-    return plan_of(
-        make_config(
-            "budget_unit=rollouts",
-            f"budget={list(BUDGETS)}",
-            "grid=fix_B",
-            f"grid.num_generations={list(generations)}",
-            "grid.problems_per_batch=[4]",
-            "grid.seeds=[0,1,2]",
-            "grid.tolerance=0.05",
-            "grid.min_steps=1",
-            "grid.max_steps=1e9",
-            "grid.max_epochs=1e6",
-        )
+    return nominal_plan(
+        "budget_unit=rollouts",
+        f"budget={list(BUDGETS)}",
+        f"grid.num_generations={list(generations)}",
+        "grid.problems_per_batch=[4]",
+        "grid.seeds=[0,1,2]",
+        "grid.min_steps=1",
     )
 
 
@@ -163,9 +157,7 @@ def test_a_simulated_sweep_draws_runs_of_the_pool_once() -> None:
         (place,) = np.flatnonzero((pool == curve).all(axis=1))
         drawn[int(place)] += 1
     assert len(drawn) == 3
-    records = simulate_records(
-        world, plan, np.random.default_rng(0), num_problems=400, samples_per_problem=16
-    )
+    records = simulate_records(world, plan, 0, num_problems=400, samples_per_problem=16)
     for run in plan.runs:
         last = records[run.run_id][-1]
         assert last.compute.rollouts == BUDGETS[-1]

@@ -13,47 +13,51 @@ import pytest
 
 from isosweep.analysis.simulation import power as module
 from isosweep.analysis.simulation.power import Power, measure_power
-from isosweep.analysis.simulation.presets import presets
-from isosweep.analysis.simulation.worlds import worlds
+from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds, presets_of
+from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
+from tests.analysis.simulation.conftest import nominal_plan
 from tests.conftest import isosweep, make_config, plan_of
+
+ANALYSIS = AnalysisConfig(name="default")
 
 
 @cache
 def the_plan() -> Plan:
-    return plan_of(
-        make_config(
-            "model=qwen-0.5b",
-            "budget=logspace:1e18:1e20:5",
-            "grid=fix_B",
-            "grid.seeds=[0,1,2,3]",
-            "grid.tolerance=0.05",
-            "grid.max_epochs=1e6",
-        )
-    )
+    limits = ("grid.max_completions_per_step=16384", "grid.max_steps=100000")
+    return nominal_plan("budget=logspace:1e18:1e20:5", *limits)
 
 
-PRESETS = worlds(1e19, smallest_n=8, largest_n=2048)
+PRESETS = delayed_worlds(1e19, 8, 2048)
 
 
-def power(name: str, sweeps: int) -> Power:
+def power(
+    world: World,
+    sweeps: int,
+    *,
+    plan: Plan | None = None,
+    config: AnalysisConfig = ANALYSIS,
+    seed: int = 1,
+    size: tuple[int, int] = (256, 8),
+) -> Power:
+    """`size`: held-out problems, and samples of each."""
     return measure_power(
-        the_plan(),
-        PRESETS[name],
-        AnalysisConfig(name="default"),
+        plan or the_plan(),
+        world,
+        config,
         sweeps=sweeps,
-        seed=1,
-        num_problems=256,
-        samples_per_problem=8,
+        seed=seed,
+        num_problems=size[0],
+        samples_per_problem=size[1],
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["easy", "flat", "growing"])
 def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> None:
-    result = power(name, sweeps=20)
+    result = power(PRESETS[name], 20)
     assert sum(result.verdicts.values()) == pytest.approx(1)
     if name != "flat":
         # 90% is promised; 20 sweeps x 5 budgets, correlated, distinguish it from 80% or less.
@@ -70,29 +74,9 @@ def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> N
 
 
 def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
-    plan = plan_of(
-        make_config(
-            "model=qwen-0.5b",
-            "task=sort_instruct",
-            "recipe=isocompute_easy",
-            "budget=logspace:1e18:1e21:10",
-            "grid=fix_B",
-            "grid.seeds=[0,1,2,3,4,5,6,7]",
-            "grid.tolerance=0.05",
-            "grid.max_epochs=1e6",
-            "grid.max_steps=1e9",
-        )
-    )
-    world = worlds(1e19, smallest_n=8, largest_n=2048)["quiet"]
-    result = measure_power(
-        plan,
-        world,
-        AnalysisConfig(name="default"),
-        sweeps=4,
-        seed=3,
-        num_problems=1000,
-        samples_per_problem=16,
-    )
+    instruct = ("task=sort_instruct", "recipe=isocompute_easy", "budget=logspace:1e18:1e21:10")
+    plan = nominal_plan(*instruct, f"grid.seeds={list(range(8))}")
+    result = power(PRESETS["quiet"], 4, plan=plan, seed=3, size=(1000, 16))
     assert result.verdicts == {"saturated": 1.0}
     assert result.plateau == pytest.approx(506, rel=0.02)
     assert result.plateau_width is not None
@@ -101,34 +85,18 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
 
 def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     """What it gets wrong, and why ours is not that method."""
-    result = measure_power(
-        the_plan(),
-        PRESETS["flat"],
-        AnalysisConfig(name="default", method="playbook"),
-        sweeps=8,
-        seed=1,
-        num_problems=256,
-        samples_per_problem=8,
-    )
+    result = power(PRESETS["flat"], 8, config=replace(ANALYSIS, method="playbook"))
     assert result.verdicts.get("saturated", 0.0) >= 0.25
 
 
 @pytest.mark.slow
 def test_less_noise_narrows_the_intervals() -> None:
     loud = PRESETS["easy"]
-    silent = replace(loud, seed_gain_sd=0.001, seed_midpoint_sd=0.001, wander_sd=0.0)
-    widths = []
-    for world in (loud, silent):
-        result = measure_power(
-            the_plan(),
-            world,
-            AnalysisConfig(name="default"),
-            sweeps=10,
-            seed=0,
-            num_problems=2000,
-            samples_per_problem=32,
-        )
-        widths.append(sum(at.width or 0.0 for at in result.budgets))
+    silent = replace(loud, seed_sd=0.001, seed_midpoint_sd=0.001, wander_sd=0.0)
+    widths = [
+        sum(at.width or 0.0 for at in power(world, 10, seed=0, size=(2000, 32)).budgets)
+        for world in (loud, silent)
+    ]
     assert widths[1] < 0.8 * widths[0]
 
 
@@ -156,7 +124,6 @@ def stubbed(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, name: str, made: Sequence[SimpleNamespace]
 ) -> Power:
     """Power of an analysis that says what `made` lists, sweep by sweep; it takes n = 16."""
-    world = presets(plan.budgets[0], plan.budgets[-1], smallest_n=8, largest_n=2048)[name]
     cells = tuple(a_cell(n) for n in (8, 16, 512))
     last = SimpleNamespace(
         budget=plan.budgets[-1],
@@ -174,15 +141,7 @@ def stubbed(
         return SimpleNamespace(budgets=(last,)), said, {(512, 32): (0.0, 1.0)}
 
     monkeypatch.setattr(module, "_analyse", analyse)
-    return measure_power(
-        plan,
-        world,
-        AnalysisConfig(name="default"),
-        sweeps=len(made),
-        seed=0,
-        num_problems=1,
-        samples_per_problem=1,
-    )
+    return power(presets_of(plan)[name], len(made), plan=plan, size=(1, 1))
 
 
 def said(verdict: str, **more: Any) -> SimpleNamespace:
@@ -239,8 +198,7 @@ def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
     monkeypatch: pytest.MonkeyPatch, nominal: Plan
 ) -> None:
     result = stubbed(monkeypatch, nominal, "early", [said("not identified")])
-    world = presets(1e18, 1e21, smallest_n=8, largest_n=2048)["early"]
-    rewards = world.reward(np.array(1e21), np.array([16.0, 512.0]), 32.0)
+    rewards = presets_of(nominal)["early"].reward(np.array(1e21), np.array([16.0, 512.0]), 32.0)
     assert result.recommended_loss == pytest.approx(rewards[1] - rewards[0])
     assert float(rewards[1] - rewards[0]) > 0.05
     assert result.recommended_harmless == 0.0
@@ -249,15 +207,8 @@ def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
 
 def test_one_budget_is_simulated_as_it_will_be_read() -> None:
     config = make_config("budget=3e11", "grid.problems_per_batch=[4]", "grid.tolerance=0.05")
-    result = measure_power(
-        plan_of(config),
-        presets(3e9, 3e11, smallest_n=2, largest_n=32)["plateau"],
-        config.analysis,
-        sweeps=1,
-        seed=0,
-        num_problems=64,
-        samples_per_problem=8,
-    )
+    world = planted_worlds(3e9, 3e11, 2, 32)["plateau"]
+    result = power(world, 1, plan=plan_of(config), config=config.analysis, size=(64, 8))
     budgets = [at.budget for at in result.budgets]
     assert len(budgets) == 11
     assert budgets[0] == pytest.approx(3e9)

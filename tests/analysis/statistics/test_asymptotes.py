@@ -9,8 +9,8 @@ import pytest
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.simulation.planted import RISES, PlantedWorld
+from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.analysis.simulation.worlds import simulate_records
 from isosweep.analysis.statistics.asymptotes import (
     Asymptote,
     AsymptoteStatus,
@@ -165,8 +165,7 @@ def test_intervals_hold_the_limit_whatever_the_form_of_the_curves(name: str) -> 
     )
     held = []
     for seed in range(8):
-        rng = np.random.default_rng(seed)
-        records = simulate_records(world, plan, rng, num_problems=2048, samples_per_problem=8)
+        records = simulate_records(world, plan, seed, num_problems=2048, samples_per_problem=8)
         data = simulated_sweep(plan, records)
         for at in asymptotes(plan.runs, fit_curves(data.curves), 0.9):
             truth = world.asymptote(at.num_generations, at.problems_per_batch)

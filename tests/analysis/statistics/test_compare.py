@@ -6,13 +6,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 import pytest
 
 from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.schema import GOLDEN
+from isosweep.analysis.simulation.findable import wide_config
+from isosweep.analysis.simulation.planted import DelayedWorld
+from isosweep.analysis.simulation.presets import delayed_worlds
+from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.analysis.simulation.worlds import World, simulate_records, worlds
+from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.compare import compare
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
 from isosweep.analysis.statistics.findings import find
@@ -29,30 +32,17 @@ CONFIG = AnalysisConfig(name="default")
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return plan_of(
-        make_config(
-            "model=qwen-0.5b",
-            "budget=logspace:1e18:1e21:7",
-            "grid.num_generations=[8,32,128]",
-            "grid.problems_per_batch=[128]",
-            "grid.seeds=[0,1,2]",
-            "grid.tolerance=0.05",
-            "grid.max_epochs=1e6",
-            "grid.max_steps=1e9",
-        )
-    )
+    grid = ("grid.num_generations=[8,32,128]", "grid.problems_per_batch=[128]")
+    return plan_of(wide_config("budget=logspace:1e18:1e21:7", *grid, "grid.seeds=[0,1,2]"))
 
 
-def world(plan: Plan) -> World:
-    middle = 10.0**19.2
-    return worlds(middle, smallest_n=8, largest_n=128)["quiet"]
+def world(plan: Plan) -> DelayedWorld:
+    return delayed_worlds(10.0**19.2, 8, 128)["quiet"]
 
 
 def entry(plan: Plan, name: str, world: World, parameters: float | None = None) -> Entry:
     seed = sum(map(ord, name))
-    records = simulate_records(
-        world, plan, np.random.default_rng(seed), num_problems=1000, samples_per_problem=16
-    )
+    records = simulate_records(world, plan, seed, num_problems=1000, samples_per_problem=16)
     data = simulated_sweep(plan, records)
     return Entry(name=name, data=data, findings=find(data, CONFIG), parameters=parameters)
 

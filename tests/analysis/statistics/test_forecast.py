@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.simulation.presets import delayed_worlds
+from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import analysed_sweep, simulated_sweep
-from isosweep.analysis.simulation.worlds import simulate_records, worlds
 from isosweep.analysis.statistics import forms
 from isosweep.analysis.statistics.forecast import MIN_RECORDS, forecast
 from isosweep.analysis.statistics.validation import leave_last_budget_out
@@ -72,9 +73,8 @@ def simulated_curves() -> dict[str, list[tuple[FloatArray, FloatArray]]]:
     plan = make_plan(generations=(2, 8, 32), seeds=(0, 1, 2), budgets=(1e10, 4e10))
     curves = {}
     for name in ("easy", "hard", "growing", "overfitting"):
-        world = worlds(4e9, smallest_n=2, largest_n=32)[name]
-        rng = np.random.default_rng(0)
-        records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
+        world = delayed_worlds(4e9, 2, 32)[name]
+        records = simulate_records(world, plan, 0, num_problems=512, samples_per_problem=8)
         curves[name] = [
             (
                 np.array([r.compute.flops for r in run[1:]]),
@@ -211,9 +211,8 @@ def test_rewards_stay_between_0_and_1_and_few_records_say_nothing() -> None:
 def test_the_last_budget_is_left_out_and_forecast() -> None:
     budgets = (1e9, 4e9, 16e9)
     plan = make_plan(generations=(2, 4, 8), seeds=(0, 1, 2), budgets=budgets)
-    world = replace(worlds(4e9, smallest_n=2, largest_n=8)["easy"], wander_sd=0.0)
-    rng = np.random.default_rng(0)
-    records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
+    world = replace(delayed_worlds(4e9, 2, 8)["easy"], wander_sd=0.0)
+    records = simulate_records(world, plan, 0, num_problems=512, samples_per_problem=8)
     ahead = leave_last_budget_out(simulated_sweep(plan, records), CONFIG, ())
     assert ahead is not None
     assert (ahead.known, ahead.budget, ahead.num_runs) == (4e9, 16e9, 9)
@@ -231,9 +230,8 @@ def test_the_last_budget_is_left_out_and_forecast() -> None:
 
 def test_budgets_that_are_read_between_those_planned_leave_the_check_as_it_is() -> None:
     plan = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=(1e9, 4e9, 16e9))
-    world = worlds(4e9, smallest_n=2, largest_n=8)["easy"]
-    rng = np.random.default_rng(0)
-    records = simulate_records(world, plan, rng, num_problems=512, samples_per_problem=8)
+    world = delayed_worlds(4e9, 2, 8)["easy"]
+    records = simulate_records(world, plan, 0, num_problems=512, samples_per_problem=8)
     data = analysed_sweep(plan, records, replace(CONFIG, readings_per_decade=5))
     assert len(data.plan.budgets) > 3
     assert leave_last_budget_out(data, CONFIG, ()) == leave_last_budget_out(

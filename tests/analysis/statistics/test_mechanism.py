@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.load import load_sweep
+from isosweep.analysis.simulation.presets import delayed_worlds
+from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.analysis.simulation.worlds import simulate_records, worlds
 from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.mechanism import gains_by_rate, problem_changes
 from isosweep.compute import Compute
@@ -54,9 +55,8 @@ def test_problems_are_counted_as_one_would_by_hand() -> None:
 
 def test_chance_alone_puts_about_two_per_cent_on_either_side() -> None:
     plan = make_plan(generations=(2,), seeds=(0, 1, 2, 3), budgets=(8e6,))
-    still = worlds(1e30, smallest_n=2, largest_n=64)["quiet"]
-    rng = np.random.default_rng(0)
-    made = simulate_records(still, plan, rng, num_problems=4000, samples_per_problem=64)
+    still = delayed_worlds(1e30, 2, 64)["quiet"]
+    made = simulate_records(still, plan, 0, num_problems=4000, samples_per_problem=64)
     data = simulated_sweep(plan, made)
     (change,) = problem_changes(data, fit_frontier(data.readings, None, None, 0.9))
     assert 0.01 < change.better < 0.04
