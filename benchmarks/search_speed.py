@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from coverage import CONFIG, find_world, resolve_plan
+from coverage import find_world, resolve_plan
 from goals import Goal, judge, parse
-from ways import revealed
+from ways import question, revealed
 
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.config.search import SearchConfig
@@ -86,10 +86,10 @@ def choosing(repeats: int) -> tuple[int, float, float]:
     actions = sum(to > at.reached[r.run_id] for r in open_runs(plan, at) for to in r.milestones)
 
     def one() -> None:
-        decide(plan, data, {}, _SEARCH, CONFIG, 1, 0)
+        decide(question(plan, data, _SEARCH, 1))
 
     def several() -> None:
-        decide(plan, data, {}, _SEARCH, CONFIG, _DEVICES, 0)
+        decide(question(plan, data, _SEARCH, _DEVICES))
 
     return actions, seconds(one, repeats), seconds(several, repeats)
 

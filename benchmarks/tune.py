@@ -31,6 +31,7 @@ from isosweep.config.search import SearchConfig
 from isosweep.files import read_json
 from isosweep.plan.cells import plan_from_document
 from isosweep.search import by_optuna, tuning
+from isosweep.search.candidates import Question, standings
 from isosweep.search.trials import Grid, Seen, Trained
 from isosweep.store.paths import SweepPaths
 
@@ -82,8 +83,12 @@ def searched(by: ModuleType, config: SearchConfig, rewards: np.ndarray) -> dict[
     """What a search trains, two runs at once."""
     runs: dict[str, Trained] = {}
     while True:
-        seen = Seen(grid=GRID, runs=runs)
-        steps = by.decide(GRID.plan, seen.data, {}, config, CONFIG, 2, 0).steps
+        plan, data = GRID.plan, Seen(grid=GRID, runs=runs).data
+        at = standings(plan, data, {})
+        asked = Question(
+            plan=plan, data=data, at=at, config=config, analysis=CONFIG, count=2, seed=0
+        )
+        steps = by.decide(asked).steps
         if not steps:
             return runs
         for step in steps:

@@ -17,6 +17,7 @@ from isosweep.plan.cells import Plan, PlannedRun, variant_label
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
+from isosweep.search.candidates import Question, standings
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import Asked, SearchStudy, Told, read_search
 from isosweep.store.paths import SweepPaths
@@ -25,11 +26,7 @@ from isosweep.store.state import RunView, view_run
 # Between two looks at the runs that are asked for.
 _LOOK_S = 1.0
 
-# Plan, data, what is asked for and not reached (milestone by run id), settings of the search and of
-# the analysis, how many steps are wanted, seed.
-Decide = Callable[
-    [Plan, SweepData, Mapping[str, float], SearchConfig, AnalysisConfig, int, int], Decision
-]
+Decide = Callable[[Question], Decision]
 
 
 class Search:
@@ -163,8 +160,9 @@ class Search:
 
     @property
     def _analysis(self) -> AnalysisConfig:
-        """As the sweep's, on the plan's own budgets: steps end at them."""
-        asked = replace(self._config.analysis, compute_axis=None)
+        """As the sweep's, on the plan's own budgets: steps end at them; by the method that a
+        search believes in."""
+        asked = replace(self._config.analysis, compute_axis=None, method="isosweep")
         if self._config.search.kind == "tune":
             return replace(asked, readings_per_decade=0, decades=0.0)
         return asked
@@ -195,9 +193,17 @@ class Search:
             ids = {run.run_id for run in plan.runs}
             mine = {run_id: milestone for run_id, milestone in pending.items() if run_id in ids}
             barred = {run_id for run_id in ids if run_id in failed} | self._diverged(data)
-            # Those that are barred may be among what is asked for.
-            count, own = free + len(barred), replace(config, max_compute=part)
-            found = self._decide(plan, data, mine, own, self._analysis, count, config.seed)
+            asked = Question(
+                plan=plan,
+                data=data,
+                at=standings(plan, data, mine),
+                config=replace(config, max_compute=part),
+                analysis=self._analysis,
+                # Those that are barred may be among what is asked for.
+                count=free + len(barred),
+                seed=config.seed,
+            )
+            found = self._decide(asked)
             steps += [s for s in found.steps if s.run_id not in barred and self._is_new(s, mine)]
             considered += found.considered
             believed.append(found)

@@ -1,22 +1,18 @@
 """A search beside its driver: fills the places there are, and takes up what is there."""
 
 import sqlite3
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from isosweep.analysis.curves import SweepData
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.search import SearchConfig
 from isosweep.errors import StorageError
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
 from isosweep.modes.searching import ask
-from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
+from isosweep.search.candidates import Question
 from isosweep.search.steps import Decision, Step
 from isosweep.store.submissions import submit
 from tests.conftest import SMALL, make_config
@@ -24,29 +20,20 @@ from tests.conftest import SMALL, make_config
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
 
 
-def in_order(
-    plan: Plan,
-    data: SweepData,
-    pending: Mapping[str, float],
-    config: SearchConfig,
-    analysis: AnalysisConfig,
-    count: int,
-    seed: int,
-) -> Decision:
+def in_order(asked: Question) -> Decision:
     """Every run that is not asked for yet to its first milestone, larger n dearer."""
-    del data, analysis, seed
     steps = [
         Step(
             run_id=run.run_id,
             milestone=run.milestones[0],
             compute=float(run.num_generations),
-            value=config.max_compute or 1.0,
+            value=asked.config.max_compute or 1.0,
             why="it is next",
         )
-        for run in plan.runs
-        if run.run_id not in pending
+        for run in asked.plan.runs
+        if run.run_id not in asked.at.pending
     ]
-    return Decision(steps=tuple(steps[:count]), considered=(), stop=None)
+    return Decision(steps=tuple(steps[: asked.count]), considered=(), stop=None)
 
 
 def opened(cwd: Path, *overrides: str, places: int) -> Search:
@@ -111,17 +98,8 @@ def parts_of_cells(cwd: Path, anchor: Decision) -> list[float | None]:
     decides so and nothing was trained."""
     parts: list[float | None] = []
 
-    def decide(
-        plan: Plan,
-        data: SweepData,
-        pending: Mapping[str, float],
-        config: SearchConfig,
-        analysis: AnalysisConfig,
-        count: int,
-        seed: int,
-    ) -> Decision:
-        del plan, data, pending, analysis, count, seed
-        parts.append(config.max_compute)
+    def decide(asked: Question) -> Decision:
+        parts.append(asked.config.max_compute)
         return anchor if len(parts) == 1 else Decision(steps=(), considered=(), stop="it is known")
 
     tuned = (*SMALL, "budget=6.4e9", "search=tune", "grid.seeds=[0,1]", "search.max_compute=1e12")
