@@ -1,6 +1,7 @@
 """A search beside its driver: fills the places there are, and takes up what is there."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from isosweep.modes.searching import ask
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Question
+from isosweep.search.kinds import KINDS
 from isosweep.search.steps import Decision, Step
 from isosweep.store.submissions import submit
 from tests.conftest import SMALL, make_config
@@ -36,12 +38,15 @@ def in_order(asked: Question) -> Decision:
     return Decision(steps=tuple(steps[: asked.count]), considered=(), stop=None)
 
 
+KIND = replace(KINDS["frontier"], decide=in_order)
+
+
 def opened(cwd: Path, *overrides: str, places: int) -> Search:
     """The search of a sweep of two n in `cwd`, of which nothing was trained."""
     study = resolve(make_config(*SEARCH, f"sweeps_dir={cwd}", *overrides))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    search = Search(study.plan, paths, study.config, places, decide=in_order)
+    search = Search(study.plan, paths, study.config, places, kind=KIND)
     search.open()
     return search
 
@@ -106,7 +111,7 @@ def parts_of_cells(cwd: Path, anchor: Decision) -> list[float | None]:
     study = resolve(make_config(*tuned, "tracking=none", f"sweeps_dir={cwd}"))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    search = Search(study.plan, paths, study.config, 1, decide=decide)
+    search = Search(study.plan, paths, study.config, 1, kind=replace(KINDS["tune"], decide=decide))
     search.open()
     search.next({})
     return parts
@@ -123,13 +128,13 @@ def test_a_look_that_finds_nothing_new_decides_nothing(tmp_path: Path) -> None:
     search = opened(tmp_path, places=2)
     assert len(search.next({})) == 2
     search._next_look = 0.0
-    search._decide = None  # type: ignore[assignment]
+    search._kind = None  # type: ignore[assignment]
     assert search.next({}) == ()
 
 
 def test_who_watches_sees_what_another_process_has_asked_for(tmp_path: Path) -> None:
     study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}"))
-    watching = Search(study.plan, sweep_paths(study), study.config, 1, decide=in_order)
+    watching = Search(study.plan, sweep_paths(study), study.config, 1, kind=KIND)
     assert not watching.look()
     assert watching.runs == []
     driving = opened(tmp_path, places=1)
