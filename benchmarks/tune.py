@@ -30,7 +30,7 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.files import read_json
 from isosweep.plan.cells import plan_from_document
-from isosweep.search import by_optuna, tuning
+from isosweep.search import by_optuna, halving
 from isosweep.search.candidates import Question, standings
 from isosweep.search.trials import Grid, Seen, Trained
 from isosweep.store.paths import SweepPaths
@@ -136,7 +136,7 @@ def simulate(name: str, number: int, noise: float) -> dict[str, tuple[float, flo
     )
     ways = {
         "scan": everything(rewards),
-        "tune": searched(tuning, tuned, rewards),
+        "tune": searched(halving, tuned, rewards),
         "optuna": searched(by_optuna, classes, rewards),
     }
     return {way: (lost(truth, runs), spent(runs)) for way, runs in ways.items()}

@@ -14,14 +14,14 @@ from isosweep.modes.display_search import stored_course
 from isosweep.modes.further import further_n
 from isosweep.modes.terminal import typed
 from isosweep.plan.cells import Plan
-from isosweep.plan.tuning import RATE
+from isosweep.plan.value_grid import RATE
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.analysis.conclude import Advice
     from isosweep.analysis.report import Analysis
+    from isosweep.analysis.statistics.best_values import Tuning
     from isosweep.analysis.statistics.entries import Entry
-    from isosweep.analysis.statistics.tuning import Tuning
 
 
 def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
@@ -92,8 +92,8 @@ def _show(analysis: "Analysis", console: Console) -> None:
 def _analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
     """Say which values are best, how surely, and what to start the grid with; returns 0."""
     from isosweep.analysis.load import load_view
-    from isosweep.analysis.pages.tuning import as_overrides, write_tuning
-    from isosweep.analysis.statistics.tuning import find_tuning
+    from isosweep.analysis.pages.what_to_set import as_overrides, write_tuning
+    from isosweep.analysis.statistics.best_values import find_tuning
     from isosweep.analysis.tuned import tuned_cells
 
     # On the plan's own budgets: below them a value that was ended early has no place.

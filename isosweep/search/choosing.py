@@ -1,7 +1,7 @@
 """The steps of the greatest expected value per added compute, one after another.
 
 Where a search starts, how steps are valued and chosen, and what may still be spent; what it aims at
-and when it ends is its own (`frontier`, `tuning`).
+and when it ends is its own (`frontier`, `halving`).
 """
 
 from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.tuned import tuned_cells
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, variant_label
-from isosweep.search import by_optuna, frontier, tuning
+from isosweep.search import by_optuna, frontier, halving
 from isosweep.search.candidates import Question
 from isosweep.search.steps import Decision
 
@@ -65,5 +65,5 @@ class Kind:
 KINDS = {
     "frontier": Kind(decide=frontier.decide),
     "optuna": Kind(decide=by_optuna.decide, parts=_together, require=by_optuna.require),
-    "tune": Kind(decide=tuning.decide, parts=_cells, between=False, hands_on=True),
+    "tune": Kind(decide=halving.decide, parts=_cells, between=False, hands_on=True),
 }

@@ -7,9 +7,9 @@ import pytest
 
 from isosweep.analysis.tuned import Scale
 from isosweep.config.search import SearchConfig
+from isosweep.search.halving import decide
 from isosweep.search.steps import Decision
 from isosweep.search.trials import Grid, Seen, Trained
-from isosweep.search.tuning import decide
 from tests.analysis.tuned import BUDGETS, RATES, RewardOf, all_runs, grid_of, peak
 from tests.search.sweeps import question
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from isosweep import words
-from isosweep.analysis.statistics.tuning import Tuning, find_tuning
+from isosweep.analysis.statistics.best_values import Tuning, find_tuning
 from isosweep.analysis.tuned import Scale
 from isosweep.files import to_json
 from isosweep.modes.analyse import settings_for_the_grid
