@@ -14,7 +14,7 @@ from isosweep.modes.searching import ask
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Question
-from isosweep.search.kinds import KINDS
+from isosweep.search.kinds import KINDS, Kind
 from isosweep.search.steps import Decision, Step
 from isosweep.store.submissions import submit
 from tests.conftest import SMALL, make_config
@@ -41,12 +41,12 @@ def in_order(asked: Question) -> Decision:
 KIND = replace(KINDS["frontier"], decide=in_order)
 
 
-def opened(cwd: Path, *overrides: str, places: int) -> Search:
+def opened(cwd: Path, *overrides: str, places: int, kind: Kind = KIND) -> Search:
     """The search of a sweep of two n in `cwd`, of which nothing was trained."""
     study = resolve(make_config(*SEARCH, f"sweeps_dir={cwd}", *overrides))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    search = Search(study.plan, paths, study.config, places, kind=KIND)
+    search = Search(study.plan, paths, study.config, places, kind=kind)
     search.open()
     return search
 
@@ -96,6 +96,25 @@ def test_variants_share_the_places_and_the_compute(tmp_path: Path) -> None:
     assert ids(steps) == ["tiny-sort-n2-B4", "tiny-sort-n2-B4", "tiny-sort-n4-B4"]
     assert len({step.run_id for step in steps}) == 3
     assert {step.value for step in steps} == {0.5e10}
+
+
+@pytest.mark.parametrize(("kind", "questions"), [("frontier", 2), ("optuna", 1)])
+def test_samplers_choose_among_variants_and_others_within_each(
+    tmp_path: Path, kind: str, questions: int
+) -> None:
+    asked: list[Question] = []
+
+    def decide(question: Question) -> Decision:
+        asked.append(question)
+        return in_order(question)
+
+    axes = ("grid.axes={recipe.num_iterations:[1,2]}", "analysis.method=playbook")
+    recorded = replace(KIND, parts=KINDS[kind].parts, decide=decide)
+    opened(tmp_path, *axes, places=3, kind=recorded).next({})
+    assert [len(each.plan.axes) for each in asked] == [2 // questions] * questions
+    assert sum(len(each.data.curves) for each in asked) == 4
+    # Whatever the sweep is analysed by.
+    assert {each.analysis.method for each in asked} == {"isosweep"}
 
 
 def parts_of_cells(cwd: Path, anchor: Decision) -> list[float | None]:
