@@ -1,14 +1,18 @@
 """Reads a sweep from its files: the plan, every run's records, and the reading of every cell."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from isosweep.analysis.curves import (
     Curve,
     SetReading,
     SweepData,
+    TrainingCourse,
     on_axis,
     read_cells,
     with_witnesses,
@@ -34,10 +38,13 @@ from isosweep.plan.cells import Plan, PlannedRun, plan_from_document
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths, SweepPaths
-from isosweep.store.records import read_records, read_warnings
+from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.warnings import HealthWarning
+
+# Points of a run's course: more are not seen in a small figure.
+_MOST_POINTS = 24
 
 
 @keeping_all()
@@ -243,3 +250,39 @@ def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]
     except (KeyError, TypeError) as error:
         problems.append(f"{paths.warnings}: {error!r}")
         return ()
+
+
+def read_training(
+    paths: SweepPaths, data: SweepData, names: Sequence[str]
+) -> tuple[TrainingCourse, ...]:
+    """Courses of the metrics `names` of all runs that wrote any, in the plan's order."""
+    courses = []
+    for curve in data.curves:
+        files = paths.run(curve.run.run_id)
+        try:
+            lines = read_metrics(files.metrics, files.records)
+            if lines and (curve.compute > 0).any():
+                courses.append(_training_course(curve, lines, names))
+        except (KeyError, TypeError, ValueError):
+            # Metrics explain and decide nothing: none where their file is damaged.
+            continue
+    return tuple(courses)
+
+
+def _training_course(
+    curve: Curve, lines: Sequence[JsonObject], names: Sequence[str]
+) -> TrainingCourse:
+    parts = np.array_split(np.arange(len(lines)), min(len(lines), _MOST_POINTS))
+    steps = [float(np.mean([lines[i]["step"] for i in part])) for part in parts]
+    # Compute goes with the steps between records.
+    compute = np.interp(steps, curve.steps, curve.compute)
+    values = {
+        name: tuple(_mean_of([lines[i].get(name) for i in part]) for part in parts)
+        for name in names
+    }
+    return TrainingCourse(run=curve.run, compute=tuple(compute.tolist()), values=values)
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return math.fsum(known) / len(known) if known else None

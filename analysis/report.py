@@ -12,11 +12,10 @@ from isosweep.analysis.document import Versions, fits_document
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.figures.health import METRICS
-from isosweep.analysis.load import load_view
+from isosweep.analysis.load import load_view, read_training
 from isosweep.analysis.pages.report import About, render_report
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.tables import all_tables
-from isosweep.analysis.training import read_training
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.variants import flattened, stored_settings
 from isosweep.files import write_json, write_text

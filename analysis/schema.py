@@ -8,8 +8,8 @@ from pathlib import Path
 
 from isosweep.analysis.answer import ANSWER_VERSION, Answer
 from isosweep.analysis.document import FITS_VERSION, FitsDocument
+from isosweep.analysis.statistics.best_values import TUNING_VERSION, Tuning
 from isosweep.analysis.statistics.compare import COMPARISON_VERSION, Comparison
-from isosweep.analysis.statistics.tuning import TUNING_VERSION, Tuning
 from isosweep.files import write_text
 from isosweep.schemas import DIALECT, definitions, text_of
 

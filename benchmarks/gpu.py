@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -265,17 +265,14 @@ def save(trainer: Any, measured: Measured) -> None:
 
 def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, float]:
     """Least seconds that the device needs to read one step's prompts, to decode, and to train."""
-    task, rollouts = spec.task, spec.completions_per_step
-    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
-    arch = spec.model.architecture
+    rollouts = spec.completions_per_step
+    arch, lengths = spec.model.architecture, spec.task.lengths
     passes = passes_of(arch, spec.recipe, spec.generation, spec.device, float(N))
-    flops = rollout_flops(arch, prompt, completion, passes)
+    flops = rollout_flops(arch, lengths.prompt, lengths.completion, passes)
     sampled = sampling(
         arch,
         hardware,
-        prompt=prompt,
-        completion=completion,
-        decoded=completion,
+        replace(lengths, longest=lengths.completion),
         rollouts=np.array([float(rollouts)]),
         concurrency=np.array([rollouts]),
         prefill_flops=flops.prefill,

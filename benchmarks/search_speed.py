@@ -21,7 +21,7 @@ from pathlib import Path
 
 from coverage import CONFIG, find_world, resolve_plan
 from goals import Goal, judge, parse
-from ways import revealed
+from ways import question, revealed
 
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.config.search import SearchConfig
@@ -83,10 +83,10 @@ def choosing(repeats: int) -> tuple[int, float, float]:
     actions = sum(to > at.reached[r.run_id] for r in open_runs(plan, at) for to in r.milestones)
 
     def one() -> None:
-        decide(plan, data, {}, _SEARCH, CONFIG, 1, 0)
+        decide(question(plan, data, _SEARCH, 1))
 
     def several() -> None:
-        decide(plan, data, {}, _SEARCH, CONFIG, _DEVICES, 0)
+        decide(question(plan, data, _SEARCH, _DEVICES))
 
     return actions, seconds(one, repeats), seconds(several, repeats)
 

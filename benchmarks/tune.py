@@ -30,7 +30,8 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.files import read_json
 from isosweep.plan.cells import plan_from_document
-from isosweep.search import by_optuna, tuning
+from isosweep.search import by_optuna, halving
+from isosweep.search.candidates import Question, standings
 from isosweep.search.trials import Grid, Seen, Trained
 from isosweep.store.paths import SweepPaths
 
@@ -82,8 +83,12 @@ def searched(by: ModuleType, config: SearchConfig, rewards: np.ndarray) -> dict[
     """What a search trains, two runs at once."""
     runs: dict[str, Trained] = {}
     while True:
-        seen = Seen(grid=GRID, runs=runs)
-        steps = by.decide(GRID.plan, seen.data, {}, config, CONFIG, 2, 0).steps
+        plan, data = GRID.plan, Seen(grid=GRID, runs=runs).data
+        at = standings(plan, data, {})
+        asked = Question(
+            plan=plan, data=data, at=at, config=config, analysis=CONFIG, count=2, seed=0
+        )
+        steps = by.decide(asked).steps
         if not steps:
             return runs
         for step in steps:
@@ -131,7 +136,7 @@ def simulate(name: str, number: int, noise: float) -> dict[str, tuple[float, flo
     )
     ways = {
         "scan": everything(rewards),
-        "tune": searched(tuning, tuned, rewards),
+        "tune": searched(halving, tuned, rewards),
         "optuna": searched(by_optuna, classes, rewards),
     }
     return {way: (lost(truth, runs), spent(runs)) for way, runs in ways.items()}

@@ -30,6 +30,7 @@ from isosweep.analysis.simulation.sweep import analysed_sweep
 from isosweep.analysis.simulation.worlds import World
 from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.search.candidates import Question, standings
 from isosweep.search.frontier import decide
 from isosweep.store.records import Record
 
@@ -70,6 +71,21 @@ def revealed(plan: Plan, records: Records, reached: Reached) -> SweepData:
     return analysed_sweep(plan, kept, CONFIG)
 
 
+def question(
+    plan: Plan, data: SweepData, config: SearchConfig, count: int, seed: int = 0
+) -> Question:
+    """The next `count` steps of a sweep of which no run is at work."""
+    return Question(
+        plan=plan,
+        data=data,
+        at=standings(plan, data, {}),
+        config=config,
+        analysis=CONFIG,
+        count=count,
+        seed=seed,
+    )
+
+
 def searched(
     plan: Plan,
     records: Records,
@@ -83,7 +99,7 @@ def searched(
     reached = dict(reached or {})
     while True:
         data = revealed(plan, records, reached)
-        decision = decide(plan, data, {}, config, CONFIG, _DEVICES, seed)
+        decision = decide(question(plan, data, config, _DEVICES, seed))
         if not decision.steps:
             return reached, decision.stop or ""
         reached |= {step.run_id: step.milestone for step in decision.steps}

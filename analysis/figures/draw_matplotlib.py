@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, contrast
-from isosweep.analysis.figures.dark import dark
 from isosweep.analysis.figures.description import Band, EndLabel, Figure, HeatMap, Series
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import entered, make_directories, write_bytes
@@ -296,3 +295,20 @@ def _cell_texts(
             ground = grounds[row][column]
             color: Any = max(("#ffffff", "#111111"), key=lambda c: contrast(c, ground))
             axes.text(column, row, cell, ha="center", va="center", fontsize=size, color=color)
+
+
+def dark(figure: Figure) -> Figure:
+    """`figure` with every colour exchanged for its dark counterpart.
+
+    Raises KeyError for a colour that has none.
+    """
+    heat_map = figure.heat_map
+    if heat_map is not None:
+        heat_map = replace(heat_map, scale=tuple(DARK[color] for color in heat_map.scale))
+    return replace(
+        figure,
+        bands=tuple(replace(band, color=DARK[band.color]) for band in figure.bands),
+        series=tuple(replace(series, color=DARK[series.color]) for series in figure.series),
+        labels=tuple(replace(label, color=DARK[label.color]) for label in figure.labels),
+        heat_map=heat_map,
+    )

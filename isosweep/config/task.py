@@ -23,6 +23,15 @@ Kind = Literal["sort", "reasoning_gym", "math", "code", "custom", "mixture"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """Tokens of rollouts: the mean prompt, the mean completion, and the `longest` completion."""
+
+    prompt: float
+    completion: float
+    longest: float
+
+
 @settings("task.sort")
 class SortConfig:
     """Digits to sort."""
@@ -321,6 +330,15 @@ class TaskConfig:
             return self._mean("planned_completion_tokens")
         sort, _ = self._sorting
         return _mean(sort.levels) + 1
+
+    @property
+    def lengths(self) -> Lengths:
+        """Tokens of rollouts that the planner assumes."""
+        return Lengths(
+            prompt=self.planned_prompt_tokens,
+            completion=self.planned_completion_tokens,
+            longest=float(self.completion_limit),
+        )
 
     @property
     def _sorting(self) -> tuple[SortConfig, str]:

@@ -6,7 +6,6 @@ vLLM in `engine.py`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,25 +35,34 @@ MAX_VLLM_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineFit:
+    """What is planned of vLLM's engines, for each batch. Arrays: (batches,), 0 where none fits.
+
+    `share`: its share of a device that also trains; `batched_tokens`: of a forward pass;
+    `cache_bytes`: its cache on one device; `context_tokens`: of its longest sequence.
+    """
+
+    share: Bytes
+    batched_tokens: Counts
+    cache_bytes: Bytes
+    context_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemoryFit:
     """How a run fits its device, for each batch. Arrays: (batches,).
 
     `micro_batch`: completions per forward pass, 0 where none fits. `needed`: bytes with the
     smallest possible micro-batch; `peak`: bytes with the one chosen. `concurrency`: rollouts that
-    generation holds at once, on one device or in one vLLM engine (its `max_num_seqs`). Of vLLM
-    only, 0 for transformers: `vllm_share`, its share of a device that also trains;
-    `batched_tokens`, tokens of a forward pass; `cache_bytes`, its cache on one device;
-    `context_tokens`, of its longest sequence.
+    generation holds at once, on one device or in one vLLM engine (its `max_num_seqs`); `engine`:
+    None for transformers.
     """
 
     micro_batch: Counts
     needed: Bytes
     peak: Bytes
     concurrency: Counts
-    vllm_share: Bytes
-    batched_tokens: Counts
-    cache_bytes: Bytes
-    context_tokens: int = 0
+    engine: EngineFit | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,14 +186,14 @@ class _Sampling:
         room = min(room, MAX_VLLM_SHARE * self.memory)
         return requests_within(self.engine, np.array(room), beside, self.most)
 
-    def settings(self, requests: Counts, fits: NDArray[np.bool_]) -> dict[str, Any]:
-        """What is planned of an engine for `requests` at once, 0 where it does not fit."""
-        return {
-            "concurrency": np.where(fits, requests, 0),
-            "batched_tokens": np.where(fits, batched_tokens(requests, self.context), 0),
-            "cache_bytes": np.where(fits, np.ceil(self.engine.cached(requests)), 0.0),
-            "context_tokens": self.longest,
-        }
+    def fit(self, requests: Counts, fits: NDArray[np.bool_], share: Bytes) -> EngineFit:
+        """What is planned of an engine for `requests` at once."""
+        return EngineFit(
+            share=np.where(fits, share, 0.0),
+            batched_tokens=np.where(fits, batched_tokens(requests, self.context), 0),
+            cache_bytes=np.where(fits, np.ceil(self.engine.cached(requests)), 0.0),
+            context_tokens=self.longest,
+        )
 
 
 def _beside_transformers(
@@ -202,9 +210,6 @@ def _beside_transformers(
         needed=state + np.maximum(generating, train.added(train.least)),
         peak=state + np.maximum(generating, train.added(micro)),
         concurrency=local,
-        vllm_share=np.zeros(local.shape),
-        batched_tokens=np.zeros_like(local),
-        cache_bytes=np.zeros(local.shape),
     )
 
 
@@ -219,8 +224,8 @@ def _beside_a_server(train: _Training, demand: _Sampling, recipe: RecipeConfig) 
         micro_batch=micro,
         needed=np.full(local.shape, max(train.state + trained, served)),
         peak=train.state + np.maximum(train.added(micro), demand.gathered),
-        vllm_share=np.zeros(local.shape),
-        **demand.settings(requests, micro > 0),
+        concurrency=np.where(micro > 0, requests, 0),
+        engine=demand.fit(requests, micro > 0, np.zeros(local.shape)),
     )
 
 
@@ -255,10 +260,10 @@ def _beside_vllm(
         micro_batch=np.where(fits, micro, 0),
         needed=np.full(shape, train.state + least),
         peak=train.state + np.maximum(sampling, held + train.added(micro)),
+        concurrency=np.where(fits, requests, 0),
         # Whole per cents, as it is shown and passed on: vLLM asks at its start whether so much is
         # free, and refuses a share of 0.
-        vllm_share=np.where(fits, np.maximum(np.floor(100 * share), 1.0) / 100, 0.0),
-        **demand.settings(requests, fits),
+        engine=demand.fit(requests, fits, np.maximum(np.floor(100 * share), 1.0) / 100),
     )
 
 

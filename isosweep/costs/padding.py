@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from isosweep.config.architecture import Architecture
 from isosweep.config.hardware import HardwareConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.flops import Passes, attention_pairs, hardware_flops
 
 Floats = NDArray[np.float64]
@@ -27,10 +28,8 @@ def learner_flops(
     arch: Architecture,
     hardware: HardwareConfig,
     passes: Passes,
+    lengths: Lengths,
     *,
-    prompt: float,
-    completion: float,
-    longest: float,
     local: NDArray[np.int64],
     micro_batch: NDArray[np.int64],
     mini_batches: int = 1,
@@ -38,7 +37,7 @@ def learner_flops(
     """FLOPs a device is expected to compute in one generation's scoring and training: (batches,).
 
     `local`: rollouts of a device, in micro-batches of `micro_batch`, both (batches,), which are
-    ordered within each of `mini_batches`; `prompt` and `completion`: mean lengths.
+    ordered within each of `mini_batches`.
     """
     update = np.maximum(local // mini_batches, 1)
     # Where nothing fits, one at a time: such a candidate is rejected for that.
@@ -46,16 +45,17 @@ def learner_flops(
     # A mixture's rollouts are trained on in TRL's order: each micro-batch is a sample of all.
     among = size if arch.num_experts else update
     scored, trained = (
-        width_moments(completion, longest, rollouts, size) for rollouts in (local, among)
+        width_moments(lengths.completion, lengths.longest, rollouts, size)
+        for rollouts in (local, among)
     )
 
     def flops(width: float) -> tuple[float, float]:
         row = hardware_flops(
             arch,
             passes,
-            prompt=prompt,
+            prompt=lengths.prompt,
             completion=width,
-            answer=completion,
+            answer=lengths.completion,
             device=hardware.device,
             checkpointing=hardware.gradient_checkpointing,
             pairs=attention_pairs(hardware.attention),
@@ -63,7 +63,7 @@ def learner_flops(
         made = float(passes.old_policy) + float(passes.reference)
         return made * float(row.scoring), float(row.training)
 
-    each = _mean_of_square_law(flops, longest, (scored, trained))
+    each = _mean_of_square_law(flops, lengths.longest, (scored, trained))
     total: Floats = local * each
     return total
 

@@ -11,7 +11,7 @@ batch that is sampled, a position, an answer (`hardware.*_overhead_s`). Arrays o
 all results are seconds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from isosweep.config.architecture import Architecture
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.engine import cache_bytes_per_token
 from isosweep.costs.flops import Count, Passes, decode_flops, rollout_flops
 from isosweep.costs.host import host_traffic
@@ -76,10 +77,8 @@ def step_seconds(
     hardware: HardwareConfig,
     generation: GenerationConfig,
     passes: Passes,
+    lengths: Lengths,
     *,
-    prompt: float,
-    completion: float,
-    longest: float,
     completions: NDArray[np.int64],
     concurrency: NDArray[np.int64],
     learner: NDArray[np.float64],
@@ -92,15 +91,13 @@ def step_seconds(
     """
     local = completions / hardware.devices_per_run
     engines = generation.sampling_devices(hardware.devices_per_run) / generation.tensor_parallel
-    flops = rollout_flops(arch, prompt, completion, passes)
+    flops = rollout_flops(arch, lengths.prompt, lengths.completion, passes)
     training = learner / (hardware.peak_flops * hardware.training_utilization)
 
     sampled = sampling(
         arch,
         hardware,
-        prompt=prompt,
-        completion=completion,
-        decoded=longest if generation.name == "transformers" else completion,
+        decoded(lengths, generation),
         rollouts=completions / engines,
         concurrency=concurrency,
         prefill_flops=flops.prefill / passes.draws,
@@ -116,13 +113,22 @@ def step_seconds(
     )
 
 
+def decoded(lengths: Lengths, generation: GenerationConfig) -> Lengths:
+    """Of rollouts, with the length to which each is decoded as the longest.
+
+    `transformers` goes on until the last rollout has ended, at the longest completion allowed; vLLM
+    refills as rollouts end: the mean length.
+    """
+    if generation.name == "transformers":
+        return lengths
+    return replace(lengths, longest=lengths.completion)
+
+
 def sampling(
     arch: Architecture,
     hardware: HardwareConfig,
+    lengths: Lengths,
     *,
-    prompt: float,
-    completion: float,
-    decoded: float,
     rollouts: Seconds,
     concurrency: NDArray[np.int64],
     prefill_flops: Count,
@@ -131,12 +137,12 @@ def sampling(
 ) -> Sampling:
     """What sampling `rollouts` takes on one device, `concurrency` at once, in so many `batches`.
 
-    `tensor_parallel` devices do it together where there are more.
-    `decoded`: length to which each is decoded. `transformers` goes on until the last rollout has
-    ended, at the longest completion allowed; vLLM refills as rollouts end: the mean length.
+    Each is decoded to `lengths.longest` (`decoded`). `tensor_parallel` devices do it together where
+    there are more.
     """
+    prompt, completion = lengths.prompt, lengths.completion
     together = np.maximum(np.minimum(concurrency, rollouts), 1)
-    positions = np.maximum(rollouts / together, 1.0) * max(decoded - 1, 0.0)
+    positions = np.maximum(rollouts / together, 1.0) * max(lengths.longest - 1, 0.0)
     flops = together * float(decode_flops(arch, prompt, completion)) / max(completion - 1, 1)
     cached = prompt + completion / 2
     moved = _bytes_per_position(arch, hardware, together, cached, tensor_parallel)

@@ -47,7 +47,7 @@ def _costed(variant: Variant) -> Candidates:
         config.hardware.device,
         n[:, None].astype(float),
     )
-    memory = _memory(config, completions)
+    memory = planned_memory(config, completions)
     learner = _learner(config, passes, completions, memory)
     phases = _phases(config, passes, completions, memory, learner)
     # Costs of one generation are shared evenly by the updates made with it.
@@ -80,21 +80,13 @@ def _costed(variant: Variant) -> Candidates:
     )
 
 
-def _memory(config: SweepConfig, completions: Ints) -> MemoryFit:
-    fit = planned_memory(config, completions)
-    # vLLM counts its share of the whole device.
-    return replace(fit, vllm_share=fit.vllm_share / config.launcher.runs_per_device)
-
-
 def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: MemoryFit) -> Floats:
     """FLOPs that a device computes in scoring and training one generation: (N, M)."""
     return learner_flops(
         config.model.architecture,
         config.hardware,
         passes,
-        prompt=config.task.planned_prompt_tokens,
-        completion=config.task.planned_completion_tokens,
-        longest=float(config.task.completion_limit),
+        config.task.lengths,
         local=np.maximum(completions // config.hardware.devices_per_run, 1),
         micro_batch=memory.micro_batch,
         mini_batches=config.recipe.mini_batches,
@@ -111,9 +103,7 @@ def _phases(
         config.run_hardware,
         config.generation,
         passes,
-        prompt=config.task.planned_prompt_tokens,
-        completion=config.task.planned_completion_tokens,
-        longest=float(config.task.completion_limit),
+        config.task.lengths,
         completions=completions,
         concurrency=memory.concurrency,
         learner=learner,

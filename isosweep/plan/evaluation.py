@@ -62,17 +62,14 @@ def evaluation_sampling(config: SweepConfig) -> Sampling:
     settings, task = config.evaluation, config.task
     arch = config.model.architecture
     rollouts = task.num_eval_problems * settings.samples_per_problem
-    prompt = task.planned_prompt_tokens
     at_once = settings.completions_at_once(task.num_eval_problems, 1)
     return sampling(
         arch,
         config.run_hardware,
-        prompt=prompt,
-        completion=task.planned_completion_tokens,
-        decoded=float(task.completion_limit),
+        task.lengths,
         rollouts=np.array([float(rollouts)]),
         concurrency=np.array([settings.batch_size]),
-        prefill_flops=float(prefill_flops(arch, prompt)),
+        prefill_flops=float(prefill_flops(arch, task.planned_prompt_tokens)),
         tensor_parallel=config.generation.tensor_parallel,
         # An engine is handed all of them.
         batches=math.ceil(rollouts / at_once) if config.generation.name == "transformers" else 1,

@@ -71,24 +71,29 @@ class _Parts:
             self.runs.append(_run(table, i, j, spec, tuple(milestones)))
 
 
+def _engine(table: Candidates, i: int, j: int) -> dict[str, Any]:
+    """What is planned of vLLM, as a spec and a planned run have it."""
+    engine = table.memory.engine
+    if engine is None:
+        return {}
+    return {
+        # vLLM counts its share of the whole device.
+        "vllm_share": float(engine.share[i, j]) / table.config.launcher.runs_per_device,
+        "vllm_max_num_seqs": int(table.memory.concurrency[i, j]),
+        "vllm_max_num_batched_tokens": int(engine.batched_tokens[i, j]),
+        "vllm_max_model_len": engine.context_tokens,
+        "vllm_cache_bytes": int(engine.cache_bytes[i, j]),
+    }
+
+
 def _spec(table: Candidates, i: int, j: int, seed: int) -> RunSpec:
-    memory = table.memory
-    engine = {}
-    if table.config.generation.name == "vllm":
-        engine = {
-            "vllm_share": float(memory.vllm_share[i, j]),
-            "vllm_max_num_seqs": int(memory.concurrency[i, j]),
-            "vllm_max_num_batched_tokens": int(memory.batched_tokens[i, j]),
-            "vllm_max_model_len": memory.context_tokens,
-            "vllm_cache_bytes": int(memory.cache_bytes[i, j]),
-        }
     return run_spec(
         table.config,
         num_generations=int(table.num_generations[i]),
         problems_per_batch=int(table.problems_per_batch[j]),
         seed=seed,
-        micro_batch=int(memory.micro_batch[i, j]),
-        **engine,
+        micro_batch=int(table.memory.micro_batch[i, j]),
+        **_engine(table, i, j),
     )
 
 
@@ -145,11 +150,7 @@ def _run(
         planned_hardware_flops=steps * float(table.hardware_flops[i, j]),
         seconds=seconds,
         micro_batch=spec.micro_batch,
-        vllm_share=spec.vllm_share,
-        vllm_max_num_seqs=spec.vllm_max_num_seqs,
-        vllm_max_num_batched_tokens=spec.vllm_max_num_batched_tokens,
-        vllm_max_model_len=spec.vllm_max_model_len,
-        vllm_cache_bytes=spec.vllm_cache_bytes,
+        **_engine(table, i, j),
         records=records,
         evaluation_flops=records * table.evaluation_flops,
         evaluation_seconds=records * table.evaluation_seconds,

@@ -8,8 +8,9 @@ import numpy as np
 from isosweep.compute import Compute
 from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.flops import prefill_flops
-from isosweep.costs.timing import sampling
+from isosweep.costs.timing import decoded, sampling
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.coefficients import PhaseName, Timed
@@ -108,21 +109,21 @@ def _generation_amounts(
     config, at = table.config, _place(table, run)
     hardware, generation = config.run_hardware, config.generation
     arch, rollouts = config.model.architecture, spent["rollouts"]
-    prompt, completion = (spent[f"{part}_tokens"] / rollouts for part in ("prompt", "completion"))
+    lengths = Lengths(
+        prompt=spent["prompt_tokens"] / rollouts,
+        completion=spent["completion_tokens"] / rollouts,
+        longest=float(config.task.completion_limit),
+    )
     calls = rollouts / (run.num_generations * run.problems_per_batch)
     engines = generation.sampling_devices(hardware.devices_per_run) / generation.tensor_parallel
     counted = spent["prefill_flops"] / rollouts
     one = sampling(
         arch,
         hardware,
-        prompt=prompt,
-        completion=completion,
-        decoded=float(config.task.completion_limit)
-        if generation.name == "transformers"
-        else completion,
+        decoded(lengths, generation),
         rollouts=np.array([rollouts / calls / engines]),
         concurrency=table.memory.concurrency[at[0], at[1] : at[1] + 1],
-        prefill_flops=counted or float(prefill_flops(arch, prompt)),
+        prefill_flops=counted or float(prefill_flops(arch, lengths.prompt)),
         tensor_parallel=generation.tensor_parallel,
     )
     return {

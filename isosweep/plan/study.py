@@ -21,7 +21,7 @@ from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
 from isosweep.plan.make import make_plan
 from isosweep.plan.spec import RunSpec, passes_of
-from isosweep.plan.tuning import tuned
+from isosweep.plan.value_grid import tuned
 from isosweep.version import __version__
 
 

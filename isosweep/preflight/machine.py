@@ -1,17 +1,22 @@
 """What this machine lacks for a plan, reported before anything is launched."""
 
 import importlib.util
+import math
+import os
 from collections.abc import Sequence
 
+from isosweep.config.axes import Variant
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
+from isosweep.costs.host import host_bytes
+from isosweep.devices import Devices, visible_devices
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
+from isosweep.launchers.sbatch import gpus_of_job
 from isosweep.models.weights import missing_weights
+from isosweep.plan.attention import PACKAGES, chosen_attention
 from isosweep.plan.evaluation import evaluations
-from isosweep.preflight.devices import missing_devices
-from isosweep.preflight.memory import missing_for_training
-from isosweep.preflight.vllm import missing_for_vllm
+from isosweep.preflight.vllm import Missing, missing_for_vllm
 from isosweep.tasks.sets import problems_of_sets
 from isosweep.training.loss import try_loss
 
@@ -25,6 +30,12 @@ ANALYSIS_PACKAGES = (
     "jinja2",
     "annotated_types",
 )
+_OPTIMIZERS = {
+    "adamw_8bit": "bitsandbytes",
+    "paged_adamw": "bitsandbytes",
+    "paged_adamw_8bit": "bitsandbytes",
+    "adamw_torch_8bit": "torchao",
+}
 
 
 def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
@@ -42,7 +53,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         for variant in variants:
             missing += missing_weights(variant.config.model)
     missing += missing_for_vllm(config, variants)
-    missing += missing_for_training(config, variants)
+    missing += _missing_for_training(config, variants)
     tasks = [each.task for variant in variants for each in evaluations(variant.config)]
     missing += _missing_packages(*sorted({name for task in tasks for name in _packages(task)}))
     if any(task.code is not None for task in tasks):
@@ -68,6 +79,98 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         require_commands(config.launcher.command)
 
 
+def missing_devices(config: SweepConfig) -> Missing:
+    """What is missing of the GPUs, each with what to do about it; [] if nothing."""
+    if config.hardware.device == "cpu":
+        return []
+    if config.launcher.name == "slurm":
+        return _missing_in_jobs(config)
+    if config.launcher.name == "command":
+        needed, asked = config.hardware.devices_per_run, config.launcher.command.gpus
+        what = f"{needed} GPUs in what each job asks for, which is {asked}"
+        remedy = "set launcher.command.gpus=null"
+        return [(what, remedy)] if asked is not None and asked < needed else []
+    return _missing_here(config, visible_devices())
+
+
+def _missing_in_jobs(config: SweepConfig) -> Missing:
+    asked, needed = gpus_of_job(config), config.hardware.devices_per_run
+    if asked >= needed or config.launcher.slurm.gpu_options:
+        return []
+    what = f"{needed} GPUs in what each job asks for, which is {asked}"
+    return [(what, f"set launcher.slurm.gpus_per_node={needed}")]
+
+
+def _missing_here(config: SweepConfig, devices: Devices) -> Missing:
+    needed, found = config.hardware.devices_per_run, len(devices.names)
+    if found == 0:
+        what = f"a GPU ({config.hardware.name}) on this machine: {devices.source}"
+        remedy = (
+            "run on a GPU machine, submit to a cluster with launcher=slurm, or set hardware=cpu"
+        )
+        return [(what, remedy)]
+    if found < needed:
+        what = f"{needed} GPUs for a run, of {devices.described()}"
+        return [(what, f"set hardware.devices_per_run={found}")]
+    if needed > 1 and devices.names[0].startswith("MIG-"):
+        # "Only single MIG instance enumeration is supported" (CUDA C++ Programming Guide).
+        what = f"{needed} GPUs that one run can see, where CUDA shows a process one MIG instance"
+        return [(f"{what}; {devices.described()}", "set hardware.devices_per_run=1")]
+    return _missing_places(config, devices)
+
+
+def _missing_places(config: SweepConfig, devices: Devices) -> Missing:
+    """Whether `launcher.max_parallel` runs have a place: one too many would share its devices
+    without a part of them being planned for it."""
+    launcher, needed = config.launcher, config.hardware.devices_per_run
+    shared = launcher.runs_per_device
+    places, wanted = len(devices.names) // needed * shared, launcher.max_parallel
+    if wanted is None or wanted <= places:
+        return []
+    each = f"{shared} on one" if shared > 1 else f"{needed} each"
+    what = f"GPUs for {wanted} runs at once, {each}, of {devices.described()}"
+    return [(what, f"set launcher.max_parallel={places}")]
+
+
+def _missing_for_training(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
+    """What a policy's training lacks beside the stack: optimiser, attention, host memory."""
+    hardware = config.hardware
+    missing = []
+    optimizer, attention = _OPTIMIZERS.get(hardware.optimizer), chosen_attention(hardware)
+    if optimizer is not None and not importlib.util.find_spec(optimizer):
+        remedy = f"pip install {optimizer}, or set hardware.optimizer=adamw"
+        missing.append((f"the package {optimizer} (hardware.optimizer)", remedy))
+    kernels = PACKAGES.get(attention)
+    if kernels is not None and not importlib.util.find_spec(kernels):
+        remedy = "install it, or set hardware.attention=sdpa"
+        missing.append((f"the package {kernels} (hardware.attention={attention})", remedy))
+    return missing + _missing_host_memory(config, variants)
+
+
+def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
+    """Whether one run of each variant loads on its host."""
+    needed = max(
+        host_bytes(v.config.model.architecture, v.config.recipe, v.config.hardware).total / 1e9
+        for v in variants
+    )
+    if config.launcher.name == "slurm":
+        given = config.launcher.slurm.mem_gb
+        if given is None or needed <= given:
+            return []
+        what = f"{needed:,.1f} GB of host memory in each job, which asks for {given:g}"
+        return [(what, f"set launcher.slurm.mem_gb={math.ceil(needed)}")]
+    if config.launcher.name == "command":
+        given = config.launcher.command.mem_gb
+        what = f"{needed:,.1f} GB of host memory in each job, which asks for {given}"
+        remedy = f"set launcher.command.mem_gb={math.ceil(needed)}"
+        return [(what, remedy)] if needed > given else []
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    if needed <= here:
+        return []
+    what = f"{needed:,.1f} GB of host memory to load a run, where this machine has {here:,.1f}"
+    return [(what, "a smaller model, hardware.sharding=fsdp, or a machine with more memory")]
+
+
 def _packages(task: TaskConfig) -> tuple[str, ...]:
     """Packages that draw the task's problems and check their answers."""
     match task.kind:
@@ -81,7 +184,7 @@ def _packages(task: TaskConfig) -> tuple[str, ...]:
             return ()
 
 
-def _missing_data(task: TaskConfig) -> list[tuple[str, str]]:
+def _missing_data(task: TaskConfig) -> Missing:
     """A dataset that no earlier load has left here; the hub, which may have it, is not asked."""
     if task.rows is None or _missing_packages("datasets", "pyarrow"):
         return []
@@ -92,7 +195,7 @@ def _missing_data(task: TaskConfig) -> list[tuple[str, str]]:
     return [(f"the dataset {task.rows.dataset} in the local cache", other_data(task.rows))]
 
 
-def _missing_sandbox() -> list[tuple[str, str]]:
+def _missing_sandbox() -> Missing:
     """What keeps this machine from running programs that nobody has read; nodes may differ."""
     from isosweep.tasks.code import missing_sandbox
 
@@ -106,7 +209,7 @@ def _missing_sandbox() -> list[tuple[str, str]]:
     return [(f"a sandbox for programs (task=code): {why}", remedy)]
 
 
-def _missing_packages(*names: str) -> list[tuple[str, str]]:
+def _missing_packages(*names: str) -> Missing:
     return [
         (f"the package {name}", "pip install 'isosweep[train]'")
         for name in names
@@ -127,7 +230,7 @@ def require_analysis() -> None:
         raise PreflightError(missing)
 
 
-def _not_trainable(config: SweepConfig) -> list[tuple[str, str]]:
+def _not_trainable(config: SweepConfig) -> Missing:
     """What can be planned and not trained as configured."""
     missing = []
     if config.hardware.sharding.startswith("zero") and not importlib.util.find_spec("deepspeed"):

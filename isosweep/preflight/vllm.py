@@ -98,14 +98,15 @@ def server_needs(config: SweepConfig) -> ServerNeeds:
     generation, grid = config.generation, config.grid
     largest = max(grid.num_generations) * max(grid.problems_per_batch)
     fit = planned_memory(config, np.array([min(largest, grid.max_completions_per_step)]))
+    assert fit.engine is not None
     tasks = [on.task for on in evaluations(config)]
     return ServerNeeds(
         model=str(config.model.location or config.model.source),
         dtype=config.hardware.dtype,
         shortest=max(math.ceil(t.planned_prompt_tokens) + t.completion_limit for t in tasks),
-        max_model_len=fit.context_tokens,
+        max_model_len=fit.engine.context_tokens,
         max_num_seqs=int(fit.concurrency[0]),
-        max_num_batched_tokens=int(fit.batched_tokens[0]),
+        max_num_batched_tokens=int(fit.engine.batched_tokens[0]),
         tensor_parallel_size=generation.tensor_parallel,
         data_parallel_size=generation.server_devices // generation.tensor_parallel,
     )

@@ -2,21 +2,20 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.load import load_view
-from isosweep.analysis.tuned import tuned_cells
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
-from isosweep.plan.cells import Plan, PlannedRun, variant_label
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
+from isosweep.search.candidates import Question, standings
+from isosweep.search.kinds import KINDS, Kind
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import Asked, SearchStudy, Told, read_search
 from isosweep.store.paths import SweepPaths
@@ -24,12 +23,6 @@ from isosweep.store.state import RunView, view_run
 
 # Between two looks at the runs that are asked for.
 _LOOK_S = 1.0
-
-# Plan, data, what is asked for and not reached (milestone by run id), settings of the search and of
-# the analysis, how many steps are wanted, seed.
-Decide = Callable[
-    [Plan, SweepData, Mapping[str, float], SearchConfig, AnalysisConfig, int, int], Decision
-]
 
 
 class Search:
@@ -44,12 +37,14 @@ class Search:
         paths: SweepPaths,
         config: SweepConfig,
         places: int,
-        decide: Decide | None = None,
+        kind: Kind | None = None,
     ) -> None:
-        """`places`: runs at once. Nothing is read or written before `open`."""
+        """`places`: runs at once; `kind`: that of the settings, by default; raises as its
+        `require`. Nothing is read or written before `open`."""
         self.stop: str | None = None
         self._plan, self._paths, self._config, self._places = plan, paths, config, places
-        self._decide = decide or _decider(plan, config.search)
+        self._kind = kind or KINDS[config.search.kind]
+        self._kind.require(config.search, plan)
         self._by_id = {run.run_id: run for run in plan.runs}
         self._open: SearchStudy | None = None
         self._asked: dict[str, Asked] = {}
@@ -103,16 +98,13 @@ class Search:
         self._next_look = time.monotonic() + _LOOK_S
         if pending == self._seen:
             return ()
-        views = {
-            variant_label(axes): (self._plan.of_axes(axes), self._loaded(axes))
-            for axes in self._plan.axes
-        }
-        self._write_down([data for _, data in views.values()], failed)
+        datas = [load_view(self._paths, self._analysis, axes) for axes in self._plan.axes]
+        self._write_down(datas, failed)
         self._seen = pending
         if len(pending) >= self._places:
             return ()
-        decision = self._decided(views, pending, failed)
-        self._take(decision, [data for _, data in views.values()])
+        decision = self._decided(datas, pending, failed)
+        self._take(decision, datas)
         if not decision.steps and not pending:
             self.stop = decision.stop or "no run is left that could be trained further"
         self._seen = pending | {step.run_id: step.milestone for step in decision.steps}
@@ -158,56 +150,53 @@ class Search:
         view = view_run(self._paths.run(run_id))
         return run_standing(run, view, self._plan.budget_unit, self._config.health.stop)
 
-    def _loaded(self, axes: dict[str, Any]) -> SweepData:
-        return load_view(self._paths, self._analysis, axes)
-
     @property
     def _analysis(self) -> AnalysisConfig:
-        """As the sweep's, on the plan's own budgets: steps end at them."""
-        asked = replace(self._config.analysis, compute_axis=None)
-        if self._config.search.kind == "tune":
-            return replace(asked, readings_per_decade=0, decades=0.0)
-        return asked
+        """As the sweep's, on the plan's own budgets: steps end at them; by the method that a
+        search believes in."""
+        asked = replace(self._config.analysis, compute_axis=None, method="isosweep")
+        return asked if self._kind.between else replace(asked, readings_per_decade=0, decades=0.0)
 
     # -- what is decided ------------------------------------------------------------------------
 
     def _decided(
         self,
-        views: Mapping[str, tuple[Plan, SweepData]],
+        datas: list[SweepData],
         pending: Mapping[str, float],
         failed: Mapping[str, str],
     ) -> Decision:
-        """The best steps over all variants; each may spend its share of `search.max_compute`, and
-        with `search=tune` the second cell what the anchor has left of its own."""
+        """The best steps over all parts; each may spend its share of `search.max_compute`, and what
+        those before it hand on."""
         config, free = self._config.search, self._places - len(pending)
-        if config.kind == "optuna" and len(views) > 1:
-            # Samplers choose among variants as well.
-            views = {"": (self._plan, _together([data for _, data in views.values()]))}
-        if config.kind == "tune":
-            # Variants are what is chosen among, at each cell for itself.
-            cells = tuned_cells(self._plan, [data for _, data in views.values()])
-            views = {cell.label: (cell.plan, cell.data) for cell in cells}
+        parts = self._kind.parts(self._plan, datas)
         steps, considered, stops = list[Step](), list[Step](), list[str]()
         believed: list[Decision] = []
         left = config.max_compute
-        for place, (label, (plan, data)) in enumerate(views.items()):
-            part = None if left is None else left / (len(views) - place)
+        for place, (label, (plan, data)) in enumerate(parts.items()):
+            share = None if left is None else left / (len(parts) - place)
             ids = {run.run_id for run in plan.runs}
             mine = {run_id: milestone for run_id, milestone in pending.items() if run_id in ids}
             barred = {run_id for run_id in ids if run_id in failed} | self._diverged(data)
-            # Those that are barred may be among what is asked for.
-            count, own = free + len(barred), replace(config, max_compute=part)
-            found = self._decide(plan, data, mine, own, self._analysis, count, config.seed)
+            asked = Question(
+                plan=plan,
+                data=data,
+                at=standings(plan, data, mine),
+                config=replace(config, max_compute=share),
+                analysis=self._analysis,
+                # Those that are barred may be among what is asked for.
+                count=free + len(barred),
+                seed=config.seed,
+            )
+            found = self._kind.decide(asked)
             steps += [s for s in found.steps if s.run_id not in barred and self._is_new(s, mine)]
             considered += found.considered
             believed.append(found)
             if found.stop is not None:
                 stops.append(f"{label}: {found.stop}" if label else found.stop)
-            if left is not None and part is not None:
-                # What the anchor leaves when it is over is the second cell's.
-                over = config.kind == "tune" and found.stop is not None and not mine
-                left -= min(part, _spent([data])) if over else part
-        if len(views) > 1:
+            if left is not None and share is not None:
+                over = self._kind.hands_on and found.stop is not None and not mine
+                left -= min(share, _spent([data])) if over else share
+        if len(parts) > 1:
             steps.sort(key=_worth, reverse=True)
             considered.sort(key=_worth, reverse=True)
         stop = None if steps else "; ".join(stops) or None
@@ -273,18 +262,6 @@ class Search:
         return None
 
 
-def _decider(plan: Plan, config: SearchConfig) -> Decide:
-    """What decides, by the kind of search; raises as `by_optuna.require`."""
-    if config.kind == "optuna":
-        from isosweep.search import by_optuna
-
-        by_optuna.require(config, plan)
-        return by_optuna.decide
-    from isosweep.search import frontier, tuning
-
-    return tuning.decide if config.kind == "tune" else frontier.decide
-
-
 def _free(run: PlannedRun, milestone: float, why: str) -> Step:
     """A step that was decided before, or elsewhere."""
     return Step(run_id=run.run_id, milestone=milestone, compute=0.0, value=0.0, why=why)
@@ -303,15 +280,6 @@ def _under_way(run: PlannedRun, view: RunView, plan: Plan) -> float | None:
     job = state.submission.job
     asked = max(job["milestones"]) if job.get("unit") == plan.budget_unit else 0.0
     return max((each for each in run.milestones if each <= asked), default=run.milestones[0])
-
-
-def _together(datas: list[SweepData]) -> SweepData:
-    """All variants as one."""
-    return replace(
-        datas[0],
-        curves=tuple(curve for data in datas for curve in data.curves),
-        readings=tuple(reading for data in datas for reading in data.readings),
-    )
 
 
 def _rewards(datas: list[SweepData], runs: Mapping[str, PlannedRun]) -> dict[str, dict[int, float]]:

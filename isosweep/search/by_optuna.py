@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from isosweep.analysis.curves import SweepData
-from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.executed import require_own
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
-from isosweep.search.candidates import Standings, standings
+from isosweep.search.candidates import Question
 from isosweep.search.steps import Decision, Step
 
 if TYPE_CHECKING:
@@ -36,39 +34,27 @@ _LISTED = 5
 _TRIED = 12
 
 
-def decide(
-    plan: Plan,
-    data: SweepData,
-    pending: Mapping[str, float],
-    config: SearchConfig,
-    analysis_config: AnalysisConfig,
-    count: int,
-    seed: int,
-) -> Decision:
-    """The next `count` steps, or why there is none; `plan`: all variants together.
+def decide(asked: Question) -> Decision:
+    """The next steps, or why there is none; the plan is of all variants together.
 
     Runs that the pruner lets go on come first. Each is judged in a study of its own, beside all
     others: seconds with a hundred runs. Raises SettingError as `load`, and for what the sampler or
     the pruner raises.
     """
-    # The sampler's seed is of the settings.
-    del analysis_config, seed
-    at = standings(plan, data, pending)
-    begun = _Begun(plan, data, at, config)
-    with _refused(config):
-        steps = begun.going_on() + begun.fresh(count)
-    most = config.max_compute
-    left = float("inf") if most is None else most - at.committed
+    begun, left = _Begun(asked), asked.affordable
+    with _refused(asked.config):
+        steps = begun.going_on() + begun.fresh(asked.count)
     chosen: list[Step] = []
     for step in steps:
-        if len(chosen) < count and step.compute <= left:
+        if len(chosen) < asked.count and step.compute <= left:
             chosen.append(step)
             left -= step.compute
     stop = None
-    if not chosen and not at.pending:
+    if not chosen and not asked.at.pending:
         stop = "every run of the plan has been begun, and none is left that the pruner lets go on"
         if steps:
-            stop = f"search.max_compute={most:g} {plan.budget_unit} is spent"
+            most = f"{asked.config.max_compute:g} {asked.plan.budget_unit}"
+            stop = f"search.max_compute={most} is spent"
     return Decision(steps=tuple(chosen), considered=tuple(steps[:_LISTED]), stop=stop)
 
 
@@ -159,11 +145,12 @@ def _built(
 class _Begun:
     """The runs that were begun, as studies of Optuna's."""
 
-    def __init__(self, plan: Plan, data: SweepData, at: Standings, config: SearchConfig) -> None:
-        self._plan, self._at, self._config = plan, at, config
+    def __init__(self, asked: Question) -> None:
+        plan, at = asked.plan, asked.at
+        self._plan, self._at, self._config = plan, at, asked.config
         self._space = _Space(plan)
         self._rewards: dict[str, dict[float, float]] = {run.run_id: {} for run in plan.runs}
-        for reading in data.readings:
+        for reading in asked.data.readings:
             reward = reading.fallen if reading.reward is None else reading.reward
             if reward is not None:
                 self._rewards[reading.cell.run_id][reading.cell.budget] = reward

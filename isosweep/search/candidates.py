@@ -1,10 +1,13 @@
 """What could be trained next: how far every run of a plan has come, and the steps that are left."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair, by_pair
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.config.search import SearchConfig
 from isosweep.plan.cells import Plan, PlannedRun
 
 # Share of the whole grid's compute that the start of a search takes, at most.
@@ -37,6 +40,30 @@ class Standings:
     def committed(self) -> float:
         """Compute spent and asked for."""
         return self.spent + sum(to - self.reached[run] for run, to in self.pending.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is decided about.
+
+    `plan`: the whole grid, of one variant, or of whatever a search decides about at once; `data`:
+    what has been read of it, with the settings of its `analysis`; `count`: how many steps are
+    wanted; `seed`: of what is drawn to decide.
+    """
+
+    plan: Plan
+    data: SweepData
+    at: Standings
+    config: SearchConfig
+    analysis: AnalysisConfig
+    count: int
+    seed: int
+
+    @property
+    def affordable(self) -> float:
+        """Compute that may still be asked for."""
+        most = self.config.max_compute
+        return math.inf if most is None else most - self.at.committed
 
 
 def standings(plan: Plan, data: SweepData, pending: Mapping[str, float]) -> Standings:

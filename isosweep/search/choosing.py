@@ -1,7 +1,7 @@
 """The steps of the greatest expected value per added compute, one after another.
 
 Where a search starts, how steps are valued and chosen, and what may still be spent; what it aims at
-and when it ends is its own (`frontier`, `tuning`).
+and when it ends is its own (`frontier`, `halving`).
 """
 
 from collections.abc import Callable, Sequence
@@ -10,37 +10,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.curves import CellReading, SweepData
+from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.search import SearchConfig
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import PlannedRun
 from isosweep.search.belief import Belief, form_belief
-from isosweep.search.candidates import Standings, open_runs, start
+from isosweep.search.candidates import Question, open_runs, start
 from isosweep.search.steps import Decision, Step
 from isosweep.search.value import STEP_COST, VERDICT, Worth, after, outcomes, worth
 
 # Steps listed for mode=status.
 _LISTED = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is decided about."""
-
-    plan: Plan
-    data: SweepData
-    at: Standings
-    config: SearchConfig
-    analysis: AnalysisConfig
-    count: int
-    seed: int
-
-    @property
-    def affordable(self) -> float:
-        """Compute that may still be asked for."""
-        most = self.config.max_compute
-        return np.inf if most is None else most - self.at.committed
 
 
 # Why a search may end before everything was trained, by what it believes and what is left; None

@@ -8,22 +8,18 @@ counts as well. From then on each step is the one of the greatest expected value
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.curves import CellReading, SweepData
+from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.judgement import judge
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.search import SearchConfig
 from isosweep.evidence import MIN_GENERATIONS
-from isosweep.plan.cells import Plan
 from isosweep.search.belief import SURE, VERDICTS, Belief
-from isosweep.search.candidates import standings
+from isosweep.search.candidates import Question
 from isosweep.search.choosing import (
     Offer,
-    Question,
     affordable_of,
     chosen_steps,
     decided,
@@ -51,30 +47,8 @@ _AT_ONCE = 4
 _ENOUGH_BUDGETS = 5
 
 
-def decide(
-    plan: Plan,
-    data: SweepData,
-    pending: Mapping[str, float],
-    config: SearchConfig,
-    analysis_config: AnalysisConfig,
-    count: int,
-    seed: int,
-) -> Decision:
-    """The next `count` steps, or why there is none.
-
-    `plan`: the whole grid, of one variant; `data`: what has been read of it; `pending`: milestones
-    asked for and not reached yet, by run id; `seed`: of the surface's draws. A second or two, more
-    with many (n, B).
-    """
-    asked = Question(
-        plan=plan,
-        data=data,
-        at=standings(plan, data, pending),
-        config=config,
-        analysis=replace(analysis_config, method="isosweep"),
-        count=count,
-        seed=seed,
-    )
+def decide(asked: Question) -> Decision:
+    """The next steps, or why there is none. A second or two, more with many (n, B)."""
     return decided(asked, _telling(asked), _by)
 
 

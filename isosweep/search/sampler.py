@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
-from isosweep.search.candidates import open_runs, standings
+from isosweep.search.candidates import Question, open_runs, standings
 from isosweep.search.frontier import decide
 from isosweep.search.steps import Decision, Step
 from isosweep.search.trials import ASKED, Grid, Key, Seen, listed, look
@@ -211,16 +211,17 @@ class FrontierSampler(BaseSampler):
         """The next step; the same again where nothing has changed."""
         known = repr((seen.runs, seen.pending))
         if self._last is None or self._last[0] != known:
-            found = decide(
-                self._grid.plan,
-                seen.data,
-                seen.pending,
-                self._config,
-                self._analysis,
-                1,
-                self._seed,
+            plan, data = self._grid.plan, seen.data
+            asked = Question(
+                plan=plan,
+                data=data,
+                at=standings(plan, data, seen.pending),
+                config=self._config,
+                analysis=self._analysis,
+                count=1,
+                seed=self._seed,
             )
-            self._last = known, found
+            self._last = known, decide(asked)
         return self._last[1]
 
     def _anything(self, seen: Seen, decision: Decision) -> Step:

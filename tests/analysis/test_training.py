@@ -7,9 +7,8 @@ import pytest
 
 from isosweep.analysis.figures.description import Figure, LeftOut
 from isosweep.analysis.figures.health import FIGURES, METRICS
-from isosweep.analysis.load import load_sweep
+from isosweep.analysis.load import load_sweep, read_training
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.training import read_training
 from isosweep.store.records import append_metrics
 from tests.analysis.conftest import CONFIG
 from tests.analysis.sweeps import REWARD, SMALL, write_sweep

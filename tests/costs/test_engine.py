@@ -100,11 +100,13 @@ def test_state_engine_and_training_never_take_more_than_there_is(sleep: bool) ->
     assert (state + training + held <= room).all()
     sampling = engine.awake(fit.concurrency) + engine.working(fit.concurrency)
     assert (state + sampling <= room).all()
-    assert (fit.cache_bytes >= fit.concurrency * engine.cache).all()
+    planned = fit.engine
+    assert planned is not None
+    assert (planned.cache_bytes >= fit.concurrency * engine.cache).all()
     # vLLM asks at its start for that share of the memory.
-    assert (fit.vllm_share * hardware.memory_gb * 1e9 <= sampling).all()
-    assert (fit.concurrency <= fit.batched_tokens).all()
-    assert (fit.batched_tokens <= MAX_NUM_BATCHED_TOKENS).all()
+    assert (planned.share * hardware.memory_gb * 1e9 <= sampling).all()
+    assert (fit.concurrency <= planned.batched_tokens).all()
+    assert (planned.batched_tokens <= MAX_NUM_BATCHED_TOKENS).all()
 
 
 def test_an_engine_that_sleeps_keeps_its_counts_and_graphs() -> None:

@@ -173,15 +173,15 @@ def test_what_is_planned_fits_the_device() -> None:
         each = training_bytes(arch, h200().recipe, h200().hardware, prompt=72.0, completion=length)
         weights = 2 * arch.parameters
         used = state + each.fixed + fit.micro_batch * each.per_completion
-        used += weights + fit.cache_bytes
+        used += weights + fit.engine.cache_bytes
         assert (used <= fit.peak).all()
         assert (fit.peak <= capacity).all()
         assert (np.array([256, 4096, 65536]) % fit.micro_batch == 0).all()
         cache = fit.concurrency * (72.0 + length) * kv_bytes_per_token(arch, "bfloat16")
-        assert (cache <= fit.cache_bytes).all()
+        assert (cache <= fit.engine.cache_bytes).all()
         # Rounded down to whole per cents, the share may hold one per cent less.
-        share = (fit.vllm_share + 0.01) * h200().hardware.memory_gb * 1e9
-        assert (fit.cache_bytes + weights <= share).all()
+        share = (fit.engine.share + 0.01) * h200().hardware.memory_gb * 1e9
+        assert (fit.engine.cache_bytes + weights <= share).all()
 
 
 def test_longer_completions_never_fit_more() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from isosweep.config.task import Lengths
 from isosweep.costs.flops import Passes, hardware_flops, rollout_flops
 from isosweep.costs.padding import learner_flops, width_moments
 from tests.conftest import candidates_of, make_config
@@ -98,9 +99,7 @@ def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() ->
     arch, hardware, passes = config.model.architecture, config.hardware, Passes()
     (flops,) = learner_flops(
         *(arch, hardware, passes),
-        prompt=100.0,
-        completion=1000.0,
-        longest=4096.0,
+        Lengths(prompt=100.0, completion=1000.0, longest=4096.0),
         local=np.array([512]),
         micro_batch=np.array([16]),
     )

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.config.task import Lengths
 from isosweep.costs.timing import sampling
 from isosweep.plan.scheduling import makespan, makespan_bound
 from tests.conftest import candidates_of, make_config
@@ -24,9 +25,7 @@ def _decode_seconds(config: SweepConfig, together: int, prompt: float = 1.0) -> 
     sampled = sampling(
         config.model.architecture,
         config.hardware,
-        prompt=prompt,
-        completion=2.0,
-        decoded=2.0,
+        Lengths(prompt=prompt, completion=2.0, longest=2.0),
         rollouts=np.array([float(together)]),
         concurrency=np.array([together]),
         prefill_flops=0.0,

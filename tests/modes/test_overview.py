@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from isosweep import words
-from isosweep.analysis.statistics.tuning import find_tuning
+from isosweep.analysis.statistics.best_values import find_tuning
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import to_json, write_json, write_text
 from isosweep.modes.overview import sweep_overview

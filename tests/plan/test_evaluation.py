@@ -151,9 +151,11 @@ def test_a_sets_longest_answers_have_room_in_memory_and_in_the_engine() -> None:
     gpu = ("model=qwen-0.5b", "budget=1e18", "task.max_completion_tokens=512")
     few = np.array([64])
     plain, asked = (planned_memory(make_config(*gpu, *more), few) for more in ((), (long,)))
-    assert asked.context_tokens - plain.context_tokens == 8192 - 512
+    assert asked.engine is not None
+    assert plain.engine is not None
+    assert asked.engine.context_tokens - plain.engine.context_tokens == 8192 - 512
     # What training is given stays.
-    assert asked.batched_tokens == plain.batched_tokens
+    assert asked.engine.batched_tokens == plain.engine.batched_tokens
     assert asked.concurrency == plain.concurrency
     sampled = (*gpu, "generation=transformers")
     plain, asked = (planned_memory(make_config(*sampled, *more), few) for more in ((), (long,)))

@@ -30,8 +30,7 @@ def test_memory_and_vllms_share_are_parts_of_the_device() -> None:
     fits = memory.micro_batch > 0
     assert fits.any()
     assert (memory.peak[fits] <= room).all()
-    assert (memory.vllm_share[fits] <= 0.9 / 3).all()
-    assert (memory.vllm_share[fits] > 0).all()
+    assert all(0 < run.vllm_share <= 0.9 / 3 for run in study(THREE).plan.runs)
     assert (memory.concurrency <= whole[0].memory.concurrency).all()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.launchers.sbatch import gpus_of_job
-from isosweep.preflight.devices import missing_devices
+from isosweep.preflight.machine import missing_devices
 from tests.conftest import make_config
 
 GPU = ("model=qwen-0.5b", "hardware=h100", "generation=transformers")

@@ -9,6 +9,7 @@ from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
+from isosweep.search.candidates import Question, standings
 from isosweep.store.records import Record
 from tests.analysis.sweeps import make_plan
 
@@ -32,6 +33,21 @@ def trained(reached: Mapping[str, float], world: str = "plateau") -> SweepData:
         for name, records in recorded(world).items()
     }
     return simulated_sweep(PLAN, kept)
+
+
+def question(
+    data: SweepData, config: SearchConfig = SEARCH, pending: Mapping[str, float] | None = None
+) -> Question:
+    """What is next of a sweep that has come so far, four steps of it."""
+    return Question(
+        plan=data.plan,
+        data=data,
+        at=standings(data.plan, data, pending or {}),
+        config=config,
+        analysis=ANALYSIS,
+        count=4,
+        seed=0,
+    )
 
 
 def run_id(n: int, seed: int) -> str:

@@ -1,22 +1,20 @@
 """A search beside its driver: fills the places there are, and takes up what is there."""
 
 import sqlite3
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from isosweep.analysis.curves import SweepData
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.search import SearchConfig
 from isosweep.errors import StorageError
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
 from isosweep.modes.searching import ask
-from isosweep.plan.cells import Plan
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
+from isosweep.search.candidates import Question
+from isosweep.search.kinds import KINDS, Kind
 from isosweep.search.steps import Decision, Step
 from isosweep.store.submissions import submit
 from tests.conftest import SMALL, make_config
@@ -24,37 +22,31 @@ from tests.conftest import SMALL, make_config
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
 
 
-def in_order(
-    plan: Plan,
-    data: SweepData,
-    pending: Mapping[str, float],
-    config: SearchConfig,
-    analysis: AnalysisConfig,
-    count: int,
-    seed: int,
-) -> Decision:
+def in_order(asked: Question) -> Decision:
     """Every run that is not asked for yet to its first milestone, larger n dearer."""
-    del data, analysis, seed
     steps = [
         Step(
             run_id=run.run_id,
             milestone=run.milestones[0],
             compute=float(run.num_generations),
-            value=config.max_compute or 1.0,
+            value=asked.config.max_compute or 1.0,
             why="it is next",
         )
-        for run in plan.runs
-        if run.run_id not in pending
+        for run in asked.plan.runs
+        if run.run_id not in asked.at.pending
     ]
-    return Decision(steps=tuple(steps[:count]), considered=(), stop=None)
+    return Decision(steps=tuple(steps[: asked.count]), considered=(), stop=None)
 
 
-def opened(cwd: Path, *overrides: str, places: int) -> Search:
+KIND = replace(KINDS["frontier"], decide=in_order)
+
+
+def opened(cwd: Path, *overrides: str, places: int, kind: Kind = KIND) -> Search:
     """The search of a sweep of two n in `cwd`, of which nothing was trained."""
     study = resolve(make_config(*SEARCH, f"sweeps_dir={cwd}", *overrides))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    search = Search(study.plan, paths, study.config, places, decide=in_order)
+    search = Search(study.plan, paths, study.config, places, kind=kind)
     search.open()
     return search
 
@@ -106,29 +98,39 @@ def test_variants_share_the_places_and_the_compute(tmp_path: Path) -> None:
     assert {step.value for step in steps} == {0.5e10}
 
 
+@pytest.mark.parametrize(("kind", "questions"), [("frontier", 2), ("optuna", 1)])
+def test_samplers_choose_among_variants_and_others_within_each(
+    tmp_path: Path, kind: str, questions: int
+) -> None:
+    asked: list[Question] = []
+
+    def decide(question: Question) -> Decision:
+        asked.append(question)
+        return in_order(question)
+
+    axes = ("grid.axes={recipe.num_iterations:[1,2]}", "analysis.method=playbook")
+    recorded = replace(KIND, parts=KINDS[kind].parts, decide=decide)
+    opened(tmp_path, *axes, places=3, kind=recorded).next({})
+    assert [len(each.plan.axes) for each in asked] == [2 // questions] * questions
+    assert sum(len(each.data.curves) for each in asked) == 4
+    # Whatever the sweep is analysed by.
+    assert {each.analysis.method for each in asked} == {"isosweep"}
+
+
 def parts_of_cells(cwd: Path, anchor: Decision) -> list[float | None]:
     """What each of two cells of `search=tune` may spend of 1e12, the anchor first, where that one
     decides so and nothing was trained."""
     parts: list[float | None] = []
 
-    def decide(
-        plan: Plan,
-        data: SweepData,
-        pending: Mapping[str, float],
-        config: SearchConfig,
-        analysis: AnalysisConfig,
-        count: int,
-        seed: int,
-    ) -> Decision:
-        del plan, data, pending, analysis, count, seed
-        parts.append(config.max_compute)
+    def decide(asked: Question) -> Decision:
+        parts.append(asked.config.max_compute)
         return anchor if len(parts) == 1 else Decision(steps=(), considered=(), stop="it is known")
 
     tuned = (*SMALL, "budget=6.4e9", "search=tune", "grid.seeds=[0,1]", "search.max_compute=1e12")
     study = resolve(make_config(*tuned, "tracking=none", f"sweeps_dir={cwd}"))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    search = Search(study.plan, paths, study.config, 1, decide=decide)
+    search = Search(study.plan, paths, study.config, 1, kind=replace(KINDS["tune"], decide=decide))
     search.open()
     search.next({})
     return parts
@@ -145,13 +147,13 @@ def test_a_look_that_finds_nothing_new_decides_nothing(tmp_path: Path) -> None:
     search = opened(tmp_path, places=2)
     assert len(search.next({})) == 2
     search._next_look = 0.0
-    search._decide = None  # type: ignore[assignment]
+    search._kind = None  # type: ignore[assignment]
     assert search.next({}) == ()
 
 
 def test_who_watches_sees_what_another_process_has_asked_for(tmp_path: Path) -> None:
     study = resolve(make_config(*SEARCH, f"sweeps_dir={tmp_path}"))
-    watching = Search(study.plan, sweep_paths(study), study.config, 1, decide=in_order)
+    watching = Search(study.plan, sweep_paths(study), study.config, 1, kind=KIND)
     assert not watching.look()
     assert watching.runs == []
     driving = opened(tmp_path, places=1)

@@ -13,7 +13,7 @@ from isosweep.errors import SettingError
 from isosweep.search.by_optuna import decide, load, require
 from isosweep.search.steps import Decision
 from tests.conftest import SMALL, isosweep
-from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, run_id, trained
+from tests.search.sweeps import BUDGETS, GENERATIONS, PLAN, question, run_id, trained
 
 TPE = SearchConfig(
     name="optuna",
@@ -30,7 +30,7 @@ def choose(
     config: SearchConfig = TPE,
     count: int = 4,
 ) -> Decision:
-    return decide(PLAN, trained(reached), pending or {}, config, ANALYSIS, count, 0)
+    return decide(replace(question(trained(reached), config, pending), count=count))
 
 
 def trained_by(config: SearchConfig) -> dict[str, float]:

@@ -10,7 +10,16 @@ from isosweep.search.candidates import START, open_runs, standings, start
 from isosweep.search.frontier import decide
 from isosweep.search.steps import Decision, Step
 from tests.analysis.sweeps import make_plan
-from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, SEARCH, run_id, trained
+from tests.search.sweeps import (
+    ANALYSIS,
+    BUDGETS,
+    GENERATIONS,
+    PLAN,
+    SEARCH,
+    question,
+    run_id,
+    trained,
+)
 
 BEGUN = start(PLAN)
 EVERYWHERE = {run.run_id: BUDGETS[-1] for run in PLAN.runs}
@@ -25,7 +34,7 @@ def choose(
     max_compute: float | None = None,
 ) -> Decision:
     config = replace(SEARCH, max_compute=max_compute)
-    return decide(PLAN, trained(reached, world), pending or {}, config, ANALYSIS, count, 0)
+    return decide(replace(question(trained(reached, world), config, pending), count=count))
 
 
 def asked(steps: tuple[Step, ...]) -> dict[str, float]:
@@ -204,7 +213,7 @@ def test_a_search_whose_runs_collapsed_does_not_say_that_they_were_trained_to_th
         for r in trained(dict.fromkeys(EVERYWHERE, BUDGETS[2])).readings
     )
     data = replace(trained(dict.fromkeys(EVERYWHERE, BUDGETS[2])), readings=readings)
-    decision = decide(PLAN, data, {}, SEARCH, ANALYSIS, 4, 0)
+    decision = decide(question(data))
     assert not decision.steps
     assert "15 of 15 collapsed" in (decision.stop or "")
 
@@ -236,7 +245,7 @@ def test_a_search_ends_when_nothing_left_is_worth_its_compute() -> None:
 def test_with_one_seed_runs_are_trained_in_order() -> None:
     plan = make_plan(GENERATIONS, seeds=(0,), budgets=BUDGETS)
     reached = start(plan)
-    decision = decide(plan, _of(plan, reached), {}, SEARCH, ANALYSIS, 2, 0)
+    decision = decide(replace(question(_of(plan, reached)), count=2))
     assert [step.milestone for step in decision.steps] == [BUDGETS[3]] * 2
     assert "no spread" in decision.steps[0].why
 

@@ -12,9 +12,8 @@ from isosweep.analysis.course import read_course
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import REPORT_FIGURES, describe_figures
 from isosweep.analysis.figures.colors import DARK, GRID, GROUND, contrast
-from isosweep.analysis.figures.dark import dark
 from isosweep.analysis.figures.description import Axis, Figure, Series
-from isosweep.analysis.figures.draw_matplotlib import write_figures
+from isosweep.analysis.figures.draw_matplotlib import dark, write_figures
 from isosweep.analysis.figures.draw_plotly import to_plotly
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find

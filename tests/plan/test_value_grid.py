@@ -4,7 +4,7 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.plan.study import resolve, resolve_stored
-from isosweep.plan.tuning import tuned
+from isosweep.plan.value_grid import tuned
 from tests.conftest import make_config
 
 RATE = "recipe.learning_rate"

@@ -1,15 +1,17 @@
 """`search=tune`: which values go on at one cell, and when it ends."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from isosweep.analysis.tuned import Scale
 from isosweep.config.search import SearchConfig
+from isosweep.search.halving import decide
 from isosweep.search.steps import Decision
 from isosweep.search.trials import Grid, Seen, Trained
-from isosweep.search.tuning import decide
-from tests.analysis.tuned import ANALYSIS, BUDGETS, RATES, RewardOf, all_runs, grid_of, peak
+from tests.analysis.tuned import BUDGETS, RATES, RewardOf, all_runs, grid_of, peak
+from tests.search.sweeps import question
 
 # A third of 8 values x 3 seeds x the largest budget.
 THIRD = 8 * 3 * BUDGETS[-1] / 3
@@ -25,7 +27,7 @@ def ask(
 ) -> Decision:
     config = SearchConfig(name="tune", kind="tune", max_compute=limit)
     seen = Seen(grid=grid, runs=runs)
-    return decide(grid.plan, seen.data, pending or {}, config, ANALYSIS, count, 0)
+    return decide(replace(question(seen.data, config, pending), count=count))
 
 
 def tune(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from isosweep.analysis.course import Course
 from isosweep.analysis.figures.colors import BLUE, RED, sequential
 from isosweep.analysis.figures.description import Axis, Figure, Series
-from isosweep.analysis.statistics.tuning import Tried, TunedAt, Tuning
+from isosweep.analysis.statistics.best_values import Tried, TunedAt, Tuning
 from isosweep.analysis.tuned import Scale, TunedCell
 from isosweep.words.numbers import UNITS, short
 

@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from isosweep import words
-from isosweep.analysis.statistics.tuning import Tuning, find_tuning
+from isosweep.analysis.statistics.best_values import Tuning, find_tuning
 from isosweep.analysis.tuned import Scale
 from isosweep.files import to_json
-from isosweep.modes.tuning import settings_for_the_grid
+from isosweep.modes.analyse import settings_for_the_grid
 from tests.analysis.tuned import ANALYSIS, RATE, RATES, cell_of, peak
 from tests.conftest import make_config
 

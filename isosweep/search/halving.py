@@ -7,19 +7,17 @@ other. What is left is spent on further seeds of those that may be the best at t
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from isosweep.analysis.curves import CellReading, SweepData
+from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.judgement import fit_budgets
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.search import SearchConfig
-from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.search.candidates import standings
-from isosweep.search.choosing import Question, affordable_of, ended, step_to
+from isosweep.plan.cells import PlannedRun
+from isosweep.search.candidates import Question
+from isosweep.search.choosing import affordable_of, ended, step_to
 from isosweep.search.steps import Decision, Step
 
 # Seeds of every value that goes on.
@@ -33,27 +31,9 @@ _SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 _LOST, _LIKELY = 0.1, 0.05
 
 
-def decide(
-    plan: Plan,
-    data: SweepData,
-    pending: Mapping[str, float],
-    config: SearchConfig,
-    analysis_config: AnalysisConfig,
-    count: int,
-    seed: int,
-) -> Decision:
-    """The next `count` steps at one cell, or why there is none; `plan`, `data`: of a `TunedCell`,
-    the rest as in `frontier.decide`. Nothing is drawn at random."""
-    del seed
-    asked = Question(
-        plan=plan,
-        data=data,
-        at=standings(plan, data, pending),
-        config=config,
-        analysis=replace(analysis_config, method="isosweep"),
-        count=count,
-        seed=0,
-    )
+def decide(asked: Question) -> Decision:
+    """The next steps at one cell, a `TunedCell`, or why there is none. Nothing is drawn."""
+    plan = asked.plan
     kept = sorted(by_pair(plan.runs, lambda run: run))
     for number, (milestone, size) in enumerate(zip(plan.budgets, rungs(asked), strict=True)):
         if number:

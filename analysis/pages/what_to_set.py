@@ -6,10 +6,10 @@ from dataclasses import asdict
 from isosweep import words
 from isosweep.analysis.columns import MISSING, PageTable, page_table, span, written
 from isosweep.analysis.course import Course
+from isosweep.analysis.figures.by_value import cell_label, tuning_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
-from isosweep.analysis.figures.tuning import cell_label, tuning_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.statistics.tuning import TunedAt, Tuning
+from isosweep.analysis.statistics.best_values import TunedAt, Tuning
 from isosweep.analysis.tuned import TunedCell
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import to_json, write_json, write_text
