@@ -14,6 +14,7 @@ from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.recommend import Basis, Recommendation
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
+from isosweep.search.proposing import Stop
 
 BUDGETS = (1e18, 1e19, 1e20)
 RATE = Interval(median=0.2, low=-0.1, high=0.4)
@@ -238,6 +239,20 @@ RECOMMENDED = tuple(
             for kind in ("laws", "last n")
         ),
     )
+)
+STOPS = (
+    Stop(kind="no spread"),
+    Stop(kind="behind", n=(8, 16), budget=1e20),
+    Stop(kind="out of reach", n=(128,), end=END),
+    Stop(kind="decided", verdict="saturated", chance=0.93, margin=0.02),
+    Stop(kind="not worth"),
+)
+_STEP = {"num_generations": 128, "valued_as_n": 64, "compute": 1e20, "device_hours": 1.5}
+# Variants of the document of `mode=next`.
+_VARIANT = {"stop": None, "first": to_json(asdict(STEPS[1])), "agree": 0.52, "steps": [_STEP] * 2}
+PROPOSED = (
+    {**_VARIANT, "chances": {"constant": 0.3, "growing": 0.68, "fell": 0.02}},
+    *({"stop": to_json(asdict(stop)), "first": None, "chances": {}} for stop in STOPS),
 )
 # A verdict that each kind of reason goes with.
 _VERDICTS: dict[str, Verdict] = {
