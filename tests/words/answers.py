@@ -1,5 +1,6 @@
 """Answers of every kind, as documents: what templates are rendered from."""
 
+import time
 from dataclasses import asdict, replace
 from typing import get_args
 
@@ -253,6 +254,52 @@ _VARIANT = {"stop": None, "first": to_json(asdict(STEPS[1])), "agree": 0.52, "st
 PROPOSED = (
     {**_VARIANT, "chances": {"constant": 0.3, "growing": 0.68, "fell": 0.02}},
     *({"stop": to_json(asdict(stop)), "first": None, "chances": {}} for stop in STOPS),
+)
+# Of any time zone the same local time.
+_WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
+# The document of `mode=status`, without runs, and sweeps of that of `mode=list`.
+_COUNTS = {"not begun": 2, "running": 0, "done": 28}
+STATUS = {
+    "sweep": "mine",
+    "counts": _COUNTS,
+    "collapsed": 3,
+    "driver": {"user": "ada", "host": "login1", "pid": 4321, "since_unix_time": _WHEN},
+    "unanswered": "squeue: Unable to contact slurm controller",
+    "unanswered_runs": 2,
+    "checkpoint_bytes": 18.5e9,
+}
+LISTED = (
+    {
+        "launched": True,
+        "budgets": BUDGETS,
+        "budget_unit": "flops",
+        "counts": _COUNTS,
+        "collapsed": 0,
+        "asked_for": 12,
+        "as_far_as_asked": 9,
+        "verdict": "growing",
+        "followed_by": "somebody",
+    },
+    {
+        "launched": False,
+        "budgets": BUDGETS[:1],
+        "budget_unit": "flops",
+        "counts": {"not begun": 0},
+        "collapsed": 0,
+        "asked_for": 0,
+        "as_far_as_asked": 0,
+        "verdict": None,
+        "followed_by": None,
+    },
+)
+ASKED = {"run_id": "a-run", "milestone": 1e19, "value": 0.0123, "why": "it is next"}
+SEARCHES = tuple(
+    {"asked": {"a-run": 1e19}, "decision": decision}
+    for decision in (
+        None,
+        {"stop": None, "steps": [ASKED], "unix_time": _WHEN},
+        {"stop": "nothing is worth it", "steps": [], "unix_time": _WHEN},
+    )
 )
 # A verdict that each kind of reason goes with.
 _VERDICTS: dict[str, Verdict] = {

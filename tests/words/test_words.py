@@ -19,12 +19,16 @@ from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
 from tests.words.answers import (
     ANSWER,
+    ASKED,
     CAVEATS,
     END,
+    LISTED,
     OUTLOOKS,
     PROPOSED,
     REASONS,
     RECOMMENDED,
+    SEARCHES,
+    STATUS,
     STEPS,
     STOPS,
 )
@@ -57,6 +61,14 @@ def surfaces() -> dict[str, list[str]]:
             ),
             *words.lines("next", "steps", PROPOSED[0], "", "flops"),
             *words.lines("next", "not_launched"),
+        ],
+        "status": [
+            *words.lines("status", "summary", STATUS),
+            *words.lines("status", "unanswered", STATUS),
+            *(line for each in SEARCHES for line in words.lines("status", "search", each, 30)),
+            *words.lines("status", "step", ASKED, {}, "flops"),
+            *(line for each in LISTED for line in words.lines("status", "listed", each)),
+            *words.lines("plan", "standing", {"counts": {"done": 0}, "collapsed": 0}, 0.25),
         ],
         "reasons": [
             f"{kind}: {words.line('verdict', 'reason', answer.document())}"
