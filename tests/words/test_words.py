@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -24,6 +25,7 @@ from tests.words.answers import (
     END,
     LISTED,
     OUTLOOKS,
+    POWER,
     PROPOSED,
     REASONS,
     RECOMMENDED,
@@ -69,6 +71,11 @@ def surfaces() -> dict[str, list[str]]:
             *words.lines("status", "step", ASKED, {}, "flops"),
             *(line for each in LISTED for line in words.lines("status", "listed", each)),
             *words.lines("plan", "standing", {"counts": {"done": 0}, "collapsed": 0}, 0.25),
+        ],
+        "simulation": [
+            *words.lines("simulation", "power", POWER),
+            *words.lines("simulation", "power", replace(POWER, plateau=None)),
+            *words.lines("simulation", "designs", {"plateau": {"verdict": "saturated"}}),
         ],
         "reasons": [
             f"{kind}: {words.line('verdict', 'reason', answer.document())}"
