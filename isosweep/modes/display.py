@@ -15,6 +15,7 @@ from isosweep.plan.document import ShortOfWarmup
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import PlanStanding
+from isosweep.plan.tally import Tally
 from isosweep.words.numbers import in_hours
 
 
@@ -49,7 +50,8 @@ def show_plan(
         console.print(line, soft_wrap=True)
     for line in _totals(plan, config, places):
         console.print(line, markup=False, soft_wrap=True)
-    console.print(standing.described(), soft_wrap=True)
+    counted = Tally.of(standing.runs, standing.collapsed)
+    console.print(words.line("plan", "standing", counted, standing.left), soft_wrap=True)
 
 
 def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:

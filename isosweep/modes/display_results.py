@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from isosweep import words
 from isosweep.words.numbers import in_hours
 
 if TYPE_CHECKING:
@@ -15,23 +16,8 @@ if TYPE_CHECKING:
 
 def show_power(power: "Power", console: Console) -> None:
     """Print what the analysis made of one simulated world."""
-    verdicts = ", ".join(f"{verdict} {share:.0%}" for verdict, share in power.verdicts.items())
-    console.print(
-        f"world {power.world}, {power.sweeps} sweeps: {verdicts} (true: {power.true_verdict})",
-        soft_wrap=True,
-    )
-    if power.plateau is not None and power.plateau_covered is not None:
-        console.print(
-            f"saturation, where claimed: interval covers n = {power.plateau:.3g} in "
-            f"{power.plateau_covered:.0%}, {power.plateau_width:.1f} doublings wide",
-            soft_wrap=True,
-        )
-    if power.asymptote_covered is not None:
-        console.print(
-            f"asymptotes: intervals cover the true A in {power.asymptote_covered:.0%} of "
-            f"{power.num_asymptotes}, {power.asymptote_width:.3f} wide",
-            soft_wrap=True,
-        )
+    for line in words.lines("simulation", "power", power):
+        console.print(line, soft_wrap=True)
     table = Table(
         "budget", "best n", "interval covers", "doublings", "set covers", "n in it", "lost"
     )
@@ -72,13 +58,7 @@ def show_search(found: "Search", console: Console) -> None:
         )
         lines.append(f"{place}{sign}: {' '.join(one.design.overrides) or 'the plan itself'}")
     console.print(table)
-    truths = ", ".join(f"{name} ({truth.verdict})" for name, truth in found.truths.items())
-    console.print(
-        f"decided rightly, and falsely: verdicts that say what n* does at the end, over {truths}; "
-        "90% intervals. Best first, by their difference; =: not told from the first by as many "
-        "sweeps",
-        soft_wrap=True,
-    )
+    console.print(words.line("simulation", "designs", found.truths), soft_wrap=True)
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

@@ -1,6 +1,5 @@
 """What the terminal shows of a search: what it may cost, what it has asked for, and why."""
 
-import time
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -113,35 +112,21 @@ def _cost(plan: Plan, config: SweepConfig, whole: float) -> str:
 
 def described_search(plan: Plan, document: JsonObject) -> list[str]:
     """What `read_search` has, in lines: how much was asked for, the newest decision, and why."""
-    asked, decision = document["asked"], document["decision"]
-    lines = [f"search: {len(asked)} of {len(plan.runs)} runs asked for"]
-    if decision is None:
-        return lines
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(decision["unix_time"]))
-    if decision["stop"] is not None:
-        lines[0] += f"; at {when} it had nothing to ask for: {decision['stop']}"
-    elif decision["steps"]:
-        lines[0] += f"; asked at {when}, expected value in brackets:"
-        lines += [f"  {_of_document(step, plan)}" for step in decision["steps"]]
+    decision = document["decision"] or {"steps": [], "considered": []}
     chosen = [(step["run_id"], step["milestone"]) for step in decision["steps"]]
     others = [s for s in decision["considered"] if (s["run_id"], s["milestone"]) not in chosen]
+    lines = [words.line("status", "search", document, len(plan.runs))]
+    lines += [f"  {described_step(step, plan)}" for step in decision["steps"]]
     if others:
         lines.append("considered as well:")
-        lines += [f"  {_of_document(step, plan)}" for step in others[:_SHOWN]]
+        lines += [f"  {described_step(step, plan)}" for step in others[:_SHOWN]]
     return lines
 
 
-def _of_document(step: JsonObject, plan: Plan) -> str:
-    from isosweep.search.steps import Step
-
-    return described_step(Step(**step), plan)
-
-
-def described_step(step: "Step", plan: Plan) -> str:
+def described_step(step: "Step | JsonObject", plan: Plan) -> str:
     """One line: how far which run goes, the value expected of that, and why."""
     labels = {run.run_id: run.label for run in plan.runs}
-    what = f"{labels.get(step.run_id, step.run_id)} to {step.milestone:.3g} {plan.budget_unit}"
-    return f"{what} ({step.value:.2g}): {step.why}"
+    return words.line("status", "step", step, labels, plan.budget_unit)
 
 
 def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.files import JsonObject, read_json
 from isosweep.modes.directory import StoredSweep, never_launched, read_sweep, sweep_roots
 from isosweep.modes.display_search import as_searched, stored_search
 from isosweep.modes.look import collapsed_runs
-from isosweep.modes.status_document import driver_of
+from isosweep.modes.status_document import driver_of, who
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import standing
 from isosweep.plan.tally import Tally
@@ -54,16 +55,17 @@ class Listed:
 
 def list_sweeps(config: SweepConfig, console: Console) -> int:
     """Print every sweep with how its runs stand and what was found; 0, or 1 if one is broken."""
-    listed = [listed_sweep(root) for root in sweep_roots(config.sweeps_dir)]
+    listed = [_document(listed_sweep(root)) for root in sweep_roots(config.sweeps_dir)]
     if config.format == "json":
-        document = _document(config, listed)
+        where = str(Path(config.sweeps_dir).absolute())
+        document = {"version": LIST_VERSION, "sweeps_dir": where, "sweeps": listed}
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
     elif not listed:
         console.print(f"{config.sweeps_dir} holds no sweep", markup=False, soft_wrap=True)
     else:
         for sweep in listed:
             console.print(_described(sweep), markup=False, soft_wrap=True)
-    return 1 if any(sweep.fault for sweep in listed) else 0
+    return 1 if any(sweep["fault"] for sweep in listed) else 0
 
 
 def listed_sweep(root: Path) -> Listed:
@@ -90,7 +92,7 @@ def listed_sweep(root: Path) -> Listed:
         tally=Tally.of(runs, collapsed_runs(sweep.config, sweep.plan, sweep.paths)),
         verdict=_verdict(sweep),
         asked=_as_far_as_asked(sweep, document),
-        driver=driver.described() if (driver := driver_of(sweep.paths.drivers)) else None,
+        driver=who(driver) if (driver := driver_of(sweep.paths.drivers)) else None,
     )
 
 
@@ -133,46 +135,27 @@ def _tuned(sweep: StoredSweep) -> str | None:
     return " ".join(f"{name}={value}" for name, value in (handed or {}).items()) or None
 
 
-def _described(sweep: Listed) -> str:
-    when = datetime.fromtimestamp(sweep.planned, UTC).astimezone().strftime(_LATE)
-    if sweep.tally is None:
-        return f"{when}  {sweep.name}: cannot be read: {sweep.fault}"
-    budgets = f"{sweep.budgets[0]:g}"
-    if len(sweep.budgets) > 1:
-        budgets = f"{len(sweep.budgets)} budgets {budgets} to {sweep.budgets[-1]:g}"
-    planned = "" if sweep.launched else "planned, never launched; "
-    shown = [f"{sum(sweep.tally.counts.values())} runs: {sweep.tally.words()}"]
-    if sweep.asked is not None:
-        reached, wanted = sweep.asked
-        search = f"search: {reached} of the {wanted} runs asked for are as far as asked"
-        shown.insert(0, search if wanted else "search: nothing asked for")
-    verdict = f"; verdict: {sweep.verdict}" if sweep.verdict else ""
-    driver = f"; followed by {sweep.driver}" if sweep.driver else ""
-    told = f"{planned}{', '.join(shown)}{verdict}{driver}"
-    return f"{when}  {sweep.name}  {budgets} {sweep.unit}: {told}"
+def _described(sweep: JsonObject) -> str:
+    when = datetime.fromtimestamp(sweep["planned_unix_time"], UTC).astimezone().strftime(_LATE)
+    if sweep["fault"]:
+        return f"{when}  {sweep['name']}: cannot be read: {sweep['fault']}"
+    return f"{when}  {sweep['name']}  {words.line('status', 'listed', sweep)}"
 
 
-def _document(config: SweepConfig, listed: list[Listed]) -> JsonObject:
+def _document(sweep: Listed) -> JsonObject:
     return {
-        "version": LIST_VERSION,
-        "sweeps_dir": str(Path(config.sweeps_dir).absolute()),
-        "sweeps": [
-            {
-                "name": sweep.name,
-                "planned_unix_time": sweep.planned,
-                "launched": sweep.launched,
-                "model": sweep.model,
-                "task": sweep.task,
-                "budgets": list(sweep.budgets),
-                "budget_unit": sweep.unit,
-                "counts": sweep.counts,
-                "collapsed": None if sweep.tally is None else sweep.tally.collapsed,
-                "asked_for": None if sweep.asked is None else sweep.asked[1],
-                "as_far_as_asked": None if sweep.asked is None else sweep.asked[0],
-                "verdict": sweep.verdict,
-                "followed_by": sweep.driver,
-                "fault": sweep.fault,
-            }
-            for sweep in listed
-        ],
+        "name": sweep.name,
+        "planned_unix_time": sweep.planned,
+        "launched": sweep.launched,
+        "model": sweep.model,
+        "task": sweep.task,
+        "budgets": list(sweep.budgets),
+        "budget_unit": sweep.unit,
+        "counts": sweep.counts,
+        "collapsed": None if sweep.tally is None else sweep.tally.collapsed,
+        "asked_for": None if sweep.asked is None else sweep.asked[1],
+        "as_far_as_asked": None if sweep.asked is None else sweep.asked[0],
+        "verdict": sweep.verdict,
+        "followed_by": sweep.driver,
+        "fault": sweep.fault,
     }

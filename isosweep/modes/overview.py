@@ -96,7 +96,8 @@ def _counted(config: SweepConfig, plan: Plan, paths: SweepPaths, search: JsonObj
     """How many runs stand how, as every other surface has it."""
     found = standing(plan, paths.run, config.health.stop).runs
     runs = {name: as_searched(each, search) for name, each in found.items()}
-    return Tally.of(runs, collapsed_runs(config, plan, paths)).words()
+    tally = Tally.of(runs, collapsed_runs(config, plan, paths))
+    return words.line("numbers", "tally", tally.counts, tally.collapsed)
 
 
 def _problems(task: TaskConfig) -> "tuple[Problems, ...]":

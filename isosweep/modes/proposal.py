@@ -4,10 +4,10 @@ import json
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -16,7 +16,7 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject
+from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
 from isosweep.modes.further import further_n
 from isosweep.modes.sources import named_sweeps
@@ -28,25 +28,17 @@ from isosweep.words.numbers import in_hours
 
 if TYPE_CHECKING:
     from isosweep.analysis.answer import AddN
+    from isosweep.analysis.curves import SweepData
     from isosweep.search.proposing import Proposal, Proposed
 
 # Raised when a field goes or changes its meaning; fields may be added.
-NEXT_VERSION: Final = 1
+NEXT_VERSION: Final = 2
 # Further seeds that are considered. Not a larger budget: what runs there cost decides next to
 # nothing at the sweep's own, and asks another question (docs/search.md).
 _SEEDS = 2
 # Of what the sweep has spent, what a proposal may take where search.max_compute does not say.
 _SHARE = 1 / 3
 _HEADING = ("n", "B", "seed", "to", "adds", "devices", "saves", "decides", "agree")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Found:
-    """A proposal for one variant; `first`: the n that the report wants added before all else."""
-
-    axes: dict[str, Any]
-    proposal: "Proposal"
-    first: "AddN | None"
 
 
 def propose_next(config: SweepConfig, console: Console) -> int:
@@ -56,41 +48,43 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     trained. Raises SettingError for several sweeps, one without records, and one that searches
     cannot go on with.
     """
+    from isosweep.analysis.load import load_view
+
     (_, sweep), *more = named_sweeps(config)
     if more:
         rule = "a proposal is for one sweep"
         raise SettingError("from", config.from_sweep, rule, f"from={sweep.name}")
-    spent = _spent(sweep)
+    # On the sweep's own budgets: steps end at them.
+    asked = replace(sweep.config.analysis, compute_axis=None)
+    views = [load_view(sweep.paths, asked, axes) for axes in sweep.plan.axes]
+    spent = _spent(sweep, views)
     most = config.search.max_compute or _SHARE * spent
-    first = _first(sweep)
-    wide = _wide(sweep, first)
-    found = _proposals(sweep, wide, first, most, config.search.seed)
-    steps = [step for each in found for step in each.proposal.steps]
+    first = [_first(sweep, view, asked) for view in views]
+    wide = _wide(sweep, views, first)
+    found = _proposals(sweep, wide, views, asked, most / len(views), config.search.seed)
+    steps = [step for each in found for step in each.steps]
     planned = _planned(sweep, wide, steps, spent) if steps else None
-    command = f"python -m isosweep mode=resume {typed('sweep_dir', planned)}" if planned else None
+    document = {
+        "version": NEXT_VERSION,
+        "sweep_dir": str(sweep.paths.root),
+        "budget_unit": wide.plan.budget_unit,
+        "spent": spent,
+        "command": planned and f"python -m isosweep mode=resume {typed('sweep_dir', planned)}",
+        "variants": [
+            _variant(axes, n, proposal, wide.plan)
+            for axes, n, proposal in zip(sweep.plan.axes, first, found, strict=True)
+        ],
+    }
     if config.format == "json":
-        document = _document(sweep, found, wide.plan, spent, command)
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
         return 0
-    for line in _lines(sweep, found, wide.plan, spent):
+    for line in _lines(sweep.name, document):
         console.print(line, markup=False, soft_wrap=True)
-    if command:
-        line = "nothing was launched; a search that may train these, deciding anew after each run:"
-        console.print(line, soft_wrap=True)
-        console.print(f"  {command}", markup=False, soft_wrap=True)
     return 0
 
 
-def _asked(sweep: StoredSweep) -> AnalysisConfig:
-    """The sweep's analysis on its own budgets: steps end at them."""
-    return replace(sweep.config.analysis, compute_axis=None)
-
-
-def _spent(sweep: StoredSweep) -> float:
+def _spent(sweep: StoredSweep, views: "list[SweepData]") -> float:
     """Compute of all the sweep's runs together, in its unit."""
-    from isosweep.analysis.load import load_view
-
-    views = [load_view(sweep.paths, _asked(sweep), axes) for axes in sweep.plan.axes]
     curves = [curve for view in views for curve in view.curves if curve.compute.size]
     spent = math.fsum(float(curve.compute[-1]) for curve in curves)
     if spent == 0.0:
@@ -101,29 +95,21 @@ def _spent(sweep: StoredSweep) -> float:
     return spent
 
 
-def _first(sweep: StoredSweep) -> "list[AddN | None]":
-    """Of each variant the n that comes before all else, with the grid that takes it."""
-    from isosweep.analysis.load import load_view
+def _first(sweep: StoredSweep, view: "SweepData", asked: AnalysisConfig) -> "AddN | None":
+    """The n of a variant that comes before all else, with the grid that takes it."""
     from isosweep.search.proposing import first_n
 
-    found: list[AddN | None] = []
-    for axes in sweep.plan.axes:
-        n = first_n(load_view(sweep.paths, _asked(sweep), axes), _asked(sweep))
-        found.append(None if n is None else further_n(sweep.plan.of_axes(axes), sweep.config, n))
-    return found
+    n = first_n(view, asked)
+    return None if n is None else further_n(view.plan, sweep.config, n)
 
 
-def _wide(sweep: StoredSweep, first: "list[AddN | None]") -> Study:
+def _wide(sweep: StoredSweep, views: "list[SweepData]", first: "list[AddN | None]") -> Study:
     """The sweep's plan with further seeds and n, those of `first` too, by the planner itself."""
-    from isosweep.analysis.load import load_view
     from isosweep.search.proposing import widened
 
     # Another plan, which has no directory yet.
     config, plan = replace(sweep.config, name=None, sweep_dir=None), sweep.plan
-    further: set[int] = set()
-    for axes in plan.axes:
-        view = load_view(sweep.paths, _asked(sweep), axes)
-        further.update(widened(view.plan, view))
+    further = {n for view in views for n in widened(view.plan, view)}
     grid = config.grid
     seeds = [*grid.seeds, *range(max(grid.seeds) + 1, max(grid.seeds) + 1 + _SEEDS)]
     added = [each.settings for each in first if each is not None]
@@ -143,22 +129,23 @@ def _wide(sweep: StoredSweep, first: "list[AddN | None]") -> Study:
 
 
 def _proposals(
-    sweep: StoredSweep, wide: Study, first: "list[AddN | None]", most: float, seed: int
-) -> list[_Found]:
-    """One for each variant, each with its share of the compute."""
+    sweep: StoredSweep,
+    wide: Study,
+    views: "list[SweepData]",
+    asked: AnalysisConfig,
+    most: float,
+    seed: int,
+) -> "list[Proposal]":
+    """One for each variant, of at most so much compute each."""
     from isosweep.analysis.load import load_view
     from isosweep.search.proposing import propose
 
-    found, asked = [], _asked(sweep)
     with tempfile.TemporaryDirectory() as directory:
         # The planner's own document, beside the runs that there are.
         paths = SweepPaths(Path(directory) / "wide", sweep.paths.runs)
         store_plan(wide, paths)
-        for axes, n in zip(sweep.plan.axes, first, strict=True):
-            own, wider = load_view(sweep.paths, asked, axes), load_view(paths, asked, axes)
-            proposal = propose(own, wider, asked, most / len(first), seed)
-            found.append(_Found(axes=axes, proposal=proposal, first=n))
-    return found
+        wider = [load_view(paths, asked, axes) for axes in sweep.plan.axes]
+    return [propose(own, each, asked, most, seed) for own, each in zip(views, wider, strict=True)]
 
 
 def _planned(sweep: StoredSweep, wide: Study, steps: "Sequence[Proposed]", spent: float) -> Path:
@@ -208,81 +195,22 @@ def _hours(step: "Proposed", plan: Plan) -> float:
     return max(0.0, cells[step.milestone].device_hours - before)
 
 
-def _lines(sweep: StoredSweep, found: list[_Found], plan: Plan, spent: float) -> list[str]:
-    unit = plan.budget_unit
-    lines = [f"{sweep.name}: its runs have spent {spent:.3g} {unit}"]
-    for each in found:
-        proposal, label = each.proposal, variant_label(each.axes)
-        head = f"{label}: " if label else ""
-        if proposal.chances:
-            likely = sorted(proposal.chances.items(), key=lambda item: -item[1])
-            told = ", ".join(f"{name} {chance:.0%}" for name, chance in likely if chance >= 0.05)
-            lines.append(f"{head}believed now: {told}")
-        if each.first is not None:
-            joins = words.line("answer", "add_n", each.first)
-            lines.append(f"{head}n = {each.first.n} comes first: {joins}")
-        if proposal.stop is not None:
-            lines.append(f"{head}nothing is proposed: {proposal.stop}")
-            continue
-        rows: list[tuple[str, ...]] = [_HEADING]
-        rows += [_cells(step, plan) for step in proposal.steps]
-        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        lines += [
-            "  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
-            for row in rows
-        ]
-        total = math.fsum(step.compute for step in proposal.steps)
-        hours = math.fsum(_hours(step, plan) for step in proposal.steps)
-        lines.append(
-            f"{head}together {total:.3g} {unit}, {in_hours(hours)} of device time. saves: reward "
-            "expected to be saved, over all budgets; decides: rise of the chance that two draws "
-            f"of the verdict agree, which is {proposal.agree:.0%} now; agree: that chance then"
-        )
-        beyond = {(step.run.num_generations, step.like) for step in proposal.steps if step.like}
-        lines += [f"n={n} lies beyond what was run: valued as n={like}" for n, like in beyond]
-    return lines
-
-
-def _cells(step: "Proposed", plan: Plan) -> tuple[str, ...]:
-    run = step.run
-    return (
-        str(run.num_generations),
-        str(run.problems_per_batch),
-        str(run.seed),
-        f"{step.milestone:.3g}",
-        f"{step.compute:.3g}",
-        in_hours(_hours(step, plan)),
-        f"{step.loss:.2g}",
-        f"{step.verdict:.1%}",
-        f"{step.agree:.0%}",
-    )
-
-
-def _document(
-    sweep: StoredSweep, found: list[_Found], plan: Plan, spent: float, command: str | None
+def _variant(
+    axes: JsonObject, first: "AddN | None", proposal: "Proposal", plan: Plan
 ) -> JsonObject:
+    """The document of a proposal; `first`: the n that the report wants added before all else."""
     return {
-        "version": NEXT_VERSION,
-        "sweep_dir": str(sweep.paths.root),
-        "budget_unit": plan.budget_unit,
-        "spent": spent,
-        "command": command,
-        "variants": [
-            {
-                "axes": each.axes,
-                "nothing_because": each.proposal.stop,
-                "first_n": None if each.first is None else each.first.n,
-                "chances": each.proposal.chances,
-                "agree": each.proposal.agree,
-                "expected_loss": each.proposal.loss,
-                "steps": [_step_document(step, plan) for step in each.proposal.steps],
-            }
-            for each in found
-        ],
+        "axes": axes,
+        "stop": to_json(asdict(proposal.stop)) if proposal.stop else None,
+        "first": to_json(asdict(first)) if first else None,
+        "chances": proposal.chances,
+        "agree": proposal.agree,
+        "expected_loss": proposal.loss,
+        "steps": [_step(step, plan) for step in proposal.steps],
     }
 
 
-def _step_document(step: "Proposed", plan: Plan) -> JsonObject:
+def _step(step: "Proposed", plan: Plan) -> JsonObject:
     return {
         "run_id": step.run.run_id,
         "num_generations": step.run.num_generations,
@@ -297,3 +225,39 @@ def _step_document(step: "Proposed", plan: Plan) -> JsonObject:
         "agree": step.agree,
         "valued_as_n": step.like,
     }
+
+
+def _lines(name: str, document: JsonObject) -> list[str]:
+    """The document as the terminal has it."""
+    lines = words.lines("next", "spent", name, document)
+    for variant in document["variants"]:
+        label = variant_label(variant["axes"])
+        lines += words.lines("next", "belief", variant, label)
+        if variant["steps"]:
+            lines += _table(variant["steps"])
+            lines += words.lines("next", "steps", variant, label, document["budget_unit"])
+    if document["command"]:
+        lines += [words.line("next", "not_launched"), f"  {document['command']}"]
+    return lines
+
+
+def _table(steps: list[JsonObject]) -> list[str]:
+    rows = [_HEADING, *map(_cells, steps)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows
+    ]
+
+
+def _cells(step: JsonObject) -> tuple[str, ...]:
+    return (
+        str(step["num_generations"]),
+        str(step["problems_per_batch"]),
+        str(step["seed"]),
+        f"{step['milestone']:.3g}",
+        f"{step['compute']:.3g}",
+        in_hours(step["device_hours"]),
+        f"{step['loss_saved']:.2g}",
+        f"{step['verdict_decided']:.1%}",
+        f"{step['agree']:.0%}",
+    )

@@ -2,11 +2,11 @@
 
 import json
 import textwrap
-from collections import Counter
 from collections.abc import Collection
 
 from rich.console import Console
 
+from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
@@ -14,10 +14,9 @@ from isosweep.modes.display_search import as_asked, described_search, search_fau
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logfiles import log_tail
 from isosweep.modes.look import Sight, collapsed_runs, look, of_planned
-from isosweep.modes.status_document import disk_bytes, driver_of, status_document, tally
+from isosweep.modes.status_document import run_document, status_document, unknown
 from isosweep.modes.terminal import printable
 from isosweep.plan.tally import Standing
-from isosweep.words.numbers import size
 
 # Up to here every run is shown; above, those of whom there is something to tell.
 _MANY = 40
@@ -46,12 +45,16 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     sights = [sight for sight in seen if choice.holds(sight.standing)]
     collapsed = collapsed_runs(sweep.config, sweep.plan, sweep.paths)
     failed = [sight for sight in sights if sight.standing is Standing.FAILED]
+    document = status_document(sweep, sights, search, collapsed)
     if config.format == "json":
-        document = status_document(sweep, sights, search, collapsed)
+        document["runs"] = [run_document(sight, sweep, collapsed) for sight in sights]
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
         return 1 if failed else 0
-    unanswered = _unanswered(sights)
-    _summary(sweep, sights, collapsed, unanswered, console)
+    for line in words.lines("status", "summary", document):
+        console.print(line, markup=False, soft_wrap=True)
+    if unanswered := document["unanswered"]:
+        line = words.line("status", "unanswered", document)
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
     if search is not None:
         for line in described_search(sweep.plan, search):
             console.print(line, markup=False, soft_wrap=True)
@@ -66,43 +69,6 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
             print(printable(line), file=console.file)
     _quote([sight for sight in shown if _unasked_for(sight)], console)
     return 1 if failed else 0
-
-
-def _unanswered(sights: list[Sight]) -> str | None:
-    """Why most of the runs whose jobs are not known are so; None where none is."""
-    reasons = Counter(_unknown(sight) for sight in sights)
-    del reasons[None]
-    return max(reasons, key=lambda reason: reasons[reason], default=None)
-
-
-def _unknown(sight: Sight) -> str | None:
-    """Why it is not known how the run's job is; None where it is known, or there is none."""
-    if sight.observed is None or sight.observed.status != "unknown":
-        return None
-    return sight.observed.reason or "no answer"
-
-
-def _summary(
-    sweep: StoredSweep,
-    sights: list[Sight],
-    collapsed: Collection[str],
-    unanswered: str | None,
-    console: Console,
-) -> None:
-    line = f"{sweep.name}: {len(sights)} runs: {tally(sights, collapsed).words()}"
-    if used := disk_bytes(sights):
-        line += f"; checkpoints take {size(used)}"
-    console.print(line, markup=False, soft_wrap=True)
-    if (driver := driver_of(sweep.paths.drivers)) is not None:
-        console.print(f"followed by {driver.described()}", markup=False, soft_wrap=True)
-    if unanswered is not None:
-        count = sum(_unknown(sight) == unanswered for sight in sights)
-        console.print(
-            f"{count} of them by their files alone: {unanswered}",
-            style="yellow",
-            markup=False,
-            soft_wrap=True,
-        )
 
 
 def _rows(
@@ -152,7 +118,7 @@ def _cells(
 
 def _told(sight: Sight, unanswered: str | None, *, fell: bool) -> str:
     """What there is to say of a run, its job first, but for `unanswered`."""
-    why = _unknown(sight)
+    why = unknown(sight)
     note = sight.note if why in (None, unanswered) else f"{sight.note}; {why}"
     if sight.observed is None or sight.job_id is None:
         return "; ".join(["collapsed"] * fell + [note] * bool(note))

@@ -1,9 +1,11 @@
 """What `mode=status format=json` prints: a document for programs, whose fields stay."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
+from isosweep import words
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
@@ -18,20 +20,20 @@ STATUS_VERSION: Final = 1
 _TAIL_LINES = 20
 
 
-def tally(sights: Sequence[Sight], collapsed: Collection[str]) -> Tally:
-    """How many of the runs seen stand how; `collapsed`: ids, as `look.collapsed_runs` has them."""
-    return Tally.of({sight.run.run_id: sight.standing for sight in sights}, collapsed)
-
-
 def status_document(
     sweep: StoredSweep,
     sights: Sequence[Sight],
     search: JsonObject | None,
     collapsed: Collection[str],
 ) -> JsonObject:
-    """The document; docs/running.md says what each field is. `search`: as `read_search` has it."""
-    counted = tally(sights, collapsed)
-    unanswered = [s.observed for s in sights if s.observed and s.observed.status == "unknown"]
+    """The document but for its `runs`; docs/running.md says what each field is.
+
+    `search`: as `read_search` has it; `collapsed`: ids, as `look.collapsed_runs` has them.
+    """
+    counted = Tally.of({sight.run.run_id: sight.standing for sight in sights}, collapsed)
+    reasons: Counter[str | None] = Counter(reason for sight in sights if (reason := unknown(sight)))
+    ((unanswered, count),) = reasons.most_common(1) or [(None, 0)]
+    driver = driver_of(sweep.paths.drivers)
     return {
         "version": STATUS_VERSION,
         "sweep": sweep.name,
@@ -39,12 +41,19 @@ def status_document(
         "budget_unit": sweep.plan.budget_unit,
         "counts": {standing.value: count for standing, count in counted.counts.items()},
         "collapsed": counted.collapsed,
-        "driver": _driver(sweep.paths.drivers),
-        "unanswered": unanswered[0].reason or "no answer" if unanswered else None,
+        "driver": _driver(driver) if driver else None,
+        "unanswered": unanswered,
+        "unanswered_runs": count,
         "checkpoint_bytes": disk_bytes(sights),
         "search": search,
-        "runs": [_run(sight, sweep, collapsed) for sight in sights],
     }
+
+
+def unknown(sight: Sight) -> str | None:
+    """Why it is not known how the run's job is; None where it is known, or there is none."""
+    if sight.observed is None or sight.observed.status != "unknown":
+        return None
+    return sight.observed.reason or "no answer"
 
 
 def driver_of(drivers: Path) -> Driver | None:
@@ -55,9 +64,12 @@ def driver_of(drivers: Path) -> Driver | None:
         return None
 
 
-def _driver(drivers: Path) -> JsonObject | None:
-    if (driver := driver_of(drivers)) is None:
-        return None
+def who(driver: Driver) -> str:
+    """Who follows a sweep, where, and since when."""
+    return words.line("status", "driver", _driver(driver))
+
+
+def _driver(driver: Driver) -> JsonObject:
     return {
         "user": driver.user,
         "host": driver.by.host,
@@ -66,7 +78,8 @@ def _driver(drivers: Path) -> JsonObject | None:
     }
 
 
-def _run(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
+def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
+    """One of the document's `runs`."""
     run, state, submission = sight.run, sight.state, sight.view.submission
     unit = sweep.plan.budget_unit
     ended = sight.standing in (Standing.FAILED, Standing.CANCELLED)

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from isosweep.modes.queues import Sweep
+from isosweep.modes.status_document import who
 from isosweep.modes.terminal import typed
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
 from isosweep.store.presence import there
@@ -73,7 +74,7 @@ class Watching:
                 self._others[name] = (sweep, answer)
                 continue
             if watched is not None:
-                self._print(f"{name}: {watched.described()} has left; followed from here now")
+                self._print(f"{name}: {who(watched)} has left; followed from here now")
             del self._others[name]
             self.own[name] = (sweep, answer)
             claimed.append(sweep)
@@ -85,7 +86,7 @@ class Watching:
         for name, (sweep, claim) in list(self.own.items()):
             by = claim.overtaken_by()
             if by is not None:
-                self._print(f"{name}: taken over by {by.described()}; its runs go on")
+                self._print(f"{name}: taken over by {who(by)}; its runs go on")
                 claim.release(0)
                 del self.own[name]
                 lost.append(sweep)
@@ -103,7 +104,7 @@ class Watching:
         again = (
             f"mode=resume {typed('sweep_dir', sweep.paths.root)} takeover=true follows it from here"
         )
-        self._print(f"{sweep.name} is followed by {driver.described()}; watching. {again}")
+        self._print(f"{sweep.name} is followed by {who(driver)}; watching. {again}")
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, soft_wrap=True)

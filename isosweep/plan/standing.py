@@ -6,7 +6,7 @@ from typing import assert_never
 
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan, PlannedRun
-from isosweep.plan.tally import Standing, Tally
+from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunView, view_run
 from isosweep.store.submissions import Outcome, SubmissionState
@@ -72,12 +72,6 @@ class PlanStanding:
     runs: dict[str, Standing]
     left: float
     collapsed: Collection[str] = ()
-
-    def described(self) -> str:
-        """One line for the terminal; always with what is not begun, to extend and done."""
-        always = (Standing.NOT_BEGUN, Standing.TO_EXTEND, Standing.DONE)
-        counted = Tally.of(self.runs, self.collapsed).words(always)
-        return f"runs: {counted}; {self.left:.0%} of their compute is still to be spent"
 
 
 def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]) -> PlanStanding:

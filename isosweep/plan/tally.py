@@ -1,4 +1,4 @@
-"""How far a run is, by name, and how many runs are so far: numbers and words, and no files."""
+"""How far a run is, by name, and how many runs are so far: numbers, and no files."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -35,7 +35,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """How many runs stand how: what every surface counts by, and the words of it.
+    """How many runs stand how: what every surface counts by.
 
     `collapsed`: of those done, the ones that the sweep's analysis found to have lost for good what
     they had gained.
@@ -50,10 +50,3 @@ class Tally:
         counts = Counter(runs.values())
         fallen = sum(runs.get(run) is Standing.DONE for run in collapsed)
         return cls(counts={each: counts[each] for each in Standing}, collapsed=fallen)
-
-    def words(self, always: Collection[Standing] = ()) -> str:
-        """Such as "2 failed, 16 done, 3 of them collapsed"; with those of `always` in any case."""
-        shown = [f"{n} {each}" for each, n in self.counts.items() if n or each in always]
-        # Those that are done come last.
-        fallen = [f"{self.collapsed} of them collapsed"] if self.collapsed else []
-        return ", ".join([*shown, *fallen]) or "none"

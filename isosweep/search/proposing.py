@@ -6,28 +6,24 @@ valued as a search values its steps, and taken greedily.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from isosweep import words
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
-from isosweep.analysis.statistics.saturation import Saturation
-from isosweep.analysis.statistics.verdict import Verdict, behind, open_end
+from isosweep.analysis.statistics.verdict import OpenEnd, Verdict, behind, open_end
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.belief import VERDICTS, Belief, form_belief
 from isosweep.search.candidates import Standings, open_runs, standings
 from isosweep.search.value import STEP_COST, VERDICT, after, outcomes, worth
-from isosweep.words.numbers import short
 
+StopKind = Literal["no spread", "behind", "out of reach", "decided", "not worth"]
 # Margins below which a step is not worth proposing.
 _LEAST = 0.01
-# What a proposal's runs keep to.
-_LIMITS = "search.max_compute and the grid's rules"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +46,50 @@ class Proposed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stop:
+    """Why nothing is proposed: a kind, with its numbers.
+
+    no spread: no two runs of one (n, B) were read at a budget. behind: the best n may be among `n`,
+    no run of which has reached `budget`. out of reach: the best n may lie at an open `end`, and no
+    run of `n` beyond it is within the limits. decided: analysis and belief agree on `verdict`, of
+    this `chance`, and at no budget is more than `margin` of reward expected to be lost. not worth:
+    no run within the limits is worth its compute.
+    """
+
+    kind: StopKind
+    n: tuple[int, ...] = ()
+    budget: float | None = None
+    end: OpenEnd | None = None
+    verdict: Verdict | None = None
+    chance: float | None = None
+    margin: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """What to train next of one variant, best value for compute first.
 
-    `stop`: why nothing is proposed; None with `steps`. `chances` of each verdict now, none where
-    the sweep's own runs or smaller n come first; `agree`: that two draws of it agree; `loss`:
-    reward expected to be lost at the worst of the sweep's budgets.
+    `stop`: why nothing is proposed; None with `steps`. `belief`: what is believed now, None where
+    the sweep's own runs come first; `loss`: reward expected to be lost at the worst of the sweep's
+    budgets.
     """
 
-    steps: tuple[Proposed, ...]
-    stop: str | None
-    chances: dict[str, float]
-    agree: float
-    loss: float | None
+    steps: tuple[Proposed, ...] = ()
+    stop: Stop | None = None
+    belief: Belief | None = None
+    loss: float | None = None
+
+    @property
+    def chances(self) -> dict[str, float]:
+        """The chance of each verdict now; none without a belief."""
+        if self.belief is None:
+            return {}
+        return dict(zip(VERDICTS, self.belief.chances.tolist(), strict=True))
+
+    @property
+    def agree(self) -> float:
+        """The chance that two draws of the verdict agree now."""
+        return 0.0 if self.belief is None else _agreement(self.belief)
 
 
 def first_n(data: SweepData, config: AnalysisConfig) -> int | None:
@@ -110,48 +137,33 @@ def propose(
     config = replace(config, method="isosweep")
     now = form_belief(own.plan, own.readings, config, seed)
     if now is None:
-        why = "no spread between seeds is known: two runs of one (n, B), read at a budget, are"
-        return Proposal(steps=(), stop=f"{why} needed", chances={}, agree=0.0, loss=None)
+        return Proposal(stop=Stop(kind="no spread"))
     _, frontier, saturation = judge(own, config)
     loss = float(now.losses.max())
-    if (behindhand := _behindhand(own, saturation, frontier)) is not None:
+    # A search leaves n out on purpose.
+    lacking = () if own.searched else behind(saturation.optima, frontier)
+    if lacking:
         # What is believed rests on n that happen to be ahead.
-        return Proposal(steps=(), stop=behindhand, chances={}, agree=0.0, loss=loss)
-    chances = dict(zip(VERDICTS, now.chances.tolist(), strict=True))
-    agree = float((now.chances**2).sum())
+        stop = Stop(kind="behind", n=lacking, budget=frontier.budgets[-1].budget)
+        return Proposal(stop=stop, loss=loss)
     end = open_end(saturation.verdict, saturation.optima, frontier)
     if end is not None and end.further is not None:
         # Whatever else is believed rests on an edge.
         steps = _of_n(end.further, own, wide, now, most, seed)
-        is_open = words.line("verdict", "open_end", end)
-        stop = None if steps else f"{is_open} No run of n = {end.further} keeps to {_LIMITS}"
-        return Proposal(steps=steps, stop=stop, chances=chances, agree=agree, loss=loss)
-    decided = _decided(saturation.verdict, now, config)
-    if decided is not None:
-        return Proposal(steps=(), stop=decided, chances=chances, agree=agree, loss=loss)
+        unfit = None if steps else Stop(kind="out of reach", n=(end.further,), end=end)
+        return Proposal(steps=steps, stop=unfit, belief=now, loss=loss)
+    if now.shares(saturation.verdict) and loss <= config.margin:
+        decided = Stop(
+            kind="decided",
+            verdict=saturation.verdict,
+            chance=float(now.chances.max()),
+            margin=config.margin,
+        )
+        return Proposal(stop=decided, belief=now, loss=loss)
     belief = form_belief(_inside(wide, own), wide.readings, config, seed) or now
     steps = _greedy(wide, belief, config, most, seed)
-    stop = None if steps else "nothing that keeps to search.max_compute is worth its compute"
-    return Proposal(
-        steps=steps,
-        stop=stop,
-        chances=dict(zip(VERDICTS, belief.chances.tolist(), strict=True)),
-        agree=float((belief.chances**2).sum()),
-        loss=loss,
-    )
-
-
-def _behindhand(own: SweepData, saturation: Saturation, frontier: Frontier) -> str | None:
-    """The runs of the sweep itself that come before any further one; None where there are none, and
-    of a search, which leaves n out on purpose."""
-    lacking = () if own.searched else behind(saturation.optima, frontier)
-    if not lacking:
-        return None
-    listed, last = ", ".join(map(str, lacking)), short(frontier.budgets[-1].budget)
-    return (
-        f"the best n may be among n = {listed}, whose runs have not come to {last} as others "
-        "have: mode=resume finishes them (retry_failed=true those that failed)"
-    )
+    worthless = None if steps else Stop(kind="not worth")
+    return Proposal(steps=steps, stop=worthless, belief=belief, loss=loss)
 
 
 def _of_n(
@@ -161,7 +173,7 @@ def _of_n(
     drawn, at = outcomes(belief, np.random.default_rng(seed)), standings(wide.plan, wide, {})
     seeds = {run.seed for run in own.plan.runs}
     steps: list[Proposed] = []
-    left, agree = most, float((belief.chances**2).sum())
+    left, agree = most, _agreement(belief)
     for run in sorted(wide.plan.runs, key=lambda run: (run.seed, run.problems_per_batch)):
         if run.num_generations != n or run.seed not in seeds:
             continue
@@ -175,15 +187,9 @@ def _of_n(
     return tuple(steps)
 
 
-def _decided(verdict: Verdict, belief: Belief, config: AnalysisConfig) -> str | None:
-    """That the analysis and the belief agree on a verdict, in words; None where they do not."""
-    chance = float(belief.chances.max())
-    if not belief.shares(verdict) or belief.losses.max() > config.margin:
-        return None
-    return (
-        f"it is decided: {verdict} (chance {chance:.0%}), and at no budget is more than "
-        f"{config.margin:g} of reward expected to be lost by the n that seems best"
-    )
+def _agreement(belief: Belief) -> float:
+    """The chance that two draws of the verdict agree."""
+    return float((belief.chances**2).sum())
 
 
 def _inside(wide: SweepData, own: SweepData) -> Plan:
@@ -200,7 +206,7 @@ def _greedy(
     drawn = outcomes(belief, np.random.default_rng(seed))
     at = standings(wide.plan, wide, {})
     dearest = max(run.milestones[-1] for run in wide.plan.runs)
-    agree = float((belief.chances**2).sum())
+    agree = _agreement(belief)
     steps: list[Proposed] = []
     left = most
     while True:

@@ -36,11 +36,6 @@ class Driver:
     left: int | None = None
     failed: dict[str, str] = field(default_factory=dict)
 
-    def described(self) -> str:
-        """Who, where, and since when."""
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.unix_time))
-        return f"{self.user} (process {self.by.pid} of {self.by.host}, since {since})"
-
 
 def newest_driver(directory: Path) -> Driver | None:
     """Who claimed the sweep last, alive or not; None where nobody has.

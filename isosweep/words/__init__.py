@@ -8,6 +8,7 @@ makes text `{{ br }}` ends a line of output; all other white space is one space.
 
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from isosweep import evidence
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 FOLDER = Path(__file__).parent
-# Of the output: no value holds it.
-_BREAK = "\x1e"
+# Of the output: drawn anew by each process, so that nothing that others wrote holds it.
+_BREAK = f"\x1e{token_hex(8)}\x1e"
 
 
 def lines(surface: str, part: str, *values: Any) -> list[str]:
@@ -61,6 +62,7 @@ def environment(*, autoescape: bool) -> "Environment":
         "interval": _interval,
         "duration": numbers.duration,
         "in_hours": numbers.in_hours,
+        "moment": numbers.moment,
         "size": numbers.size,
         "listed": numbers.listed,
         "percent": numbers.percent,

@@ -1,5 +1,6 @@
 """Numbers as people read them: amounts with units, intervals, durations, lists and shares."""
 
+import time
 from collections.abc import Sequence
 
 from isosweep.compute import BudgetUnit
@@ -41,6 +42,11 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.{digits}f} {unit}"
     return f"{max(0.0, seconds):.0f} s"
+
+
+def moment(unix_time: float) -> str:
+    """A date and time, local: 2026-11-25 13:20:00."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_time))
 
 
 def in_hours(hours: float) -> str:

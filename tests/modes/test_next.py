@@ -119,8 +119,7 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     config = make_config("mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", *of)
     propose_next(config, Console(file=said, width=400))
     assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
-    joins = words.line("answer", "add_n", step)
-    assert f"n = 32 comes first: {joins}" in said.getvalue()
+    assert f"n = 32 comes first: {words.line('answer', 'add_n', step)}" in said.getvalue()
     (variant,) = proposed(tmp_path, *of)["variants"]
-    assert variant["first_n"] == 32
+    assert variant["first"] == {**step, "end": None}
     assert {step["num_generations"] for step in variant["steps"]} == {32}

@@ -13,7 +13,7 @@ from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import show_status
-from isosweep.modes.status_document import _run, status_document
+from isosweep.modes.status_document import run_document, status_document
 from isosweep.plan.tally import Standing
 from isosweep.store.submissions import close, request_cancel
 from tests.conftest import isosweep, make_config
@@ -81,7 +81,7 @@ def test_a_run_too_short_to_be_judged_is_not_said_to_be_healthy(
     sights = look(sweep, Scheduled({}))
     assert sights[0].standing is Standing.DONE
     assert sights[0].note[:29] == told
-    assert _run(sights[0], sweep, ())["health_judged"] == (not told)
+    assert run_document(sights[0], sweep, ())["health_judged"] == (not told)
 
 
 def test_what_a_worker_said_while_its_job_left_counts(tmp_path: Path) -> None:

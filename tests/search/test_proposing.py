@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.sweep import simulated_sweep
-from isosweep.search.proposing import Proposal, best_n, first_n, propose, widened
+from isosweep.analysis.statistics.verdict import OpenEnd
+from isosweep.search.proposing import Proposal, Stop, best_n, first_n, propose, widened
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, recorded, run_id, trained
 
@@ -42,8 +43,8 @@ def test_what_is_proposed_keeps_to_its_compute_and_comes_by_value() -> None:
 def test_without_two_seeds_nothing_is_valued() -> None:
     found = proposal("plateau", {run_id(8, 0): 1e10}, 1e12)
     assert found.steps == ()
-    assert found.stop is not None
-    assert found.stop.startswith("no spread between seeds is known")
+    assert found.stop == Stop(kind="no spread")
+    assert (found.chances, found.agree, found.loss) == ({}, 0.0, None)
 
 
 def test_a_sweep_that_is_decided_needs_nothing() -> None:
@@ -52,8 +53,10 @@ def test_a_sweep_that_is_decided_needs_nothing() -> None:
     config = replace(ANALYSIS, margin=0.5)
     found = propose(trained(whole, "constant"), wide("constant", whole), config, 1e12, 0)
     assert found.steps == ()
-    assert found.stop is not None
-    assert found.stop.startswith("it is decided: n does not matter")
+    stop = found.stop
+    assert stop is not None
+    assert (stop.kind, stop.verdict, stop.margin) == ("decided", "n does not matter", 0.5)
+    assert stop.chance == max(found.chances.values()) > 0.9
 
 
 def within(data: SweepData, least: int, most: int) -> SweepData:
@@ -102,8 +105,7 @@ def test_the_n_that_the_report_wants_added_is_proposed_however_sure_the_verdict(
     assert len(little.steps) == 1
     none = propose(cut, wide("slow_tail", {}), ANALYSIS, BUDGETS[0], 0)
     assert none.steps == ()
-    assert none.stop is not None
-    assert none.stop.endswith("No run of n = 64 keeps to search.max_compute and the grid's rules")
+    assert none.stop == Stop(kind="out of reach", n=(64,), end=OpenEnd(kind="above", edge=32))
 
 
 def behind(world: str, ahead: tuple[int, ...]) -> dict[str, float]:
@@ -118,13 +120,12 @@ def test_runs_of_the_sweep_itself_come_first() -> None:
     reached = behind("constant", GENERATIONS[-2:])
     found = proposal("constant", reached, 1e12)
     assert found.steps == ()
-    assert found.stop is not None
-    listed = ", ".join(map(str, GENERATIONS[:-2]))
-    assert f"may be among n = {listed}, whose runs have not come to " in found.stop
+    assert found.stop == Stop(kind="behind", n=GENERATIONS[:-2], budget=BUDGETS[-1])
+    assert found.chances == {}
     # Of a search they were left out on purpose.
     own = replace(trained(reached, "constant"), config_document={"search": {"kind": "frontier"}})
     searched = propose(own, wide("constant", reached), ANALYSIS, 1e12, 0)
-    assert searched.stop is None or "have not come to" not in searched.stop
+    assert searched.stop is None or searched.stop.kind != "behind"
 
 
 def test_n_below_the_grid_are_proposed_where_the_best_may_lie_there() -> None:

@@ -1,5 +1,6 @@
 """Answers of every kind, as documents: what templates are rendered from."""
 
+import time
 from dataclasses import asdict, replace
 from typing import get_args
 
@@ -8,12 +9,14 @@ from isosweep.analysis.answer import Answer
 from isosweep.analysis.outlook import Change, Lack, Outlook
 from isosweep.analysis.recommend import Basis, Recommendation
 from isosweep.analysis.simulation.findable import Findable
+from isosweep.analysis.simulation.power import Power
 from isosweep.analysis.statistics.frontier import CellMean, Choice
 from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
+from isosweep.search.proposing import Stop
 
 BUDGETS = (1e18, 1e19, 1e20)
 RATE = Interval(median=0.2, low=-0.1, high=0.4)
@@ -237,6 +240,90 @@ RECOMMENDED = tuple(
             )
             for kind in ("laws", "last n")
         ),
+    )
+)
+STOPS = (
+    Stop(kind="no spread"),
+    Stop(kind="behind", n=(8, 16), budget=1e20),
+    Stop(kind="out of reach", n=(128,), end=END),
+    Stop(kind="decided", verdict="saturated", chance=0.93, margin=0.02),
+    Stop(kind="not worth"),
+)
+_STEP = {"num_generations": 128, "valued_as_n": 64, "compute": 1e20, "device_hours": 1.5}
+# Variants of the document of `mode=next`.
+_VARIANT = {"stop": None, "first": to_json(asdict(STEPS[1])), "agree": 0.52, "steps": [_STEP] * 2}
+PROPOSED = (
+    {**_VARIANT, "chances": {"constant": 0.3, "growing": 0.68, "fell": 0.02}},
+    *({"stop": to_json(asdict(stop)), "first": None, "chances": {}} for stop in STOPS),
+)
+# Of any time zone the same local time.
+_WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
+# The document of `mode=status`, without runs, and sweeps of that of `mode=list`.
+_COUNTS = {"not begun": 2, "running": 0, "done": 28}
+STATUS = {
+    "sweep": "mine",
+    "counts": _COUNTS,
+    "collapsed": 3,
+    "driver": {"user": "ada", "host": "login1", "pid": 4321, "since_unix_time": _WHEN},
+    "unanswered": "squeue: Unable to contact slurm controller",
+    "unanswered_runs": 2,
+    "checkpoint_bytes": 18.5e9,
+}
+LISTED = (
+    {
+        "launched": True,
+        "budgets": BUDGETS,
+        "budget_unit": "flops",
+        "counts": _COUNTS,
+        "collapsed": 0,
+        "asked_for": 12,
+        "as_far_as_asked": 9,
+        "verdict": "growing",
+        "followed_by": "somebody",
+    },
+    {
+        "launched": False,
+        "budgets": BUDGETS[:1],
+        "budget_unit": "flops",
+        "counts": {"not begun": 0},
+        "collapsed": 0,
+        "asked_for": 0,
+        "as_far_as_asked": 0,
+        "verdict": None,
+        "followed_by": None,
+    },
+)
+POWER = Power(
+    world="plateau",
+    method="isosweep",
+    true_verdict="saturated",
+    true_rate=0.0,
+    sweeps=40,
+    verdicts={"saturated": 0.6, "not identified": 0.4},
+    correct=0.6,
+    decided=0.6,
+    false_saturated=0.0,
+    false_growing=0.0,
+    plateau=18.96,
+    plateau_covered=0.876,
+    plateau_width=1.23,
+    num_rates=40,
+    rate_covered=0.9,
+    rate_width=0.4,
+    num_asymptotes=27,
+    asymptote_covered=0.912,
+    asymptote_width=0.1899,
+    recommended_loss=0.01,
+    recommended_harmless=0.9,
+    budgets=(),
+)
+ASKED = {"run_id": "a-run", "milestone": 1e19, "value": 0.0123, "why": "it is next"}
+SEARCHES = tuple(
+    {"asked": {"a-run": 1e19}, "decision": decision}
+    for decision in (
+        None,
+        {"stop": None, "steps": [ASKED], "unix_time": _WHEN},
+        {"stop": "nothing is worth it", "steps": [], "unix_time": _WHEN},
     )
 )
 # A verdict that each kind of reason goes with.

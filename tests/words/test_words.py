@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -15,8 +16,24 @@ from isosweep import words
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind
+from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
-from tests.words.answers import ANSWER, CAVEATS, END, OUTLOOKS, REASONS, RECOMMENDED, STEPS
+from tests.words.answers import (
+    ANSWER,
+    ASKED,
+    CAVEATS,
+    END,
+    LISTED,
+    OUTLOOKS,
+    POWER,
+    PROPOSED,
+    REASONS,
+    RECOMMENDED,
+    SEARCHES,
+    STATUS,
+    STEPS,
+    STOPS,
+)
 
 HERE = Path(__file__).parent
 
@@ -36,6 +53,29 @@ def surfaces() -> dict[str, list[str]]:
             line
             for split in RECOMMENDED
             for line in words.lines("recommend", "recommendation", split, "flops", None, 0.9)
+        ],
+        "next": [
+            *words.lines("next", "spent", "mine", {"spent": 2.5e21, "budget_unit": "flops"}),
+            *(
+                line
+                for each in PROPOSED
+                for line in words.lines("next", "belief", each, "lr=1e-06")
+            ),
+            *words.lines("next", "steps", PROPOSED[0], "", "flops"),
+            *words.lines("next", "not_launched"),
+        ],
+        "status": [
+            *words.lines("status", "summary", STATUS),
+            *words.lines("status", "unanswered", STATUS),
+            *(line for each in SEARCHES for line in words.lines("status", "search", each, 30)),
+            *words.lines("status", "step", ASKED, {}, "flops"),
+            *(line for each in LISTED for line in words.lines("status", "listed", each)),
+            *words.lines("plan", "standing", {"counts": {"done": 0}, "collapsed": 0}, 0.25),
+        ],
+        "simulation": [
+            *words.lines("simulation", "power", POWER),
+            *words.lines("simulation", "power", replace(POWER, plateau=None)),
+            *words.lines("simulation", "designs", {"plateau": {"verdict": "saturated"}}),
         ],
         "reasons": [
             f"{kind}: {words.line('verdict', 'reason', answer.document())}"
@@ -84,6 +124,11 @@ def test_every_kind_of_next_step_is_worded() -> None:
     assert shown == set(get_args(kinds.NextStep))
     for step in (*STEPS, kinds.NewRecipe()):
         assert words.lines("answer", "next_steps", {"next_steps": [step], "budget_unit": "flops"})
+
+
+def test_every_kind_of_stop_is_worded() -> None:
+    assert {each.kind for each in STOPS} == set(get_args(StopKind))
+    distinct([words.line("next", "stop", each) for each in STOPS])
 
 
 @pytest.mark.parametrize("kind", ["missing", "above", "below"])
