@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coverage import CONFIG, find_world, resolve_plan
+from coverage import find_world, resolve_plan
 from goals import Goal, judge, parse
 from ways import question, revealed
 
