@@ -1,7 +1,7 @@
 """Numbers as people read them: amounts with units, intervals, durations, lists and shares."""
 
-import time
 from collections.abc import Sequence
+from datetime import datetime
 
 from isosweep.compute import BudgetUnit
 
@@ -46,7 +46,7 @@ def duration(seconds: float) -> str:
 
 def moment(unix_time: float) -> str:
     """A date and time, local: 2026-11-25 13:20:00."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_time))
+    return f"{datetime.fromtimestamp(unix_time):%Y-%m-%d %H:%M:%S}"
 
 
 def in_hours(hours: float) -> str:
