@@ -393,7 +393,7 @@ class Answer:
     confidence: Confidence
     """Confidence of all intervals. A share."""
     metric: MetricName
-    """Score of a problem's samples: avg@k, best@k, worst@k or majority@k."""
+    """Score of a problem's samples, @k."""
     evaluation_set: str | None
     """Which of evaluation.sets was analysed; null for the main evaluation."""
     verdict: Verdict

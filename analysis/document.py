@@ -79,7 +79,7 @@ class Settings:
     decades: NotNegative
     """How far below the smallest budget. Factors of ten."""
     metric: MetricName
-    """Score of a problem's samples: avg@k, best@k, worst@k or majority@k."""
+    """Score of a problem's samples, @k."""
     method: Literal["isosweep", "playbook"]
     """Method that the verdict rests on."""
     extrapolate: bool

@@ -17,20 +17,20 @@ MetricName = Literal["avg", "best", "worst", "majority"]
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """`NAME@k`. `meaning`: when a problem's samples score, in words.
+    """`NAME@k`.
 
     `count` turns how many of k samples are right, (..., problems), into the successes that count
     and of how many samples each is. None: records have every problem's score by the metric's name,
     0 or 1.
     """
 
-    meaning: str
     count: Callable[[IntArray, int], tuple[IntArray, int]] | None = None
 
 
 METRICS: Final[Mapping[MetricName, Metric]] = {
-    "avg": Metric(meaning="their mean", count=lambda right, k: (right, k)),
-    "best": Metric(meaning="1 if any is right", count=lambda right, k: ((right > 0) + 0, 1)),
-    "worst": Metric(meaning="1 if all are right", count=lambda right, k: ((right == k) + 0, 1)),
-    "majority": Metric(meaning="1 if their commonest answer is right"),
+    "avg": Metric(count=lambda right, k: (right, k)),
+    "best": Metric(count=lambda right, k: ((right > 0) + 0, 1)),
+    "worst": Metric(count=lambda right, k: ((right == k) + 0, 1)),
+    # 1 if their commonest answer is right.
+    "majority": Metric(),
 }

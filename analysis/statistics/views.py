@@ -28,7 +28,7 @@ class View:
     """The answer at the largest budget by one metric, on some problems."""
 
     metric: MetricName
-    """Score of a problem's samples: avg@k, best@k, worst@k or majority@k."""
+    """Score of a problem's samples, @k."""
     difficulty: tuple[Share, Share] | None
     """Range of success rates before training; null for all problems."""
     new_problems: bool

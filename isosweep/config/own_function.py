@@ -21,10 +21,19 @@ _SHOWN = 3
 
 def import_path(text: str, example: str) -> str:
     """`text`, where it reads package.module:function; RefusedError, with an example, otherwise."""
+    if _is_path(text):
+        return text
+    # A file's path, or a full stop for the colon.
+    module, _, function = (
+        text.replace(".py:", ":").replace("/", ".").rpartition(":" if ":" in text else ".")
+    )
+    meant = f"{module}:{function}"
+    raise RefusedError("must read package.module:function", meant if _is_path(meant) else example)
+
+
+def _is_path(text: str) -> bool:
     module, _, function = text.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), function]):
-        raise RefusedError("must read package.module:function", example)
-    return text
+    return all(part.isidentifier() for part in [*module.split("."), function])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +87,16 @@ class OwnFunction:
             sys.path.insert(0 if self.directory else len(sys.path), directory)
         try:
             module = importlib.import_module(self.module)
-        except ImportError as error:
-            raise self.refused(f"cannot be imported: {error}") from None
+        except Exception as error:
+            rule = f"{self.module} cannot be imported: {type(error).__name__}: {error}"
+            raise self.refused(rule) from None
         function = getattr(module, self.name, None)
         if not callable(function):
-            own = [k for k, value in vars(module).items() if callable(value) and k[0] != "_"]
+            own = [
+                name
+                for name, value in vars(module).items()
+                if callable(value) and value.__module__ == self.module and name[0] != "_"
+            ]
             rule = f"{self.module} has no function {self.name}; it has {', '.join(own)}"
             raise self.refused(rule)
         checked: Callable[..., Any] = function

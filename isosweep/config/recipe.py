@@ -34,7 +34,7 @@ Decay = Annotated[float, Ge(0), Lt(1), Says("is the share that is kept: 0 or mor
 
 
 def _loss(name: str) -> str:
-    if ":" in name:
+    if ":" in name or "." in name:
         return import_path(name, "my_lab.losses:my_loss")
     if name not in TRL_LOSSES:
         rule = f"must be one of {', '.join(TRL_LOSSES)}, or package.module:function"

@@ -8,6 +8,7 @@ averaged. So it returns the micro-batch's part of the update's loss: a sum over 
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,10 +131,13 @@ def try_loss(config: SweepConfig) -> None:
         recipe=recipe,
     )
     try:
-        for number in loss(inputs).metrics.values():
+        made = loss(inputs)
+        for number in made.metrics.values():
             float(number)
     except SettingError:
         raise
     except Exception as error:
         rule = f"fails on a micro-batch of two rollouts: {type(error).__name__}: {error}"
         raise own.refused(rule) from None
+    if not math.isfinite(made.loss.item()):
+        raise own.refused(f"is {made.loss.item()} on a micro-batch of two rollouts")

@@ -32,6 +32,12 @@ from tests.conftest import make_config
         ("grid.tolerance=1", "grid.tolerance", "grid.tolerance=0.01"),
         ("+grid.tolerence=1", "grid.tolerence", "grid.tolerance"),
         ("recipe.loss_type=bnpo", "recipe.loss_type", "recipe.loss_type=grpo"),
+        (
+            "recipe.loss_type=my_lab.losses.mine",
+            "recipe.loss_type",
+            "recipe.loss_type=my_lab.losses:mine",
+        ),
+        ("recipe.loss_type=my_lab/losses.py:mine", "recipe.loss_type", "=my_lab.losses:mine"),
         ("task.sort.levels=[2]", "task.num_train_problems", "task.sort.levels=[4]"),
         ("task.sort.levels=[2,8]", "task.num_train_problems", "task.sort.levels=[4,8]"),
         ("task.template=sort", "task.template", "{digits}"),

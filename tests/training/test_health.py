@@ -3,18 +3,20 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from isosweep.config.health import RULES, HealthConfig
+from isosweep.config.health import _THRESHOLDS, RULES, HealthConfig
 from isosweep.errors import SettingError
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.health import HealthMonitor
 from tests.conftest import make_config
 
+PAGE = Path(__file__).parents[2] / "docs" / "health.md"
 WINDOW = 10
 PROBLEMS = 64
 CONFIG = HealthConfig(window=WINDOW)
@@ -47,19 +49,24 @@ def after_health(
     return monitor, observe(monitor, [{**HEALTHY, **values}] * (WINDOW + 2), first=2 * WINDOW + 1)
 
 
-@pytest.mark.parametrize(
-    ("rule", "metric", "value", "kept", "threshold"),
-    [
-        ("collapse", "reward", 0.05, 0.15, 0.1),
-        ("entropy_runaway", "entropy", 1.5, 0.8, 0.9),
-        ("entropy_collapse", "entropy", 0.005, 0.05, 0.015),
-        ("truncation", "truncated_share", 0.2, 0.09, 0.1),
-        ("stale_weights", "logp_difference", 0.2, 0.05, 0.1),
-        ("gradient_spike", "grad_norm", 30.0, 15.0, 20.0),
-        ("non_finite", "grad_norm", math.nan, 5.0, None),
-        ("non_finite", "loss", -math.inf, 5.0, None),
-    ],
-)
+BROKEN = [
+    ("collapse", "reward", 0.05, 0.15, 0.1),
+    ("entropy_runaway", "entropy", 1.5, 0.8, 0.9),
+    ("entropy_collapse", "entropy", 0.005, 0.05, 0.015),
+    ("truncation", "truncated_share", 0.2, 0.09, 0.1),
+    ("stale_weights", "logp_difference", 0.2, 0.05, 0.1),
+    ("gradient_spike", "grad_norm", 30.0, 15.0, 20.0),
+    ("non_finite", "grad_norm", math.nan, 5.0, None),
+    ("non_finite", "loss", -math.inf, 5.0, None),
+]
+
+
+def test_every_rule_is_broken_here_has_its_thresholds_and_a_row_in_the_docs() -> None:
+    assert {rule for rule, *_ in BROKEN} == {*RULES} == {"non_finite", *_THRESHOLDS}
+    assert not [rule for rule in RULES if f"`{rule}`" not in PAGE.read_text()]
+
+
+@pytest.mark.parametrize(("rule", "metric", "value", "kept", "threshold"), BROKEN)
 def test_a_rule_is_raised_beyond_its_threshold_and_only_there(
     rule: str, metric: str, value: float, kept: float, threshold: float | None
 ) -> None:
