@@ -18,6 +18,7 @@ from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
+from isosweep.plan.tally import Standing
 from isosweep.store.records import (
     AttemptStart,
     Record,
@@ -32,6 +33,7 @@ from isosweep.store.warnings import HealthWarning
 from tests.analysis.sweeps import (
     BUDGETS,
     COST,
+    SMALL,
     make_plan,
     paths_in,
     peaked,
@@ -182,6 +184,18 @@ def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> No
     assert (curve.status, curve.status_reason) == ("diverged", "why")
     assert rescored(load_sweep(paths)).curves[4].collapsed_at == curve.collapsed_at
     assert "diverged, collapsed at step" in str(missing_runs(load_sweep(paths)).rows)
+
+
+@pytest.mark.parametrize(
+    ("stop", "standing"), [(["collapse"], Standing.DIVERGED), ([], Standing.TO_EXTEND)]
+)
+def test_a_run_has_diverged_for_good_where_the_rule_that_ended_it_still_ends_runs(
+    stop: list[str], standing: Standing, tmp_path: Path
+) -> None:
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+    write_json(paths.config, {"health": {"stop": stop}})
+    write_end(paths, SMALL.runs[1].run_id, "diverged", "why", "collapse")
+    assert load_sweep(paths).curves[1].standing is standing
 
 
 def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_a_run_writes_by_its_share_of_time_and_keeps_what_is_asked() -> None:
         *(6e9, 0.0),
     ]
     assert [left[keep].running for keep in ("all", "resumable", "none")] == [162e9, 54e9, 54e9]
+    assert [run_bytes(ONE, CheckpointConfig(), count).running for count in (1, 2)] == [18e9, 36e9]
 
 
 def test_the_peak_is_of_the_largest_runs_last() -> None:

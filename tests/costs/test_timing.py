@@ -108,9 +108,13 @@ def test_longest_first_keeps_its_bounds(durations: list[float], places: int) -> 
     assert end <= best * (4 / 3 - 1 / (3 * places)) * (1 + 1e-9)
 
 
-def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes() -> None:
+@pytest.mark.parametrize("draws", [1, 2])
+def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes(draws: int) -> None:
+    again = ("recipe.zero_variance=resample", "recipe.max_draws=2", f"recipe.planned_draws={draws}")
     updates = ("recipe.num_iterations=3", "grid.num_generations=[8]", "grid.problems_per_batch=[4]")
-    plain = make_config("model=qwen-0.5b", "generation=transformers", "budget=1e17", *updates)
+    plain = make_config(
+        "model=qwen-0.5b", "generation=transformers", "budget=1e17", *updates, *again
+    )
 
     def seconds(**overheads: Any) -> float:
         hardware = replace(plain.hardware, **overheads)
@@ -121,9 +125,9 @@ def test_what_is_spent_beside_the_device_counts_once_for_each_of_its_causes() ->
     causes: dict[str, int] = {
         "step_overhead_s": 1,
         "update_overhead_s": 3,
-        "generation_overhead_s": 1,
-        "token_overhead_s": plain.task.completion_limit - 1,
-        "answer_overhead_s": 8 * 4,
+        "generation_overhead_s": draws,
+        "token_overhead_s": draws * (plain.task.completion_limit - 1),
+        "answer_overhead_s": draws * 8 * 4,
     }
     for name, times in causes.items():
         one: dict[str, float] = {"step_overhead_s": 0.0, "token_overhead_s": 0.0, name: 2.0}

@@ -77,6 +77,13 @@ def test_problems_are_measured_at_the_temperature_that_they_are_trained_at() -> 
     assert asked.difficulty.temperature == 0.9
 
 
+def test_a_measurement_is_of_how_it_was_sampled(tmp_path: Path) -> None:
+    ways = ("temperature=0.7", "temperature=0.9", "samples_per_problem=3", "seed=9")
+    configs = [config_in(tmp_path, f"difficulty.{way}") for way in ways]
+    paths = {measurement_path(c.model, c.task, c.difficulty, tmp_path) for c in configs}
+    assert len(paths) == len(ways)
+
+
 def test_difficulties_are_ranges_that_may_overlap() -> None:
     assert buckets_of(0.0) == ("hard", "extremely_hard")
     assert buckets_of(0.0625) == ("medium", "hard")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.launcher import Order, Refused
 from tests.launchers.fake import (
     FakeLauncher,
@@ -19,11 +20,12 @@ from tests.launchers.fake import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isosweep.launchers.backoff.FIRST_S", 0.0)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_refusal_that_passes_is_told_once_and_tried_again(tmp_path: Path) -> None:
     down = Refused(reason="Unable to contact slurm controller", passing=True)
     said: list[str] = []
@@ -37,6 +39,16 @@ def test_a_refusal_that_passes_is_told_once_and_tried_again(tmp_path: Path) -> N
     assert "takes runs again" in said[1]
 
 
+def test_a_scheduler_that_is_down_for_long_is_asked_every_five_minutes() -> None:
+    backoff, now = Backoff(), 0.0
+    for _ in range(20):
+        pause = backoff.refused(now)
+        assert not backoff.over(now + 0.99 * pause)
+        now += pause
+        assert backoff.over(now)
+    assert 0.8 * 300 <= pause <= 1.2 * 300
+
+
 def test_a_final_refusal_is_a_failure_at_once(tmp_path: Path) -> None:
     final = Refused(reason="Invalid account", passing=False)
     launcher = FakeLauncher(finishes, refuse=[final])
@@ -46,6 +58,7 @@ def test_a_final_refusal_is_a_failure_at_once(tmp_path: Path) -> None:
     assert outcome(one_run(tmp_path)) == "refused"
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("there", [True, False])
 def test_no_answer_is_no_refusal(there: bool, tmp_path: Path) -> None:
     launcher = FakeLauncher(finishes, refuse=[Refused(reason="", passing=True, unknown=True)])

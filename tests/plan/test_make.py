@@ -187,17 +187,23 @@ def test_an_axis_costs_each_candidate_with_its_own_value() -> None:
     assert {run.run_id for run in plan.runs} == set(resolve(config).specs)
 
 
-def test_updates_with_the_same_rollouts_are_no_further_epochs() -> None:
+@pytest.mark.parametrize(
+    ("recipe", "draws"),
+    [
+        ((), 1),
+        # Updates with the same rollouts are no further passes.
+        (("recipe.num_iterations=2",), 1 / 2),
+        (("recipe.zero_variance=resample", "recipe.max_draws=4", "recipe.planned_draws=2"), 2),
+    ],
+)
+def test_an_epoch_is_all_problems_drawn_once(recipe: tuple[str, ...], draws: float) -> None:
     overrides = ["budget=1e12", "grid.tolerance=0.05", "grid.seeds=[0]", "grid.max_steps=100000"]
     overrides += ["grid.num_generations=[2,4,8,16,32]", "task.num_train_problems=1024"]
-    once = plan_of(make_config(*overrides, "grid.max_epochs=10"))
-    twice = plan_of(make_config(*overrides, "grid.max_epochs=10", "recipe.num_iterations=2"))
-    for plan, updates in ((once, 1), (twice, 2)):
-        epochs = {c.num_steps / updates * c.problems_per_batch / 1024 for c in plan.cells}
-        refused = [r for r in plan.rejected if "grid.max_epochs" in r.rules]
-        assert max(epochs) <= 10
-        assert refused
-        assert all(r.num_steps / updates * r.problems_per_batch / 1024 > 10 for r in refused)
+    plan = plan_of(make_config(*overrides, "grid.max_epochs=10", *recipe))
+    refused = [r for r in plan.rejected if "grid.max_epochs" in r.rules]
+    assert refused
+    assert all(c.num_steps * draws * c.problems_per_batch / 1024 <= 10 for c in plan.cells)
+    assert all(r.num_steps * draws * r.problems_per_batch / 1024 > 10 for r in refused)
 
 
 @pytest.mark.parametrize(

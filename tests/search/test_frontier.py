@@ -139,6 +139,13 @@ def test_steps_take_account_of_those_before_them_and_of_pending_ones() -> None:
     assert one[0].run_id not in asked(choose(BEGUN, asked(one), count=8).steps)
 
 
+def test_of_the_seeds_that_are_not_begun_the_first_is_open() -> None:
+    begun = {run_id(8, 0): BUDGETS[0], run_id(16, 1): BUDGETS[0]}
+    data = trained(begun)
+    left = {run.run_id for run in open_runs(data.plan, standings(data.plan, data, {}))}
+    assert left == {*begun, run_id(8, 1), *(run_id(n, 0) for n in GENERATIONS[1:])}
+
+
 def test_nothing_is_asked_of_a_run_that_fell_or_failed() -> None:
     data = trained(BEGUN)
     curves = [
@@ -231,8 +238,9 @@ def test_a_search_ends_when_its_compute_is_spent() -> None:
     assert not decision.steps
     assert "search.max_compute" in (decision.stop or "")
     assert "is less than any first step takes" in (choose({}, max_compute=1.0).stop or "")
-    some = choose(BEGUN, max_compute=spent + BUDGETS[-1])
-    assert 0 < sum(step.compute for step in some.steps) <= BUDGETS[-1] * 1.01
+    # Any of the four best steps would fit alone, and not all of them together.
+    some = choose(BEGUN, max_compute=spent + 0.3 * BUDGETS[-1])
+    assert 0 < sum(step.compute for step in some.steps) <= 0.3 * BUDGETS[-1]
 
 
 def test_a_search_ends_when_nothing_left_is_worth_its_compute() -> None:

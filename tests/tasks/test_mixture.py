@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.tasks import (
     Problem,
@@ -38,9 +37,9 @@ def test_a_mixture_has_the_problems_that_its_parts_have_alone() -> None:
     assert [own(p) for p in mixed.heldout] == [p for sets in alone for p in sets.heldout]
 
 
-def rows(path: Path, first: int, count: int) -> str:
+def rows(path: Path, first: int, count: int, question: str = "What is") -> str:
     lines = [
-        {"id": str(i), "problem": f"What is {first + i} + 1?", "answer": str(first + i + 1)}
+        {"id": str(i), "problem": f"{question} {first + i} + 1?", "answer": str(first + i + 1)}
         for i in range(count)
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
@@ -58,27 +57,24 @@ def math(part: str, path: str) -> tuple[str, ...]:
     )
 
 
-def typed_files(tmp_path: Path, first: int) -> tuple[str, ...]:
+def typed_files(tmp_path: Path, first: int, question: str = "What is") -> tuple[str, ...]:
     """Two files that number their rows alike; the second begins with row `first` of the other."""
     one = math("a", rows(tmp_path / "a.jsonl", 0, 30))
-    other = math("b", rows(tmp_path / "b.jsonl", first, 30))
+    other = math("b", rows(tmp_path / "b.jsonl", first, 30, question))
     return ("task=mixture", f"{PART}a=math", f"{PART}b=math", *one, *other)
 
 
-def with_files(tmp_path: Path, first: int) -> SweepConfig:
-    return make_config(*typed_files(tmp_path, first))
-
-
 def test_rows_that_two_files_number_alike_are_two_problems(tmp_path: Path) -> None:
-    sets = problem_sets(with_files(tmp_path, 30).task)
+    sets = problem_sets(make_config(*typed_files(tmp_path, 30)).task)
     ids = {problem.problem_id for problem in (*sets.training, *sets.heldout)}
     assert len(ids) == 48
     assert {name.partition("/")[0] for name in ids} == {"a", "b"}
 
 
-def test_a_problem_of_two_parts_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("question", ["What is", "WHAT  is"])
+def test_a_problem_of_two_parts_is_refused(question: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="that part a has too") as caught:
-        problem_sets(with_files(tmp_path, 15).task)
+        problem_sets(make_config(*typed_files(tmp_path, 15, question)).task)
     assert caught.value.setting == "task.mixture.parts.b"
 
 

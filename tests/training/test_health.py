@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,9 @@ def test_a_bound_on_entropy_holds_beside_the_rise() -> None:
     assert (warning.rule, warning.threshold) == ("entropy_runaway", 0.5)
     only_bound = HealthConfig(window=WINDOW, entropy_rise=None, entropy_bound=5.0)
     assert after_health({"entropy": 4.0}, only_bound)[1] == []
+    # Either is enough for the rule to end a run.
+    for either in (bounded, only_bound, CONFIG):
+        assert replace(either, stop=["entropy_runaway"]).stop == ["entropy_runaway"]
 
 
 def test_a_spike_is_measured_against_steps_that_had_a_gradient() -> None:
@@ -271,6 +275,7 @@ def test_a_smaller_window_keeps_the_newest_steps() -> None:
         ("health.stop=[colapse]", "health.stop", "health.stop=collapse"),
         ("health.stop=[collapse,collapse]", "health.stop", "health.stop=[collapse]"),
         ("health.collapse_share=null", "health.stop", "health.stop=[non_finite]"),
+        ("health={stop:[entropy_runaway],entropy_rise:null}", "health.stop", "health.stop=[]"),
         ("health.collapse_share=1.5", "health.collapse_share", "health.collapse_share=0.25"),
         ("health.truncated_share=0", "health.truncated_share", "health.truncated_share=0.1"),
         ("health.gradient_spike=nan", "health.gradient_spike", "health.gradient_spike=20"),
