@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,7 @@ def test_what_is_no_loss_is_refused_before_anything_starts(function: str, rule: 
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of `lab_losses`, on the import path."""
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "lab_losses", raising=False)
     file = tmp_path / "lab_losses.py"
     file.write_text("def mine(given): ...\n")
     return file
@@ -109,6 +111,12 @@ def test_a_run_is_another_one_where_the_functions_file_is(module: Path) -> None:
     # A worker whose run was planned with the other file takes none.
     with pytest.raises(SettingError, match="file of lab_losses has changed since"):
         load_loss(before.recipe, before.loss_sha256)
+
+
+def test_a_module_that_fails_on_import_is_named_with_its_error(module: Path) -> None:
+    module.write_text("def mine(given): ...\n1 / 0\n")
+    with pytest.raises(SettingError, match="lab_losses cannot be imported: ZeroDivisionError"):
+        try_loss(make_config("recipe.loss_type=lab_losses:mine"))
 
 
 def test_a_sweep_over_losses_is_looked_at_without_their_files(module: Path, tmp_path: Path) -> None:
