@@ -88,8 +88,7 @@ class OwnFunction:
         try:
             module = importlib.import_module(self.module)
         except Exception as error:
-            rule = f"{self.module} cannot be imported: {type(error).__name__}: {error}"
-            raise self.refused(rule) from None
+            raise self.refused(f"cannot be imported: {type(error).__name__}: {error}") from None
         function = getattr(module, self.name, None)
         if not callable(function):
             own = [

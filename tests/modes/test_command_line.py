@@ -26,7 +26,7 @@ from tests.conftest import SMALL, isosweep, missing
         (
             ("task=custom", "task.custom.function=nowhere:f", "budget=1e12"),
             2,
-            "task.custom.function=nowhere:f: cannot be imported: No module named 'nowhere'",
+            "=nowhere:f: cannot be imported: ModuleNotFoundError: No module named 'nowhere'",
         ),
         (
             ("mode=plan", "task=custom", "task.custom.function=nowhere:f", "budget=1e12"),

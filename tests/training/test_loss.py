@@ -115,7 +115,7 @@ def test_a_run_is_another_one_where_the_functions_file_is(module: Path) -> None:
 
 def test_a_module_that_fails_on_import_is_named_with_its_error(module: Path) -> None:
     module.write_text("def mine(given): ...\n1 / 0\n")
-    with pytest.raises(SettingError, match="lab_losses cannot be imported: ZeroDivisionError"):
+    with pytest.raises(SettingError, match="cannot be imported: ZeroDivisionError"):
         try_loss(make_config("recipe.loss_type=lab_losses:mine"))
 
 
