@@ -161,7 +161,13 @@ def test_a_cluster_whose_accounting_is_down_runs_a_sweep(
         sweep.wait_for_jobs()
         # One of them is killed, so that something is to be learnt from Slurm.
         lost = sweep.runs[0]
-        kill_processes(job_processes(slurm_cluster, sweep.job(lost), "isosweep.training"))
+
+        def workers() -> list[int]:
+            return job_processes(slurm_cluster, sweep.job(lost), "isosweep.training")
+
+        # A job runs before its worker does.
+        sweep.wait_for(workers)
+        kill_processes(workers())
         assert sweep.ended(driver) == 0, sweep.output
         sweep.assert_recorded_once()
         assert [len(sweep.jobs(run)) for run in sweep.runs] == [2, 1]
