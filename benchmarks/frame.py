@@ -63,9 +63,9 @@ def benchmark(
         if name not in goals:
             parser.error(f"--goal {change}: the goals are {', '.join(goals)}")
         goals[name] = Goal(goals[name].what, goals[name].sense, float(limit))
-    threadpool_limits(1)
     try:
-        figures = measure(chosen)
+        with threadpool_limits(1):
+            figures = measure(chosen)
     except UsageError as refused:
         parser.error(str(refused))
     missed = 0

@@ -1,5 +1,6 @@
 """The benchmarks run, and fail where a goal is missed; what they measure is for their readers."""
 
+import argparse
 import importlib
 import math
 import subprocess
@@ -50,7 +51,7 @@ SMALLEST = {
         ),
         "compute=-1",
     ),
-    "tracking": (("--runs", "2", "--points", "5", "--client", "0"), "first=0"),
+    "tracking": (("--runs", "2", "--points", "5"), "first=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
         "step=0.01",
@@ -96,20 +97,22 @@ def test_goals_are_changed_and_only_judged_where_a_check_is_asked_for(
 ) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
     frame = importlib.import_module("frame")
-    asked = []
+    asked: list[argparse.Namespace] = []
+    goals = {
+        "a": frame.Goal("of three", "at least", 3),
+        "b": frame.Goal("more", "at most", 9),
+        "c": frame.Goal("none", "at least", 0),
+    }
+
+    def measure(given: argparse.Namespace) -> dict[str, float]:
+        asked.append(given)
+        return {"a": 2.0, "b": 5.0, "c": math.nan}
 
     def left(*words: str) -> object:
-        """The exit status of a benchmark that reaches 2 of 3, and 5."""
         monkeypatch.setattr(sys, "argv", ["it.py", *words])
-        goals = {"a": frame.Goal("of three", "at least", 3), "b": frame.Goal("more", "at most", 9)}
         options = {"--sweeps": (40, "how many"), "--n": [2, 4], "--kept": False}
         try:
-            frame.benchmark(
-                lambda given: asked.append(given) or {"a": 2.0, "b": 5.0, "c": math.nan},
-                goals | {"c": frame.Goal("none", "at least", 0)},
-                {"sweeps": 4},
-                options,
-            )
+            frame.benchmark(measure, dict(goals), {"sweeps": 4}, options)
         except SystemExit as end:
             return end.code
         return 0
