@@ -76,7 +76,7 @@ def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> N
 def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
     instruct = ("task=sort_instruct", "recipe=isocompute_easy", "budget=logspace:1e18:1e21:10")
     plan = nominal_plan(*instruct, f"grid.seeds={list(range(8))}")
-    result = power(PRESETS["quiet"], 4, plan=plan, seed=3, size=(1000, 16))
+    result = power(PRESETS["quiet"], 2, plan=plan, seed=3, size=(1000, 16))
     assert result.verdicts == {"saturated": 1.0}
     assert result.plateau == pytest.approx(506, rel=0.02)
     assert result.plateau_width is not None
@@ -85,7 +85,7 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
 
 def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     """What it gets wrong, and why ours is not that method."""
-    result = power(PRESETS["flat"], 8, config=replace(ANALYSIS, method="playbook"))
+    result = power(PRESETS["flat"], 4, config=replace(ANALYSIS, method="playbook"))
     assert result.verdicts.get("saturated", 0.0) >= 0.25
 
 
@@ -215,7 +215,5 @@ def test_one_budget_is_simulated_as_it_will_be_read() -> None:
     assert budgets[-1] == 3e11
     assert result.true_verdict == "saturated"
     # The truth is that of the budgets read: n* grows between them.
-    best = [at.best_n for at in result.budgets]
-    assert best[0] is not None
-    assert best[-1] is not None
-    assert best[-1] > 4 * best[0]
+    first, *_, last = (at.best_n or 0.0 for at in result.budgets)
+    assert last > 4 * first > 0
