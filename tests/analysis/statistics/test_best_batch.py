@@ -58,8 +58,8 @@ def test_the_best_batch_is_what_the_best_n_leaves_of_the_product(tmp_path: Path)
     _, findings = analysed(tmp_path, climbing(1.5), fixed(64))
     law = only(findings)
     for at, n in zip(law.optima, findings.saturation.optima, strict=True):
-        assert at.interval is not None
-        assert n.interval is not None
+        assert at.interval
+        assert n.interval
         ends = at.interval.low * n.interval.high, at.interval.high * n.interval.low
         assert ends == pytest.approx((64, 64))
         assert (at.left_censored, at.right_censored) == (n.right_censored, n.left_censored)

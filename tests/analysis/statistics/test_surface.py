@@ -10,27 +10,8 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.growth import end_rates, falls, rises
 from isosweep.analysis.statistics.means import Means, _seed_covariance, gather_means
 from isosweep.analysis.statistics.surface import fit_surface
-from isosweep.plan.cells import Plan
-from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked
-
-
-def read(
-    plan: Plan, reward: RewardAt, noise: float, seed: int = 0, luck: float = 0.0
-) -> list[CellReading]:
-    """Readings with noise of their own and luck that a run keeps at all its budgets."""
-    rng = np.random.default_rng(seed)
-    lucky = {run.run_id: luck * rng.standard_normal() for run in plan.runs}
-    return [
-        CellReading(
-            cell=cell,
-            reward=reward(cell.budget, cell.num_generations, cell.problems_per_batch)
-            + lucky[cell.run_id]
-            + noise * rng.standard_normal(),
-            measured_compute=cell.budget,
-            reading="exact",
-        )
-        for cell in plan.cells
-    ]
+from tests.analysis.statistics.planted import read
+from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 
 def means_of(readings: list[CellReading]) -> Means:
@@ -87,17 +68,13 @@ def test_means_far_apart_are_as_sure_as_their_seeds_make_them() -> None:
     assert means.spread[0] == pytest.approx(0.1, rel=0.15)
 
 
-def test_no_two_seeds_give_no_means() -> None:
-    readings = read(make_plan(seeds=(0,)), peaked(lambda C: 8.0), noise=0.01)
-    assert gather_means(readings) is None
-    assert gather_means([]) is None
-
-
 def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> None:
     plan = make_plan(seeds=(0, 1, 2), batches=(4, 8))
     reward = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.75)
-    surface = fit_surface(means_of(read(plan, reward, noise=0.0005)))
+    means = means_of(read(plan, reward, noise=0.0005))
+    surface = fit_surface(means)
     assert surface.batches == (4, 8)
+    assert np.array_equal(surface.draws, fit_surface(means).draws)
     for k, budget in enumerate(BUDGETS):
         for n in (2, 4, 8, 16, 32):
             drawn = surface.draws[:, k, surface.column(n), :]
@@ -112,11 +89,6 @@ def test_what_was_not_measured_is_less_sure() -> None:
     spread = surface.by_n[:, 0].std(axis=0)
     between = np.abs(surface.log2_n - 5).argmin()
     assert spread[between] > 2 * spread[surface.column(8)]
-
-
-def test_the_same_readings_give_the_same_draws() -> None:
-    means = means_of(read(make_plan(), peaked(lambda C: 8.0), noise=0.01))
-    assert np.array_equal(fit_surface(means).draws, fit_surface(means).draws)
 
 
 @pytest.mark.slow
@@ -184,13 +156,16 @@ def test_luck_that_seeds_share_moves_all_n_together() -> None:
     assert np.linalg.eigvalsh(means.noise).min() > 0
 
 
-def test_what_seeds_do_not_share_is_not_assumed() -> None:
-    found = [
-        means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed)).common
-        for seed in range(40)
-    ]
-    assert np.mean(np.array(found) == 0) > 0.7
-    assert np.mean(found) < 0.03
+def test_what_seeds_do_not_share_is_not_assumed_and_no_tilt_that_is_not_there() -> None:
+    common, tilts = [], []
+    for seed in range(40):
+        means = means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed))
+        common.append(means.common)
+        small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
+        tilts.append(means.noise[small, large] / means.noise[small, small])
+    assert np.mean(np.array(common) == 0) > 0.7
+    assert np.mean(common) < 0.03
+    assert np.mean(tilts) > -0.1
 
 
 def with_tilted_seeds(spread: float, noise: float = 0.01) -> list[CellReading]:
@@ -212,15 +187,6 @@ def test_a_seed_that_favours_large_n_says_little_of_n() -> None:
     correlation = means.noise[small, large] / means.noise[small, small]
     assert -1 < correlation < -0.6
     assert np.linalg.eigvalsh(means.noise).min() > 0
-
-
-def test_tilts_that_are_not_there_are_hardly_assumed() -> None:
-    ratios = []
-    for seed in range(40):
-        means = means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed))
-        small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
-        ratios.append(means.noise[small, large] / means.noise[small, small])
-    assert np.mean(ratios) > -0.1
 
 
 def test_an_optimum_beside_a_cliff_stays_where_it_was_measured() -> None:
