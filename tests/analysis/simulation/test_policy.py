@@ -70,11 +70,6 @@ def test_of_a_large_group_the_gradient_is_the_expectation() -> None:
     assert not gradient(setting, never, weights, 16, rng).any()
 
 
-def test_rewards_between_records_are_interpolated() -> None:
-    runs = Runs(compute=np.array([10.0, 1000.0]), reward=np.array([[0.2, 0.4]]))
-    assert runs.at(np.array([1.0, 100.0, 1e6]))[0] == pytest.approx([0.2, 0.3, 0.4])
-
-
 def test_the_stored_truth_is_that_of_its_pool() -> None:
     """One n of one world, trained anew: the others take a minute a world."""
     truth = stored_truth()["conflict"]
@@ -87,18 +82,15 @@ def test_the_stored_truth_is_that_of_its_pool() -> None:
     assert rewards.std(axis=0, ddof=1) / 20 == pytest.approx(errors, rel=0.3, abs=1e-4)
 
 
-def test_the_stored_best_n_is_that_of_the_stored_rewards() -> None:
+def test_the_best_n_is_the_top_of_a_parabola_and_stored_as_that() -> None:
+    x = np.arange(2.0, 9.0)
+    tops = np.array([[4.3], [6.8], [1.0], [12.0]])
+    assert best_log2_n(x, -((x - tops) ** 2)) == pytest.approx([4.3, 6.8, 2.0, 8.0])
     assert set(stored_truth()) == set(SETTINGS)
     for truth in stored_truth().values():
         x = np.log2(np.array(truth.generations))
         assert best_log2_n(x, np.array(truth.reward)) == pytest.approx(truth.log2_n, abs=0.02)
         assert tuple(truth.budgets) == BUDGETS
-
-
-def test_the_best_n_is_the_top_of_a_parabola() -> None:
-    x = np.arange(2.0, 9.0)
-    tops = np.array([[4.3], [6.8], [1.0], [12.0]])
-    assert best_log2_n(x, -((x - tops) ** 2)) == pytest.approx([4.3, 6.8, 2.0, 8.0])
 
 
 def test_brute_force_is_what_the_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,11 +120,12 @@ def test_a_policy_worlds_reward_is_the_pools_mean() -> None:
     grid = np.array(GENERATIONS, float)
     for budget, stored in zip(BUDGETS, truth.reward, strict=True):
         assert world.reward(np.array(budget), grid, 4.0) == pytest.approx(stored)
+    # Between records rewards are interpolated.
     between = world.reward(np.array(np.sqrt(BUDGETS[0] * BUDGETS[1])), 16.0, 4.0)
-    column = GENERATIONS.index(16)
-    assert float(between) == pytest.approx(
-        (truth.reward[0][column] + truth.reward[1][column]) / 2, abs=1e-6
-    )
+    mean = np.array(truth.reward)[:2, GENERATIONS.index(16)].mean()
+    assert float(between) == pytest.approx(mean, abs=1e-6)
+    runs = Runs(compute=np.array([10.0, 1000.0]), reward=np.array([[0.2, 0.4]]))
+    assert runs.at(np.array([1.0, 100.0, 1e6]))[0] == pytest.approx([0.2, 0.3, 0.4])
 
 
 def test_a_simulated_sweep_draws_runs_of_the_pool_once() -> None:

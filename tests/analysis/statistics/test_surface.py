@@ -1,5 +1,6 @@
 """The reward surface against planted rewards."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.growth import end_rates, falls, rises
 from isosweep.analysis.statistics.means import Means, _seed_covariance, gather_means
 from isosweep.analysis.statistics.surface import fit_surface
+from isosweep.plan.cells import Cell
 from tests.analysis.statistics.planted import read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
@@ -135,25 +137,26 @@ def test_nothing_is_concluded_where_no_run_was() -> None:
     assert 2 ** np.median(surface.log2_best_n[:, -1]) == pytest.approx(4, rel=0.1)
 
 
-def with_common_luck(spread: float, seeds: int = 6) -> list[CellReading]:
-    """Readings whose seeds share luck of `spread`, beside noise of 0.01 of their own."""
-    plan = make_plan(seeds=range(seeds))
-    rng = np.random.default_rng(5)
-    luck = spread * rng.standard_normal(seeds)
-    return [
-        replace(reading, reward=(reading.reward or 0.0) + luck[reading.cell.seed])
-        for reading in read(plan, peaked(lambda C: 8.0, fall=0.01), noise=0.01)
-    ]
+def of_seeds(readings: list[CellReading], more: Callable[[Cell], float]) -> Means:
+    """With what a seed has more, or less."""
+    return means_of([replace(r, reward=(r.reward or 0.0) + more(r.cell)) for r in readings])
 
 
 def test_luck_that_seeds_share_moves_all_n_together() -> None:
-    means = means_of(with_common_luck(0.05))
+    luck = 0.05 * np.random.default_rng(5).standard_normal(6)
+    readings = read(make_plan(seeds=range(6)), peaked(lambda C: 8.0, fall=0.01), noise=0.01)
+    means = of_seeds(readings, lambda cell: luck[cell.seed])
     # 25 parts of 26 are shared; a few seeds do not show all of that.
     assert 0.6 < means.common <= 0.9
     one, other = 0, len(BUDGETS)
     noise = of_one_spread(means)
     assert noise[one, other] == pytest.approx(means.common * noise[one, one], rel=0.01)
     assert np.linalg.eigvalsh(means.noise).min() > 0
+    # Pairing narrows the interval of the best n.
+    cell = means.log2_n[:, None] == means.log2_n
+    unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
+    paired, alone = (fit_surface(m).log2_best_n[:, -1].std() for m in (means, unpaired))
+    assert paired < 0.8 * alone
 
 
 def test_what_seeds_do_not_share_is_not_assumed_and_no_tilt_that_is_not_there() -> None:
@@ -168,21 +171,11 @@ def test_what_seeds_do_not_share_is_not_assumed_and_no_tilt_that_is_not_there() 
     assert np.mean(tilts) > -0.1
 
 
-def with_tilted_seeds(spread: float, noise: float = 0.01) -> list[CellReading]:
-    """Every n is alike; a seed favours large n, or small ones, in all of its runs."""
-    plan = make_plan(seeds=range(6))
-    slopes = spread * np.random.default_rng(3).standard_normal(6)
-    return [
-        replace(
-            r,
-            reward=(r.reward or 0.0) + slopes[r.cell.seed] * (np.log2(r.cell.num_generations) - 3),
-        )
-        for r in read(plan, lambda C, n, B: 0.4, noise=noise)
-    ]
-
-
 def test_a_seed_that_favours_large_n_says_little_of_n() -> None:
-    means = means_of(with_tilted_seeds(0.02))
+    # Every n is alike; a seed favours large n, or small ones, in all of its runs.
+    slopes = 0.02 * np.random.default_rng(3).standard_normal(6)
+    readings = read(make_plan(seeds=range(6)), lambda C, n, B: 0.4, noise=0.01)
+    means = of_seeds(readings, lambda c: slopes[c.seed] * (np.log2(c.num_generations) - 3))
     small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
     correlation = means.noise[small, large] / means.noise[small, small]
     assert -1 < correlation < -0.6
@@ -203,14 +196,6 @@ def test_an_optimum_beside_a_cliff_stays_where_it_was_measured() -> None:
         at = surface.by_n[:, -1][:, [surface.column(each) for each in n]]
         shares.append((at.argmax(axis=1) == n.index(128)).mean())
     assert np.mean(shares) > 0.5
-
-
-def test_pairing_narrows_the_interval_of_the_best_n() -> None:
-    means = means_of(with_common_luck(0.05))
-    cell = means.log2_n[:, None] == means.log2_n
-    unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
-    width = [fit_surface(m).log2_best_n[:, -1].std() for m in (means, unpaired)]
-    assert width[0] < 0.8 * width[1]
 
 
 def test_luck_that_passes_is_shared_by_neighbours_in_compute() -> None:
