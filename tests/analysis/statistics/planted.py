@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from isosweep.analysis.pages.comparison import write_comparison
 from isosweep.analysis.statistics.compare import Comparison, compare
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.means import Means, gather_means
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.files import write_json
 from isosweep.plan.cells import Cell, Plan, PlannedRun
@@ -21,6 +22,18 @@ from tests.analysis.sweeps import RewardAt, make_plan, paths_in, write_sweep
 
 CONFIG = AnalysisConfig(name="default")
 RUN = make_plan(generations=(8,), seeds=(0,)).runs[0]
+
+_Value = TypeVar("_Value")
+
+
+def known(value: _Value | None) -> _Value:
+    """The value, which is one."""
+    assert value is not None
+    return value
+
+
+def means_of(readings: list[CellReading]) -> Means:
+    return known(gather_means(readings))
 
 
 def read(

@@ -11,7 +11,7 @@ from isosweep.analysis.statistics.best_values import Tuning, find_tuning
 from isosweep.analysis.tuned import Scale, TunedCell
 from isosweep.files import to_json
 from isosweep.modes.analyse import settings_for_the_grid
-from tests.analysis.statistics.planted import lacking
+from tests.analysis.statistics.planted import known, lacking
 from tests.analysis.tuned import ANALYSIS, RATE, RATES, cell_of, peak
 from tests.conftest import make_config
 
@@ -57,8 +57,7 @@ def test_the_rule_that_serves_both_cells_agrees_and_no_other(
 ) -> None:
     tuning = rated(second_best, own=own, noise=0.004)
     assert tuning.cells[0].best.values == {RATE: 4e-4}
-    assert tuning.exponent is not None
-    assert tuning.exponent.low <= exponent <= tuning.exponent.high
+    assert known(tuning.exponent).low <= exponent <= known(tuning.exponent).high
     assert agreeing(tuning) == [rule]
     losses = {each.rule: 1.0 if each.loss is None else each.loss for each in tuning.rules}
     assert min(losses, key=losses.__getitem__) == rule
@@ -72,8 +71,7 @@ def test_the_exponents_interval_covers_the_truth_as_often_as_it_says() -> None:
             cell_of(SMALL, peak(2.5), seed=2 * seed),
             cell_of(LARGE, peak(3.5), seed=seed + 99),
         )
-        exponent = tuned(*cells).exponent
-        assert exponent is not None
+        exponent = known(tuned(*cells).exponent)
         held.append(exponent.low <= 0.5 <= exponent.high)
     # 90% intervals: 97 times of 100, 12 sweeps show 9 or more.
     assert sum(held) >= 9
@@ -88,8 +86,7 @@ def test_optima_at_edges_bound_the_exponent_on_one_side_or_leave_it_open() -> No
     tuning = tuned(cell_of(SMALL, peak(4.0)), cell_of((128, 4), peak(8.5)))
     assert tuning.cells[1].open_above
     assert (tuning.exponent_open_below, tuning.exponent_open_above) == (False, True)
-    assert tuning.exponent is not None
-    assert 0.5 < tuning.exponent.low < 0.9
+    assert 0.5 < known(tuning.exponent).low < 0.9
     assert agreeing(tuning) == ["linear"]
     said = summary(tuning).replace("\n", " ")
     assert "or more], which agrees with the rule linear and not with constant or sqrt" in said
@@ -103,8 +100,7 @@ def test_optima_at_edges_bound_the_exponent_on_one_side_or_leave_it_open() -> No
 def test_a_rule_that_leads_beyond_what_was_tried_has_no_loss() -> None:
     tuning = tuned(cell_of(SMALL, peak(5.0)), cell_of((512, 4), peak(5.0)))
     losses = {rule.rule: rule.loss for rule in tuning.rules}
-    assert losses["constant"] is not None
-    assert losses["constant"] < 0.01
+    assert known(losses["constant"]) < 0.01
     assert losses["linear"] is None
 
 
@@ -133,8 +129,7 @@ def test_which_n_is_better_by_value_is_said() -> None:
     gains = {each.values[RATE]: each.gain for each in tuning.preferences}
     assert gains[RATES.values[0]].high < 0 < gains[RATES.values[7]].low
     assert "which of the two n is better depends on the value" in summary(tuning).replace("\n", " ")
-    assert tuning.best_gain is not None
-    assert abs(tuning.best_gain.median) < 0.02
+    assert abs(known(tuning.best_gain).median) < 0.02
 
 
 def test_one_seed_names_the_largest_mean_and_one_value_is_not_said_to_be_the_best() -> None:

@@ -8,12 +8,13 @@ import pytest
 from isosweep.analysis.curves import SweepData, rescored
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.findings import find
-from isosweep.analysis.statistics.means import Means, gather_means
+from isosweep.analysis.statistics.means import Means
 from isosweep.analysis.statistics.problems import on_new_problems
 from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from isosweep.store.records import Record
+from tests.analysis.statistics.planted import means_of
 from tests.analysis.sweeps import COST, make_plan
 
 SAMPLES = 8
@@ -70,8 +71,7 @@ def contrast(means: Means) -> tuple[float, float]:
 def both(chances: Chances, problems: int, seed: int) -> tuple[float, float, float]:
     """A contrast, its error on these problems, and on new ones."""
     data = sweep(chances, problems, seed)
-    means = gather_means(data.readings)
-    assert means is not None
+    means = means_of(list(data.readings))
     difference, here = contrast(means)
     return difference, here, contrast(on_new_problems(means, data))[1]
 
@@ -98,8 +98,7 @@ def test_where_problems_agree_on_n_hardly_anything_is_added(chances: Chances, mo
 
 def test_one_problem_says_nothing_of_others() -> None:
     data = sweep(alike, 1, 0)
-    means = gather_means(data.readings)
-    assert means is not None
+    means = means_of(list(data.readings))
     assert on_new_problems(means, data) is means
 
 

@@ -10,11 +10,10 @@ import pytest
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics import judgement
 from isosweep.analysis.statistics.frontier import fit_frontier
-from isosweep.analysis.statistics.means import gather_means
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.analysis.statistics.verdict import OpenEnd
-from tests.analysis.statistics.planted import CONFIG, lacking, read, sweep_of
+from tests.analysis.statistics.planted import CONFIG, known, lacking, means_of, read, sweep_of
 from tests.analysis.sweeps import BUDGETS, LONG, RewardAt, make_plan, peaked
 
 FIRST = BUDGETS[0]
@@ -61,9 +60,9 @@ def test_a_planted_course_has_its_verdict_and_what_is_not_shown_none(
     if kind in ("one seed", "undecided"):
         assert all(at.candidates == grid for at in found.optima)
     if kind == "growing":
-        assert found.growth is not None
         # A doubling of n for every doubling of compute.
-        assert found.growth.rate.low - 1e-6 < 1 / np.log10(2) < found.growth.rate.high
+        rate = known(found.growth).rate
+        assert rate.low - 1e-6 < 1 / np.log10(2) < rate.high
     if kind == "edge":
         assert found.reason.edge == 32
         assert found.reason.end == OpenEnd(kind="above", edge=32)
@@ -71,8 +70,7 @@ def test_a_planted_course_has_its_verdict_and_what_is_not_shown_none(
         assert found.reason.margin == 0.02
         assert found.harmless == ((8,) if kind == "constant" else grid)
     if kind == "fell":
-        assert found.growth is not None
-        assert found.growth.fell > 0.97
+        assert known(found.growth).fell > 0.97
     if kind == "few budgets":
         assert found.reason.num_budgets == 2
 
@@ -80,13 +78,12 @@ def test_a_planted_course_has_its_verdict_and_what_is_not_shown_none(
 def test_planted_saturation_is_detected() -> None:
     found = verdict_of(sweep(peaked(lambda C: min(8.0, 2 * C / FIRST)), budgets=LONG))
     assert found.verdict == "saturated"
-    assert found.plateau is not None
-    assert found.settles_at is not None
-    assert found.plateau.low < 8 < found.plateau.high < 12
+    plateau, settles_at = known(found.plateau), known(found.settles_at)
+    assert plateau.low < 8 < plateau.high < 12
     # n* is within half a doubling of 8 from 5.7e6 on.
-    assert 4e6 < found.settles_at.low < 5.7e6 < found.settles_at.high < 1e7
-    assert found.growth is not None
-    assert found.growth.rate.low < 0 < found.growth.rate.high < 0.5
+    assert 4e6 < settles_at.low < 5.7e6 < settles_at.high < 1e7
+    rate = known(found.growth).rate
+    assert rate.low < 0 < rate.high < 0.5
     assert [at.best for at in found.optima] == [2, 4, 8, 8, 8]
 
 
@@ -130,8 +127,7 @@ def drawn(path: tuple[float, ...], spread: tuple[float, ...]) -> Saturation:
     """Of draws of log2 n* around `path`, at the budgets of BUDGETS."""
     plan, rng = make_plan(), np.random.default_rng(0)
     readings = read(plan, lambda C, n, B: 0.5, noise=0.01)
-    means = gather_means(readings)
-    assert means is not None
+    means = means_of(readings)
     fitted = fit_surface(means)
     best = np.array(path) + np.array(spread) * rng.standard_normal((1000, len(path)))
     away = np.abs(fitted.log2_n - best.clip(1, 5)[:, :, None])
@@ -147,10 +143,10 @@ def test_a_best_n_that_rises_and_returns_is_not_constant() -> None:
     assert drawn(rests, unsure).verdict == "constant"
     found = drawn(returns, unsure)
     assert (found.verdict, found.reason.kind) == ("not identified", "undecided")
-    assert found.growth is not None
-    assert found.growth.unchanged > 0.9
-    assert 0.5 < found.growth.moved < 0.95
-    assert (found.growth.fell > found.growth.grew, found.growth.peak) == (True, 8e6)
+    growth = known(found.growth)
+    assert growth.unchanged > 0.9
+    assert 0.5 < growth.moved < 0.95
+    assert (growth.fell > growth.grew, growth.peak) == (True, 8e6)
 
 
 def test_n_that_were_never_run_are_not_said_not_to_matter() -> None:
@@ -248,9 +244,9 @@ def late_starts(reward: RewardAt) -> Saturation:
 
 def test_larger_n_that_small_budgets_lack_are_no_growth() -> None:
     found = late_starts(peaked(lambda C: 16.0, fall=0.02))
-    assert found.growth is not None
-    assert found.growth.grew < 0.1
-    assert (found.verdict, found.growth.steady_from) == ("steady", 8e6)
+    growth = known(found.growth)
+    assert growth.grew < 0.1
+    assert (found.verdict, growth.steady_from) == ("steady", 8e6)
     assert found.optima[0].right_censored
     assert found.optima[0].words.endswith("4 or more]")
 
@@ -258,6 +254,6 @@ def test_larger_n_that_small_budgets_lack_are_no_growth() -> None:
 def test_an_n_that_grows_by_less_than_a_doubling_over_few_budgets_is_not_steady() -> None:
     power = 0.8 * math.log10(2) / math.log10(LONG[-1] / LONG[2])
     found = late_starts(peaked(lambda C: 10.0 * (C / LONG[2]) ** power, fall=0.02))
-    assert found.growth is not None
-    assert found.growth.unchanged > 0.9 > found.growth.stopped
+    growth = known(found.growth)
+    assert growth.unchanged > 0.9 > growth.stopped
     assert found.verdict == "not identified"

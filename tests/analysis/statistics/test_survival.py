@@ -10,7 +10,7 @@ from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.means import gather_means
 from isosweep.analysis.statistics.surface import Surface, fit_surface
 from isosweep.analysis.statistics.survival import survivals, with_fallen
-from tests.analysis.statistics.planted import read
+from tests.analysis.statistics.planted import means_of, read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 GRID = (2, 4, 8, 16, 32, 64)
@@ -32,9 +32,7 @@ def readings_of(lost: dict[int, int], seeds: int = 8) -> list[CellReading]:
 
 def surfaces(readings: list[CellReading]) -> tuple[Surface, Surface]:
     """That of runs that keep their gain, and that of all."""
-    means = gather_means(readings)
-    assert means is not None
-    kept = fit_surface(means)
+    kept = fit_surface(means_of(readings))
     return kept, with_fallen(kept, readings)
 
 
