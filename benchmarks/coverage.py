@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from frame import Goal, UsageError, benchmark, by_world, number, table
+from frame import Goal, UsageError, benchmark, by_world, loosen, number, table
 from scipy import stats
 
 from isosweep.analysis.simulation.findable import wide_config
@@ -277,13 +277,11 @@ def allow_for_chance(sweeps: int, worlds: int, covered: tuple[float, float]) -> 
 
     Of many worlds one in a hundred lies outside its band by chance.
     """
-    error = math.sqrt(0.9 * 0.1 / sweeps)
+    error = 2 * math.sqrt(0.9 * 0.1 / sweeps)
     for name, limit in zip(("low", "high"), covered, strict=True):
         GOALS[name] = replace(GOALS[name], limit=limit)
-    for name, sign in (("low", -1), ("rate", -1), ("asymptote", -1), ("high", 1)):
-        GOALS[name] = replace(GOALS[name], limit=GOALS[name].limit + 2 * sign * error)
-    limit = GOALS["outside"].limit + float(stats.binom.ppf(0.95, worlds, 0.01))
-    GOALS["outside"] = replace(GOALS["outside"], limit=limit)
+    beyond = float(stats.binom.ppf(0.95, worlds, 0.01))
+    loosen(GOALS, low=-error, rate=-error, asymptote=-error, high=error, outside=beyond)
 
 
 def named(listed: str) -> list[str]:

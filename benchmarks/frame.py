@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from threadpoolctl import threadpool_limits
@@ -21,6 +21,12 @@ class Goal:
     def met_by(self, figure: float) -> bool:
         """False for a figure that is not a number."""
         return figure >= self.limit if self.sense == "at least" else figure <= self.limit
+
+
+def loosen(goals: dict[str, Goal], **by: float) -> None:
+    """Move limits of goals by what chance does."""
+    for name, more in by.items():
+        goals[name] = replace(goals[name], limit=goals[name].limit + more)
 
 
 class UsageError(Exception):
@@ -62,7 +68,7 @@ def benchmark(
         name, _, limit = change.partition("=")
         if name not in goals:
             parser.error(f"--goal {change}: the goals are {', '.join(goals)}")
-        goals[name] = Goal(goals[name].what, goals[name].sense, float(limit))
+        goals[name] = replace(goals[name], limit=float(limit))
     try:
         with threadpool_limits(1):
             figures = measure(chosen)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from coverage import CONFIG, DESIGNS, find_world, make_plan
-from frame import Goal, benchmark, by_world, table
+from frame import Goal, benchmark, by_world, loosen, table
 
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
@@ -244,10 +244,8 @@ LAWS = {
 
 def allow_for_chance(law: str, sweeps: int) -> None:
     """Move a law's goals by two standard errors; intervals within a sweep go together."""
-    error = math.sqrt(0.9 * 0.1 / sweeps)
-    for side, sign in (("low", -1), ("high", 1)):
-        goal = GOALS[f"{law}_{side}"]
-        GOALS[f"{law}_{side}"] = replace(goal, limit=goal.limit + 2 * sign * error)
+    error = 2 * math.sqrt(0.9 * 0.1 / sweeps)
+    loosen(GOALS, **{f"{law}_low": -error, f"{law}_high": error})
 
 
 OPTIONS = {

@@ -11,7 +11,6 @@ from scipy.optimize import isotonic_regression
 
 from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.statistics.across import Unidentified
-from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.entries import Entry, groups_but_for
 from isosweep.analysis.statistics.reuse import Onset, _isotonic, find_onset
 from tests.analysis.statistics.planted import CONFIG, compared
@@ -103,9 +102,9 @@ def test_what_is_not_identified_says_why(rewards: np.ndarray, why: Unidentified)
     assert find_onset(PASSES, rewards, MARGIN, 0.9) == why
 
 
-def variants(root: Path, numbers: tuple[int, ...]) -> tuple[Comparison, Comparison]:
-    """Sweeps that differ in their number of training problems alone; reuse costs from 16 on."""
-
+def test_variants_of_the_number_of_problems_say_where_reuse_begins_to_cost(
+    tmp_path: Path,
+) -> None:
     def of(number: int) -> RewardAt:
         def reward(compute: float, n: int, B: int) -> float:
             lost = float(loss(compute / COST / n / number, 16.0))
@@ -113,18 +112,10 @@ def variants(root: Path, numbers: tuple[int, ...]) -> tuple[Comparison, Comparis
 
         return reward
 
-    return compared(
-        root,
-        {f"{k} problems": (of(k), {"task": {"num_train_problems": k}}) for k in numbers},
-    )
-
-
-def test_variants_of_the_number_of_problems_say_where_reuse_begins_to_cost(
-    tmp_path: Path,
-) -> None:
     last = BUDGETS[-1] / COST / 8
     numbers = tuple(round(last / passes) for passes in (1, 4, 16, 64))
-    comparison, of_two = variants(tmp_path, numbers)
+    entries = {f"{k} problems": (of(k), {"task": {"num_train_problems": k}}) for k in numbers}
+    comparison, of_two = compared(tmp_path, entries)
     assert of_two.reuse_laws == ()
     (law,) = comparison.reuse_laws
     assert law.passes == pytest.approx((1, 4, 16, 64), rel=0.02)

@@ -8,7 +8,6 @@ import pytest
 from isosweep import words
 from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.statistics.across import Unidentified
-from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.sizes import SizeFit, fit_sizes
 from tests.analysis.statistics.planted import compared
 from tests.analysis.sweeps import LONG, RewardAt, paths_in
@@ -79,19 +78,13 @@ def test_slopes_that_have_no_law_say_why(
     assert fit_sizes(SIZES, slopes, np.full(4, error), 0.9) == why
 
 
-def models(root: Path, sizes: tuple[float, ...]) -> tuple[Comparison, Comparison]:
-    """Sweeps whose rewards follow the law."""
-
+def test_models_of_three_sizes_give_the_law_of_sizes(tmp_path: Path) -> None:
     def of(size: float) -> RewardAt:
         k = 0.3 / (1 + 2e9 / size)
         return lambda compute, n, B: float(1 - 0.7 * (compute / LONG[0]) ** -k)
 
-    entries = {f"{size:g}": (of(size), {"size": size}) for size in sizes}
-    return compared(root, entries, noise=0.003, budgets=LONG)
-
-
-def test_models_of_three_sizes_give_the_law_of_sizes(tmp_path: Path) -> None:
-    comparison, of_two = models(tmp_path, (0.5e9, 1.5e9, 7e9))
+    entries = {f"{size:g}": (of(size), {"size": size}) for size in (0.5e9, 1.5e9, 7e9)}
+    comparison, of_two = compared(tmp_path, entries, noise=0.003, budgets=LONG)
     assert of_two.size_laws == ()
     (law,) = comparison.size_laws
     assert law.entries == ("5e+08", "1.5e+09", "7e+09")

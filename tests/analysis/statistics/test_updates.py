@@ -11,7 +11,6 @@ import pytest
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.statistics.across import Unidentified
-from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.updates import Need, Needs, find_need, find_needs
 from tests.analysis.statistics.planted import RUN, compared, curve_of
 from tests.analysis.sweeps import BUDGETS, RewardAt, paths_in
@@ -98,22 +97,15 @@ def test_what_is_not_identified_says_why(changed: object, why: Unidentified) -> 
     assert vars(found) == pytest.approx(vars(why))
 
 
-def variants(
-    root: Path, updates: tuple[int, ...], slope: float = 0.08
-) -> tuple[Comparison, Comparison]:
+def test_variants_of_the_updates_say_what_they_save_and_cost(tmp_path: Path) -> None:
     """Sweeps whose rewards rise with rollouts times the root of their updates."""
 
     def of(number: int) -> RewardAt:
         rate = number**0.5 / BUDGETS[0] / 8
-        return lambda compute, n, B: 0.2 + slope * float(np.log2(1 + compute * rate))
+        return lambda compute, n, B: 0.2 + 0.08 * float(np.log2(1 + compute * rate))
 
-    return compared(
-        root, {f"{k} updates": (of(k), {"recipe": {"num_iterations": k}}) for k in updates}
-    )
-
-
-def test_variants_of_the_updates_say_what_they_save_and_cost(tmp_path: Path) -> None:
-    comparison, of_two = variants(tmp_path, (1, 4, 16))
+    entries = {f"{k} updates": (of(k), {"recipe": {"num_iterations": k}}) for k in (1, 4, 16)}
+    comparison, of_two = compared(tmp_path, entries)
     assert of_two.updates_laws == ()
     (law,) = comparison.updates_laws
     assert law.updates == (1, 4, 16)
@@ -129,12 +121,3 @@ def test_variants_of_the_updates_say_what_they_save_and_cost(tmp_path: Path) -> 
     page = paths_in(tmp_path).report.read_text()
     assert 'id="figure-comparison_updates"' in page
     assert "Updates to data" in page
-
-
-def test_a_reason_ends_its_sentence_once(tmp_path: Path) -> None:
-    comparison, _ = variants(tmp_path, (1, 4, 16), slope=0.0)
-    (law,) = comparison.updates_laws
-    assert isinstance(law.found, Unidentified)
-    (*_, sentence) = summarise(comparison)
-    assert "not identified: a run gains 0.0" in sentence
-    assert sentence.endswith("it takes more than 0.04.")
