@@ -8,21 +8,21 @@ records are compared with those of the same sweeps that nothing happened to.
 (root, and Slurm's daemons, are needed).
 """
 
-import argparse
 import contextlib
 import os
 import random
-import statistics
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from chaos_faults import FAULTS, LOCAL_FAULTS, slurm_faults
 from chaos_world import World, at_work
-from goals import Goal, judge, parse
+from frame import Goal, benchmark, table
 
 from isosweep.files import read_json
 from isosweep.store.paths import RunPaths
@@ -159,15 +159,12 @@ def compare(world: World, reference: World) -> dict[str, float]:
     }
 
 
-def table(world: World) -> None:
+def show(world: World) -> None:
     """Print what happened, how often, and how long runs that were hit took to come forward."""
-    print(f"\n| {'fault':28} | times | until the run came forward again: median, longest |")
-    print(f"|{'-' * 30}|------:|---|")
+    row = table("fault", "times", "until the run came forward again: median, longest")
     for name, count in sorted(world.counts.items()):
         waits = world.waits.get(name, [])
-        took = f"{statistics.median(waits):.1f} s, {max(waits):.1f} s" if waits else ""
-        print(f"| {name:28} | {count:5} | {took} |")
-    print()
+        row(name, count, f"{median(waits):.1f} s, {max(waits):.1f} s" if waits else "")
 
 
 @contextlib.contextmanager
@@ -186,7 +183,7 @@ def cluster_of(launcher: str) -> Iterator["SlurmCluster | None"]:
         yield cluster
 
 
-def make_world(directory: Path, options: argparse.Namespace, *, disturbed: bool) -> World:
+def make_world(directory: Path, options: Namespace, *, disturbed: bool) -> World:
     """A directory for both sweeps; `disturbed`: it is the one that faults happen to."""
     directory.mkdir()
     environment = {**os.environ, "ISOSWEEP_CHAOS": str(directory), "OMP_NUM_THREADS": "1"}
@@ -206,15 +203,17 @@ def make_world(directory: Path, options: argparse.Namespace, *, disturbed: bool)
     )
 
 
-def main() -> None:
-    """Disturb two sweeps, and judge what came of them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--launcher", choices=("local", "slurm"), default="local")
-    parser.add_argument("--faults", type=int, default=120, help="how many happen")
-    parser.add_argument("--seeds", type=int, default=4, help="of both sweeps: 6 runs each")
-    parser.add_argument("--seed", type=int, default=0, help="of the faults")
-    parser.add_argument("--keep", type=Path, help="a new directory for the sweeps, not removed")
-    options = parse(parser, GOALS, QUICK)
+OPTIONS = {
+    "--launcher": {"choices": ("local", "slurm"), "default": "local"},
+    "--faults": (120, "how many happen"),
+    "--seeds": (4, "of both sweeps: 6 runs each"),
+    "--seed": (0, "of the faults"),
+    "--keep": {"type": Path, "help": "a new directory for the sweeps, not removed"},
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Disturb two sweeps; the figures of what came of them."""
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(cluster_of(options.launcher))
         root = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -231,11 +230,11 @@ def main() -> None:
         disturb(world, options.faults)
         disturbed = time.monotonic() - began
         finish(world)
-        table(world)
+        show(world)
         print(f"{disturbed:.0f} s of faults, {time.monotonic() - began - disturbed:.0f} s after")
         missing = float(options.faults - sum(world.counts.values()))
-        judge(GOALS, {"missing": missing} | compare(world, reference), options)
+        return {"missing": missing} | compare(world, reference)
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

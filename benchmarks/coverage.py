@@ -21,19 +21,14 @@ Policy worlds keep their B in every design. Half a second (modest) to two second
 on one core.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import argparse
 import math
 import zlib
-from concurrent.futures import ProcessPoolExecutor
+from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from goals import Goal, judge, parse
+from frame import Goal, UsageError, benchmark, by_world, loosen, number, table
 from scipy import stats
 
 from isosweep.analysis.simulation.findable import wide_config
@@ -115,7 +110,7 @@ class Measured:
     covered: tuple[float, ...]
 
 
-def measure(design: str, world: str, method: str, sweeps: int) -> Measured:
+def power_of(world: str, method: str, design: str, sweeps: int) -> Measured:
     """Power of one method in one world."""
     chosen = DESIGNS[design]
     plan = make_plan(chosen, policy=world in SETTINGS)
@@ -194,60 +189,37 @@ def punched(plan: Plan) -> Plan:
     return replace(plan, cells=cells, runs=runs)
 
 
-HEADER = (
-    "world",
-    "truth",
-    "method",
-    "verdicts",
-    "correct",
-    "decided",
-    "false",
-    "false saturated",
-    "false growing",
-    "n* covered",
-    "doublings wide",
-    "rate covered",
-    "wide",
-    "n_sat covered",
-    "A covered",
-    "best n costs",
-    "within margin",
-)
+def _truth(power: Power) -> str:
+    rate = "" if power.true_rate is None else f", {round(power.true_rate, 2) + 0.0:g}"
+    return power.true_verdict + rate
 
 
-def row(measured: Measured) -> str:
-    """One line of the table in docs/simulation.md."""
-    power = measured.power
-    verdicts = ", ".join(f"{name} {share:.1%}" for name, share in power.verdicts.items())
-    widths = [at.width for at in power.budgets if at.width is not None]
+def _width(power: Power) -> float | None:
+    return mean([at.width for at in power.budgets if at.width is not None])
 
-    def share(value: float | None) -> str:
-        return "–" if value is None else f"{value:.1%}"
 
-    def number(value: float | None, digits: int = 2) -> str:
-        return "–" if value is None else f"{value:.{digits}f}"
-
-    cells = (
-        power.world,
-        power.true_verdict
-        + ("" if power.true_rate is None else f", {round(power.true_rate, 2) + 0.0:g}"),
-        power.method,
-        verdicts,
-        share(power.correct),
-        share(power.decided),
-        share(falsely(power)),
-        share(power.false_saturated),
-        share(power.false_growing),
-        share(mean(measured.covered)),
-        number(mean(widths)),
-        share(power.rate_covered),
-        number(power.rate_width),
-        share(power.plateau_covered),
-        f"{share(power.asymptote_covered)} of {power.num_asymptotes}",
-        number(power.recommended_loss, 4),
-        share(power.recommended_harmless),
-    )
-    return f"| {' | '.join(cells)} |"
+# The table of docs/simulation.md.
+COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
+    "world": lambda power, _: power.world,
+    "truth": lambda power, _: _truth(power),
+    "method": lambda power, _: power.method,
+    "verdicts": lambda power, _: ", ".join(f"{v} {s:.1%}" for v, s in power.verdicts.items()),
+    "correct": lambda power, _: number(power.correct, ".1%"),
+    "decided": lambda power, _: number(power.decided, ".1%"),
+    "false": lambda power, _: number(falsely(power), ".1%"),
+    "false saturated": lambda power, _: number(power.false_saturated, ".1%"),
+    "false growing": lambda power, _: number(power.false_growing, ".1%"),
+    "n* covered": lambda _, measured: number(mean(measured.covered), ".1%"),
+    "doublings wide": lambda power, _: number(_width(power), ".2f"),
+    "rate covered": lambda power, _: number(power.rate_covered, ".1%"),
+    "wide": lambda power, _: number(power.rate_width, ".2f"),
+    "n_sat covered": lambda power, _: number(power.plateau_covered, ".1%"),
+    "A covered": lambda power, _: (
+        f"{number(power.asymptote_covered, '.1%')} of {power.num_asymptotes}"
+    ),
+    "best n costs": lambda power, _: number(power.recommended_loss, ".4f"),
+    "within margin": lambda power, _: number(power.recommended_harmless, ".1%"),
+}
 
 
 def falsely(power: Power) -> float:
@@ -305,51 +277,48 @@ def allow_for_chance(sweeps: int, worlds: int, covered: tuple[float, float]) -> 
 
     Of many worlds one in a hundred lies outside its band by chance.
     """
-    error = math.sqrt(0.9 * 0.1 / sweeps)
+    error = 2 * math.sqrt(0.9 * 0.1 / sweeps)
     for name, limit in zip(("low", "high"), covered, strict=True):
         GOALS[name] = replace(GOALS[name], limit=limit)
-    for name, sign in (("low", -1), ("rate", -1), ("asymptote", -1), ("high", 1)):
-        GOALS[name] = replace(GOALS[name], limit=GOALS[name].limit + 2 * sign * error)
-    limit = GOALS["outside"].limit + float(stats.binom.ppf(0.95, worlds, 0.01))
-    GOALS["outside"] = replace(GOALS["outside"], limit=limit)
+    beyond = float(stats.binom.ppf(0.95, worlds, 0.01))
+    loosen(GOALS, low=-error, rate=-error, asymptote=-error, high=error, outside=beyond)
 
 
-def named(parser: argparse.ArgumentParser, listed: str) -> list[str]:
+def named(listed: str) -> list[str]:
     """Names of worlds from names and groups, each once."""
     known = [name for names in GROUPED.values() for name in names]
     found: list[str] = []
     for item in listed.split(","):
         names = known if item == "all" else GROUPED.get(item, (item,))
         if not set(names) <= set(known):
-            parser.error(f"--worlds {item}: worlds {', '.join(known)}; groups {', '.join(GROUPED)}")
+            known_names = f"worlds {', '.join(known)}; groups {', '.join(GROUPED)}"
+            raise UsageError(f"--worlds {item}: {known_names}")
         found += [name for name in names if name not in found]
     return found
 
 
-def main() -> None:
-    """Print the table, and judge it."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sweeps", type=int, default=20)
-    parser.add_argument("--design", choices=sorted(DESIGNS), default="affordable")
-    parser.add_argument("--worlds", default="old,new")
-    parser.add_argument("--methods", default="isosweep,playbook")
-    parser.add_argument("--processes", type=int, default=1)
-    chosen = parse(parser, GOALS, QUICK)
-    worlds = named(parser, chosen.worlds)
-    print(f"| {' | '.join(HEADER)} |\n{'|---' * len(HEADER)}|", flush=True)
-    done = []
-    with ProcessPoolExecutor(chosen.processes) as pool:
-        jobs = [
-            pool.submit(measure, chosen.design, world, method, chosen.sweeps)
-            for world in worlds
-            for method in chosen.methods.split(",")
-        ]
-        for job in jobs:
-            done.append(job.result())
-            print(row(done[-1]), flush=True)
-    allow_for_chance(len(done) * chosen.sweeps, len(worlds), DESIGNS[chosen.design].covered)
-    judge(GOALS, figures(done), chosen)
+OPTIONS = {
+    "--sweeps": 20,
+    "--design": {"choices": sorted(DESIGNS), "default": "affordable"},
+    "--worlds": "old,new",
+    "--methods": "isosweep,playbook",
+    "--processes": 1,
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Print the table; the figures of the goals."""
+    worlds, methods, done = named(options.worlds), options.methods.split(","), []
+    row = table(*COLUMNS)
+    jobs = [(method, options.design, options.sweeps) for method in methods]
+    for _, found in by_world(power_of, worlds, jobs, options.processes):
+        for measured in found:
+            row(*(said(measured.power, measured) for said in COLUMNS.values()))
+            done.append(measured)
+    covered = DESIGNS[options.design].covered
+    allow_for_chance(len(done) * options.sweeps, len(worlds), covered)
+    return figures(done)
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

@@ -1,11 +1,10 @@
-"""A sweep directory as large as they come, for benchmarks: `python benchmarks/directory.py DIR`.
+"""A sweep directory as large as they come, for benchmarks.
 
 Its plan is a real one. Of its runs, from the first: `done` are, `failed` failed, `live` train (as
 processes of whoever wrote it), and the others have not begun. Each that began has what the workers
 and the queue write: submission, attempt, records, metrics, and the marker of a checkpoint.
 """
 
-import argparse
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -13,10 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-
 from isosweep.compute import Compute
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import Study, resolve
@@ -60,14 +57,10 @@ def _config(root: Path, runs: int) -> Any:
     seeds = -(-runs // 20)
     overrides = [
         *("budget=[1e12,2e12,4e12]", "grid.num_generations=[2,4,8,16,32]", "grid.tolerance=0.2"),
-        *(
-            "grid.problems_per_batch=[4,8,16,32]",
-            f"grid.seeds=[{','.join(map(str, range(seeds)))}]",
-        ),
+        *("grid.problems_per_batch=[4,8,16,32]", f"grid.seeds={list(range(seeds))}"),
         *("grid.min_steps=1", f"sweeps_dir={root}"),
     ]
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        return from_hydra(compose("config", overrides=overrides))
+    return compose_config(overrides)
 
 
 def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: RunStatus) -> None:
@@ -154,11 +147,3 @@ def _spent(run: PlannedRun, share: float) -> Compute:
 def _write(path: Path, *lines: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--runs", type=int, default=Sizes.runs)
-    options = parser.parse_args()
-    print(write_directory(options.directory, Sizes(runs=options.runs))[1].root)

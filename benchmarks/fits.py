@@ -7,25 +7,19 @@ error wins). The loops are timed on a random share of the fits, and scaled. All 
 weighted sum of squares; how their optima compare is printed too.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import argparse
 import time
 import warnings
+from argparse import Namespace
 from typing import Any
 
 import numpy as np
-from goals import Goal, judge, parse
-from hydra import compose, initialize_config_dir
+from frame import Goal, benchmark
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.plan.study import resolve
 
 GOALS = {
@@ -52,8 +46,7 @@ def simulated(samples: int) -> tuple[Any, Any, Any, Any]:
         "grid.max_steps=1000000",
         "hardware.memory_gb=1000",
     ]
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        plan = resolve(from_hydra(compose("config", overrides=overrides))).plan
+    plan = resolve(compose_config(overrides)).plan
     rng = np.random.default_rng(0)
     # Half the runs have passed C_mid by far, half have hardly reached it.
     records = {}
@@ -156,13 +149,16 @@ def beside(
     return times, float(np.mean(gap <= 1e-6))
 
 
-def main() -> None:
-    """Fit all at once and some one by one, and judge the difference."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples of each run")
-    parser.add_argument("--looped", type=int, default=1000, help="fits by curve_fit")
-    parser.add_argument("--gridded", type=int, default=6, help="fits by ScaleRL's grid")
-    options = parse(parser, GOALS, QUICK)
+OPTIONS = {
+    "--samples": (1000, "bootstrap samples of each run"),
+    "--looped": (1000, "fits by curve_fit"),
+    "--gridded": (6, "fits by ScaleRL's grid"),
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Fit all at once and some one by one; the figures of the goals."""
+    warnings.simplefilter("ignore", OptimizeWarning)
     data = simulated(options.samples)
     began = time.perf_counter()
     ours = fit_sigmoids(*data).objective
@@ -176,9 +172,8 @@ def main() -> None:
     if options.gridded:
         _, share = beside("ScaleRL", by_scalerl, options.gridded, data, ours, each_us)
         figures["gridded"] = share
-    judge(GOALS, figures, options)
+    return figures
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", OptimizeWarning)
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

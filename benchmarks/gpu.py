@@ -16,13 +16,14 @@ was in use before left out: context and fragmentation count, for which a plan le
 `hardware.memory_reserve`.
 """
 
-import argparse
 import importlib.util
+import itertools
 import multiprocessing
 import sys
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,11 +31,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from goals import Goal, judge, parse
-from hydra import compose, initialize_config_dir
+from frame import Goal, benchmark
 
 from isosweep.config.hardware import HardwareConfig
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import checkpoint_bytes
@@ -110,8 +110,7 @@ def config_of(model: str, hardware: str, backend: str, completion: int, prompt: 
         "budget_unit=rollouts",
         f"budget={100 * N * B}",
     ]
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        return from_hydra(compose("config", overrides=overrides))
+    return compose_config(overrides)
 
 
 def save_random_model(model: ModelConfig, directory: Path) -> None:
@@ -141,7 +140,7 @@ def save_random_model(model: ModelConfig, directory: Path) -> None:
     character_tokenizer().save_pretrained(directory)
 
 
-def measure(spec: RunSpec, steps: int, weights: Path) -> Measured:
+def train(spec: RunSpec, steps: int, weights: Path) -> Measured:
     """Train for `steps` steps and one before them, which warms up; then sample and save."""
     import torch
     from transformers import TrainerCallback
@@ -282,9 +281,7 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, flo
     return reading, float(sampled.device[0]) - reading, training
 
 
-def report(
-    model: str, backend: str, options: argparse.Namespace, weights: Path, figures: Any
-) -> None:
+def report(model: str, backend: str, options: Namespace, weights: Path, figures: Any) -> None:
     """Train `model` with `backend`, and print what was predicted, possible and measured.
 
     Puts the figures that have goals into the queue `figures`.
@@ -295,7 +292,7 @@ def report(
     study = resolve(config)
     (table,), (spec,) = study.candidates, study.specs.values()
     save_random_model(spec.model, weights)
-    measured = measure(spec, options.steps, weights)
+    measured = train(spec, options.steps, weights)
     assert measured.tokens == options.completion, f"{measured.tokens} tokens a completion"
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     settings = f"n={N}, B={B}, micro-batch {spec.micro_batch}, {options.steps} steps after a first"
@@ -337,37 +334,39 @@ def compare(what: str, against: str, other: float, measured: float, digits: int)
     print(f"  {what:<19} {numbers}  {share}")
 
 
-def main() -> None:
-    """Train every model through every backend, and judge the worst."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    vllm = importlib.util.find_spec("vllm") is not None
-    asleep = vllm and bool(visible_devices().names)
-    installed = ["transformers", *["vllm"] * vllm, *["vllm-sleep"] * asleep]
-    parser.add_argument("--model", nargs="+", default=["qwen-0.5b", "qwen-1.5b"])
-    parser.add_argument("--backend", nargs="+", default=installed, choices=BACKENDS)
-    parser.add_argument("--hardware", default="h200")
-    parser.add_argument("--prompt", type=int, default=32)
-    parser.add_argument("--completion", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=5)
-    options = parse(parser, GOALS, QUICK_GPU if visible_devices().names else QUICK_CPU)
+HAS_GPU, HAS_VLLM = bool(visible_devices().names), importlib.util.find_spec("vllm") is not None
+INSTALLED = ["transformers", *["vllm"] * HAS_VLLM, *["vllm-sleep"] * (HAS_VLLM and HAS_GPU)]
+OPTIONS = {
+    "--model": ["qwen-0.5b", "qwen-1.5b"],
+    "--backend": {"nargs": "+", "default": INSTALLED, "choices": BACKENDS},
+    "--hardware": "h200",
+    "--prompt": 32,
+    "--completion": 256,
+    "--steps": 5,
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Train every model through every backend; the worst figures."""
     context = multiprocessing.get_context("spawn")
-    figures, failed = dict[str, float](), 0
+    figures, failed = dict[str, float](), []
     with tempfile.TemporaryDirectory() as directory:
-        for model in options.model:
-            for backend in options.backend:
-                # A process of its own: an engine keeps its share of the device until it ends.
-                queue = context.SimpleQueue()
-                work = (model, backend, options, Path(directory) / model, queue)
-                process = context.Process(target=report, args=work)
-                process.start()
-                process.join()
-                failed += process.exitcode != 0
-                reached = {} if queue.empty() else queue.get()
-                for name, figure in reached.items():
-                    figures[name] = max(figure, figures.get(name, figure))
-    judge(GOALS, figures, options)
-    sys.exit(1 if failed else 0)
+        for model, backend in itertools.product(options.model, options.backend):
+            # A process of its own: an engine keeps its share of the device until it ends.
+            queue = context.SimpleQueue()
+            work = (model, backend, options, Path(directory) / model, queue)
+            process = context.Process(target=report, args=work)
+            process.start()
+            process.join()
+            if process.exitcode != 0:
+                failed.append(f"{model} with {backend}")
+            reached = {} if queue.empty() else queue.get()
+            for name, figure in reached.items():
+                figures[name] = max(figure, figures.get(name, figure))
+    if failed:
+        sys.exit(f"not trained: {', '.join(failed)}; figures of the others: {figures}")
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK_GPU if HAS_GPU else QUICK_CPU, OPTIONS)

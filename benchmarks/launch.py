@@ -15,14 +15,14 @@
 What needs Slurm (its daemons, and root) is left out where that is missing.
 """
 
-import argparse
 import contextlib
 import os
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from goals import Goal, judge, parse
+from frame import Goal, benchmark
 from launching import calls, large, makespan, trivial
 from launching.sweeps import memory
 
@@ -73,7 +73,7 @@ def slurm() -> Iterator[SlurmCluster | None]:
         yield cluster
 
 
-def makespans(options: argparse.Namespace, *, with_slurm: bool) -> dict[str, float]:
+def makespans(options: Namespace, *, with_slurm: bool) -> dict[str, float]:
     """Print the time of mixed sweeps over their bounds; the figures."""
     runs, devices = options.simulated
     print(f"time of a mixed sweep over its lower bound, {options.bound:g} s where runs sleep")
@@ -93,22 +93,27 @@ def _told(name: str, measure: Callable[..., float], *given: object) -> float:
     return ratio
 
 
-def main() -> None:
-    """Measure the parts that are asked for, and judge them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("trivial", "calls", "makespan", "directory")
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--jobs", type=int, default=200, help="trivial ones")
-    parser.add_argument("--rounds", type=int, default=3, help="in which launchers take turns")
-    parser.add_argument("--live", nargs="+", type=int, default=[20, 200, 2000], help="live runs")
-    parser.add_argument("--minutes", type=float, default=5.0, help="in which calls are counted")
-    parser.add_argument("--mixed", type=int, default=40, help="runs of a mixed sweep")
-    parser.add_argument("--bound", type=float, default=200.0, help="seconds of a mixed sweep")
-    parser.add_argument(
-        "--simulated", nargs=2, type=int, default=[10_000, 1_000], help="runs, and devices"
-    )
-    parser.add_argument("--runs", type=int, default=10_000, help="of the sweep directory")
-    options = parse(parser, GOALS, QUICK)
+PARTS = ("trivial", "calls", "makespan", "directory")
+OPTIONS = {
+    "--parts": {"nargs": "+", "choices": PARTS, "default": PARTS},
+    "--jobs": (200, "trivial ones"),
+    "--rounds": (3, "in which launchers take turns"),
+    "--live": ([20, 200, 2000], "live runs"),
+    "--minutes": (5.0, "in which calls are counted"),
+    "--mixed": (40, "runs of a mixed sweep"),
+    "--bound": (200.0, "seconds of a mixed sweep"),
+    "--simulated": {
+        "nargs": 2,
+        "type": int,
+        "default": [10_000, 1_000],
+        "help": "runs, and devices",
+    },
+    "--runs": (10_000, "of the sweep directory"),
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Measure the parts that are asked for."""
     figures: dict[str, float] = {}
     with (
         slurm() if {"trivial", "makespan"} & {*options.parts} else contextlib.nullcontext() as there
@@ -123,8 +128,8 @@ def main() -> None:
     if "directory" in options.parts:
         with memory() as directory:
             figures |= large.table(directory, options.runs)
-    judge(GOALS, figures, options)
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

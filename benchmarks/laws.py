@@ -14,22 +14,16 @@ Prints a row for every law, world and quantity.
   fast, known to 0.005 or 0.02; milliseconds a sweep.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import argparse
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from coverage import CONFIG, DESIGNS, find_world, make_plan
-from goals import Goal, judge, parse
+from frame import Goal, benchmark, by_world, loosen, table
 
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
@@ -246,53 +240,39 @@ LAWS = {
     "size": Law(worlds=tuple(_HALF_SIZES), see=see_size),
     "updates": Law(worlds=tuple(_SAVINGS), see=see_updates),
 }
-HEADER = ("law", "world", "sweeps", "of", "intervals", "hold the truth", "median width")
-
-
-def rows(law: str, world: str, sweeps: int, seen: Sequence[Seen]) -> list[str]:
-    """A line of the table for every quantity."""
-    lines = []
-    for quantity in dict.fromkeys(each.quantity for each in seen):
-        mine = [each for each in seen if each.quantity == quantity]
-        share = np.mean([each.covered for each in mine])
-        width = np.median([each.width for each in mine])
-        cells = (law, world, sweeps, quantity, len(mine), f"{share:.1%}", f"{width:.3g}")
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return lines
 
 
 def allow_for_chance(law: str, sweeps: int) -> None:
     """Move a law's goals by two standard errors; intervals within a sweep go together."""
-    error = math.sqrt(0.9 * 0.1 / sweeps)
-    for side, sign in (("low", -1), ("high", 1)):
-        goal = GOALS[f"{law}_{side}"]
-        GOALS[f"{law}_{side}"] = replace(goal, limit=goal.limit + 2 * sign * error)
+    error = 2 * math.sqrt(0.9 * 0.1 / sweeps)
+    loosen(GOALS, **{f"{law}_low": -error, f"{law}_high": error})
 
 
-def main() -> None:
-    """Print the table, and judge it."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--laws", default=",".join(LAWS))
-    parser.add_argument("--sweeps", type=int, default=40, help="simulated sweeps of each world")
-    parser.add_argument("--processes", type=int, default=1)
-    chosen = parse(parser, GOALS, QUICK)
-    print(f"| {' | '.join(HEADER)} |\n{'|---' * len(HEADER)}|", flush=True)
-    found: dict[str, float] = {}
-    with ProcessPoolExecutor(chosen.processes) as pool:
-        jobs = {
-            (name, world): pool.submit(LAWS[name].see, world, chosen.sweeps)
-            for name in chosen.laws.split(",")
-            for world in LAWS[name].worlds
-        }
-        seen: dict[str, list[Seen]] = {}
-        for (name, world), job in jobs.items():
-            seen[name] = [*seen.get(name, []), *job.result()]
-            print("\n".join(rows(name, world, chosen.sweeps, job.result())), flush=True)
-    for name, mine in seen.items():
-        found[f"{name}_low"] = found[f"{name}_high"] = float(np.mean([s.covered for s in mine]))
-        allow_for_chance(name, chosen.sweeps * len(LAWS[name].worlds))
-    judge(GOALS, found, chosen)
+OPTIONS = {
+    "--laws": ",".join(LAWS),
+    "--sweeps": (40, "simulated sweeps of each world"),
+    "--processes": 1,
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Print a row for every quantity; the figures of the goals."""
+    row = table("law", "world", "sweeps", "of", "intervals", "hold the truth", "median width")
+    figures: dict[str, float] = {}
+    for name in options.laws.split(","):
+        law, covered = LAWS[name], []
+        for world, (seen,) in by_world(law.see, law.worlds, [(options.sweeps,)], options.processes):
+            for quantity in dict.fromkeys(each.quantity for each in seen):
+                mine = [each for each in seen if each.quantity == quantity]
+                share = np.mean([each.covered for each in mine])
+                width = np.median([each.width for each in mine])
+                held = f"{share:.1%}", f"{width:.3g}"
+                row(name, world, options.sweeps, quantity, len(mine), *held)
+            covered += [each.covered for each in seen]
+        figures[f"{name}_low"] = figures[f"{name}_high"] = float(np.mean(covered))
+        allow_for_chance(name, options.sweeps * len(law.worlds))
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

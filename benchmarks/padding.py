@@ -11,19 +11,18 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-import argparse
 import statistics
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import torch
-from goals import Goal, judge, parse
-from hydra import compose, initialize_config_dir
+from frame import Goal, benchmark
 from trl import GRPOTrainer
 
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.models.weights import weights
 from isosweep.plan.spec import run_spec
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
@@ -38,13 +37,15 @@ QUICK = {"updates": 6}
 N, B = 8, 16
 
 
-def main() -> None:
-    """Time both sides in turn, print what they take, and judge it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--updates", type=int, default=40, help="updates of each side")
-    parser.add_argument("--micro-batch", type=int, default=16)
-    parser.add_argument("--short", type=int, default=64, help="tokens of a short answer")
-    options = parse(parser, GOALS, QUICK)
+OPTIONS = {
+    "--updates": (40, "updates of each side"),
+    "--micro-batch": 16,
+    "--short": (64, "tokens of a short answer"),
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Time both sides in turn, and print what they take."""
     with tempfile.TemporaryDirectory() as directory:
         trainer = _trainer(Path(directory), options)
         sides = {"TRL's own": GRPOTrainer, "cut": TRLTrainer}
@@ -60,18 +61,13 @@ def main() -> None:
         low, middle, high = statistics.quantiles(taken[1:], n=4)
         print(f"{name:12}  {middle:.4f} ({low:.4f} to {high:.4f})  {positions[name]:10,}")
     ratios = [cut / own for own, cut in zip(*seconds.values(), strict=True)][1:]
-    figures = {
-        "time": statistics.median(ratios),
-        "positions": positions["cut"] / positions["TRL's own"],
-    }
-    judge(GOALS, figures, options)
+    share = positions["cut"] / positions["TRL's own"]
+    return {"time": statistics.median(ratios), "positions": share}
 
 
-def _trainer(directory: Path, options: argparse.Namespace) -> Any:
+def _trainer(directory: Path, options: Namespace) -> Any:
     """A trainer whose every generation is one of answers mixed 1:4."""
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        long = f"task.max_completion_tokens={4 * options.short}"
-        config = from_hydra(compose("config", overrides=[long]))
+    config = compose_config([f"task.max_completion_tokens={4 * options.short}"])
     spec = run_spec(
         config, num_generations=N, problems_per_batch=B, seed=0, micro_batch=options.micro_batch
     )
@@ -104,4 +100,4 @@ def _update(trainer: Any, kind: Any) -> tuple[float, int]:
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

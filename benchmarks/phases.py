@@ -13,19 +13,18 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-import argparse
 import math
 import multiprocessing
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from types import ModuleType
 
-from goals import Goal, judge, parse
-from hydra import compose, initialize_config_dir
+from frame import Goal, benchmark
 
 from isosweep.config.health import HealthConfig
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.files import write_json
 from isosweep.plan.coefficients import PHASES, coefficients
 from isosweep.plan.phases import timed_phases
@@ -117,19 +116,15 @@ def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Train the sweep and judge what was predicted of it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("settings", nargs="*", help="settings of the sweep")
-    options = parse(parser, GOALS, QUICK)
+def measure(options: Namespace) -> dict[str, float]:
+    """Train the sweep; the figures of what was predicted of it."""
     with tempfile.TemporaryDirectory() as directory:
-        settings = [f"sweeps_dir={directory}", *options.settings]
-        with initialize_config_dir(str(config_directory()), version_base="1.3"):
-            study = resolve(from_hydra(compose("config", overrides=settings)))
+        study = resolve(compose_config([f"sweeps_dir={directory}", *options.settings]))
         paths = SweepPaths(Path(directory) / "sweep", Path(directory) / "runs")
         train(study, paths)
-        judge(GOALS, figures(study, paths), options)
+        return figures(study, paths)
 
 
 if __name__ == "__main__":
-    main()
+    settings = {"nargs": "*", "help": "settings of the sweep"}
+    benchmark(measure, GOALS, QUICK, {"settings": settings})

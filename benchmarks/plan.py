@@ -6,7 +6,6 @@
    measured in turn.
 """
 
-import argparse
 import math
 import os
 import statistics
@@ -14,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 
-from goals import Goal, judge, parse
+from frame import Goal, benchmark
 
 GOALS = {
     "seconds": Goal("seconds for 1e6 candidates", "at most", 1.0),
@@ -31,20 +31,18 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 # Every candidate has its own (n, B, budget): one seed, so that none is a copy of another.
 PLAN = """
 import resource, sys, time
-from hydra import compose, initialize_config_dir
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.config.axes import combinations
 from isosweep.plan.enumerate import enumerate_candidates
 
 size, budgets = int(sys.argv[1]), int(sys.argv[2])
 side = round((size / budgets) ** 0.5)
-with initialize_config_dir(str(config_directory()), version_base="1.3"):
-    config = from_hydra(compose("config", overrides=[
-        "model=qwen-1.5b",
-        f"budget=logspace:1e19:1e21:{budgets}",
-        f"grid.num_generations=[{','.join(str(2 + i) for i in range(size // budgets // side))}]",
-        f"grid.problems_per_batch=[{','.join(str(1 + i) for i in range(side))}]",
-    ]))
+config = compose_config([
+    "model=qwen-1.5b",
+    f"budget=logspace:1e19:1e21:{budgets}",
+    f"grid.num_generations=[{','.join(str(2 + i) for i in range(size // budgets // side))}]",
+    f"grid.problems_per_batch=[{','.join(str(1 + i) for i in range(side))}]",
+])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 began = time.perf_counter()
 tables = enumerate_candidates(combinations(config))
@@ -127,15 +125,16 @@ def command_line(repeats: int) -> dict[str, float]:
     return {"ratio": ratio}
 
 
-def main() -> None:
-    """Time both parts, and judge them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    sizes = [10**4, 10**5, 10**6, 10**7]
-    parser.add_argument("--sizes", nargs="+", type=int, default=sizes, help="candidates")
-    parser.add_argument("--repeats", type=int, default=9, help="runs of each command")
-    options = parse(parser, GOALS, QUICK)
-    judge(GOALS, growth(options.sizes) | command_line(options.repeats), options)
+OPTIONS = {
+    "--sizes": ([10**4, 10**5, 10**6, 10**7], "candidates"),
+    "--repeats": (9, "runs of each command"),
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Time both parts."""
+    return growth(options.sizes) | command_line(options.repeats)
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

@@ -15,20 +15,15 @@ the analysis leaves undecided, each of these adds at most `--share` of their com
 All are judged by the same analysis. About 20 seconds of a core for an undecided sweep.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import argparse
 import zlib
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from coverage import CONFIG, find_world, named, resolve_plan
-from goals import Goal, judge, parse
+from frame import Goal, UsageError, benchmark, by_world, table
+from search import counted
 from ways import Reached, at_random, revealed, searched, whole
 
 from isosweep.analysis.simulation.policy_worlds import SETTINGS
@@ -46,7 +41,6 @@ GOALS = {
 }
 WAYS = ("next", "nearest", "random", "seeds")
 WORLDS = "plateau,slow_tail"
-HEADER = ("world", "way", "undecided", "adds", "decided truly", "falsely", "verdicts")
 QUICK = {"sweeps": 2}
 _PROBLEMS, _SAMPLES = 4096, 8
 _N = tuple(8 * 2**k for k in range(9))
@@ -71,7 +65,7 @@ class Outcome:
         return self.verdict not in OPEN
 
 
-def measure(name: str, number: int, share: float) -> dict[str, Outcome] | None:
+def outcomes_of(name: str, number: int, share: float) -> dict[str, Outcome] | None:
     """One sweep by every way; None where it is decided."""
     everything = _everything()
     own = part(everything, _N, _SEEDS)
@@ -136,53 +130,9 @@ def seeded(plan: Plan, before: Reached, best: int, compute: float) -> tuple[Plan
     return further, reached
 
 
-def row(world: str, way: str, outcomes: Sequence[Outcome]) -> str:
-    """One line of the table in docs/search.md."""
-    verdicts = [outcome.verdict for outcome in outcomes]
-    listed = ", ".join(f"{name} {verdicts.count(name)}" for name in sorted(set(verdicts)))
-    cells = (
-        world,
-        way,
-        str(len(outcomes)),
-        f"{np.mean([outcome.share for outcome in outcomes]):.0%}",
-        f"{_share(outcomes, true=True):.0%}",
-        f"{_share(outcomes, true=False):.0%}",
-        listed,
-    )
-    return f"| {' | '.join(cells)} |"
-
-
 def _share(outcomes: Sequence[Outcome], *, true: bool) -> float:
     """Share that are decided, truly or falsely."""
     return float(np.mean([each.decided and each.true is true for each in outcomes]))
-
-
-def main() -> None:
-    """Print the table, and judge it."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sweeps", type=int, default=40, help="of which the undecided count")
-    parser.add_argument("--first", type=int, default=0, help="number of the first sweep's seed")
-    parser.add_argument("--worlds", default=WORLDS)
-    parser.add_argument("--share", type=float, default=1 / 3)
-    parser.add_argument("--processes", type=int, default=1)
-    chosen = parse(parser, GOALS, QUICK)
-    worlds = named(parser, chosen.worlds)
-    if policies := set(worlds) & set(SETTINGS):
-        parser.error(f"--worlds {','.join(policies)}: they have no runs beyond their own grid")
-    print(f"| {' | '.join(HEADER)} |\n{'|---' * len(HEADER)}|", flush=True)
-    found: dict[str, list[Outcome]] = {way: [] for way in WAYS}
-    with ProcessPoolExecutor(chosen.processes) as pool:
-        numbers = range(chosen.first, chosen.first + chosen.sweeps)
-        jobs = {
-            world: [pool.submit(measure, world, number, chosen.share) for number in numbers]
-            for world in worlds
-        }
-        for world, sweeps in jobs.items():
-            done = [outcomes for job in sweeps if (outcomes := job.result()) is not None]
-            for way in WAYS if done else ():
-                found[way] += [outcomes[way] for outcomes in done]
-                print(row(world, way, [outcomes[way] for outcomes in done]), flush=True)
-    judge(GOALS, figures(found), chosen)
 
 
 def figures(found: dict[str, list[Outcome]]) -> dict[str, float]:
@@ -195,5 +145,39 @@ def figures(found: dict[str, list[Outcome]]) -> dict[str, float]:
     return known | ({"decided": ours / by_seeds} if by_seeds else {})
 
 
+# The table of docs/search.md.
+COLUMNS: dict[str, Callable[[Sequence[Outcome]], str]] = {
+    "undecided": lambda found: str(len(found)),
+    "adds": lambda found: f"{np.mean([outcome.share for outcome in found]):.0%}",
+    "decided truly": lambda found: f"{_share(found, true=True):.0%}",
+    "falsely": lambda found: f"{_share(found, true=False):.0%}",
+    "verdicts": lambda found: counted([outcome.verdict for outcome in found]),
+}
+OPTIONS = {
+    "--sweeps": (40, "of which the undecided count"),
+    "--first": (0, "number of the first sweep's seed"),
+    "--worlds": WORLDS,
+    "--share": 1 / 3,
+    "--processes": 1,
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Print the table; the figures of the goals."""
+    worlds = named(options.worlds)
+    if policies := set(worlds) & set(SETTINGS):
+        raise UsageError(f"--worlds {','.join(policies)}: they have no runs beyond their own grid")
+    row = table("world", "way", *COLUMNS)
+    found: dict[str, list[Outcome]] = {way: [] for way in WAYS}
+    jobs = [(options.first + number, options.share) for number in range(options.sweeps)]
+    for world, sweeps in by_world(outcomes_of, worlds, jobs, options.processes):
+        done = [outcomes for outcomes in sweeps if outcomes is not None]
+        for way in WAYS if done else ():
+            mine = [outcomes[way] for outcomes in done]
+            found[way] += mine
+            row(world, way, *(said(mine) for said in COLUMNS.values()))
+    return figures(found)
+
+
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

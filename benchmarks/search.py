@@ -12,21 +12,16 @@ of the grid's compute that searches spend, as JSON. About 10 seconds a sweep on 
 ways `grid,search,random`, 25 with all.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import argparse
 import json
 import zlib
-from concurrent.futures import ProcessPoolExecutor
+from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from coverage import CONFIG, DESIGNS, find_world, make_plan, named
-from goals import Goal, judge, parse
+from frame import Goal, UsageError, benchmark, by_world, number, table
 from ways import SPENDING, Reached, Simulated, oracle, revealed, searched, whole
 
 from isosweep.analysis.simulation.policy_worlds import GENERATIONS, SETTINGS, pooled
@@ -71,7 +66,7 @@ class Outcome:
     stop: str | None = None
 
 
-def measure(name: str, number: int, ways: tuple[str, ...]) -> dict[str, Outcome]:
+def outcomes_of(name: str, number: int, ways: tuple[str, ...]) -> dict[str, Outcome]:
     """One simulated sweep, by every one of `ways`."""
     known = simulate(name, number)
     stop, reached = None, {way: whole(known.plan) for way in ways if way == "grid"}
@@ -135,40 +130,24 @@ def judged(known: Simulated, truth: Truth, reached: Reached) -> Outcome:
     )
 
 
-HEADER = (
-    "world",
-    "way",
-    "compute: median",
-    "worst tenth",
-    "reward lost: mean",
-    "within margin",
-    "verdict true",
-    "decided",
-    "false saturated",
-    "as the grid",
-    "verdicts",
-)
+Outcomes = list[Outcome]
+# The table of docs/search.md.
+COLUMNS: dict[str, Callable[[Outcomes], str]] = {
+    "compute: median": lambda found: f"{np.median([o.share for o in found]):.0%}",
+    "worst tenth": lambda found: f"{np.quantile([o.share for o in found], 0.9):.0%}",
+    "reward lost: mean": lambda found: f"{np.mean([o.lost for o in found]):.4f}",
+    "within margin": lambda found: f"{within(found):.0%}",
+    "verdict true": lambda found: f"{np.mean([o.true for o in found]):.0%}",
+    "decided": lambda found: f"{decided(found):.0%}",
+    "false saturated": lambda found: f"{false(found):.0%}",
+    "as the grid": lambda found: number(agreement(found), ".0%"),
+    "verdicts": lambda found: counted([o.verdict for o in found]),
+}
 
 
-def row(world: str, way: str, outcomes: list[Outcome]) -> str:
-    """One line of the table in docs/search.md."""
-    shares = [outcome.share for outcome in outcomes]
-    verdicts = [outcome.verdict for outcome in outcomes]
-    listed = ", ".join(f"{name} {verdicts.count(name)}" for name in sorted(set(verdicts)))
-    cells = (
-        world,
-        way,
-        f"{np.median(shares):.0%}",
-        f"{np.quantile(shares, 0.9):.0%}",
-        f"{np.mean([outcome.lost for outcome in outcomes]):.4f}",
-        f"{within(outcomes):.0%}",
-        f"{np.mean([outcome.true for outcome in outcomes]):.0%}",
-        f"{decided(outcomes):.0%}",
-        f"{false(outcomes):.0%}",
-        agreement(outcomes),
-        listed,
-    )
-    return f"| {' | '.join(cells)} |"
+def counted(verdicts: list[str]) -> str:
+    """How often each came."""
+    return ", ".join(f"{name} {verdicts.count(name)}" for name in sorted(set(verdicts)))
 
 
 def within(outcomes: list[Outcome]) -> float:
@@ -186,10 +165,10 @@ def false(outcomes: list[Outcome]) -> float:
     return float(np.mean([o.verdict == "saturated" and not o.true for o in outcomes]))
 
 
-def agreement(outcomes: list[Outcome]) -> str:
+def agreement(outcomes: list[Outcome]) -> float | None:
     """Share whose verdict is the grid's."""
     known = [outcome.agrees for outcome in outcomes if outcome.agrees is not None]
-    return f"{np.mean(known):.0%}" if known else "–"
+    return float(np.mean(known)) if known else None
 
 
 def figures(found: dict[str, dict[str, list[Outcome]]]) -> dict[str, float]:
@@ -232,56 +211,51 @@ def spread(values: list[float]) -> dict[str, float]:
     return {name: round(float(np.quantile(values, at)), 4) for name, at in quantiles}
 
 
-def chosen_ways(parser: argparse.ArgumentParser, listed: str) -> tuple[str, ...]:
+def chosen_ways(listed: str) -> tuple[str, ...]:
     """Ways by name, in the order of the table."""
     names = listed.split(",")
     unknown = [name for name in names if name not in WAYS]
     if unknown:
-        parser.error(f"--ways {','.join(unknown)}: the ways are {', '.join(WAYS)}")
+        raise UsageError(f"--ways {','.join(unknown)}: the ways are {', '.join(WAYS)}")
     if "search" not in names and (spending := [name for name in names if name in SPENDING]):
-        parser.error(f"--ways {listed}: {', '.join(spending)} spend what `search` did: add it")
+        raise UsageError(f"--ways {listed}: {', '.join(spending)} spend what `search` did: add it")
     return tuple(way for way in WAYS if way in names)
 
 
-def main() -> None:
-    """Print the table, and judge it."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sweeps", type=int, default=12)
-    parser.add_argument("--first", type=int, default=0, help="number of the first sweep's seed")
-    parser.add_argument("--worlds", default=WORLDS)
-    parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--stops", action="store_true", help="print why every search stopped")
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write shares of compute there")
-    chosen = parse(parser, GOALS, QUICK)
-    ways, worlds = chosen_ways(parser, chosen.ways), named(parser, chosen.worlds)
-    if chosen.write and "search" not in ways:
-        parser.error(f"--write {chosen.write} is of searches: add `search` to --ways")
+OPTIONS = {
+    "--sweeps": 12,
+    "--first": (0, "number of the first sweep's seed"),
+    "--worlds": WORLDS,
+    "--ways": ",".join(WAYS),
+    "--processes": 1,
+    "--stops": (False, "print why every search stopped"),
+    "--write": {"metavar": "FILE", "type": Path, "help": "write shares of compute there"},
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Print the table; the figures of the goals."""
+    ways, worlds = chosen_ways(options.ways), named(options.worlds)
+    if options.write and "search" not in ways:
+        raise UsageError(f"--write {options.write} is of searches: add `search` to --ways")
     for world in set(worlds) & set(SETTINGS):
         for n in GENERATIONS:
             # Before the processes begin, which then have it: a minute a world.
             pooled(SETTINGS[world], n)
-    numbers = range(chosen.first, chosen.first + chosen.sweeps)
-    print(f"| {' | '.join(HEADER)} |\n{'|---' * len(HEADER)}|", flush=True)
+    row = table("world", "way", *COLUMNS)
     found: dict[str, dict[str, list[Outcome]]] = {}
-    with ProcessPoolExecutor(chosen.processes) as pool:
-        jobs = {
-            world: [pool.submit(measure, world, number, ways) for number in numbers]
-            for world in worlds
-        }
-        for world, sweeps in jobs.items():
-            done = [sweep.result() for sweep in sweeps]
-            found[world] = {way: [outcomes[way] for outcomes in done] for way in ways}
-            for way in ways:
-                print(row(world, way, found[world][way]), flush=True)
-            if chosen.stops and "search" in ways:
-                for outcome in found[world]["search"]:
-                    print(f"  {outcome.share:.2f}: {outcome.stop}", flush=True)
-    if chosen.write:
-        text = json.dumps(shares(found, chosen.sweeps), indent=2)
-        chosen.write.write_text(text + "\n", encoding="utf-8")
-    judge(GOALS, figures(found), chosen)
+    jobs = [(options.first + number, ways) for number in range(options.sweeps)]
+    for world, done in by_world(outcomes_of, worlds, jobs, options.processes):
+        found[world] = {way: [outcomes[way] for outcomes in done] for way in ways}
+        for way, outcomes in found[world].items():
+            row(world, way, *(said(outcomes) for said in COLUMNS.values()))
+        for outcome in found[world].get("search", ()) if options.stops else ():
+            print(f"  {outcome.share:.2f}: {outcome.stop}", flush=True)
+    if options.write:
+        text = json.dumps(shares(found, options.sweeps), indent=2)
+        options.write.write_text(text + "\n", encoding="utf-8")
+    return figures(found)
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

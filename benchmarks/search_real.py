@@ -17,11 +17,11 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-import argparse
 import math
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from itertools import permutations
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-from goals import Goal, judge, parse
+from frame import Goal, UsageError, benchmark, table
 
 from isosweep.analysis.load import load_view
 from isosweep.analysis.statistics import judgement
@@ -63,7 +63,7 @@ class Outcome:
     rewards: Rewards
 
 
-def train(way: str, repetition: int, options: argparse.Namespace, place: Path) -> Outcome:
+def train(way: str, repetition: int, options: Namespace, place: Path) -> Outcome:
     """One sweep, from nothing where `place` is empty, and what its analysis says."""
     first = options.first + repetition * options.seeds
     seeds = range(first, first + options.seeds)
@@ -144,29 +144,29 @@ def agreements(found: dict[str, list[Outcome]], offered: Sequence[int]) -> dict[
     }
 
 
-def show(found: dict[str, list[Outcome]], options: argparse.Namespace) -> dict[str, float]:
+def show(found: dict[str, list[Outcome]], options: Namespace) -> dict[str, float]:
     """Print both tables; what the goals ask."""
     budgets, offered = options.budgets, sorted(options.num_generations)
     rewards = {key: value for grid in found["grid"] for key, value in grid.rewards.items()}
     names = [f"n at {budget:g}" for budget in budgets]
-    head = ("seeds", "way", "compute", *names, "verdict", "reward lost")
-    print(f"\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    row = table("seeds", "way", "compute", *names, "verdict", "reward lost")
     shares, losses = [], []
     for number, pair in enumerate(zip(found["grid"], found["search"], strict=True)):
         first = options.first + number * options.seeds
         for way, outcome in zip(WAYS, pair, strict=True):
             loss, error = lost(outcome.chosen, rewards, budgets)
             share = outcome.compute / pair[0].compute
-            cells = (f"{first} to {first + options.seeds - 1}", way, f"{share:.0%}")
-            end = (f"`{outcome.verdict}`", f"{loss:.4f} ({error:.4f})" if loss else "0")
-            print(f"| {' | '.join((*cells, *map(str, outcome.chosen), *end))} |")
+            seeds, cost = f"{first} to {first + options.seeds - 1}", f"{share:.0%}"
+            lacks = f"{loss:.4f} ({error:.4f})" if loss else "0"
+            row(seeds, way, cost, *outcome.chosen, f"`{outcome.verdict}`", lacks)
         shares.append(share)
         losses.append(loss)
     figures = {"compute": median(shares), "lost": max(losses)}
     known = agreements(found, offered)
-    print("\n| agreement of | same n | within one place | same verdict |\n|---|---|---|---|")
+    print()
+    row = table("agreement of", "same n", "within one place", "same verdict")
     for kind, shares_agreed in known.items():
-        print(f"| {kind} | {' | '.join(f'{share:.0%}' for share in shares_agreed)} |")
+        row(kind, *(f"{share:.0%}" for share in shares_agreed))
     if "two grids" in known:
         between = known["two grids"][1]
         figures["agree"] = known["a search and another grid"][1] / max(between, 1e-9)
@@ -174,7 +174,7 @@ def show(found: dict[str, list[Outcome]], options: argparse.Namespace) -> dict[s
 
 
 @contextmanager
-def directory(options: argparse.Namespace, name: str) -> Iterator[Path]:
+def directory(options: Namespace, name: str) -> Iterator[Path]:
     """Where a sweep goes: for the time being, or where it is kept."""
     if options.keep is None:
         with tempfile.TemporaryDirectory() as place:
@@ -185,20 +185,24 @@ def directory(options: argparse.Namespace, name: str) -> Iterator[Path]:
         yield place
 
 
-def main() -> None:
-    """Train every repetition both ways, print the tables, and judge them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--first", type=int, default=200, help="the first repetition's first seed")
-    parser.add_argument("--seeds", type=int, default=4, help="of a repetition")
-    parser.add_argument("--num-generations", nargs="+", type=int, default=[4, 8, 16, 32])
-    parser.add_argument("--budgets", nargs="+", type=float, default=[1e10, 2e10, 4e10])
-    parser.add_argument(
-        "--keep", metavar="DIRECTORY", type=Path, help="keep sweeps there, and go on with them"
-    )
-    options = parse(parser, GOALS, QUICK)
+OPTIONS = {
+    "--repetitions": 3,
+    "--first": (200, "the first repetition's first seed"),
+    "--seeds": (4, "of a repetition"),
+    "--num-generations": [4, 8, 16, 32],
+    "--budgets": [1e10, 2e10, 4e10],
+    "--keep": {
+        "metavar": "DIRECTORY",
+        "type": Path,
+        "help": "keep sweeps there, and go on with them",
+    },
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Train every repetition both ways, and print the tables."""
     if options.seeds < 2:
-        parser.error(f"--seeds {options.seeds}: a search takes two at least")
+        raise UsageError(f"--seeds {options.seeds}: a search takes two at least")
     options.budgets.sort()
     found: dict[str, list[Outcome]] = {way: [] for way in WAYS}
     for repetition in range(options.repetitions):
@@ -207,8 +211,8 @@ def main() -> None:
                 outcomes.append(train(way, repetition, options, place))
             done = outcomes[-1]
             print(f"{repetition}, {way}: {done.compute:.3g} FLOPs, {done.verdict}", flush=True)
-    judge(GOALS, show(found, options), options)
+    return show(found, options)
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

@@ -8,19 +8,14 @@ devices. Opening: the journal of a study of 200 runs, three steps and their rewa
 from its file, with Optuna imported already. Of several repeats the fastest counts.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import argparse
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
 from coverage import find_world, resolve_plan
-from goals import Goal, judge, parse
+from frame import Goal, benchmark
 from ways import question, revealed
 
 from isosweep.analysis.simulation.records import simulate_records
@@ -82,13 +77,10 @@ def choosing(repeats: int) -> tuple[int, float, float]:
     at = standings(plan, data, {})
     actions = sum(to > at.reached[r.run_id] for r in open_runs(plan, at) for to in r.milestones)
 
-    def one() -> None:
-        decide(question(plan, data, _SEARCH, 1))
+    def choose(count: int) -> float:
+        return seconds(lambda: decide(question(plan, data, _SEARCH, count)), repeats)
 
-    def several() -> None:
-        decide(question(plan, data, _SEARCH, _DEVICES))
-
-    return actions, seconds(one, repeats), seconds(several, repeats)
+    return actions, choose(1), choose(_DEVICES)
 
 
 def opening(repeats: int, folder: Path) -> tuple[int, float]:
@@ -114,19 +106,15 @@ def opening(repeats: int, folder: Path) -> tuple[int, float]:
     return len(runs), seconds(again, repeats)
 
 
-def main() -> None:
-    """Print both, and judge them."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=3)
-    chosen = parse(parser, GOALS, QUICK)
-    actions, one, several = choosing(chosen.repeats)
+def measure(options: Namespace) -> dict[str, float]:
+    """Print both; the figures of the goals."""
+    actions, one, several = choosing(options.repeats)
     print(f"of {actions:,} steps: one in {one:.2f} s, {_DEVICES} in {several:.2f} s", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        runs, opened = opening(chosen.repeats, Path(folder))
+        runs, opened = opening(options.repeats, Path(folder))
     print(f"a study of {runs} runs: open in {opened:.2f} s", flush=True)
-    figures = {"actions": float(actions), "choose": one, "runs": float(runs), "open": opened}
-    judge(GOALS, figures, chosen)
+    return {"actions": float(actions), "choose": one, "runs": float(runs), "open": opened}
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, {"--repeats": 3})

@@ -5,16 +5,16 @@ with tables and nothing in them; a pass in which nothing has changed; and what a
 to find that a finished sweep is all there.
 """
 
-import argparse
 import json
 import resource
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from goals import Goal, judge, parse
+from frame import Goal, benchmark
 
 from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
@@ -108,8 +108,12 @@ def cpu(work: Callable[[], None]) -> float:
     return time.process_time() - began
 
 
-def measure(runs: int, points: int) -> dict[str, float]:
-    """Print a line for each part; the figures."""
+OPTIONS = {"--runs": 300, "--points": (100, "logged steps of each run")}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Print a line for each part; the figures, of fewer or more runs scaled to 300."""
+    runs, points = options.runs, options.points
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         paths, plan = make_sweep(root, runs, points)
@@ -133,14 +137,5 @@ def measure(runs: int, points: int) -> dict[str, float]:
         return figures | {"memory": peak}
 
 
-def main() -> None:
-    """Measure, and judge; figures of fewer or more runs are scaled to 300."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=300)
-    parser.add_argument("--points", type=int, default=100, help="logged steps of each run")
-    options = parse(parser, GOALS, QUICK)
-    judge(GOALS, measure(options.runs, options.points), options)
-
-
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

@@ -11,18 +11,19 @@ cells, and `search=tune` in a directory of its own; the reward of the value that
 scan's best are the scan's own means.
 """
 
-import argparse
 import math
 import os
 import subprocess
 import sys
 import tempfile
 import zlib
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-from goals import Goal, judge, parse
+from frame import Goal, benchmark, table
 
 from isosweep.analysis.load import load_view
 from isosweep.analysis.statistics.judgement import fit_budgets
@@ -144,18 +145,16 @@ def simulate(name: str, number: int, noise: float) -> dict[str, tuple[float, flo
 
 def simulated(worlds: list[str], sweeps: int, noise: float) -> dict[str, float]:
     """Print the table; the figures of the goals."""
-    print(
-        "| world | way | compute | reward lost: mean | within the margin |\n|---|---|---|---|---|"
-    )
+    row = table("world", "way", *COLUMNS)
     pooled: dict[str, list[tuple[float, float]]] = {}
     for name in worlds:
         found = [simulate(name, number, noise) for number in range(sweeps)]
         for way in found[0]:
             mine = [each[way] for each in found]
             pooled.setdefault(way, []).extend(mine)
-            print(row(name, way, mine), flush=True)
+            row(name, way, *(said(mine) for said in COLUMNS.values()))
     for way, mine in pooled.items():
-        print(row("all", way, mine))
+        row("all", way, *(said(mine) for said in COLUMNS.values()))
     return {
         "harmless": within(pooled["tune"]) / within(pooled["scan"]),
         "compute": max(share for _, share in pooled["tune"]),
@@ -167,17 +166,11 @@ def within(outcomes: list[tuple[float, float]]) -> float:
     return float(np.mean([each <= CONFIG.margin for each, _ in outcomes]))
 
 
-def row(name: str, way: str, outcomes: list[tuple[float, float]]) -> str:
-    """One line of the table."""
-    losses, shares = np.array(outcomes).T
-    cells = (
-        name,
-        way,
-        f"{np.median(shares):.0%}",
-        f"{losses.mean():.4f}",
-        f"{within(outcomes):.0%}",
-    )
-    return f"| {' | '.join(cells)} |"
+COLUMNS: dict[str, Callable[[list[tuple[float, float]]], str]] = {
+    "compute": lambda outcomes: f"{np.median([share for _, share in outcomes]):.0%}",
+    "reward lost: mean": lambda outcomes: f"{np.mean([loss for loss, _ in outcomes]):.4f}",
+    "within the margin": lambda outcomes: f"{within(outcomes):.0%}",
+}
 
 
 def real(seeds: str, budget: str, cells: list[list[int]], directory: Path) -> float:
@@ -234,26 +227,26 @@ def scan_means(root: Path) -> dict[int, dict[float, float]]:
     }
 
 
-def main() -> None:
-    """Print the tables, and judge them."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sweeps", type=int, default=20)
-    parser.add_argument("--noise", type=float, default=0.03, help="spread between runs, reward")
-    parser.add_argument("--worlds", default=WORLDS)
-    parser.add_argument("--real", nargs="*", default=[], metavar="SEEDS", help="such as 10,11,12")
-    parser.add_argument("--budget", default="8.1e10", help="the largest of a real sweep, in FLOPs")
-    parser.add_argument("--generations", default="8,32", help="n of both cells of a real sweep")
-    parser.add_argument("--directory", type=Path, default=None, help="where real sweeps are kept")
-    chosen = parse(parser, GOALS, QUICK)
-    if not chosen.real:
-        judge(GOALS, simulated(chosen.worlds.split(","), chosen.sweeps, chosen.noise), chosen)
-        return
-    cells = [[int(n), 4] for n in chosen.generations.split(",")]
+OPTIONS = {
+    "--sweeps": 20,
+    "--noise": (0.03, "spread between runs, reward"),
+    "--worlds": WORLDS,
+    "--real": {"nargs": "*", "default": [], "metavar": "SEEDS", "help": "such as 10,11,12"},
+    "--budget": ("8.1e10", "the largest of a real sweep, in FLOPs"),
+    "--generations": ("8,32", "n of both cells of a real sweep"),
+    "--directory": {"type": Path, "help": "where real sweeps are kept"},
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Print the tables; the figures of the goals."""
+    if not options.real:
+        return simulated(options.worlds.split(","), options.sweeps, options.noise)
+    cells = [[int(n), 4] for n in options.generations.split(",")]
     with tempfile.TemporaryDirectory() as made:
-        kept = chosen.directory or Path(made)
-        worst = max(real(seeds, chosen.budget, cells, kept) for seeds in chosen.real)
-    judge(GOALS, {"real": worst}, chosen)
+        kept = options.directory or Path(made)
+        return {"real": max(real(seeds, options.budget, cells, kept) for seeds in options.real)}
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

@@ -16,7 +16,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-import argparse
 import copy
 import statistics
 import subprocess
@@ -24,16 +23,16 @@ import sys
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from goals import Goal, judge, parse
-from hydra import compose, initialize_config_dir
+from frame import Goal, benchmark
 
 from isosweep.config.health import HealthConfig
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
@@ -153,9 +152,7 @@ def prepare(
         "grid.min_steps=1",
         *changes,
     ]
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        study = resolve(from_hydra(compose("config", overrides=overrides)))
-        ((run_id, spec),) = study.specs.items()
+    ((run_id, spec),) = resolve(compose_config(overrides)).specs.items()
     run = RunPaths(directory / run_id)
     run.root.mkdir(parents=True)
     write_json(run.spec, {"version": 1, "run_id": run_id, "spec": spec.to_json()})
@@ -342,14 +339,16 @@ def ratio(over: list[float], under: list[float]) -> tuple[float, str]:
     return middle, f"{middle:5.2f} ({low:.2f}-{high:.2f}; all {sum(over) / sum(under):.2f})"
 
 
-def main() -> None:
-    """Time steps and starts, and judge them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--num-generations", nargs="+", type=int, default=[2, 8, 32])
-    parser.add_argument("--block", type=int, default=4, help="steps of a turn")
-    parser.add_argument("--blocks", type=int, default=20, help="turns of each side")
-    parser.add_argument("--starts", type=int, default=3, help="starts of a process")
-    options = parse(parser, GOALS, QUICK)
+OPTIONS = {
+    "--num-generations": [2, 8, 32],
+    "--block": (4, "steps of a turn"),
+    "--blocks": (20, "turns of each side"),
+    "--starts": (3, "starts of a process"),
+}
+
+
+def measure(options: Namespace) -> dict[str, float]:
+    """Time steps and starts, and print what they take."""
     print(f"ms a step, medians of {options.blocks} blocks of {options.block}; B = 8, one thread")
     titles = "".join(f"{side:>9}" for side in SIDES)
     pairs = (("worker", "trl"), ("worker", "plain"), ("trl", "plain"))
@@ -367,8 +366,8 @@ def main() -> None:
     for part, each in parts.items():
         print(f"  {part:<24} {each:6.2f}")
     print(f"  {'in all':<24} {sum(parts.values()):6.2f}   importing TRL's trainer alone {bare:.2f}")
-    judge(GOALS, figures | {"start": sum(parts.values()) / bare}, options)
+    return figures | {"start": sum(parts.values()) / bare}
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(measure, GOALS, QUICK, OPTIONS)

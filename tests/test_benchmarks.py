@@ -1,5 +1,8 @@
 """The benchmarks run, and fail where a goal is missed; what they measure is for their readers."""
 
+import argparse
+import importlib
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +51,7 @@ SMALLEST = {
         ),
         "compute=-1",
     ),
-    "tracking": (("--runs", "2", "--points", "5", "--client", "0"), "first=0"),
+    "tracking": (("--runs", "2", "--points", "5"), "first=0"),
     "worker": (
         ("--num-generations", "2", "--block", "2", "--blocks", "3", "--starts", "1"),
         "step=0.01",
@@ -76,14 +79,12 @@ def missed(name: str, cwd: Path) -> list[str]:
 
 
 def test_every_benchmark_is_listed_here_and_takes_both_flags() -> None:
-    parts = {"goals", "directory", "chaos_world", "chaos_faults", "ways"}
+    parts = {"frame", "directory", "chaos_world", "chaos_faults", "ways"}
     files = {path.stem for path in BENCHMARKS.glob("*.py")} - parts
     assert files == SMALLEST.keys()
     for name in files:
         text = (BENCHMARKS / f"{name}.py").read_text()
-        assert "GOALS = {" in text
-        assert "parse(parser, GOALS, QUICK" in text, f"{name} takes neither --quick nor --check"
-        assert "judge(GOALS, " in text, f"{name} compares nothing with its goals"
+        assert "    benchmark(measure, GOALS, QUICK" in text, f"{name} has no goals, or no --quick"
 
 
 @pytest.mark.parametrize("name", in_ci(("plan", "fits", "coverage"), "fits"))
@@ -91,15 +92,42 @@ def test_a_goal_that_is_missed_ends_with_status_1(name: str, tmp_path: Path) -> 
     missed(name, tmp_path)
 
 
-def test_a_missed_goal_only_prints_where_no_check_is_asked_for(tmp_path: Path) -> None:
-    options, impossible = SMALLEST["fits"]
-    done = run("fits", *options, "--goal", impossible, "--goal", "optimum=0", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    ends = {line.split(":")[0]: line.split()[-1] for line in done.stdout.splitlines()[-2:]}
-    assert ends == {"goal speed": "MISSED", "goal optimum": "met"}
-    wrong = run("fits", "--goal", "sped=3", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "the goals are speed, optimum, gridded" in wrong.stderr
+def test_goals_are_changed_and_only_judged_where_a_check_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    frame = importlib.import_module("frame")
+    asked: list[argparse.Namespace] = []
+    goals = {
+        "a": frame.Goal("of three", "at least", 3),
+        "b": frame.Goal("more", "at most", 9),
+        "c": frame.Goal("none", "at least", 0),
+    }
+
+    def measure(given: argparse.Namespace) -> dict[str, float]:
+        asked.append(given)
+        return {"a": 2.0, "b": 5.0, "c": math.nan}
+
+    def left(*words: str) -> object:
+        monkeypatch.setattr(sys, "argv", ["it.py", *words])
+        options = {"--sweeps": (40, "how many"), "--n": [2, 4], "--kept": False}
+        try:
+            frame.benchmark(measure, dict(goals), {"sweeps": 4}, options)
+        except SystemExit as end:
+            return end.code
+        return 0
+
+    assert left() == 0
+    ends = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
+    assert ends == ["MISSED", "met", "MISSED"]
+    assert left("--check") == left("--check", "--goal", "a=1") == 1
+    assert left("--quick", "--n", "8", "16", "--kept") == 0
+    assert [(of.sweeps, of.n, of.kept) for of in asked[::3]] == [
+        (40, [2, 4], False),
+        (4, [8, 16], True),
+    ]
+    assert left("--goal", "d=3") == 2
+    assert "the goals are a, b, c" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ where n* goes is judged by what it misses.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -159,27 +159,24 @@ def designs_of(study: Study, most: int) -> list[SearchedDesign]:
     return list(designs.values())
 
 
-def _fewer_n(n: list[int]) -> Iterator[list[int]]:
+def _fewer_n(n: list[int]) -> list[list[int]]:
     """All n, ascending; every other one; all but the largest, the smallest, both."""
-    seen: list[list[int]] = []
-    for chosen in (n, n[::2], n[:-1], n[1:], n[1:-1]):
-        if len(chosen) >= MIN_GENERATIONS and chosen not in seen:
-            seen.append(chosen)
-            yield chosen
+    choices = (n, n[::2], n[:-1], n[1:], n[1:-1])
+    return _distinct(chosen for chosen in choices if len(chosen) >= MIN_GENERATIONS)
 
 
-def _fewer_batches(own: SearchedDesign) -> Iterator[list[int]]:
+def _fewer_batches(own: SearchedDesign) -> list[list[int]]:
     """All B, every other one, and each alone of the smallest, the middle and the largest."""
     B = sorted({run.problems_per_batch for run in own.plan.runs})
     if own.config.grid.completions_per_step is not None:
         # n x B is held constant: each n has a B of its own.
-        yield B
-        return
-    seen: list[list[int]] = []
-    for chosen in (B, B[::2], B[:1], [B[len(B) // 2]], B[-1:]):
-        if chosen not in seen:
-            seen.append(chosen)
-            yield chosen
+        return [B]
+    return _distinct((B, B[::2], B[:1], [B[len(B) // 2]], B[-1:]))
+
+
+def _distinct(choices: Iterable[list[int]]) -> list[list[int]]:
+    """The choices, each once."""
+    return [list(chosen) for chosen in dict.fromkeys(map(tuple, choices))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,23 +275,19 @@ def _seeds(given: Sequence[int], count: int) -> list[int]:
 def _overrides(own: SearchedDesign, other: SweepConfig) -> tuple[str, ...]:
     """What is typed to get from the plan to the other config."""
     runs = own.plan.runs
-    values = {
-        "grid.num_generations": ({r.num_generations for r in runs}, other.grid.num_generations),
-        "grid.problems_per_batch": (
-            {r.problems_per_batch for r in runs},
-            other.grid.problems_per_batch,
-        ),
-        "grid.seeds": ({r.seed for r in runs}, other.grid.seeds),
-        "task.num_eval_problems": (
-            {own.config.task.num_eval_problems},
-            [other.task.num_eval_problems],
-        ),
-    }
-    return tuple(
-        f"{name}={value[0] if name.startswith('task') else str(value).replace(' ', '')}"
-        for name, (before, value) in values.items()
-        if before != set(value)
-    )
+    grid, problems = other.grid, other.task.num_eval_problems
+    changed = [
+        f"grid.{name}={str(values).replace(' ', '')}"
+        for name, before, values in (
+            ("num_generations", {r.num_generations for r in runs}, grid.num_generations),
+            ("problems_per_batch", {r.problems_per_batch for r in runs}, grid.problems_per_batch),
+            ("seeds", {r.seed for r in runs}, grid.seeds),
+        )
+        if before != set(values)
+    ]
+    if problems != own.config.task.num_eval_problems:
+        changed.append(f"task.num_eval_problems={problems}")
+    return tuple(changed)
 
 
 def rounds(sweeps: int) -> tuple[int, ...]:

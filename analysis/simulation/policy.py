@@ -39,10 +39,10 @@ class Setting:
 
     name: str
     train: int
-    held_out: int
+    held_out: int = 0
     features: int
-    answers: int
-    teacher: bool
+    answers: int = 8
+    teacher: bool = True
     learning_rate: float
     right: float = 1.0
     wrong: float = 0.0

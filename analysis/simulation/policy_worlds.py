@@ -36,55 +36,18 @@ BUDGETS = tuple(1024.0 * 2**k for k in range(9))
 PROBLEMS_PER_BATCH = 4
 POOL = 400
 _FIRST_RECORD = 256.0
-_BOOTSTRAPS = 200
 _TRUTH = Path(__file__).with_name("policy_truth.json")
 _COMMAND = "python -m isosweep.analysis.simulation.policy_worlds"
 
-_CONFLICT = Setting(
-    name="conflict",
-    train=128,
-    held_out=0,
-    features=48,
-    answers=8,
-    teacher=False,
-    learning_rate=0.4,
-)
+_CONFLICT = Setting(name="conflict", train=128, features=48, teacher=False, learning_rate=0.4)
+_SOFT: dict[str, Any] = {"answers": 4, "right": 0.65, "wrong": 0.35}
 SETTINGS = {
     setting.name: setting
     for setting in (
         _CONFLICT,
-        Setting(
-            name="few",
-            train=32,
-            held_out=256,
-            features=24,
-            answers=8,
-            teacher=True,
-            learning_rate=0.4,
-            seed=1,
-        ),
-        Setting(
-            name="floor",
-            train=64,
-            held_out=0,
-            features=16,
-            answers=4,
-            teacher=True,
-            learning_rate=0.5,
-            right=0.65,
-            wrong=0.35,
-            seed=2,
-        ),
-        Setting(
-            name="collapse",
-            train=64,
-            held_out=0,
-            features=24,
-            answers=8,
-            teacher=True,
-            learning_rate=2.0,
-            seed=3,
-        ),
+        Setting(name="few", train=32, held_out=256, features=24, learning_rate=0.4, seed=1),
+        Setting(name="floor", train=64, features=16, learning_rate=0.5, seed=2, **_SOFT),
+        Setting(name="collapse", train=64, features=24, learning_rate=2.0, seed=3),
         replace(_CONFLICT, name="root", learning_rate=1.0, rate_rule="square_root"),
     )
 }
@@ -94,8 +57,7 @@ SETTINGS = {
 class PolicyTruth:
     """Means of a world's pool. `reward`, `standard_error`: (budgets, generations).
 
-    `log2_n`: n*(C), by a parabola through the best n and its neighbours in log2 n, and its
-    standard error over resampled runs: (budgets,).
+    `log2_n`: n*(C), by a parabola through the best n and its neighbours in log2 n: (budgets,).
     """
 
     generations: tuple[int, ...]
@@ -103,7 +65,6 @@ class PolicyTruth:
     reward: tuple[tuple[float, ...], ...]
     standard_error: tuple[tuple[float, ...], ...]
     log2_n: tuple[float, ...]
-    log2_n_error: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,11 +133,6 @@ def brute_force(setting: Setting) -> PolicyTruth:
     """The truth of one world, by training its pool."""
     rewards = np.stack([pooled(setting, n).at(np.array(BUDGETS)) for n in GENERATIONS], axis=2)
     x = np.log2(np.array(GENERATIONS))
-    rng = np.random.default_rng(0)
-    resampled = [
-        best_log2_n(x, rewards[rng.integers(0, POOL, POOL)].mean(axis=0))
-        for _ in range(_BOOTSTRAPS)
-    ]
     means, errors = rewards.mean(axis=0), rewards.std(axis=0, ddof=1) / np.sqrt(POOL)
     return PolicyTruth(
         generations=GENERATIONS,
@@ -184,7 +140,6 @@ def brute_force(setting: Setting) -> PolicyTruth:
         reward=tuple(map(tuple, means.round(5).tolist())),
         standard_error=tuple(map(tuple, errors.round(5).tolist())),
         log2_n=tuple(best_log2_n(x, means).round(4).tolist()),
-        log2_n_error=tuple(np.std(resampled, axis=0).round(4).tolist()),
     )
 
 
@@ -203,11 +158,6 @@ def best_log2_n(x: Floats, rewards: Floats) -> Floats:
     return np.asarray(np.where(best == inner, top, x[best]))
 
 
-def main() -> None:
-    """Train all pools and write their truth."""
-    worlds = {name: asdict(brute_force(setting)) for name, setting in SETTINGS.items()}
-    write_json(_TRUTH, {"command": _COMMAND, "runs": POOL, "worlds": worlds})
-
-
 if __name__ == "__main__":
-    main()
+    trained = {name: asdict(brute_force(setting)) for name, setting in SETTINGS.items()}
+    write_json(_TRUTH, {"command": _COMMAND, "runs": POOL, "worlds": trained})

@@ -90,30 +90,17 @@ class Power:
 
 
 def measure_power(
-    plan: Plan,
-    world: World,
-    config: AnalysisConfig,
-    *,
-    sweeps: int,
-    seed: int,
-    num_problems: int,
-    samples_per_problem: int,
+    plan: Plan, world: World, config: AnalysisConfig, *, sweeps: int, seed: int, **evaluation: int
 ) -> Power:
-    """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out.
+    """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out; each
+    is evaluated as `sweep_of` is told.
 
     Runs are read at the smaller budgets of `config.readings_per_decade` as well, and the truth is
     that of all budgets read.
     """
     counts = _Counts(read_plan(plan, config), world, config)
     for number in range(sweeps):
-        data = sweep_of(
-            world,
-            plan,
-            config,
-            (seed, number),
-            num_problems=num_problems,
-            samples_per_problem=samples_per_problem,
-        )
+        data = sweep_of(world, plan, config, (seed, number), **evaluation)
         counts.add(*_analyse(data, config))
     return counts.power()
 

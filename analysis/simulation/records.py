@@ -41,9 +41,14 @@ def simulate_records(
     # Mean success over problems as a function of a shift common to all of them.
     shifts = np.linspace(-30, 30, 2401)
     means = special.expit(shifts[:, None] + difficulty).mean(axis=1)
-    base = _evaluate(
-        np.array([world.base_reward]), means, shifts, difficulty, samples_per_problem, rng
-    )
+
+    def evaluate(rewards: Floats) -> NDArray[np.int64]:
+        """Successes of every problem: (records, problems), binomial with these means."""
+        shift = np.interp(rewards, means, shifts)
+        rates = special.expit(shift[:, None] + difficulty)
+        return np.asarray(rng.binomial(samples_per_problem, rates))
+
+    (base,) = evaluate(np.array([world.base_reward]))
     records: dict[str, tuple[Record, ...]] = {}
     costs = _costs_per_step(plan)
     steps = [_recorded_steps(run, costs[run.run_id]) for run in plan.runs]
@@ -55,9 +60,8 @@ def simulate_records(
         if rewards is None:
             records[run.run_id] = ()
             continue
-        successes = _evaluate(rewards, means, shifts, difficulty, samples_per_problem, rng)
         # Every run starts from the same weights and is evaluated with the same seed.
-        rows = [base[0], *successes]
+        rows = [base, *evaluate(rewards)]
         records[run.run_id] = tuple(
             Record(
                 step=int(step),
@@ -84,20 +88,6 @@ def _recorded_steps(run: PlannedRun, cost: float) -> Ints:
     grid = last * 10.0 ** (-np.arange(number + 1) / _RECORDS_PER_DECADE)
     steps = steps_for(np.concatenate([grid, run.milestones]), cost, 1)
     return np.unique(np.minimum(steps, run.num_steps))
-
-
-def _evaluate(
-    rewards: Floats,
-    means: Floats,
-    shifts: Floats,
-    difficulty: Floats,
-    samples: int,
-    rng: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Successes of every problem: (records, problems), binomial with these means."""
-    shift = np.interp(rewards, means, shifts)
-    rates = special.expit(shift[:, None] + difficulty)
-    return np.asarray(rng.binomial(samples, rates))
 
 
 def _compute_at(plan: Plan, run: PlannedRun, step: int, cost_per_step: float) -> Compute:

@@ -8,7 +8,7 @@ that count have theirs in that interval, and where all runs are near enough to i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -76,24 +76,21 @@ def asymptotes(
 
 def _over_seeds(pair: Pair, fits: list[Fit], confidence: float) -> Asymptote:
     identified = [fit for fit in fits if _risen(fit) >= _LEAST_RISEN]
-    status, interval = AsymptoteStatus.GIVEN, None
-    if len(fits) < 2:
-        status = AsymptoteStatus.ONE_SEED
-    elif len(identified) < len(fits):
-        status = AsymptoteStatus.TOO_EARLY
-    else:
-        interval = _interval(fits, confidence)
-        if interval is None:
-            status = AsymptoteStatus.DISAGREE
-    return Asymptote(
+    found = Asymptote(
         **pair._asdict(),
         num_seeds=len(fits),
         num_identified=len(identified),
-        status=status,
-        value=None if interval is None else interval.median,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
+        status=AsymptoteStatus.ONE_SEED,
     )
+    if len(fits) < 2:
+        return found
+    if len(identified) < len(fits):
+        return replace(found, status=AsymptoteStatus.TOO_EARLY)
+    at = _interval(fits, confidence)
+    if at is None:
+        return replace(found, status=AsymptoteStatus.DISAGREE)
+    given = AsymptoteStatus.GIVEN
+    return replace(found, status=given, value=at.median, low=at.low, high=at.high)
 
 
 def _risen(fit: Fit) -> float:

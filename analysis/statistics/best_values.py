@@ -21,7 +21,7 @@ from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean, Choi
 from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.surface import Surface
-from isosweep.analysis.tuned import Scale, TunedCell
+from isosweep.analysis.tuned import TunedCell
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
 
@@ -151,12 +151,8 @@ def find_tuning(cells: Sequence[TunedCell], config: AnalysisConfig, rule: str | 
     last = tuple(each.courses[-1] for each in read)
     spent = math.fsum(float(c.compute[-1]) for e in cells for c in e.data.curves if c.compute.size)
     whole = math.fsum(run.milestones[-1] for cell in cells for run in cell.plan.runs)
-    both = (read[0], read[1]) if len(read) > 1 and all(e.surface for e in read) else None
-    rated = both if rule is not None else None
-    below, above = (False, False) if rated is None else _open(*rated)
-    exponent = None
-    if rated is not None and rule is not None and not (below and above):
-        exponent = Interval.central(_exponent(*rated, RULES[rule]), config.confidence)
+    both = _Both(*read[:2]) if len(read) > 1 and all(each.surface for each in read) else None
+    rated = _Rated() if both is None or rule is None else both.rated(rule, config.confidence)
     return Tuning(
         unit=cells[0].plan.budget_unit,
         settings=tuple(scale.setting for scale in cells[0].scales),
@@ -166,19 +162,13 @@ def find_tuning(cells: Sequence[TunedCell], config: AnalysisConfig, rule: str | 
         base_reward=_base(cells),
         cells=last,
         courses=tuple(at for each in read for at in each.courses[:-1]),
-        exponent=exponent,
-        exponent_open_below=below,
-        exponent_open_above=above,
-        rules=(
-            ()
-            if rated is None or rule is None
-            else _rules(
-                *rated, rule, _allowed(exponent, below=below, above=above), config.confidence
-            )
-        ),
+        exponent=rated.exponent,
+        exponent_open_below=rated.below,
+        exponent_open_above=rated.above,
+        rules=rated.rules,
         untried=_untried(cells),
-        preferences=() if both is None else _preferences(*both, config.confidence),
-        best_gain=None if both is None else _best_gain(*both, config.confidence),
+        preferences=() if both is None else both.preferences(config.confidence),
+        best_gain=None if both is None else both.best_gain(config.confidence),
     )
 
 
@@ -221,10 +211,6 @@ class _Seen:
     @property
     def last(self) -> TunedAt:
         return self.courses[-1]
-
-    @property
-    def scale(self) -> Scale:
-        return self.cell.scales[0]
 
     @property
     def log2_best(self) -> FloatArray:
@@ -292,93 +278,93 @@ def _log2_best(surface: Surface, k: int) -> FloatArray:
     return np.asarray(surface.log2_n[_by_value(surface, k).argmax(axis=1)])
 
 
-def _doublings(anchor: _Seen, second: _Seen) -> float:
-    """Of completions per step from the anchor to the second cell."""
-    return math.log2(math.prod(second.cell.cell) / math.prod(anchor.cell.cell))
+@dataclass(frozen=True, kw_only=True)
+class _Rated:
+    """The exponent, whether it may be smaller or larger than the values tried can show, and the
+    rules, as `Tuning` has them."""
+
+    exponent: Interval | None = None
+    below: bool = False
+    above: bool = False
+    rules: tuple[RateRule, ...] = ()
 
 
-def _open(anchor: _Seen, second: _Seen) -> tuple[bool, bool]:
-    """Whether the exponent may be smaller, or larger, than the values tried can show."""
-    below = anchor.last.open_above or second.last.open_below
-    return below, anchor.last.open_below or second.last.open_above
+@dataclass(frozen=True, eq=False)
+class _Both:
+    """The two cells beside each other."""
 
+    anchor: _Seen
+    second: _Seen
 
-def _exponent(anchor: _Seen, second: _Seen, by_rule: float) -> FloatArray:
-    """Draws of the exponent: (draws,)."""
-    size = min(len(anchor.log2_best), len(second.log2_best))
-    # The cells' draws are independent; their order is not to pair them.
-    shuffled = np.random.default_rng(0).permutation(second.log2_best)
-    moved = shuffled[:size] - anchor.log2_best[:size]
-    return np.asarray(by_rule + moved / _doublings(anchor, second))
+    @property
+    def doublings(self) -> float:
+        """Of completions per step from the anchor to the second cell."""
+        return math.log2(math.prod(self.second.cell.cell) / math.prod(self.anchor.cell.cell))
 
-
-def _allowed(exponent: Interval | None, *, below: bool, above: bool) -> tuple[float, float] | None:
-    """The exponents that are not excluded; None where nothing is known of any."""
-    if exponent is None:
-        return None
-    # A rule at the very end of the interval is in it.
-    low, high = exponent.low - 1e-9, exponent.high + 1e-9
-    return -math.inf if below else low, math.inf if above else high
-
-
-def _rules(
-    anchor: _Seen,
-    second: _Seen,
-    own: str,
-    allowed: tuple[float, float] | None,
-    confidence: float,
-) -> tuple[RateRule, ...]:
-    found = []
-    for rule, power in RULES.items():
-        losses = _losses(anchor, second, power - RULES[own])
-        found.append(
-            RateRule(
-                rule=rule,
-                exponent=power,
-                agrees=None if allowed is None else allowed[0] <= power <= allowed[1],
-                loss=None if losses is None else float(losses.mean()),
-                loss_upper=None if losses is None else float(np.quantile(losses, confidence)),
+    def rated(self, own: str, confidence: float) -> _Rated:
+        """What is said of the learning rate, which went by the rule `own` in these runs."""
+        anchor, second = self.anchor.last, self.second.last
+        below = anchor.open_above or second.open_below
+        above = anchor.open_below or second.open_above
+        exponent, allowed = None, None
+        if not (below and above):
+            moved = _paired(self.second.log2_best, self.anchor.log2_best)
+            exponent = Interval.central(RULES[own] + moved / self.doublings, confidence)
+            # A rule at the very end of the interval is in it.
+            low, high = exponent.low - 1e-9, exponent.high + 1e-9
+            allowed = -math.inf if below else low, math.inf if above else high
+        rules = []
+        for rule, power in RULES.items():
+            losses = self._losses(power - RULES[own])
+            rules.append(
+                RateRule(
+                    rule=rule,
+                    exponent=power,
+                    agrees=None if allowed is None else allowed[0] <= power <= allowed[1],
+                    loss=None if losses is None else float(losses.mean()),
+                    loss_upper=None if losses is None else float(np.quantile(losses, confidence)),
+                )
             )
+        return _Rated(exponent=exponent, below=below, above=above, rules=tuple(rules))
+
+    def _losses(self, further: float) -> FloatArray | None:
+        """Reward lost at the second cell, (draws,), by the anchor's best value times the ratio of
+        completions to the power `further`; None beyond what was tried there."""
+        surface, scale = self.second.surface, self.anchor.cell.scales[0]
+        assert surface is not None
+        best = self.anchor.last.best.values[scale.setting]
+        place = math.log2(scale.place_of(best)) + further * self.doublings
+        # Half a doubling beyond the last value is as near to it as rates are set.
+        if not surface.log2_n[0] - 0.5 <= place <= surface.log2_n[-1] + 0.5:
+            return None
+        by_value = _by_value(surface, -1)
+        column = int(np.abs(surface.log2_n - place).argmin())
+        # As the loss of a value that was tried: against the best of those that were.
+        best = by_value[:, surface.measured[-1]].max(axis=1)
+        return np.asarray(np.maximum(best - by_value[:, column], 0.0))
+
+    def preferences(self, confidence: float) -> tuple[Preference, ...]:
+        """By value that both cells were read with."""
+        there = [tried.values for tried in self.second.last.tried]
+        shared = [tried.values for tried in self.anchor.last.tried if tried.values in there]
+        return tuple(
+            Preference(values=values, gain=self._gain(values, values, confidence))
+            for values in shared
         )
-    return tuple(found)
+
+    def best_gain(self, confidence: float) -> Interval:
+        """With each cell's own best value."""
+        return self._gain(self.second.last.best.values, self.anchor.last.best.values, confidence)
+
+    def _gain(self, own: Mapping[str, float], other: Mapping[str, float], level: float) -> Interval:
+        """Reward at the second cell with its `own` values, less the anchor's with the `other`."""
+        gained = _paired(self.second.rewards(own), self.anchor.rewards(other))
+        return Interval.central(gained, level)
 
 
-def _losses(anchor: _Seen, second: _Seen, further: float) -> FloatArray | None:
-    """Reward lost at the second cell, (draws,), by the anchor's best value times the ratio of
-    completions to the power `further`; None beyond what was tried there."""
-    surface = second.surface
-    assert surface is not None
-    scale = anchor.scale
-    best = anchor.last.best.values[scale.setting]
-    place = math.log2(scale.place_of(best)) + further * _doublings(anchor, second)
-    # Half a doubling beyond the last value is as near to it as rates are set.
-    if not surface.log2_n[0] - 0.5 <= place <= surface.log2_n[-1] + 0.5:
-        return None
-    by_value = _by_value(surface, -1)
-    column = int(np.abs(surface.log2_n - place).argmin())
-    # As the loss of a value that was tried: against the best of those that were.
-    best = by_value[:, surface.measured[-1]].max(axis=1)
-    return np.asarray(np.maximum(best - by_value[:, column], 0.0))
-
-
-def _preferences(anchor: _Seen, second: _Seen, confidence: float) -> tuple[Preference, ...]:
-    there = [tried.values for tried in second.last.tried]
-    shared = [tried.values for tried in anchor.last.tried if tried.values in there]
-    return tuple(
-        Preference(
-            values=values,
-            gain=_difference(second.rewards(values), anchor.rewards(values), confidence),
-        )
-        for values in shared
-    )
-
-
-def _best_gain(anchor: _Seen, second: _Seen, confidence: float) -> Interval:
-    own, other = (each.rewards(each.last.best.values) for each in (second, anchor))
-    return _difference(own, other, confidence)
-
-
-def _difference(left: FloatArray, right: FloatArray, confidence: float) -> Interval:
+def _paired(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Draws of the difference: those of two cells are independent; their order does not pair
+    them."""
     shuffled = np.random.default_rng(0).permutation(left)
     size = min(len(left), len(right))
-    return Interval.central(shuffled[:size] - right[:size], confidence)
+    return np.asarray(shuffled[:size] - right[:size])

@@ -20,7 +20,7 @@ from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
-from isosweep.analysis.statistics.intervals import Interval, student_half_width
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.reuse import REUSE, ReuseLaw
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 from isosweep.analysis.statistics.sizes import SIZES, SizeLaw
@@ -231,9 +231,9 @@ def _refit(
 
 def _over_seeds(values: FloatArray, confidence: float, alone: float) -> Interval:
     """Mean and Student interval; `alone` to either side with one seed."""
-    mean = float(values.mean())
-    half = student_half_width(values, confidence) if len(values) > 1 else alone
-    return Interval(median=mean, low=mean - half, high=mean + half)
+    if len(values) > 1:
+        return Interval.student(values, confidence)
+    return Interval.around(float(values[0]), alone)
 
 
 def _in_logs(logs: FloatArray, confidence: float) -> Interval:

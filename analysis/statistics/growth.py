@@ -83,12 +83,8 @@ def courses(log2_n: FloatArray, budgets: tuple[float, ...], edge: float, bound: 
     goes_on = (log2_n[..., -1] >= edge) | (rate >= bound)
     fell = falls(log2_n) >= LEAST_CHANGE
     still = rises(log2_n) < LEAST_CHANGE
-    found = np.select(
-        [fell, still, goes_on, rate > -bound],
-        [COURSES.index(name) for name in ("fell", "constant", "growing", "saturated")],
-        COURSES.index("fell"),
-    )
-    return np.asarray(found)
+    # In the order of COURSES; what still falls at the end fell.
+    return np.asarray(np.select([fell, still, goes_on, rate > -bound], range(len(COURSES)), 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,17 +147,14 @@ def describe_growth(
     log2_grid: FloatArray,
     confidence: float,
     bound: float,
-    open_above: BoolArray | None = None,
-    open_below: BoolArray | None = None,
+    above: BoolArray,
+    below: BoolArray,
 ) -> Growth:
     """What draws (draws, budgets) of log2 n*, two budgets at least, say of its growth.
 
-    `log2_grid`: log2 of every n measured, two at least, ascending. `open_above`, `open_below`:
-    (draws, budgets), whether n* may lie beyond what was run at that budget; None: nowhere.
+    `log2_grid`: log2 of every n measured, two at least, ascending. `above`, `below`: (draws,
+    budgets), whether n* may lie beyond what was run at that budget.
     """
-    nowhere = np.zeros(log2_n.shape, dtype=bool)
-    above = nowhere if open_above is None else open_above
-    below = nowhere if open_below is None else open_below
     rate, rise = end_rates(log2_n, budgets), log2_n[:, -1:] - log2_n[:, :-1]
     risen = (rise >= LEAST_CHANGE) & ~above[:, :-1] & ~below[:, -1:]
     sunk = ((rise <= -LEAST_CHANGE) & ~below[:, :-1] & ~above[:, -1:]).mean(axis=0)

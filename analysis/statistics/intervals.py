@@ -67,18 +67,24 @@ class Interval:
         return cls.of(np.interp(_shares(confidence), share, values[order]))
 
     @classmethod
+    def student(cls, values: FloatArray, confidence: float) -> "Interval":
+        """Student's, of the mean of (values,), of which there are several."""
+        from scipy import stats
+
+        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+        half = float(stats.t.ppf(upper_share(confidence), len(values) - 1)) * error
+        return cls.around(float(values.mean()), half)
+
+    @classmethod
+    def around(cls, mean: float, half: float) -> "Interval":
+        """As far to either side of the mean."""
+        return cls(median=mean, low=mean - half, high=mean + half)
+
+    @classmethod
     def of(cls, quantiles: FloatArray) -> "Interval":
         """Of median, low and high end: (3,)."""
         median, low, high = quantiles.tolist()
         return cls(median=median, low=low, high=high)
-
-
-def student_half_width(values: FloatArray, confidence: float) -> float:
-    """Half the width of Student's interval of the mean of (values,), of which there are several."""
-    from scipy import stats
-
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    return float(stats.t.ppf(upper_share(confidence), len(values) - 1)) * error
 
 
 def _shares(confidence: float) -> tuple[float, float, float]:

@@ -7,9 +7,9 @@ exponent.
 No form holds over a whole curve (where the best n moves, none does), and what a form says of A
 rests on where it bends. So a record counts less by e for every 0.4 decades that it lies before the
 last one: a local likelihood (Tibshirani and Hastie, Journal of the American Statistical Association
-82, 1987), after which the forms differ in how they go on rather than in how they began. Windows of
-0.3 to 0.7 decades, and none, were compared in ten simulated worlds: with longer ones A came out too
-low where tails are slow or n* moves, with shorter ones intervals are wider.
+82, 1987), after which the forms differ in how they go on rather than in how they began. Of windows
+of 0.3 to 0.7 decades, and none, in ten simulated worlds, longer ones make A too low where tails are
+slow or n* moves, and shorter ones widen intervals.
 """
 
 import math

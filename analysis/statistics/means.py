@@ -17,7 +17,7 @@ import numpy as np
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.spread import relative_spread
+from isosweep.analysis.statistics.spread import deviations, relative_spread
 
 # Cells of one seed, of as many n, that a slope over log2 n takes.
 _TILTED = 3
@@ -150,14 +150,10 @@ def _common_share(tables: list[FloatArray]) -> float:
     x (seeds - 1). One standard error, of no share at all, is taken off: so that a share that is
     not there is hardly ever assumed.
     """
-    rewards = np.stack(tables)  # (cells, seeds, budgets)
-    present = np.isfinite(rewards)
-    several = present.sum(axis=1) > 1
-    mean = np.where(present, rewards, 0.0).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
-    kept = present & several[:, None]
-    away = np.where(kept, rewards - mean[:, None], 0.0)
+    away, freedom = deviations(tables)  # (cells, seeds, budgets), (cells, budgets)
+    kept = np.isfinite(tables) & (freedom > 0)[:, None]
     shares, errors = [], []
-    for k in np.flatnonzero(several.any(axis=0)):
+    for k in np.flatnonzero((freedom > 0).any(axis=0)):
         here = kept[:, :, k].astype(np.float64)
         pairs = np.maximum(here @ here.T - 1, 0)
         own = float(np.trace(pairs))
@@ -220,9 +216,8 @@ def _seed_covariance(
         several = present.sum(axis=0) > 1
         if not several.any():
             continue
-        kept = np.where(present & several, table, np.nan)
         deviation = np.zeros_like(table)
-        deviation[:, several] = kept[:, several] - np.nanmean(kept[:, several], axis=0)
+        deviation[:, several] = table[:, several] - np.nanmean(table[:, several], axis=0)
         deviation = np.nan_to_num(deviation)
         here = (present & several).astype(np.float64)
         products += deviation.T @ deviation

@@ -5,6 +5,7 @@ ones by coverage (some answer becomes right), and problems interfere: a gain on 
 one's loss (IsoCompute Playbook, arXiv 2603.12151).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from isosweep.analysis.arrays import IntArray
 from isosweep.analysis.bounds import AtLeastOne, Share
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.statistics.frontier import Choice, Frontier
+from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.heldout import RATE_EDGES, changes, rate_group, score
 
 # One-sided chance of a normal variable beyond `isosweep.heldout.CHANGED` standard errors.
@@ -50,20 +51,18 @@ class ProblemChange:
 
 def problem_changes(data: SweepData, frontier: Frontier) -> tuple[ProblemChange, ...]:
     """One for each n at its best B at the largest budget that was read; () without records."""
-    if not frontier.budgets:
-        return ()
-    at = frontier.budgets[-1]
-    groups = (_with_base(data, at.budget, choice) for choice in at.choices)
-    return tuple(_change(curves, at.budget) for curves in groups if curves)
+    return tuple(_change(*each) for each in _with_base(data, frontier))
 
 
-def _with_base(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
-    """The runs behind a choice that have a step 0; none where their problems differ, or are not
-    known."""
-    curves = [c for c in _read_at(data, budget, choice) if c.base_reward is not None]
-    # Runs whose records were left out may have other problems: they cannot be put together.
-    sizes = {c.successes.shape[1] for c in curves}
-    return curves if len(sizes) == 1 and 0 not in sizes else []
+def _with_base(data: SweepData, frontier: Frontier) -> Iterator[tuple[list[Curve], float]]:
+    """The runs of every n that have a step 0, and the budget; none where their problems differ, or
+    are not known."""
+    for curves, budget in _at_best(data, frontier):
+        based = [curve for curve in curves if curve.base_reward is not None]
+        # Runs whose records were left out may have other problems: they cannot be put together.
+        sizes = {curve.successes.shape[1] for curve in based}
+        if len(sizes) == 1 and 0 not in sizes:
+            yield based, budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +80,7 @@ class GainByRate:
 
 def gains_by_rate(data: SweepData, frontier: Frontier) -> tuple[GainByRate, ...]:
     """One for each n at its best B at the largest budget; avg@k only."""
-    if not frontier.budgets:
-        return ()
-    at = frontier.budgets[-1]
-    groups = (_with_base(data, at.budget, choice) for choice in at.choices)
-    return tuple(_gain_by_rate(curves, at.budget) for curves in groups if curves)
+    return tuple(_gain_by_rate(*each) for each in _with_base(data, frontier))
 
 
 def _gain_by_rate(curves: list[Curve], budget: float) -> GainByRate:
@@ -101,17 +96,16 @@ def _gain_by_rate(curves: list[Curve], budget: float) -> GainByRate:
     )
 
 
-def _read_at(data: SweepData, budget: float, choice: Choice) -> list[Curve]:
-    """The runs behind a choice: those that have come to the budget, and had not collapsed."""
-    read = {
-        r.cell.run_id for r in data.readings if r.cell.budget == budget and r.reward is not None
-    }
-    pair = Pair.of(choice.cell)
-    return [
-        curve.until_collapse()
-        for curve in data.curves
-        if curve.run.run_id in read and Pair.of(curve.run) == pair
-    ]
+def _at_best(data: SweepData, frontier: Frontier) -> Iterator[tuple[list[Curve], float]]:
+    """The runs of every n at its best B at the largest budget, and that: those that have come
+    there, and had not collapsed."""
+    for at in frontier.budgets[-1:]:
+        here = (reading for reading in data.readings if reading.cell.budget == at.budget)
+        read = {reading.cell.run_id for reading in here if reading.reward is not None}
+        curves = [curve.until_collapse() for curve in data.curves if curve.run.run_id in read]
+        for choice in at.choices:
+            pair = Pair.of(choice.cell)
+            yield [curve for curve in curves if Pair.of(curve.run) == pair], at.budget
 
 
 def _change(curves: list[Curve], budget: float) -> ProblemChange:
@@ -157,34 +151,29 @@ class ScoresOfN:
 
 def scores_by_n(data: SweepData, frontier: Frontier) -> tuple[ScoresOfN, ...]:
     """One for each n at its best B, at the largest budget, over the runs that were read there."""
-    if not frontier.budgets:
-        return ()
-    at = frontier.budgets[-1]
-    scores = []
-    for choice in at.choices:
-        curves = _read_at(data, at.budget, choice)
-        if len({curve.samples_per_problem for curve in curves}) == 1 and curves[0].counted:
-            rows = [(_at(curve, at.budget), curve.samples_per_problem) for curve in curves]
-            scores.append(_scores(Pair.of(choice.cell), rows))
-    return tuple(scores)
+    return tuple(
+        _scores([(_at(curve, budget), curve.samples_per_problem) for curve in curves], curves[0])
+        for curves, budget in _at_best(data, frontier)
+        if len({curve.samples_per_problem for curve in curves}) == 1 and curves[0].counted
+    )
 
 
 def base_scores(data: SweepData) -> ScoresOfN | None:
     """The base model's, from the first run with a record at step 0; it is the same in all."""
     for curve in data.curves:
         if curve.base_reward is not None and curve.counted:
-            return _scores(Pair.of(curve.run), [(curve.successes[0], curve.samples_per_problem)])
+            return _scores([(curve.successes[0], curve.samples_per_problem)], curve)
     return None
 
 
-def _scores(pair: Pair, rows: list[tuple[IntArray, int]]) -> ScoresOfN:
-    """`rows`: successes (problems,) and samples per problem of each run.
+def _scores(rows: list[tuple[IntArray, int]], of: Curve) -> ScoresOfN:
+    """`rows`: successes (problems,) and samples per problem of each run; `of`: one of the runs.
 
     Scored run by run: best@k over the samples of several runs together would be another k.
     """
     scores = [score(successes, samples) for successes, samples in rows]
     return ScoresOfN(
-        **pair._asdict(),
+        **Pair.of(of.run)._asdict(),
         num_seeds=len(rows),
         samples_per_problem=rows[0][1],
         avg=float(np.mean([each.avg for each in scores])),

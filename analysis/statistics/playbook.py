@@ -15,6 +15,7 @@ comes within half a doubling of it.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -62,15 +63,16 @@ class Playbook:
     fit: PlaybookFit
     resamples: tuple[PlaybookFit, ...] = field(default=())
 
-    def interval(
+    def intervals(
         self, read: Callable[[PlaybookFit], float | FloatArray], confidence: float
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """Ends of the interval of what `read` takes from a pass; None without seeds."""
-        if not self.resamples:
-            return None
-        values = np.array([read(fit) for fit in self.resamples])
-        _, low, high = central_quantiles(values, confidence)
-        return low, high
+    ) -> list[Interval]:
+        """Of each number that `read` takes from a pass; of no width without seeds."""
+        drawn = [np.atleast_1d(read(fit)) for fit in (self.fit, *self.resamples)]
+        _, low, high = central_quantiles(np.array(drawn[1:] or drawn), confidence)
+        return [
+            Interval(median=float(m), low=float(min(a, m)), high=float(max(b, m)))
+            for m, a, b in zip(drawn[0], low, high, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,7 @@ class _Points:
     cells: tuple[tuple[int, ...], ...]  # runs of each (n, B)
 
 
-def fit_playbook(
-    curves: Sequence[Curve], budgets: Sequence[float], resamples: int = RESAMPLES, seed: int = 0
-) -> Playbook | None:
+def fit_playbook(curves: Sequence[Curve], budgets: Sequence[float]) -> Playbook | None:
     """None where fewer than two n have left enough records, or there is one budget."""
     points = [
         gathered
@@ -96,10 +96,10 @@ def fit_playbook(
     ]
     if len(points) < 2 or len(budgets) < 2:
         return None
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     several = any(len(runs) > 1 for of in points for runs in of.cells)
     chosen: list[list[IntArray | None]] = [[None] * len(points)]
-    for _ in range(resamples if several else 0):
+    for _ in range(RESAMPLES if several else 0):
         chosen.append(
             [np.concatenate([rng.choice(runs, len(runs)) for runs in of.cells]) for of in points]
         )
@@ -160,32 +160,23 @@ def _fit_all(
     asymptotes = fits.asymptote.reshape(len(chosen), len(points))
     log2_n = np.log2([of.n for of in points])
     best = log2_n[rewards.argmax(axis=1)]  # (passes, computes)
-    laws = _laws(grid, best[:, :_ENVELOPE])
+    *laws, on_bound = _laws(grid, best[:, :_ENVELOPE])
     return [
         _described(
             grid,
-            law,
+            *law,
+            largest=float(log2_n[-1]),
+            on_bound=bound,
             best_n=2.0 ** best[k, _ENVELOPE:],
             asymptotes={of.n: float(a) for of, a in zip(points, asymptotes[k], strict=True)},
-            largest=float(log2_n[-1]),
         )
-        for k, law in enumerate(laws)
+        for k, (*law, bound) in enumerate(zip(*laws, on_bound.tolist(), strict=True))
     ]
 
 
-@dataclass(frozen=True)
-class _Law:
-    """log2 n* = L / (1 + exp(-k (log10 C - middle))) + b."""
-
-    L: float
-    k: float
-    middle: float
-    b: float
-    on_bound: bool
-
-
-def _laws(compute: FloatArray, log2_best: FloatArray) -> list[_Law]:
-    """The law through log2 n* of every pass (passes, computes): least squares, b on a grid."""
+def _laws(compute: FloatArray, log2_best: FloatArray) -> tuple[FloatArray, ...]:
+    """The law through log2 n* of every pass (passes, computes): least squares, b on a grid. L, k,
+    log10 C0, b, and whether it lies on a bound: each (passes,)."""
     passes = len(log2_best)
     starts = log2_best.min(axis=1)[:, None] + np.arange(-2, 2.01, _START_STEP)
     # As shares of a range that no n exceeds, for the search takes A to lie between 0 and 1.
@@ -197,25 +188,22 @@ def _laws(compute: FloatArray, log2_best: FloatArray) -> list[_Law]:
     b, plateau = starts[chosen], fits.asymptote[chosen] * _RANGE
     steepness = np.exp(fits.exponent[chosen]) * math.log(10)
     middle = fits.midpoint[chosen] / math.log(10)
-    rows = np.stack([plateau - b, steepness, middle, b], axis=1).tolist()
-    bounds = fits.on_bound[chosen].tolist()
-    return [
-        _Law(L=L, k=k, middle=at, b=start, on_bound=bound)
-        for (L, k, at, start), bound in zip(rows, bounds, strict=True)
-    ]
+    return plateau - b, steepness, middle, b, fits.on_bound[chosen]
 
 
 def _described(
     compute: FloatArray,
-    law: _Law,
+    L: float,
+    k: float,
+    middle: float,
+    b: float,
     *,
-    best_n: FloatArray,
-    asymptotes: dict[int, float],
     largest: float,
+    **more: Any,
 ) -> PlaybookFit:
     """One pass with the verdict that its law amounts to."""
-    plateau = law.L + law.b
-    curve = law.b + law.L * special.expit(law.k * (np.log10(compute) - law.middle))
+    plateau = L + b
+    curve = b + L * special.expit(k * (np.log10(compute) - middle))
     left = plateau - curve[-1]
     verdict: Verdict
     if curve[-1] - curve[0] < LEAST_CHANGE:
@@ -224,16 +212,14 @@ def _described(
         verdict = "saturated"
     else:
         verdict = "growing"
-    turn = law.middle + math.log(max(law.L / SETTLED_WITHIN - 1, 1e-9)) / law.k
+    turn = middle + math.log(max(L / SETTLED_WITHIN - 1, 1e-9)) / k
     return PlaybookFit(
-        asymptotes=asymptotes,
-        best_n=best_n,
         plateau=float(2.0**plateau),
         settles_at=float(10.0**turn),
         verdict=verdict,
-        on_bound=law.on_bound,
         compute=compute,
         curve=2.0**curve,
+        **more,
     )
 
 
@@ -245,17 +231,9 @@ def playbook_saturation(playbook: Playbook | None, frontier: Frontier) -> Satura
         return Saturation(verdict="not identified", reason=lack, optima=())
     fit = playbook.fit
 
-    def interval(read: Callable[[PlaybookFit], float | FloatArray]) -> list[Interval]:
-        values = np.atleast_1d(read(fit))
-        ends = playbook.interval(read, confidence) or (values, values)
-        low, high = (np.atleast_1d(end) for end in ends)
-        return [
-            Interval(median=float(m), low=float(min(a, m)), high=float(max(b, m)))
-            for m, a, b in zip(values, low, high, strict=True)
-        ]
-
-    (plateau,) = interval(lambda fit: fit.plateau)
-    (settles_at,) = interval(lambda fit: fit.settles_at)
+    (plateau,) = playbook.intervals(lambda fit: fit.plateau, confidence)
+    (settles_at,) = playbook.intervals(lambda fit: fit.settles_at, confidence)
+    best_n = playbook.intervals(lambda fit: fit.best_n, confidence)
     return Saturation(
         verdict=fit.verdict,
         reason=Reason(
@@ -274,10 +252,10 @@ def playbook_saturation(playbook: Playbook | None, frontier: Frontier) -> Satura
                 left_censored=False,
                 right_censored=False,
             )
-            for at, best in zip(frontier.budgets, interval(lambda fit: fit.best_n), strict=True)
+            for at, best in zip(frontier.budgets, best_n, strict=True)
         ),
         plateau=plateau if fit.verdict == "saturated" else None,
         settles_at=settles_at if fit.verdict == "saturated" else None,
         compute=tuple(fit.compute.tolist()),
-        curve=tuple(interval(lambda fit: fit.curve)),
+        curve=tuple(playbook.intervals(lambda fit: fit.curve, confidence)),
     )

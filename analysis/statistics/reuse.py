@@ -124,7 +124,7 @@ REUSE = Across(
 
 
 def find_onset(
-    passes: FloatArray, rewards: FloatArray, margin: float, confidence: float, seed: int = 0
+    passes: FloatArray, rewards: FloatArray, margin: float, confidence: float
 ) -> Onset | Unidentified:
     """Of `passes` (amounts,), ascending, and `rewards` (amounts, seeds); or why none."""
     amounts, seeds = rewards.shape
@@ -141,7 +141,7 @@ def find_onset(
     rising = float(((mean + _isotonic(-mean[None])[0]) ** 2).sum()) / error**2
     if special.fdtrc(amounts - 1, freedom, rising / (amounts - 1)) < MISFIT:
         return Unidentified(kind="no law")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     scale = error * np.sqrt(freedom / rng.chisquare(freedom, (_DRAWS, 1)))
     falling = -_isotonic(-mean + scale * rng.standard_normal((_DRAWS, amounts)))
     begins = _crossings(np.log2(passes), falling[:, :1] - falling, margin, rng)

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from isosweep.analysis.bounds import AtLeastOne
-from isosweep.analysis.statistics.frontier import BudgetFrontier, Frontier
+from isosweep.analysis.statistics.frontier import (
+    BudgetFrontier,
+    Frontier,
+    harmless,
+    worst_losses,
+)
 from isosweep.analysis.statistics.growth import Growth, describe_growth
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.laws import Laws, weigh_laws
-from isosweep.analysis.statistics.losses import harmless, worst_losses
 from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.verdict import Reason, ReasonKind, Verdict, judge

@@ -23,7 +23,7 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.across import MISFIT, Across, Group, Unidentified
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.fits import sampled_error
-from isosweep.analysis.statistics.intervals import Interval, student_half_width
+from isosweep.analysis.statistics.intervals import Interval
 from isosweep.evidence import MIN_SEEDS
 
 # N0 is tried from so far below the smallest model to as far above the largest.
@@ -120,20 +120,14 @@ def _law(group: Group[FloatArray]) -> SizeLaw:
     return SizeLaw(
         **group.labels,
         sizes=group.amounts,
-        slopes=tuple(_interval(each, group.confidence) for each in slopes),
-        levels=tuple(_interval(each, group.confidence) for each in levels),
+        slopes=tuple(Interval.student(each, group.confidence) for each in slopes),
+        levels=tuple(Interval.student(each, group.confidence) for each in levels),
         found=fit_sizes(np.array(group.amounts), slopes, errors, group.confidence),
     )
 
 
 # Of two seeds and more that were read at two budgets and more.
 SIZES = Across(varied="model.", amount=lambda entry: entry.parameters, read=_lines, fit=_law)
-
-
-def _interval(values: FloatArray, confidence: float) -> Interval:
-    """Student's, of the mean over the seeds of one size."""
-    mean, half = float(values.mean()), student_half_width(values, confidence)
-    return Interval(median=mean, low=mean - half, high=mean + half)
 
 
 def fit_sizes(

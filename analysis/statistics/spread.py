@@ -33,7 +33,7 @@ def relative_spread(
     `log2_batch`: (cells,); `decades`: (budgets,), log10 of each. Returns (cells, budgets), of mean
     square 1 over the cells of a budget that have several seeds.
     """
-    away, freedom = _deviations(tables)  # (cells, seeds, budgets), (cells, budgets)
+    away, freedom = deviations(tables)  # (cells, seeds, budgets), (cells, budgets)
     squares = (away**2).sum(axis=1)
     known = (freedom > 0).any(axis=0) & (squares.sum(axis=0) > _NOTHING * freedom.sum(axis=0))
     if not known.any():
@@ -67,7 +67,7 @@ def relative_spread(
     return np.asarray(np.sqrt(np.clip(variance / level, _LEAST, _MOST)))
 
 
-def _deviations(tables: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+def deviations(tables: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Of every reward from the mean of its cell, 0 where it has no other: (cells, seeds, budgets);
     and the degrees of freedom of every cell: (cells, budgets)."""
     rewards = np.stack(tables)

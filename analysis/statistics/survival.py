@@ -28,6 +28,9 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.surface import Surface
 
+# Draws of the shares that are kept.
+_DRAWS = 4000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Survival:
@@ -43,9 +46,7 @@ class Survival:
     """Share of runs of this n that keep their gain."""
 
 
-def survivals(
-    readings: Iterable[CellReading], confidence: float, draws: int = 4000
-) -> tuple[Survival, ...]:
+def survivals(readings: Iterable[CellReading], confidence: float) -> tuple[Survival, ...]:
     """One for every n, ascending; none where no run has fallen."""
     last: dict[str, CellReading] = {}
     for reading in readings:
@@ -60,7 +61,7 @@ def survivals(
         return ()
     sizes = sorted(counts)
     table = np.array([counts[n] for n in sizes])
-    chance = np.random.default_rng(0).random((draws, 3))
+    chance = np.random.default_rng(0).random((_DRAWS, 3))
     lost = _lost(np.log2(sizes), np.log2(sizes), table, chance)
     return tuple(
         Survival(
@@ -73,7 +74,7 @@ def survivals(
     )
 
 
-def with_fallen(surface: Surface, readings: Iterable[CellReading], seed: int = 0) -> Surface:
+def with_fallen(surface: Surface, readings: Iterable[CellReading]) -> Surface:
     """The surface of expected rewards, over runs that keep their gain and those that do not.
 
     An n of which no run is left at a budget was run there all the same.
@@ -84,7 +85,7 @@ def with_fallen(surface: Surface, readings: Iterable[CellReading], seed: int = 0
             by_budget[reading.cell.budget].append(reading)
     if not any(r.fallen is not None for group in by_budget.values() for r in group):
         return surface
-    chance = np.random.default_rng(seed).random((len(surface.draws), 3))
+    chance = np.random.default_rng(0).random((len(surface.draws), 3))
     kept = [r for group in by_budget.values() for r in group if r.reward is not None]
     known = {r.cell.num_generations for r in kept}  # the others lie off the surface
     drawn, supported = surface.draws.copy(), surface.supported.copy()

@@ -1,14 +1,13 @@
 """Which verdict the draws of n*(C) bear, and what of their numbers is the reason."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, Positive
-from isosweep.analysis.statistics.frontier import Frontier
+from isosweep.analysis.statistics.frontier import Frontier, measured_loss
 from isosweep.analysis.statistics.growth import Growth, num_starts
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.losses import measured_loss
 from isosweep.analysis.statistics.optima import SMALLEST_GENERATIONS, BestGenerations
 
 Verdict = Literal[
@@ -151,22 +150,8 @@ def judge(
     """The verdict and why; `worst`: what every n costs at its worst budget, (draws, n)."""
     confidence, grid = frontier.confidence, frontier.measured
 
-    def because(
-        kind: ReasonKind,
-        *,
-        edge: int | None = None,
-        end: OpenEnd | None = None,
-        lacking: tuple[int, ...] = (),
-    ) -> Reason:
-        return Reason(
-            kind=kind,
-            confidence=confidence,
-            margin=margin,
-            measured=grid,
-            edge=edge,
-            end=end,
-            lacking=lacking,
-        )
+    def because(kind: ReasonKind, **more: Any) -> Reason:
+        return Reason(kind=kind, confidence=confidence, margin=margin, measured=grid, **more)
 
     alike = all(measured_loss(frontier, n) <= margin for n in grid)
     if alike and not frontier.unread and (worst.max(axis=1) <= margin).mean() >= confidence:

@@ -146,13 +146,10 @@ def follow(root: Path, *, drawn: bool) -> str:
 
 def _stored(root: Path) -> tuple[Any, Any]:
     """The stored sweep's study and files."""
-    from hydra import compose, initialize_config_dir
-
-    from isosweep.config.hydra import config_directory, from_hydra
+    from isosweep.config.hydra import compose_config
     from isosweep.modes.directory import stored_sweep
 
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        sweep = stored_sweep(from_hydra(compose("config", overrides=[f"sweep_dir={root}"])))
+    sweep = stored_sweep(compose_config([f"sweep_dir={root}"]))
     return sweep.study(), sweep.paths
 
 

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir
-
 from isosweep.compute import Compute
-from isosweep.config.hydra import config_directory, from_hydra
+from isosweep.config.hydra import compose_config
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
 from isosweep.plan.study import resolve
@@ -32,10 +30,8 @@ _SMALL = (
 
 def make_sweep(root: Path, runs: int, *overrides: str) -> Sweep:
     """A sweep of `runs` runs, an even number, planned and stored in `root`."""
-    seeds = ",".join(str(seed) for seed in range(runs // 2))
-    with initialize_config_dir(str(config_directory()), version_base="1.3"):
-        words = [*_SMALL, f"grid.seeds=[{seeds}]", f"sweeps_dir={root}", *overrides]
-        study = resolve(from_hydra(compose("config", overrides=words)))
+    seeds = f"grid.seeds={list(range(runs // 2))}"
+    study = resolve(compose_config([*_SMALL, seeds, f"sweeps_dir={root}", *overrides]))
     paths = sweep_paths(study)
     store_plan(study, paths)
     return Sweep(study=study, paths=paths)

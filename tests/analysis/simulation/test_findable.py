@@ -56,9 +56,7 @@ def table_of(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shares_are_log_linear_in_runs_and_problems_and_linear_in_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table_of(
-        lambda runs_of_each_n, **_: 4 * GRID["runs_of_each_n"].index(runs_of_each_n), monkeypatch
-    )
+    table_of(lambda **at: 4 * GRID["runs_of_each_n"].index(at["runs_of_each_n"]), monkeypatch)
     at = {runs: findable(replace(LEAST, runs_of_each_n=runs)).ends for runs in (2, 4, 8**0.5, 8)}
     assert at == pytest.approx({2: 0.0, 4: 0.25, 8**0.5: 0.125, 8: 0.5})
     table_of(lambda problems, **_: 8 * GRID["problems"].index(problems), monkeypatch)

@@ -51,23 +51,25 @@ def best_of(world: PlantedWorld) -> Batches:
     return lambda n: np.asarray(2.0 ** world.log2_best_batch(n))[None]
 
 
-@pytest.mark.parametrize("name", sorted(set(COURSES) - {"collapses"}))
-def test_the_best_n_is_the_planted_one(name: str) -> None:
-    world = PLANTED[name]
-    for compute in np.geomspace(1e18, 1e21, 7):
-        x = np.log2(world.best_n(float(compute), 2.0, 65536.0, best_of(world)))
-        assert x == pytest.approx(float(world.target(compute)), abs=2e-4)
-    # The course as the table has it: doublings above n = 8 at decades after the first budget.
-    for decades, doublings in COURSES[name]:
-        assert float(world.target(np.array(10.0 ** (18 + decades)))) == pytest.approx(3 + doublings)
+def test_the_best_n_is_the_planted_one() -> None:
+    for name in set(COURSES) - {"collapses"}:
+        world = PLANTED[name]
+        for compute in np.geomspace(1e18, 1e21, 7):
+            x = np.log2(world.best_n(float(compute), 2.0, 65536.0, best_of(world)))
+            assert x == pytest.approx(float(world.target(compute)), abs=2e-4), name
+        # The course as the table has it: doublings above n = 8 at decades after the first budget.
+        for decades, doublings in COURSES[name]:
+            target = float(world.target(np.array(10.0 ** (18 + decades))))
+            assert target == pytest.approx(3 + doublings), name
 
 
-@pytest.mark.parametrize("name", TRUTHS)
-def test_verdict_and_rate_follow_from_the_course(name: str, nominal: Plan) -> None:
-    verdict, rate = TRUTHS[name]
-    found = truth(name, nominal)
-    assert found.verdict == verdict
-    assert found.rate == (None if rate is None else pytest.approx(rate, abs=0.02))
+def test_verdict_and_rate_follow_from_the_course(nominal: Plan) -> None:
+    found = {name: truth(name, nominal) for name in TRUTHS}
+    assert {name: of.verdict for name, of in found.items()} == {
+        n: v for n, (v, _) in TRUTHS.items()
+    }
+    for name, (_, rate) in TRUTHS.items():
+        assert found[name].rate == (rate and pytest.approx(rate, abs=0.02)), name
 
 
 def test_a_bound_or_a_margin_above_the_course_changes_the_verdict(nominal: Plan) -> None:
@@ -78,14 +80,9 @@ def test_a_bound_or_a_margin_above_the_course_changes_the_verdict(nominal: Plan)
 
 def test_what_a_verdict_claims_is_so_or_not(nominal: Plan) -> None:
     tail, flat, dip = (truth(name, nominal) for name in ("slow_tail", "flat", "dip"))
-    assert [tail.bears(v) for v in ("growing", "grew", "saturated", "not identified")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert flat.bears("constant")
-    assert flat.bears("steady")
+    claims = ("growing", "grew", "saturated", "not identified")
+    assert [v for v in claims if tail.bears(v)] == ["growing", "grew"]
+    assert [v for v in ("constant", "steady", "grew") if flat.bears(v)] == ["constant", "steady"]
     assert truth("early", nominal).moved > 1
     assert not truth("early", nominal).bears("steady")
     # A budget at which larger n are planned alone, or that is planned whole: where it begins.
@@ -95,11 +92,8 @@ def test_what_a_verdict_claims_is_so_or_not(nominal: Plan) -> None:
     assert truth("early", late).moved < 0.1
     assert truth("early", late).bears("steady")
     assert not truth("slow_tail", late).bears("steady")
-    assert not flat.bears("grew")
     # It rose by more than it fell: both sentences are true.
-    assert dip.bears("fell")
-    assert dip.bears("grew")
-    assert not dip.bears("constant")
+    assert [v for v in ("fell", "grew", "constant") if dip.bears(v)] == ["fell", "grew"]
     assert not truth("constant", nominal).bears("n does not matter")
 
 
@@ -117,7 +111,7 @@ def test_the_mean_of_many_runs_is_the_worlds_reward(name: str, nominal: Plan) ->
     world = PRESETS[name]
     run = next(run for run in nominal.runs if run.num_generations == 256)
     compute = np.geomspace(1e18, 1e21, 5)
-    drawn = world.curves([run] * 3000, [compute] * 3000, np.random.default_rng(0))
+    drawn = world.curves([run] * 1000, [compute] * 1000, np.random.default_rng(0))
     rewards = np.array([curve for curve in drawn if curve is not None])
     error = rewards.std(axis=0) / np.sqrt(len(rewards))
     gaps = np.abs(rewards.mean(axis=0) - world.reward(compute, 256.0, 32.0))
@@ -166,20 +160,16 @@ def test_luck_has_the_spread_and_the_tails_it_is_given(name: str, low: float, hi
     assert abs(luck.mean() - 1) < 0.006
 
 
-@pytest.mark.parametrize("name", sorted(RISES))
-def test_rewards_rise_from_nothing_to_the_asymptote(name: str) -> None:
-    rise: Floats = RISES[name](np.geomspace(1e-9, 1e14, 200))
-    assert rise[0] < 1e-6
-    assert rise[-1] > 1 - 1e-4
-    assert (np.diff(rise) >= 0).all()
-
-
-@pytest.mark.parametrize("name", GROUPS["curves"])
-def test_asymptotes_are_what_runs_approach(name: str) -> None:
-    world: PlantedWorld = PLANTED[name]
-    for n in (8.0, 512.0):
-        far = float(world.reward(np.array(1e36), n, 32.0))
-        assert world.asymptote(n, 32.0) == pytest.approx(far, abs=1e-4)
+def test_rewards_rise_from_nothing_to_the_asymptote() -> None:
+    for name, form in RISES.items():
+        rise: Floats = form(np.geomspace(1e-9, 1e14, 200))
+        assert rise[0] < 1e-6, name
+        assert rise[-1] > 1 - 1e-4, name
+        assert (np.diff(rise) >= 0).all(), name
+    for name in GROUPS["curves"]:
+        for n in (8.0, 512.0):
+            far = float(PLANTED[name].reward(np.array(1e36), n, 32.0))
+            assert PLANTED[name].asymptote(n, 32.0) == pytest.approx(far, abs=1e-4), name
     assert PLANTED["slow_tail"].asymptote(512.0, 32.0) is None
 
 

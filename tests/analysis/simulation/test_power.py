@@ -1,7 +1,6 @@
 """The analysis against simulated truth, and `mode=simulate`."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -76,7 +75,7 @@ def test_intervals_hold_the_truth_and_saturation_is_not_invented(name: str) -> N
 def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
     instruct = ("task=sort_instruct", "recipe=isocompute_easy", "budget=logspace:1e18:1e21:10")
     plan = nominal_plan(*instruct, f"grid.seeds={list(range(8))}")
-    result = power(PRESETS["quiet"], 4, plan=plan, seed=3, size=(1000, 16))
+    result = power(PRESETS["quiet"], 2, plan=plan, seed=3, size=(1000, 16))
     assert result.verdicts == {"saturated": 1.0}
     assert result.plateau == pytest.approx(506, rel=0.02)
     assert result.plateau_width is not None
@@ -85,7 +84,7 @@ def test_a_planted_plateau_is_detected_where_the_design_has_power() -> None:
 
 def test_the_playbooks_method_calls_a_world_without_effect_saturated() -> None:
     """What it gets wrong, and why ours is not that method."""
-    result = power(PRESETS["flat"], 8, config=replace(ANALYSIS, method="playbook"))
+    result = power(PRESETS["flat"], 4, config=replace(ANALYSIS, method="playbook"))
     assert result.verdicts.get("saturated", 0.0) >= 0.25
 
 
@@ -116,53 +115,44 @@ def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
     assert "Nearest choice that works: simulation.worlds=easy" in wrong.stderr
 
 
-def a_cell(n: int) -> SimpleNamespace:
-    return SimpleNamespace(num_generations=n, problems_per_batch=32)
+def said(verdict: str = "not identified", **more: Any) -> SimpleNamespace:
+    """What an analysis says of a sweep; `best`, `censored`: of n* at the last budget."""
+    known = {"plateau": None, "end_rate": None, "best": None, "censored": (False, False)}
+    return SimpleNamespace(verdict=verdict, **known | more)
 
 
 def stubbed(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, name: str, made: Sequence[SimpleNamespace]
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, name: str, *made: SimpleNamespace
 ) -> Power:
     """Power of an analysis that says what `made` lists, sweep by sweep; it takes n = 16."""
-    cells = tuple(a_cell(n) for n in (8, 16, 512))
-    last = SimpleNamespace(
-        budget=plan.budgets[-1],
-        measured=(8, 16, 512),
-        cells=cells,
-        best=SimpleNamespace(cell=cells[1]),
-    )
+    grid = (8, 16, 512)
+    cells = tuple(SimpleNamespace(num_generations=n, problems_per_batch=32) for n in grid)
+    best = SimpleNamespace(cell=cells[1])
+    last = SimpleNamespace(budget=plan.budgets[-1], measured=grid, cells=cells, best=best)
     answers = iter(made)
 
     def analyse(data: object, config: object) -> tuple[Any, Any, dict[tuple[int, int], Any]]:
-        said = next(answers)
-        optimum = SimpleNamespace(interval=said.best, candidates=(16, 512))
-        optimum.left_censored, optimum.right_censored = said.censored
-        said.optima = (optimum,)
-        return SimpleNamespace(budgets=(last,)), said, {(512, 32): (0.0, 1.0)}
+        found = next(answers)
+        optimum = SimpleNamespace(interval=found.best, candidates=(16, 512))
+        optimum.left_censored, optimum.right_censored = found.censored
+        found.optima = (optimum,)
+        return SimpleNamespace(budgets=(last,)), found, {(512, 32): (0.0, 1.0)}
 
     monkeypatch.setattr(module, "_analyse", analyse)
     return power(presets_of(plan)[name], len(made), plan=plan, size=(1, 1))
 
 
-def said(verdict: str, **more: Any) -> SimpleNamespace:
-    known: dict[str, Any] = {"verdict": verdict, "plateau": None, "best": None, "end_rate": None}
-    known["censored"] = (False, False)
-    return SimpleNamespace(**known | more)
-
-
 def test_verdicts_are_counted_as_true_open_or_false(
     monkeypatch: pytest.MonkeyPatch, nominal: Plan
 ) -> None:
-    made = [said(v) for v in ("saturated", "growing", "grew", "not identified", "growing")]
-    result = stubbed(monkeypatch, nominal, "slow_tail", made)
+    made = map(said, ("saturated", "growing", "grew", "not identified", "growing"))
+    result = stubbed(monkeypatch, nominal, "slow_tail", *made)
     assert result.verdicts["growing"] == pytest.approx(0.4)
     assert result.true_verdict == "growing"
     assert result.true_rate == pytest.approx(1.1, abs=0.02)
-    assert result.correct == pytest.approx(0.6)
-    assert result.decided == pytest.approx(0.4)
-    assert result.false_saturated == pytest.approx(0.2)
-    assert result.false_growing == 0.0
-    ended = stubbed(monkeypatch, nominal, "early", [said("growing"), said("saturated")])
+    assert (result.correct, result.decided) == pytest.approx((0.6, 0.4))
+    assert (result.false_saturated, result.false_growing) == pytest.approx((0.2, 0.0))
+    ended = stubbed(monkeypatch, nominal, "early", said("growing"), said("saturated"))
     assert (ended.false_growing, ended.false_saturated) == (0.5, 0.0)
     assert (ended.correct, ended.decided) == (0.5, 0.5)
 
@@ -179,7 +169,7 @@ def test_intervals_of_the_rate_and_of_the_best_n_are_held_against_the_truth(
         # 1.1 doublings per decade, n* = 955 at the last budget.
         for low, high in ((0.9, 1000), (1.2, 900), (1.0, 960))
     ]
-    result = stubbed(monkeypatch, nominal, "slow_tail", made)
+    result = stubbed(monkeypatch, nominal, "slow_tail", *made)
     assert result.num_rates == 3
     assert result.rate_covered == pytest.approx(2 / 3)
     assert result.rate_width == pytest.approx(0.3)
@@ -190,14 +180,14 @@ def test_intervals_of_the_rate_and_of_the_best_n_are_held_against_the_truth(
     # An end at an edge leaves open what lies beyond.
     interval = Interval(median=800, low=700, high=900)
     made = [said("grew", best=interval, censored=(False, cut)) for cut in (False, True)]
-    (last,) = stubbed(monkeypatch, nominal, "slow_tail", made).budgets
+    (last,) = stubbed(monkeypatch, nominal, "slow_tail", *made).budgets
     assert last.covered == 0.5
 
 
 def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
     monkeypatch: pytest.MonkeyPatch, nominal: Plan
 ) -> None:
-    result = stubbed(monkeypatch, nominal, "early", [said("not identified")])
+    result = stubbed(monkeypatch, nominal, "early", said())
     rewards = presets_of(nominal)["early"].reward(np.array(1e21), np.array([16.0, 512.0]), 32.0)
     assert result.recommended_loss == pytest.approx(rewards[1] - rewards[0])
     assert float(rewards[1] - rewards[0]) > 0.05
@@ -215,7 +205,5 @@ def test_one_budget_is_simulated_as_it_will_be_read() -> None:
     assert budgets[-1] == 3e11
     assert result.true_verdict == "saturated"
     # The truth is that of the budgets read: n* grows between them.
-    best = [at.best_n for at in result.budgets]
-    assert best[0] is not None
-    assert best[-1] is not None
-    assert best[-1] > 4 * best[0]
+    first, *_, last = (at.best_n or 0.0 for at in result.budgets)
+    assert last > 4 * first > 0

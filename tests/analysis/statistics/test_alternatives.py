@@ -6,9 +6,8 @@ import pytest
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.alternatives import Law
 from isosweep.analysis.statistics.fits import FitStatus, fit_curves
-from tests.analysis.sweeps import make_plan
+from tests.analysis.statistics.planted import curve_of
 
-RUN = make_plan(generations=(2,), seeds=(0,)).runs[0]
 COMPUTE = np.geomspace(1e4, 1e8, 24)
 
 
@@ -17,18 +16,7 @@ def curve(reward: np.ndarray, seed: int = 0) -> Curve:
     rng = np.random.default_rng(seed)
     rates = np.concatenate([[0.2], reward])
     successes = rng.binomial(8, rates[:, None], (len(rates), 1000))
-    return Curve(
-        run=RUN,
-        steps=np.arange(len(rates)),
-        generations=np.arange(len(rates)),
-        compute=np.concatenate([[0.0], COMPUTE]),
-        flops=np.concatenate([[0.0], COMPUTE]),
-        reward=successes.mean(axis=1) / 8,
-        successes=successes,
-        samples_per_problem=8,
-        status="finished",
-        status_reason=None,
-    )
+    return curve_of(np.concatenate([[0.0], COMPUTE]), successes=successes)
 
 
 RISING = 0.2 + 0.4 / (1 + (1e6 / COMPUTE) ** 1.2)

@@ -15,6 +15,7 @@ from isosweep.analysis.statistics.best_batch import BatchLaw, fixed_products
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
+from tests.analysis.statistics.planted import known
 from tests.analysis.sweeps import LONG, RewardAt, make_plan, peaked, write_sweep
 
 CONFIG = AnalysisConfig(name="default")
@@ -58,14 +59,12 @@ def test_the_best_batch_is_what_the_best_n_leaves_of_the_product(tmp_path: Path)
     _, findings = analysed(tmp_path, climbing(1.5), fixed(64))
     law = only(findings)
     for at, n in zip(law.optima, findings.saturation.optima, strict=True):
-        assert at.interval is not None
-        assert n.interval is not None
-        ends = at.interval.low * n.interval.high, at.interval.high * n.interval.low
+        of_batch, of_n = known(at.interval), known(n.interval)
+        ends = of_batch.low * of_n.high, of_batch.high * of_n.low
         assert ends == pytest.approx((64, 64))
         assert (at.left_censored, at.right_censored) == (n.right_censored, n.left_censored)
-    assert law.slope is not None
-    assert law.slope.low <= -1.5 <= law.slope.high
-    assert law.slope.high - law.slope.low < 0.6
+    slope = known(law.slope)
+    assert slope.high - 0.6 < slope.low <= -1.5 <= slope.high
 
 
 def test_every_product_has_a_law_of_its_own(tmp_path: Path) -> None:
@@ -73,11 +72,9 @@ def test_every_product_has_a_law_of_its_own(tmp_path: Path) -> None:
     first, second = findings.batch_laws
     assert (first.completions_per_step, second.completions_per_step) == (64, 256)
     for law, start in ((first, 16), (second, 32)):
-        interval = law.optima[0].interval
-        assert interval is not None
+        interval = known(law.optima[0].interval)
         assert interval.low * 0.9 <= start <= interval.high * 1.1
-        assert law.slope is not None
-        assert law.slope.median == pytest.approx(-1.0, abs=0.3)
+        assert known(law.slope).median == pytest.approx(-1.0, abs=0.3)
     figure = best_batch_figure(data, findings)
     assert isinstance(figure, Figure)
     labels = [series.label for series in figure.series if series.label]

@@ -11,7 +11,6 @@ import pytest
 from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.simulation.findable import wide_config
-from isosweep.analysis.simulation.planted import DelayedWorld
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
@@ -19,15 +18,13 @@ from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.compare import compare
 from isosweep.analysis.statistics.entries import Entry, scored_otherwise, sweep_labels
 from isosweep.analysis.statistics.findings import find
-from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.variants import flattened
 from isosweep.files import write_json
 from isosweep.plan.cells import Plan
 from isosweep.words.numbers import short
+from tests.analysis.statistics.planted import CONFIG, known
 from tests.analysis.sweeps import peaked, write_sweep
 from tests.conftest import isosweep, make_config, plan_of
-
-CONFIG = AnalysisConfig(name="default")
 
 
 @pytest.fixture(scope="module")
@@ -36,45 +33,46 @@ def plan() -> Plan:
     return plan_of(wide_config("budget=logspace:1e18:1e21:7", *grid, "grid.seeds=[0,1,2]"))
 
 
-def world(plan: Plan) -> DelayedWorld:
-    return delayed_worlds(10.0**19.2, 8, 128)["quiet"]
+SLOW = delayed_worlds(10.0**19.2, 8, 128)["quiet"]
 
 
-def entry(plan: Plan, name: str, world: World, parameters: float | None = None) -> Entry:
+def entry(plan: Plan, name: str, world: World) -> Entry:
     seed = sum(map(ord, name))
     records = simulate_records(world, plan, seed, num_problems=1000, samples_per_problem=16)
     data = simulated_sweep(plan, records)
-    return Entry(name=name, data=data, findings=find(data, CONFIG), parameters=parameters)
+    return Entry(name=name, data=data, findings=find(data, CONFIG), parameters=None)
 
 
-def test_equal_asymptotes_are_refitted_and_leave_the_difference_in_efficiency(plan: Plan) -> None:
-    slow = world(plan)
-    fast = replace(slow, midpoint=slow.midpoint / 3)
-    comparison = compare([entry(plan, "slow", slow), entry(plan, "fast", fast)], CONFIG)
+@pytest.fixture(scope="module")
+def slow(plan: Plan) -> Entry:
+    return entry(plan, "slow", SLOW)
+
+
+def test_equal_asymptotes_are_refitted_and_leave_the_difference_in_efficiency(
+    plan: Plan, slow: Entry
+) -> None:
+    fast = entry(plan, "fast", replace(SLOW, midpoint=SLOW.midpoint / 3))
+    comparison = compare([slow, fast], CONFIG)
     by_n = {(law.entry, law.num_generations): law for law in comparison.cells}
     agreed = [n for n in (8, 32, 128) if by_n["slow", n].refitted_midpoint is not None]
     assert len(agreed) >= 2
     for n in agreed:
-        late, early = by_n["slow", n].refitted_midpoint, by_n["fast", n].refitted_midpoint
-        assert late is not None
-        assert early is not None
+        late, early = (known(by_n[of, n].refitted_midpoint) for of in ("slow", "fast"))
         assert late / early == pytest.approx(3, rel=0.15)
-        assert by_n["slow", n].exponent.median == pytest.approx(slow.exponent, rel=0.15)
+        assert by_n["slow", n].exponent.median == pytest.approx(SLOW.exponent, rel=0.15)
 
 
-def test_a_higher_asymptote_is_no_common_one(plan: Plan) -> None:
-    low = world(plan)
-    high = replace(low, gain=low.gain * 1.4)
-    comparison = compare([entry(plan, "low", low), entry(plan, "high", high)], CONFIG)
+def test_a_higher_asymptote_is_no_common_one(plan: Plan, slow: Entry) -> None:
+    high = entry(plan, "high", replace(SLOW, gain=SLOW.gain * 1.4))
+    comparison = compare([slow, high], CONFIG)
     assert all(law.refitted is None for law in comparison.cells)
     last = [at for at in comparison.frontiers if at.entry == "high"][-1]
-    assert last.better is not None
-    assert last.better > 0.99
-    assert all(at.better is None for at in comparison.frontiers if at.entry == "low")
+    assert known(last.better) > 0.99
+    assert all(at.better is None for at in comparison.frontiers if at.entry == "slow")
 
 
-def test_a_variant_that_came_less_far_keeps_no_other_from_its_last_budget(plan: Plan) -> None:
-    made = [entry(plan, name, world(plan)) for name in ("whole", "fallen")]
+def test_a_variant_that_came_less_far_keeps_no_other_from_its_last_budget(slow: Entry) -> None:
+    made = [replace(slow, name=name) for name in ("whole", "fallen")]
     comparison = compare(made, CONFIG, "variant")
     *_, before, last = sorted({at.budget for at in comparison.frontiers})
     came = tuple(at for at in comparison.frontiers if at.entry == "whole" or at.budget <= before)
@@ -105,6 +103,8 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     )
     assert 'id="figure-comparison_reward"' in text
     assert (page.parent / "figures" / "comparison_reward.png").exists()
+    for law in ("size", "reuse", "updates"):
+        assert f"comparison_{law}" not in text
     document = json.loads((page.parent / "comparison.json").read_text())
     schema = jsonschema.Draft202012Validator(json.loads(GOLDEN["comparison"].read_text()))
     schema.validate(document)
@@ -112,12 +112,13 @@ def test_the_command_line_compares_sweeps(tmp_path: Path) -> None:
     assert not any(schema.is_valid(each) for each in spoilt)
     # Five budgets, and two smaller ones that the records reach down to.
     assert [at["best_n"] for at in document["frontiers"]] == [8] * 10 + [4] * 10
-    twice = isosweep("mode=compare", "from=[a/sweep,./a/sweep]", cwd=tmp_path, check=False)
-    assert twice.returncode == 2
-    assert "names a sweep twice" in twice.stderr
-    alone = isosweep("mode=compare", "from=[a/sweep]", cwd=tmp_path, check=False)
-    assert alone.returncode == 2
-    assert "a comparison needs two" in alone.stderr
+    for of, why in (
+        ("[a/sweep,./a/sweep]", "names a sweep twice"),
+        ("[a/sweep]", "a comparison needs two"),
+    ):
+        wrong = isosweep("mode=compare", f"from={of}", cwd=tmp_path, check=False)
+        assert wrong.returncode == 2
+        assert why in wrong.stderr
 
 
 def test_sweeps_of_different_tasks_are_said_to_be_no_match(tmp_path: Path) -> None:
@@ -134,12 +135,10 @@ def test_sweeps_of_different_tasks_are_said_to_be_no_match(tmp_path: Path) -> No
     assert doubt in page.read_text()
 
 
-def test_what_a_reward_is_of_is_said_by_settings_that_change_it(plan: Plan) -> None:
-    one = entry(plan, "one", world(plan))
-
+def test_what_a_reward_is_of_is_said_by_settings_that_change_it(slow: Entry) -> None:
     def differ(value: str, *overrides: str, of_set: str | None = None) -> list[str]:
         settings = [flattened(asdict(make_config(*overrides, *more))) for more in ((), (value,))]
-        entries = [replace(one, settings=each) for each in settings]
+        entries = [replace(slow, settings=each) for each in settings]
         return scored_otherwise(entries, of_set)
 
     assert differ("task.data_seed=1") == ["task.data_seed"]

@@ -5,7 +5,8 @@ import pytest
 
 from isosweep.analysis.curves import Curve
 from isosweep.analysis.statistics.fits import Fit, FitStatus, fit_curves, sigmoid
-from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES, make_plan
+from tests.analysis.statistics.planted import curve_of
+from tests.analysis.sweeps import BASE, NUM_PROBLEMS, SAMPLES
 
 TRUE = {"asymptote": 0.85, "midpoint": 1e7, "exponent": 1.2}
 
@@ -22,28 +23,12 @@ def planted(
     first[: round(BASE * NUM_PROBLEMS * SAMPLES) - NUM_PROBLEMS] += 1
     later = rng.binomial(SAMPLES, mean[:, None], size=(records, NUM_PROBLEMS))
     successes = np.vstack([np.minimum(first, SAMPLES), later]).astype(np.int64)
-    compute = np.concatenate([[0.0], past])
-    return Curve(
-        run=make_plan().runs[0],
-        steps=np.arange(records + 1),
-        generations=np.arange(records + 1),
-        compute=compute,
-        flops=compute,
-        reward=successes.mean(axis=1) / SAMPLES,
-        successes=successes,
-        samples_per_problem=SAMPLES,
-        status="finished",
-        status_reason=None,
-    )
+    return curve_of(np.concatenate([[0.0], past]), successes=successes, samples=SAMPLES)
 
 
 def fit_curve(curve: Curve) -> Fit:
     (fit,) = fit_curves([curve])
     return fit
-
-
-def parameters(fit: Fit) -> tuple[object, object, object]:
-    return fit.asymptote, fit.midpoint, fit.exponent
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -56,26 +41,26 @@ def test_planted_sigmoid_is_recovered_within_three_standard_errors(seed: int) ->
         assert estimate.standard_error < 0.3 * true
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("end", [0.1, 0.3, 0.8])
-def test_a_window_that_ends_below_the_midpoint_identifies_nothing(seed: int, end: float) -> None:
-    fit = fit_curve(planted(1e5, end * TRUE["midpoint"], seed=seed))
-    assert fit.status is not FitStatus.FITTED
-    assert parameters(fit) == (None, None, None)
-
-
-def test_too_few_records_are_not_fitted() -> None:
-    fit = fit_curve(planted(1e5, 1e9, records=4))
-    assert fit.status is FitStatus.TOO_FEW
-    assert parameters(fit) == (None, None, None)
-
-
-def test_a_level_curve_shows_no_rise() -> None:
-    fit = fit_curve(planted(1e5, 1e9, asymptote=BASE))
-    assert fit.status is FitStatus.NO_RISE
-
-
-def test_an_asymptote_at_one_is_reported_as_a_bound_not_a_number() -> None:
-    fit = fit_curve(planted(1e5, 1e12, asymptote=1.0))
-    assert fit.status is FitStatus.ON_BOUND
-    assert fit.asymptote is None
+@pytest.mark.parametrize(
+    ("curves", "statuses"),
+    [
+        # A window that ends below the midpoint.
+        (
+            [
+                planted(1e5, end * TRUE["midpoint"], seed=seed)
+                for seed in range(5)
+                for end in (0.1, 0.3, 0.8)
+            ],
+            {FitStatus.WINDOW_SHORT, FitStatus.NO_RISE, FitStatus.ON_BOUND},
+        ),
+        ([planted(1e5, 1e9, records=4)], {FitStatus.TOO_FEW}),
+        ([planted(1e5, 1e9, asymptote=BASE)], {FitStatus.NO_RISE}),
+        ([planted(1e5, 1e12, asymptote=1.0)], {FitStatus.ON_BOUND}),
+    ],
+)
+def test_what_is_not_identified_has_a_status_and_no_numbers(
+    curves: list[Curve], statuses: set[FitStatus]
+) -> None:
+    for fit in fit_curves(curves):
+        assert fit.status in statuses
+        assert (fit.asymptote, fit.midpoint, fit.exponent) == (None, None, None)

@@ -12,7 +12,7 @@ from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import analysed_sweep, simulated_sweep
 from isosweep.analysis.statistics import forms
-from isosweep.analysis.statistics.forecast import MIN_RECORDS, forecast
+from isosweep.analysis.statistics.forecast import MIN_RECORDS, Forecast, forecast
 from isosweep.analysis.statistics.validation import leave_last_budget_out
 from isosweep.config.analysis import AnalysisConfig
 from tests.analysis.sweeps import make_plan
@@ -26,16 +26,33 @@ def sigmoid(compute: FloatArray, midpoint: float) -> FloatArray:
     return 0.3 + 0.4 / (1 + (midpoint / compute) ** 1.2)
 
 
+def ahead_of(
+    reward: FloatArray,
+    at: FloatArray = AHEAD,
+    *,
+    compute: FloatArray = COMPUTE,
+    confidence: float = 0.9,
+) -> Forecast:
+    found = forecast(compute, reward, at, confidence)
+    assert found is not None
+    return found
+
+
+def rising(seed: int, midpoint: float = 1e9) -> FloatArray:
+    """Records of a sigmoid."""
+    noise = np.random.default_rng(seed).normal(0, 0.005, 30)
+    return np.asarray(sigmoid(COMPUTE, midpoint) + noise)
+
+
 def test_an_interval_covers_what_it_promises_and_beats_standing_still() -> None:
     rng = np.random.default_rng(0)
     covered, errors, still = [], [], []
-    for _ in range(150):
+    for _ in range(80):
         midpoint = float(np.exp(rng.uniform(math.log(3e8), math.log(1e10))))
         noise = rng.normal(0, 0.006, 36)
         past = sigmoid(COMPUTE, midpoint) + noise[:30]
         future = sigmoid(AHEAD, midpoint) + noise[30:]
-        ahead = forecast(COMPUTE, past, AHEAD, 0.9)
-        assert ahead is not None
+        ahead = ahead_of(past)
         covered.append(((ahead.low <= future) & (future <= ahead.high)).mean())
         errors.append(((ahead.median - future) ** 2).mean())
         still.append(((past[-3:].mean() - future) ** 2).mean())
@@ -87,7 +104,7 @@ def simulated_curves() -> dict[str, list[tuple[FloatArray, FloatArray]]]:
 
 def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> None:
     simulated = simulated_curves()
-    curves = noisy_curves(np.random.default_rng(3), 30) | simulated
+    curves = noisy_curves(np.random.default_rng(3), 15) | simulated
     covered: dict[str, float] = {}
     errors, still, every = [], [], []
     for name, kind in curves.items():
@@ -95,8 +112,7 @@ def test_curves_of_many_kinds_are_forecast_better_than_by_standing_still() -> No
         for compute, reward in kind:
             # Half of the last compute is seen where records lie evenly, a quarter on a log scale.
             seen = int((compute <= compute[-1] / (4 if name in simulated else 2)).sum())
-            ahead = forecast(compute[:seen], reward[:seen], compute[seen:], 0.9)
-            assert ahead is not None
+            ahead = ahead_of(reward[:seen], compute[seen:], compute=compute[:seen])
             future = reward[seen:]
             shares.append(float(((ahead.low <= future) & (future <= ahead.high)).mean()))
             errors.append(math.sqrt(((ahead.median - future) ** 2).mean()))
@@ -134,8 +150,7 @@ def test_every_form_sharpens_the_forecasts_of_its_own_curves(
         """Mean interval score (Winkler 1972) and share of the noiseless points inside."""
         scores, inside = [], []
         for reward in seen:
-            ahead = forecast(COMPUTE, reward, AHEAD, 0.9)
-            assert ahead is not None
+            ahead = ahead_of(reward)
             outside = np.maximum(ahead.low - future, 0) + np.maximum(future - ahead.high, 0)
             scores.append(float((ahead.high - ahead.low + 20 * outside).mean()))
             inside.append(float((outside == 0).mean()))
@@ -149,61 +164,40 @@ def test_every_form_sharpens_the_forecasts_of_its_own_curves(
 
 
 def test_further_ahead_is_less_sure() -> None:
-    rng = np.random.default_rng(1)
-    reward = sigmoid(COMPUTE, 5e9) + rng.normal(0, 0.005, 30)
-    ahead = forecast(COMPUTE, reward, 1e10 * np.array([1.1, 3.0, 10.0, 100.0]), 0.9)
-    assert ahead is not None
+    reward = rising(1, 5e9)
+    ahead = ahead_of(reward, 1e10 * np.array([1.1, 3.0, 10.0, 100.0]))
     width = ahead.high - ahead.low
     assert (np.diff(width) > 0).all()
     assert ((ahead.low <= ahead.median) & (ahead.median <= ahead.high)).all()
-    narrow = forecast(COMPUTE, reward, AHEAD, 0.5)
-    wide = forecast(COMPUTE, reward, AHEAD, 0.9)
-    assert narrow is not None
-    assert wide is not None
+    narrow, wide = ahead_of(reward, confidence=0.5), ahead_of(reward)
     assert ((wide.high - wide.low) > (narrow.high - narrow.low)).all()
 
 
 def test_one_broken_evaluation_moves_the_forecast_little() -> None:
-    rng = np.random.default_rng(2)
-    reward = sigmoid(COMPUTE, 1e9) + rng.normal(0, 0.005, 30)
-    broken = reward.copy()
-    broken[20] = 0.0
-    plain, moved = (forecast(COMPUTE, values, AHEAD, 0.9) for values in (reward, broken))
-    assert plain is not None
-    assert moved is not None
-    assert np.abs(plain.median - moved.median).max() < 0.02
+    reward = rising(2)
+    plain, reward[20] = ahead_of(reward), 0.0
+    assert np.abs(plain.median - ahead_of(reward).median).max() < 0.02
 
 
 def test_a_fall_in_the_last_record_may_be_a_broken_evaluation_or_last() -> None:
-    rng = np.random.default_rng(4)
-    reward = sigmoid(COMPUTE, 1e9) + rng.normal(0, 0.005, 30)
-    plain = forecast(COMPUTE, reward, AHEAD, 0.9)
-    fallen = reward.copy()
+    reward = rising(4)
+    plain, fallen = ahead_of(reward), reward.copy()
     fallen[-1] -= 0.1
-    ahead = forecast(COMPUTE, fallen, AHEAD, 0.9)
-    assert plain is not None
-    assert ahead is not None
+    ahead = ahead_of(fallen)
     # As much of the fall as its chance to last.
     assert np.abs(plain.median - ahead.median).max() < 0.04
     assert (ahead.low < fallen[-1] + 0.01).all()
     # A second record like it settles that it lasts.
     fallen[-2] -= 0.1
-    settled = forecast(COMPUTE, fallen, AHEAD, 0.9)
-    assert settled is not None
-    assert settled.median[0] < plain.median[0] - 0.03
+    assert ahead_of(fallen).median[0] < plain.median[0] - 0.03
     # A rise of the same size is no reason for doubt: runs do rise.
-    risen = reward.copy()
-    risen[-1] += 0.1
-    above = forecast(COMPUTE, risen, AHEAD, 0.9)
-    assert above is not None
-    assert above.median[0] > plain.median[0] + 0.01
+    reward[-1] += 0.1
+    assert ahead_of(reward).median[0] > plain.median[0] + 0.01
 
 
 def test_rewards_stay_between_0_and_1_and_few_records_say_nothing() -> None:
     reward = 1 - 0.3 * (1e8 / COMPUTE) ** 0.5
-    ahead = forecast(COMPUTE, reward, AHEAD, 0.9)
-    assert ahead is not None
-    assert ahead.high.max() <= 1.0
+    assert ahead_of(reward).high.max() <= 1.0
     short = MIN_RECORDS - 1
     assert forecast(COMPUTE[:short], reward[:short], AHEAD, 0.9) is None
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.pairs import Pair, by_pair
-from isosweep.analysis.statistics.intervals import Interval, central_ends, student_half_width
+from isosweep.analysis.statistics.intervals import Interval, central_ends
 from tests.analysis.sweeps import make_plan
 
 
@@ -28,8 +28,9 @@ def test_the_interval_of_a_mean_is_students() -> None:
     from scipy import stats
 
     values = np.array([0.1, 0.2, 0.4])
-    low, high = stats.t.interval(0.9, 2, values.mean(), values.std(ddof=1) / np.sqrt(3))
-    assert student_half_width(values, 0.9) == pytest.approx((high - low) / 2)
+    ends = stats.t.interval(0.9, 2, values.mean(), values.std(ddof=1) / np.sqrt(3))
+    found = Interval.student(values, 0.9)
+    assert (found.low, found.high) == pytest.approx(ends)
 
 
 def test_runs_are_grouped_by_pair_ascending() -> None:

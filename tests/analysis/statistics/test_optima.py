@@ -8,6 +8,7 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.frontier import Frontier, fit_frontier
 from isosweep.analysis.statistics.optima import best_generations, interval_of_n
 from isosweep.analysis.statistics.surface import PER_DOUBLING, Surface
+from tests.analysis.statistics.planted import known
 from tests.analysis.sweeps import make_plan
 
 GENERATIONS, BUDGETS = (2, 4, 8, 16), (1e6, 2e6, 4e6)
@@ -35,17 +36,13 @@ def sure_of(log2_n: FloatArray) -> tuple[Frontier, Surface]:
 
 
 def test_draws_that_all_agree_leave_half_a_step_on_both_sides() -> None:
-    first, second, last = best_generations(*sure_of(np.array([2.0, 1.0, 4.0])))
-    assert first.interval is not None
-    assert second.interval is not None
-    assert last.interval is not None
+    found = best_generations(*sure_of(np.array([2.0, 1.0, 4.0])))
     half = 2 ** (1 / 16)
-    assert (first.interval.low, first.interval.high) == pytest.approx((4 / half, 4 * half))
     # GRPO allows no n below 2; above the largest n nothing is known.
-    assert (second.interval.low, second.interval.high) == pytest.approx((2, 2 * half))
-    assert (last.interval.low, last.interval.high) == pytest.approx((16 / half, 16))
-    assert [at.left_censored for at in (first, second, last)] == [False] * 3
-    assert [at.right_censored for at in (first, second, last)] == [False, False, True]
+    ends = [end for at in found for end in (known(at.interval).low, known(at.interval).high)]
+    assert ends == pytest.approx([4 / half, 4 * half, 2, 2 * half, 16 / half, 16])
+    assert [at.left_censored for at in found] == [False] * 3
+    assert [at.right_censored for at in found] == [False, False, True]
 
 
 def test_an_interval_stays_inside_the_grid() -> None:

@@ -1,6 +1,7 @@
 """Where reuse of problems begins to cost, with a planted loss."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,18 +9,13 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from isosweep.analysis.load import load_sweep
-from isosweep.analysis.pages.comparison import summarise, write_comparison
+from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.statistics.across import Unidentified
-from isosweep.analysis.statistics.compare import Comparison, compare
 from isosweep.analysis.statistics.entries import Entry, groups_but_for
-from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.reuse import Onset, _isotonic, find_onset
-from isosweep.config.analysis import AnalysisConfig
-from isosweep.files import write_json
-from tests.analysis.sweeps import BUDGETS, COST, make_plan, paths_in, write_sweep
+from tests.analysis.statistics.planted import CONFIG, compared
+from tests.analysis.sweeps import BUDGETS, COST, RewardAt, paths_in
 
-CONFIG = AnalysisConfig(name="default")
 MARGIN = 0.02
 # As many draws from 51,200 problems down to 512 (arXiv 2509.25300, figure 7b).
 PASSES = np.array([1.0, 2.0, 5.0, 20.0, 25.0, 50.0, 100.0])
@@ -47,7 +43,7 @@ def found(onset: float, seed: int) -> Onset:
 def test_intervals_of_the_onset_hold_it_in_nine_of_ten_sweeps() -> None:
     rng = np.random.default_rng(0)
     held = []
-    for seed in range(120):
+    for seed in range(60):
         onset = float(2 ** rng.uniform(2, 6.5))
         law = found(onset, seed)
         held.append(law.harmless <= onset <= (law.harmful or np.inf))
@@ -61,29 +57,28 @@ def test_a_loss_beyond_what_was_run_is_left_open() -> None:
     assert np.mean([law.probability for law in laws]) < 0.3
 
 
-def test_where_between_two_numbers_of_passes_it_begins_is_not_taken_for_known() -> None:
-    """Next to no noise: nothing is lost at 50 passes, and five margins at 100."""
-    lost = np.array([0, 0, 0, 0, 0, 0, 5 * MARGIN])
+@pytest.mark.parametrize(
+    ("lost", "between", "low", "high"),
+    [
+        # Nothing is lost at 50 passes, and five margins at 100.
+        ((0, 0, 0, 0, 0, 0, 5), (50, 100), 0.05, 0.68),
+        # A cliff: with powers alone the upper end lies at 0.74.
+        ((0, 0, 0, 0, 5, 5, 5), (20, 25), 0.02, 0.78),
+    ],
+)
+def test_where_between_two_numbers_of_passes_it_begins_is_not_taken_for_known(
+    lost: tuple[float, ...], between: tuple[int, int], low: float, high: float
+) -> None:
+    """Next to no noise. Ends of the interval as shares of the way in log passes."""
     noise = 1e-5 * np.random.default_rng(0).standard_normal((7, 3))
-    law = find_onset(PASSES, 0.5 - lost[:, None] + noise, MARGIN, 0.9)
+    law = find_onset(PASSES, 0.5 - MARGIN * np.array(lost)[:, None] + noise, MARGIN, 0.9)
     assert isinstance(law, Onset)
     assert law.harmful is not None
-    assert 50 <= law.harmless < 52
-    assert 80 < law.harmful <= 100
-
-
-def test_a_cliff_is_held_wherever_it_lies_between_two_numbers_of_passes() -> None:
-    lost = np.array([0, 0, 0, 0, 5 * MARGIN, 5 * MARGIN, 5 * MARGIN])
-    noise = 1e-5 * np.random.default_rng(0).standard_normal((7, 3))
-    law = find_onset(PASSES, 0.5 - lost[:, None] + noise, MARGIN, 0.9)
-    assert isinstance(law, Onset)
-    assert law.harmful is not None
-    way = np.log2(np.array([law.harmless, law.harmful]) / PASSES[3]) / np.log2(
-        PASSES[4] / PASSES[3]
+    way = np.log(np.array([law.harmless, law.harmful]) / between[0]) / math.log(
+        between[1] / between[0]
     )
-    # With powers alone the upper end lies at 0.74.
-    assert way[0] < 0.02
-    assert way[1] > 0.78
+    assert 0 <= way[0] < low
+    assert high < way[1] <= 1
 
 
 def test_isotonic_regression_is_that_of_scipy() -> None:
@@ -107,31 +102,21 @@ def test_what_is_not_identified_says_why(rewards: np.ndarray, why: Unidentified)
     assert find_onset(PASSES, rewards, MARGIN, 0.9) == why
 
 
-def variants(root: Path, onset: float, numbers: tuple[int, ...]) -> Comparison:
-    """Sweeps of one (n, B) that differ in their number of training problems alone."""
-    plan = make_plan(generations=(8,), seeds=(0, 1, 2))
-    entries = []
-    for place, number in enumerate(numbers):
-
-        def reward(compute: float, n: int, B: int, number: int = number) -> float:
-            passes = compute / COST / n / number
-            return 0.4 + 0.02 * float(np.log2(compute / BUDGETS[0])) - float(loss(passes, onset))
-
-        paths = write_sweep(root / str(number), reward, plan=plan, noise=0.004, seed=place)
-        write_json(paths.config, {"task": {"num_train_problems": number}, "grid": {}})
-        data = load_sweep(paths)
-        entries.append(Entry.of_variant({}, data, find(data, CONFIG), sweep=f"{number} problems"))
-    comparison = compare(entries, CONFIG, "variant")
-    write_comparison(comparison, entries, paths_in(root), ["png"])
-    return comparison
-
-
 def test_variants_of_the_number_of_problems_say_where_reuse_begins_to_cost(
     tmp_path: Path,
 ) -> None:
+    def of(number: int) -> RewardAt:
+        def reward(compute: float, n: int, B: int) -> float:
+            lost = float(loss(compute / COST / n / number, 16.0))
+            return 0.4 + 0.02 * float(np.log2(compute / BUDGETS[0])) - lost
+
+        return reward
+
     last = BUDGETS[-1] / COST / 8
     numbers = tuple(round(last / passes) for passes in (1, 4, 16, 64))
-    comparison = variants(tmp_path, 16.0, numbers)
+    entries = {f"{k} problems": (of(k), {"task": {"num_train_problems": k}}) for k in numbers}
+    comparison, of_two = compared(tmp_path, entries)
+    assert of_two.reuse_laws == ()
     (law,) = comparison.reuse_laws
     assert law.passes == pytest.approx((1, 4, 16, 64), rel=0.02)
     assert law.entries[0] == f"{numbers[0]} problems"
@@ -145,12 +130,6 @@ def test_variants_of_the_number_of_problems_say_where_reuse_begins_to_cost(
     page = paths_in(tmp_path).report.read_text()
     assert 'id="figure-comparison_reuse"' in page
     assert "Data reuse" in page
-
-
-def test_two_numbers_of_problems_give_no_law(tmp_path: Path) -> None:
-    comparison = variants(tmp_path, 16.0, (40_000, 10_000))
-    assert comparison.reuse_laws == ()
-    assert "comparison_reuse" not in paths_in(tmp_path).report.read_text()
 
 
 def test_variants_that_differ_in_more_are_told_apart() -> None:

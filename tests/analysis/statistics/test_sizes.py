@@ -1,23 +1,17 @@
 """The law of model sizes, planted."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from isosweep import words
-from isosweep.analysis.load import load_sweep
-from isosweep.analysis.pages.comparison import summarise, write_comparison
+from isosweep.analysis.pages.comparison import summarise
 from isosweep.analysis.statistics.across import Unidentified
-from isosweep.analysis.statistics.compare import Comparison, compare
-from isosweep.analysis.statistics.entries import Entry
-from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.sizes import SizeFit, fit_sizes
-from isosweep.config.analysis import AnalysisConfig
-from tests.analysis.sweeps import LONG, make_plan, paths_in, write_sweep
+from tests.analysis.statistics.planted import compared
+from tests.analysis.sweeps import LONG, RewardAt, paths_in
 
-CONFIG = AnalysisConfig(name="default")
 SIZES = np.array([0.5e9, 1.5e9, 3e9, 7e9])
 LARGEST, ERROR, LUCK = 0.08, 0.001, 0.06
 
@@ -84,28 +78,14 @@ def test_slopes_that_have_no_law_say_why(
     assert fit_sizes(SIZES, slopes, np.full(4, error), 0.9) == why
 
 
-def models(root: Path, sizes: tuple[float, ...]) -> Comparison:
-    """Sweeps of one (n, B) whose rewards follow the law."""
-    plan = make_plan(generations=(8,), seeds=(0, 1, 2), budgets=LONG)
-    entries = []
-    for size in sizes:
-        k = 0.3 / (1 + 2e9 / size)
-
-        def reward(compute: float, n: int, B: int, k: float = k) -> float:
-            return float(1 - 0.7 * (compute / LONG[0]) ** -k)
-
-        name = f"{size:g}"
-        paths = write_sweep(root / name, reward, plan=plan, noise=0.003, seed=int(size))
-        data = load_sweep(paths)
-        entry = Entry.of_variant({}, data, find(data, CONFIG), sweep=name)
-        entries.append(replace(entry, parameters=size, settings={"model.name": name}))
-    comparison = compare(entries, CONFIG, "variant")
-    write_comparison(comparison, entries, paths_in(root), ["png"])
-    return comparison
-
-
 def test_models_of_three_sizes_give_the_law_of_sizes(tmp_path: Path) -> None:
-    comparison = models(tmp_path, (0.5e9, 1.5e9, 7e9))
+    def of(size: float) -> RewardAt:
+        k = 0.3 / (1 + 2e9 / size)
+        return lambda compute, n, B: float(1 - 0.7 * (compute / LONG[0]) ** -k)
+
+    entries = {f"{size:g}": (of(size), {"size": size}) for size in (0.5e9, 1.5e9, 7e9)}
+    comparison, of_two = compared(tmp_path, entries, noise=0.003, budgets=LONG)
+    assert of_two.size_laws == ()
     (law,) = comparison.size_laws
     assert law.entries == ("5e+08", "1.5e+09", "7e+09")
     assert law.slopes[0].median == pytest.approx(0.06, rel=0.1)
@@ -116,7 +96,3 @@ def test_models_of_three_sizes_give_the_law_of_sizes(tmp_path: Path) -> None:
     page = paths_in(tmp_path).report.read_text()
     assert 'id="figure-comparison_size"' in page
     assert "Model size" in page
-
-
-def test_two_sizes_have_no_law(tmp_path: Path) -> None:
-    assert models(tmp_path, (0.5e9, 7e9)).size_laws == ()

@@ -1,5 +1,6 @@
 """The reward surface against planted rewards."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,35 +9,11 @@ import pytest
 from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import CellReading
 from isosweep.analysis.statistics.growth import end_rates, falls, rises
-from isosweep.analysis.statistics.means import Means, _seed_covariance, gather_means
+from isosweep.analysis.statistics.means import Means, _seed_covariance
 from isosweep.analysis.statistics.surface import fit_surface
-from isosweep.plan.cells import Plan
-from tests.analysis.sweeps import BUDGETS, RewardAt, make_plan, peaked
-
-
-def read(
-    plan: Plan, reward: RewardAt, noise: float, seed: int = 0, luck: float = 0.0
-) -> list[CellReading]:
-    """Readings with noise of their own and luck that a run keeps at all its budgets."""
-    rng = np.random.default_rng(seed)
-    lucky = {run.run_id: luck * rng.standard_normal() for run in plan.runs}
-    return [
-        CellReading(
-            cell=cell,
-            reward=reward(cell.budget, cell.num_generations, cell.problems_per_batch)
-            + lucky[cell.run_id]
-            + noise * rng.standard_normal(),
-            measured_compute=cell.budget,
-            reading="exact",
-        )
-        for cell in plan.cells
-    ]
-
-
-def means_of(readings: list[CellReading]) -> Means:
-    means = gather_means(readings)
-    assert means is not None
-    return means
+from isosweep.plan.cells import Cell
+from tests.analysis.statistics.planted import known, means_of, read
+from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 
 def of_one_spread(means: Means) -> FloatArray:
@@ -87,17 +64,13 @@ def test_means_far_apart_are_as_sure_as_their_seeds_make_them() -> None:
     assert means.spread[0] == pytest.approx(0.1, rel=0.15)
 
 
-def test_no_two_seeds_give_no_means() -> None:
-    readings = read(make_plan(seeds=(0,)), peaked(lambda C: 8.0), noise=0.01)
-    assert gather_means(readings) is None
-    assert gather_means([]) is None
-
-
 def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> None:
     plan = make_plan(seeds=(0, 1, 2), batches=(4, 8))
     reward = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.75)
-    surface = fit_surface(means_of(read(plan, reward, noise=0.0005)))
+    means = means_of(read(plan, reward, noise=0.0005))
+    surface = fit_surface(means)
     assert surface.batches == (4, 8)
+    assert np.array_equal(surface.draws, fit_surface(means).draws)
     for k, budget in enumerate(BUDGETS):
         for n in (2, 4, 8, 16, 32):
             drawn = surface.draws[:, k, surface.column(n), :]
@@ -112,11 +85,6 @@ def test_what_was_not_measured_is_less_sure() -> None:
     spread = surface.by_n[:, 0].std(axis=0)
     between = np.abs(surface.log2_n - 5).argmin()
     assert spread[between] > 2 * spread[surface.column(8)]
-
-
-def test_the_same_readings_give_the_same_draws() -> None:
-    means = means_of(read(make_plan(), peaked(lambda C: 8.0), noise=0.01))
-    assert np.array_equal(fit_surface(means).draws, fit_surface(means).draws)
 
 
 @pytest.mark.slow
@@ -163,64 +131,49 @@ def test_nothing_is_concluded_where_no_run_was() -> None:
     assert 2 ** np.median(surface.log2_best_n[:, -1]) == pytest.approx(4, rel=0.1)
 
 
-def with_common_luck(spread: float, seeds: int = 6) -> list[CellReading]:
-    """Readings whose seeds share luck of `spread`, beside noise of 0.01 of their own."""
-    plan = make_plan(seeds=range(seeds))
-    rng = np.random.default_rng(5)
-    luck = spread * rng.standard_normal(seeds)
-    return [
-        replace(reading, reward=(reading.reward or 0.0) + luck[reading.cell.seed])
-        for reading in read(plan, peaked(lambda C: 8.0, fall=0.01), noise=0.01)
-    ]
+def of_seeds(readings: list[CellReading], more: Callable[[Cell], float]) -> Means:
+    """With what a seed has more, or less."""
+    return means_of([replace(r, reward=(r.reward or 0.0) + more(r.cell)) for r in readings])
 
 
 def test_luck_that_seeds_share_moves_all_n_together() -> None:
-    means = means_of(with_common_luck(0.05))
+    luck = 0.05 * np.random.default_rng(5).standard_normal(6)
+    readings = read(make_plan(seeds=range(6)), peaked(lambda C: 8.0, fall=0.01), noise=0.01)
+    means = of_seeds(readings, lambda cell: luck[cell.seed])
     # 25 parts of 26 are shared; a few seeds do not show all of that.
     assert 0.6 < means.common <= 0.9
     one, other = 0, len(BUDGETS)
     noise = of_one_spread(means)
     assert noise[one, other] == pytest.approx(means.common * noise[one, one], rel=0.01)
     assert np.linalg.eigvalsh(means.noise).min() > 0
+    # Pairing narrows the interval of the best n.
+    cell = means.log2_n[:, None] == means.log2_n
+    unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
+    paired, alone = (fit_surface(m).log2_best_n[:, -1].std() for m in (means, unpaired))
+    assert paired < 0.8 * alone
 
 
-def test_what_seeds_do_not_share_is_not_assumed() -> None:
-    found = [
-        means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed)).common
-        for seed in range(40)
-    ]
-    assert np.mean(np.array(found) == 0) > 0.7
-    assert np.mean(found) < 0.03
-
-
-def with_tilted_seeds(spread: float, noise: float = 0.01) -> list[CellReading]:
-    """Every n is alike; a seed favours large n, or small ones, in all of its runs."""
-    plan = make_plan(seeds=range(6))
-    slopes = spread * np.random.default_rng(3).standard_normal(6)
-    return [
-        replace(
-            r,
-            reward=(r.reward or 0.0) + slopes[r.cell.seed] * (np.log2(r.cell.num_generations) - 3),
-        )
-        for r in read(plan, lambda C, n, B: 0.4, noise=noise)
-    ]
+def test_what_seeds_do_not_share_is_not_assumed_and_no_tilt_that_is_not_there() -> None:
+    common, tilts = [], []
+    for seed in range(40):
+        means = means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed))
+        common.append(means.common)
+        small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
+        tilts.append(means.noise[small, large] / means.noise[small, small])
+    assert np.mean(np.array(common) == 0) > 0.7
+    assert np.mean(common) < 0.03
+    assert np.mean(tilts) > -0.1
 
 
 def test_a_seed_that_favours_large_n_says_little_of_n() -> None:
-    means = means_of(with_tilted_seeds(0.02))
+    # Every n is alike; a seed favours large n, or small ones, in all of its runs.
+    slopes = 0.02 * np.random.default_rng(3).standard_normal(6)
+    readings = read(make_plan(seeds=range(6)), lambda C, n, B: 0.4, noise=0.01)
+    means = of_seeds(readings, lambda c: slopes[c.seed] * (np.log2(c.num_generations) - 3))
     small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
     correlation = means.noise[small, large] / means.noise[small, small]
     assert -1 < correlation < -0.6
     assert np.linalg.eigvalsh(means.noise).min() > 0
-
-
-def test_tilts_that_are_not_there_are_hardly_assumed() -> None:
-    ratios = []
-    for seed in range(40):
-        means = means_of(read(make_plan(seeds=range(4)), peaked(lambda C: 8.0), 0.01, seed))
-        small, large = (np.flatnonzero(means.log2_n == x)[0] for x in (1, 5))
-        ratios.append(means.noise[small, large] / means.noise[small, small])
-    assert np.mean(ratios) > -0.1
 
 
 def test_an_optimum_beside_a_cliff_stays_where_it_was_measured() -> None:
@@ -239,14 +192,6 @@ def test_an_optimum_beside_a_cliff_stays_where_it_was_measured() -> None:
     assert np.mean(shares) > 0.5
 
 
-def test_pairing_narrows_the_interval_of_the_best_n() -> None:
-    means = means_of(with_common_luck(0.05))
-    cell = means.log2_n[:, None] == means.log2_n
-    unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
-    width = [fit_surface(m).log2_best_n[:, -1].std() for m in (means, unpaired)]
-    assert width[0] < 0.8 * width[1]
-
-
 def test_luck_that_passes_is_shared_by_neighbours_in_compute() -> None:
     decades = np.linspace(0, 3, 13)
     apart = np.abs(decades[:, None] - decades)
@@ -256,8 +201,8 @@ def test_luck_that_passes_is_shared_by_neighbours_in_compute() -> None:
     errors = []
     for _ in range(20):
         tables = list(rng.multivariate_normal(np.zeros(13), 1e-4 * true, (9, 4)))
-        covariance, freedom = _seed_covariance(tables, decades)
-        assert covariance is not None
+        found, freedom = _seed_covariance(tables, decades)
+        covariance = known(found)
         assert freedom == 27
         sd = np.sqrt(np.diag(covariance))
         errors.append((covariance / np.outer(sd, sd) - true)[apart > 0])

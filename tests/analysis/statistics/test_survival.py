@@ -10,7 +10,7 @@ from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.means import gather_means
 from isosweep.analysis.statistics.surface import Surface, fit_surface
 from isosweep.analysis.statistics.survival import survivals, with_fallen
-from tests.analysis.statistics.test_surface import read
+from tests.analysis.statistics.planted import means_of, read
 from tests.analysis.sweeps import BUDGETS, make_plan, peaked
 
 GRID = (2, 4, 8, 16, 32, 64)
@@ -32,9 +32,7 @@ def readings_of(lost: dict[int, int], seeds: int = 8) -> list[CellReading]:
 
 def surfaces(readings: list[CellReading]) -> tuple[Surface, Surface]:
     """That of runs that keep their gain, and that of all."""
-    means = gather_means(readings)
-    assert means is not None
-    kept = fit_surface(means)
+    kept = fit_surface(means_of(readings))
     return kept, with_fallen(kept, readings)
 
 
@@ -62,12 +60,16 @@ def test_the_best_n_in_expectation_is_the_one_whose_runs_last() -> None:
 
 
 def test_shares_are_those_of_each_n_with_intervals_that_hold_them() -> None:
-    found = {each.num_generations: each for each in survivals(readings_of({32: 4, 64: 4}), 0.9)}
+    readings = readings_of({32: 4, 64: 4})
+    found = {each.num_generations: each for each in survivals(readings, 0.9)}
     assert (found[32].num_runs, found[32].num_fallen) == (8, 4)
     assert found[32].kept.low < 0.5 < found[32].kept.high < 0.85
     assert found[2].kept.low > 0.9
     # A neighbour of what falls is not as safe as one that is far away.
     assert found[16].kept.low < found[4].kept.low
+    # A diverged run has fallen at the budgets that it never reached.
+    ended = [replace(r, reading="diverged") if r.reading == "collapsed" else r for r in readings]
+    assert survivals(ended, 0.9) == tuple(found.values())
 
 
 def test_an_n_that_loses_all_its_runs_does_not_silence_the_others() -> None:
@@ -76,15 +78,6 @@ def test_an_n_that_loses_all_its_runs_does_not_silence_the_others() -> None:
     frontier = fit_frontier(readings, gather_means(readings), expected, 0.9)
     assert 64 not in frontier.budgets[-1].measured
     assert frontier.budgets[-1].best.num_generations in (16, 32)
-
-
-def test_a_diverged_run_has_fallen_at_the_budgets_that_it_never_reached() -> None:
-    readings = [
-        replace(r, reading="diverged") if r.reading == "collapsed" else r
-        for r in readings_of({32: 4})
-    ]
-    (mine,) = (each for each in survivals(readings, 0.9) if each.num_generations == 32)
-    assert mine.num_fallen == 4
 
 
 def test_an_n_that_lost_all_its_runs_was_run_and_is_no_open_edge() -> None:

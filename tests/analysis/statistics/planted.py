@@ -1,0 +1,131 @@
+"""Readings, curves and compared sweeps with planted rewards."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from isosweep.analysis.arrays import FloatArray, IntArray
+from isosweep.analysis.curves import CellReading, Curve, Reading, SweepData
+from isosweep.analysis.load import load_sweep
+from isosweep.analysis.pages.comparison import write_comparison
+from isosweep.analysis.statistics.compare import Comparison, compare
+from isosweep.analysis.statistics.entries import Entry
+from isosweep.analysis.statistics.findings import find
+from isosweep.analysis.statistics.means import Means, gather_means
+from isosweep.config.analysis import AnalysisConfig
+from isosweep.files import write_json
+from isosweep.plan.cells import Cell, Plan, PlannedRun
+from tests.analysis.sweeps import RewardAt, make_plan, paths_in, write_sweep
+
+CONFIG = AnalysisConfig(name="default")
+RUN = make_plan(generations=(8,), seeds=(0,)).runs[0]
+
+_Value = TypeVar("_Value")
+
+
+def known(value: _Value | None) -> _Value:
+    """The value, which is one."""
+    assert value is not None
+    return value
+
+
+def means_of(readings: list[CellReading]) -> Means:
+    return known(gather_means(readings))
+
+
+def read(
+    plan: Plan, reward: RewardAt, noise: float, seed: int = 0, luck: float = 0.0
+) -> list[CellReading]:
+    """Readings with noise of their own and luck that a run keeps at all its budgets."""
+    rng = np.random.default_rng(seed)
+    lucky = {run.run_id: luck * rng.standard_normal() for run in plan.runs}
+    return [
+        CellReading(
+            cell=cell,
+            reward=reward(cell.budget, cell.num_generations, cell.problems_per_batch)
+            + lucky.get(cell.run_id, 0.0)
+            + noise * rng.standard_normal(),
+            measured_compute=cell.budget,
+            reading="exact",
+        )
+        for cell in plan.cells
+    ]
+
+
+def sweep_of(plan: Plan, readings: list[CellReading]) -> SweepData:
+    """A sweep of which nothing but its readings is known."""
+    return SweepData(
+        plan=plan,
+        plan_document={},
+        config_document={},
+        curves=(),
+        readings=tuple(readings),
+        problems=(),
+    )
+
+
+def lacking(
+    data: SweepData,
+    which: Callable[[Cell], bool],
+    fallen: float | None = None,
+    reading: Reading = "missing",
+) -> SweepData:
+    """The sweep without the readings of these cells, whose runs had fallen to `fallen`."""
+    readings = (
+        replace(r, reward=None, reading=reading, fallen=fallen) if which(r.cell) else r
+        for r in data.readings
+    )
+    return replace(data, readings=tuple(readings))
+
+
+def curve_of(
+    compute: FloatArray,
+    reward: FloatArray | None = None,
+    successes: IntArray | None = None,
+    *,
+    samples: int = 8,
+    steps: IntArray | None = None,
+    run: PlannedRun = RUN,
+) -> Curve:
+    """A finished run's records, with the rewards of its successes where no others are given."""
+    at = np.arange(len(compute)) if steps is None else steps
+    counts = np.zeros((len(compute), 0), dtype=np.int64) if successes is None else successes
+    return Curve(
+        run=run,
+        steps=at,
+        generations=at,
+        compute=compute,
+        flops=compute,
+        reward=counts.mean(axis=1) / samples if reward is None else reward,
+        successes=counts,
+        samples_per_problem=samples,
+        status="finished",
+        status_reason=None,
+    )
+
+
+def compared(
+    root: Path,
+    entries: Mapping[str, tuple[RewardAt, Mapping[str, Any]]],
+    *,
+    noise: float = 0.004,
+    **plan: Any,
+) -> tuple[Comparison, Comparison]:
+    """Sweeps of n = 8 with three seeds and these rewards, whose config documents are as given, as
+    variants beside each other, their page in `root`; and the first two of them."""
+    made = []
+    for place, (name, (reward, config)) in enumerate(entries.items()):
+        planned = make_plan(generations=(8,), seeds=(0, 1, 2), **plan)
+        paths = write_sweep(root / name, reward, plan=planned, noise=noise, seed=place)
+        write_json(paths.config, {"grid": {}, **config})
+        data = load_sweep(paths)
+        made.append(Entry.of_variant({}, data, find(data, CONFIG), sweep=name))
+        if "size" in config:
+            settings = {"model.name": name}
+            made[-1] = replace(made[-1], parameters=config["size"], settings=settings)
+    comparison = compare(made, CONFIG, "variant")
+    write_comparison(comparison, made, paths_in(root), ["png"])
+    return comparison, compare(made[:2], CONFIG, "variant")
