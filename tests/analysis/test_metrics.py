@@ -2,21 +2,25 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import rescored
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.curves import Curve, rescored
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import analyse
 from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.analysis.statistics.fits import reward_errors, sampled_error
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
-from isosweep.metrics import METRICS, MetricName
+from isosweep.heldout import pass_at
+from isosweep.metrics import METRICS, MetricName, passing
 from isosweep.store.paths import SweepPaths
-from tests.analysis.sweeps import REWARD, write_sweep
+from tests.analysis.sweeps import REWARD, SMALL, write_sweep
 
 
 def rewrite(paths: SweepPaths, change: Callable[[dict[str, Any]], dict[str, Any]]) -> SweepPaths:
@@ -46,10 +50,6 @@ def findings_of(paths: SweepPaths) -> Findings:
     return find(load_sweep(paths), config, views=True)
 
 
-def test_every_metric_has_a_row() -> None:
-    assert set(METRICS) == set(get_args(MetricName))
-
-
 def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
     paths = rewrite(write_sweep(tmp_path, REWARD), voted)
     plain, majority = load_sweep(paths), load_sweep(paths, metric="majority")
@@ -60,10 +60,53 @@ def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
     again = rescored(plain, "majority")
     assert [r.reward for r in again.readings] == [r.reward for r in majority.readings]
     views = {view.metric: view for view in findings_of(paths).views}
-    assert set(views) == set(METRICS)
+    assert set(views) == set(METRICS) == set(get_args(MetricName))
     assert views["majority"].base_reward == pytest.approx(
         float(np.mean([curve.reward[0] for curve in majority.curves]))
     )
+
+
+@pytest.mark.parametrize("draws", [1, 2, 4])
+def test_the_stated_error_of_pass_at_j_is_its_spread(
+    draws: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over evaluations of the same problems, and of others of their kind."""
+    monkeypatch.setitem(METRICS, "best", passing(draws))
+    curve = load_sweep(write_sweep(tmp_path, REWARD, plan=SMALL)).curves[0]
+    rng = np.random.default_rng(draws)
+    assert curve.samples_per_problem == 8
+    times, problems = 3000, 128
+
+    def evaluated(rates: FloatArray) -> Curve:
+        right = rng.binomial(8, rates, (times, problems))
+        return replace(curve, successes=right).scored_by("best")
+
+    rates = rng.beta(0.3, 1.0, problems)
+    same = evaluated(rates)
+    stated = np.array([sampled_error(same, i) for i in range(times)])
+    spread = same.reward.std()
+    assert same.reward.mean() == pytest.approx(
+        (1 - (1 - rates) ** draws).mean(), abs=4 * spread / np.sqrt(times)
+    )
+    assert np.sqrt((stated**2).mean()) == pytest.approx(spread, rel=0.05)
+    others = evaluated(rng.beta(0.3, 1.0, (times, problems)))
+    assert np.sqrt((reward_errors(others) ** 2).mean()) == pytest.approx(
+        others.reward.std(), rel=0.05
+    )
+
+
+def test_a_row_is_all_that_another_metric_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METRICS, "best", passing(4))
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+    plain, some = load_sweep(paths), load_sweep(paths, metric="best")
+    for before, after in zip(plain.curves, some.curves, strict=True):
+        chances = pass_at(before.successes.astype(int), 8, 4)
+        assert after.reward == pytest.approx(chances.mean(axis=1))
+    found = find(some, AnalysisConfig(name="default"))
+    assert all(fit.num_records > 0 for fit in found.fits)
+    assert found.frontier.budgets[-1].best.expected is not None
 
 
 def test_a_metric_that_no_record_tells_is_refused_with_those_that_are(tmp_path: Path) -> None:
