@@ -81,7 +81,7 @@ class Curve:
 
         Without a record at step 0 no difficulty is known, and no record is left.
         """
-        if not self.counted:
+        if not self.counted or not self.steps.size:
             return self
         if difficulty is not None and self.base_reward is None:
             return self._first(0)

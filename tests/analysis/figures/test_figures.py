@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,56 +69,20 @@ def all_failed(root: Path) -> SweepPaths:
     return paths
 
 
-def one_budget(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(budgets=BUDGETS[:1]))
-
-
-def one_seed(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(seeds=(0,), batches=(2, 4, 8)))
-
-
-def five_runs(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(seeds=(0,)))
-
-
-def whole(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(batches=(2, 4, 8)))
-
-
-def many_runs(root: Path) -> SweepPaths:
-    budgets = [1000 * budget for budget in BUDGETS[:2]]
-    return write_sweep(
-        root, REWARD, plan=make_plan(generations=MANY, batches=MANY, budgets=budgets)
-    )
+def sweep_of(**of_plan: Any) -> Callable[[Path], SweepPaths]:
+    return lambda root: write_sweep(root, REWARD, plan=make_plan(**of_plan))
 
 
 ALWAYS = {
     *("reward", "best_n", "heat_map", "mechanism", "interference", "evenness", "compute"),
     "curves",
 }
+OF_B = ALWAYS | {"envelope", "slices", "batch", "tradeoff"}
 
 
-@pytest.mark.parametrize(
-    ("sweep", "names"),
-    [
-        (one_run, ALWAYS | {"envelope"}),
-        (all_failed, set()),
-        (one_budget, ALWAYS - {"curves"} | {"slices"}),
-        pytest.param(
-            one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}, marks=pytest.mark.long
-        ),
-        pytest.param(five_runs, ALWAYS | {"envelope", "slices"}, marks=pytest.mark.long),
-        (whole, ALWAYS | {"envelope", "growth", "slices", "batch", "tradeoff"}),
-        pytest.param(
-            many_runs, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}, marks=pytest.mark.long
-        ),
-    ],
-)
-def test_no_figure_is_empty(
-    sweep: Callable[[Path], SweepPaths], names: set[str], tmp_path: Path
-) -> None:
-    data = load_sweep(sweep(tmp_path))
-    figures = describe_figures(data, find(data, CONFIG))
+def checked(data: SweepData, findings: Findings, names: set[str]) -> dict[str, Figure]:
+    """All figures, which are those `names`, none of them empty."""
+    figures = describe_figures(data, findings)
     assert figures.drawn.keys() - {"residuals"} == names
     assert [*figures.drawn, *figures.left_out] == sorted(
         (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
@@ -133,10 +98,33 @@ def test_no_figure_is_empty(
         named = {series.color for series in figure.series if series.label and "=" in series.label}
         assert named - {"#8a8a8a"} <= drawn, name
         to_plotly(dark(figure))
-    if len(data.curves) < 100:
-        assert len(write_figures(figures.drawn, tmp_path / "figures", ["svg"])) == len(names) + (
-            "residuals" in figures.drawn
-        )
+    return figures.drawn
+
+
+@pytest.mark.parametrize(
+    ("sweep", "names"),
+    [
+        (one_run, ALWAYS | {"envelope"}),
+        (all_failed, set()),
+        (sweep_of(budgets=BUDGETS[:1]), ALWAYS - {"curves"} | {"slices"}),
+        pytest.param(sweep_of(seeds=(0,), batches=(2, 4, 8)), OF_B, marks=pytest.mark.long),
+        pytest.param(
+            sweep_of(generations=MANY, batches=MANY, budgets=[1000 * b for b in BUDGETS[:2]]),
+            OF_B,
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_no_figure_is_empty(
+    sweep: Callable[[Path], SweepPaths], names: set[str], tmp_path: Path
+) -> None:
+    data = load_sweep(sweep(tmp_path))
+    checked(data, find(data, CONFIG), names)
+
+
+def test_every_figure_of_a_whole_sweep_is_drawn(full: Analysed, tmp_path: Path) -> None:
+    figures = checked(full.data, full.findings, OF_B | {"growth"})
+    assert len(write_figures(figures, tmp_path / "figures", ["svg"])) == len(figures)
 
 
 def test_every_dark_colour_stands_out_and_is_its_own() -> None:
@@ -145,9 +133,10 @@ def test_every_dark_colour_stands_out_and_is_its_own() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
 
 
-def test_files_are_the_same_each_time_and_dark_ones_are_dark(tmp_path: Path) -> None:
-    _, _, figures = described(five_runs(tmp_path))
-    only, formats = {"reward": figures["reward"]}, ("png", "svg", "pdf", "dark_png")
+def test_files_are_the_same_each_time_and_dark_ones_are_dark(
+    full: Analysed, tmp_path: Path
+) -> None:
+    only, formats = {"reward": drawn_of(full)["reward"]}, ("png", "svg", "pdf", "dark_png")
     paths = write_figures(only, tmp_path / "figures", formats)
     assert [path.name for path in paths] == [
         *("reward.png", "reward.svg", "reward.pdf", "reward-dark.png")
@@ -188,10 +177,12 @@ def test_names_in_hover_texts_stay_text() -> None:
     assert "<br>n=2" in drawn
 
 
-def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(tmp_path: Path) -> None:
-    paths = whole(tmp_path)
-    _, _, figures = described(paths)
-    assert not {s.marker for s in figures["reward"].series} & {"x-open", "circle-open"}
+def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(
+    full: Analysed, tmp_path: Path
+) -> None:
+    assert not {s.marker for s in drawn_of(full)["reward"].series} & {"x-open", "circle-open"}
+    plan = make_plan(generations=(2, 4, 8), batches=(4, 8), seeds=(0, 1))
+    paths = write_sweep(tmp_path, REWARD, plan=plan)
     write_end(paths, "run-n8-B4-s0", "cancelled", "by <hand>")
     records = records_file(paths, "run-n4-B4-s1")
     kept = records.read_text().splitlines(keepends=True)[:-2]
