@@ -19,31 +19,25 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.tally import Standing
-from isosweep.store.records import (
-    AttemptStart,
-    Record,
-    append_attempt,
-    append_record,
-    append_warning,
-    attempt_file,
-)
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import Record, append_warning, attempt_file
 from isosweep.store.state import claim_attempt
 from isosweep.store.submissions import close, submit
 from isosweep.store.warnings import HealthWarning
 from tests.analysis.sweeps import (
     BUDGETS,
     COST,
+    REWARD,
     SMALL,
     make_plan,
     paths_in,
-    peaked,
     records_file,
+    rewrite,
     write_end,
     write_plan,
+    write_records,
     write_sweep,
 )
-
-REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
 
 
 def test_another_unit_of_compute_reads_the_same_runs(tmp_path: Path) -> None:
@@ -63,28 +57,24 @@ def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: P
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     for run in plan.runs:
-        where = paths.run(run.run_id)
-        where.root.mkdir(parents=True)
-        append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
         # n = 4 takes four times the tokens for the same FLOPs; the reward follows the FLOPs.
         tokens = 4 if run.num_generations == 4 else 1
-        for step, flops in enumerate((0.0, 0.5e6, 1e6, 2e6, 4e6, 8e6)):
-            append_record(
-                where.records,
-                1,
-                Record(
-                    step=step,
-                    compute=Compute(
-                        generations=step,
-                        training_flops=flops,
-                        completion_tokens=int(flops * tokens),
-                    ),
-                    successes=tuple([1] * (10 + 10 * step) + [0] * (90 - 10 * step)),
-                    samples_per_problem=1,
-                    completion_tokens=1.0,
-                    unix_time=0.0,
+        records = [
+            Record(
+                step=step,
+                compute=Compute(
+                    generations=step,
+                    training_flops=flops,
+                    completion_tokens=int(flops * tokens),
                 ),
+                successes=tuple([1] * (10 + 10 * step) + [0] * (90 - 10 * step)),
+                samples_per_problem=1,
+                completion_tokens=1.0,
+                unix_time=0.0,
             )
+            for step, flops in enumerate((0.0, 0.5e6, 1e6, 2e6, 4e6, 8e6))
+        ]
+        write_records(paths, run.run_id, records)
     moved = load_sweep(paths, compute_axis="tokens")
     assert moved.plan.budgets == pytest.approx([4e6, 8e6], rel=1e-6)
     first = {r.cell.num_generations: r.reward for r in moved.readings if r.cell.budget < 5e6}
@@ -107,7 +97,7 @@ def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> N
 
 
 def test_a_difficulty_that_no_problem_has_is_refused(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     with pytest.raises(SettingError, match="no held-out problem's success rate"):
         load_sweep(paths, difficulty=(0.99, 1.0))
 
@@ -199,7 +189,7 @@ def test_a_run_has_diverged_for_good_where_the_rule_that_ended_it_still_ends_run
 
 
 def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     files = paths.run(load_sweep(paths).plan.runs[1].run_id)
     warning = HealthWarning(step=7, rule="truncation", value=0.2, threshold=0.1, message="above")
     append_warning(files.warnings, 1, warning)
@@ -215,7 +205,7 @@ def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(tmp_path: Pat
 
 
 def test_records_of_another_run_are_left_out_and_reported(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     run = load_sweep(paths).plan.runs[1]
     write_json(paths.run(run.run_id).spec, {"version": 1, "run_id": "run-of-another-plan"})
     data = load_sweep(paths)
@@ -226,7 +216,7 @@ def test_records_of_another_run_are_left_out_and_reported(tmp_path: Path) -> Non
 
 
 def test_of_a_run_that_died_the_end_of_its_submission_is_told(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     run = paths.run(load_sweep(paths).plan.runs[1].run_id)
     claim_attempt(run, None)
     assert load_sweep(paths).curves[1].status == "running"
@@ -240,7 +230,7 @@ def test_of_a_run_that_died_the_end_of_its_submission_is_told(tmp_path: Path) ->
 
 @pytest.mark.parametrize("part", ["spec", "state", "records", "warnings"])
 def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     before = load_sweep(paths)
     run = paths.run(before.plan.runs[1].run_id)
     file = {
@@ -258,24 +248,21 @@ def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, tmp_path
             assert np.array_equal(was.successes, now.successes)
 
 
-def with_sets(paths: Any, run_id: str, *, from_step: int = 0) -> int:
-    """Give a run's records, from a step on, a set on which all is right; how many have it."""
-    path = records_file(paths, run_id)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+def with_sets(paths: SweepPaths, run_id: str, *, from_step: int = 0) -> None:
+    """Give a run's records, from a step on, a set on which all is right."""
     easy = {"successes": [2, 2, 2], "samples_per_problem": 2, "completion_tokens": 5.0}
-    given = [x for x in lines if x["kind"] == "record" and x["step"] >= from_step]
-    for line in given:
-        line["sets"] = {"easy": easy}
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return len(given)
+    rewrite(
+        paths, lambda x: x | ({"sets": {"easy": easy}} if x["step"] >= from_step else {}), run_id
+    )
 
 
 def test_a_set_is_analysed_apart_and_records_without_it_never_count(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD)
     plain = load_sweep(paths)
     first, second, *others = (run.run_id for run in plain.plan.runs)
-    records = with_sets(paths, first)
-    assert with_sets(paths, second, from_step=1) == records - 1
+    records = plain.curves[0].steps.size
+    with_sets(paths, first)
+    with_sets(paths, second, from_step=1)
     config = AnalysisConfig(name="", evaluation_set="easy")
     data = load_view(paths, config)
     assert data.evaluation_set == "easy"

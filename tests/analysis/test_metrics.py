@@ -1,7 +1,5 @@
 """Sweeps by other metrics, and sweeps whose records know the mean of their problems alone."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -20,16 +18,7 @@ from isosweep.errors import SettingError
 from isosweep.heldout import pass_at
 from isosweep.metrics import METRICS, MetricName, passing
 from isosweep.store.paths import SweepPaths
-from tests.analysis.sweeps import REWARD, SMALL, write_sweep
-
-
-def rewrite(paths: SweepPaths, change: Callable[[dict[str, Any]], dict[str, Any]]) -> SweepPaths:
-    """The same sweep, each of its records changed."""
-    for file in paths.runs.rglob("records/*.jsonl"):
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        changed = [line if line["kind"] == "attempt" else change(line) for line in lines]
-        file.write_text("".join(json.dumps(line) + "\n" for line in changed))
-    return paths
+from tests.analysis.sweeps import REWARD, SMALL, rewrite, write_sweep
 
 
 def voted(line: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -22,7 +23,6 @@ from isosweep.errors import RecordError
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Rejection
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import AttemptStart, append_attempt, append_record
 from tests.analysis.conftest import Reported
 from tests.analysis.sweeps import (
     BASE,
@@ -34,8 +34,10 @@ from tests.analysis.sweeps import (
     paths_in,
     raw_rewards,
     records_file,
+    rewrite,
     write_end,
     write_plan,
+    write_records,
     write_run,
     write_sweep,
 )
@@ -169,13 +171,10 @@ def test_a_budget_between_two_records_is_interpolated_in_log_compute(tmp_path: P
     plan = make_plan(generations=(2,), seeds=(0,), budgets=(2e6,))
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
-    where = paths.run(plan.runs[0].run_id)
-    where.root.mkdir(parents=True)
-    append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
     rng = np.random.default_rng(0)
     # 1e6 and 4e6 FLOPs: the budget lies half-way between them in log compute.
-    for step, rollouts, reward in ((0, 0, 0.2), (1250, 10_000, 0.25), (5000, 40_000, 0.5)):
-        append_record(where.records, 1, make_record(step, rollouts, reward, rng))
+    points = ((0, 0, 0.2), (1250, 10_000, 0.25), (5000, 40_000, 0.5))
+    write_records(paths, plan.runs[0].run_id, [make_record(*point, rng) for point in points])
     (reading,) = load_sweep(paths).readings
     assert reading.reading == "interpolated"
     assert reading.reward == pytest.approx(0.375)
@@ -234,15 +233,13 @@ def test_a_report_says_which_set_it_is_of_and_lists_all(tmp_path: Path, reported
     assert "Evaluation sets" not in reported.analysis.report.read_text()
     paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     main = load_sweep(paths)
-    for planned in SMALL.runs:
-        path = records_file(paths, planned.run_id)
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        for line in lines[1:]:
-            # The main evaluation's own numbers, of half the problems.
-            names = ("successes", "samples_per_problem", "completion_tokens")
-            own = {name: line[name] for name in names}
-            line["sets"] = {"easy": own | {"successes": own["successes"][::2]}}
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def halved(line: dict[str, Any]) -> dict[str, Any]:
+        """With a set that has the main evaluation's own numbers, of half the problems."""
+        own = {name: line[name] for name in ("samples_per_problem", "completion_tokens")}
+        return line | {"sets": {"easy": own | {"successes": line["successes"][::2]}}}
+
+    rewrite(paths, halved)
     asked = replace(NO_FIGURES, evaluation_set="easy")
     view = replace(paths, view=asked.view({}))
     easy = checked(analyse(view, asked), view)

@@ -15,7 +15,7 @@ import pytest
 from isosweep import words
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
-from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind
+from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind, Verdict
 from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
 from tests.words.answers import (
@@ -23,6 +23,7 @@ from tests.words.answers import (
     ASKED,
     CAVEATS,
     END,
+    EVALUATION,
     LISTED,
     OUTLOOKS,
     POWER,
@@ -36,6 +37,7 @@ from tests.words.answers import (
 )
 
 HERE = Path(__file__).parent
+UNIT = {"budget_unit": "flops"}
 
 
 def surfaces() -> dict[str, list[str]]:
@@ -48,7 +50,10 @@ def surfaces() -> dict[str, list[str]]:
             words.line("verdict", "headline", document),
             *words.lines("answer", "next_steps", document),
         ],
-        "plan": [line for each in OUTLOOKS for line in words.lines("plan", "findings", each)],
+        "plan": [
+            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each)),
+            *words.lines("plan", "evaluation", EVALUATION, 20),
+        ],
         "recommend": [
             line
             for split in RECOMMENDED
@@ -96,39 +101,54 @@ def test_the_golden_answer_is_of_the_schema() -> None:
         assert [error.message for error in validator.iter_errors(answer.document())] == []
 
 
-def distinct(said: Sequence[str]) -> None:
+def of_types(shown: Sequence[object]) -> set[object]:
+    return {type(each) for each in shown}
+
+
+ALL_STEPS = (*STEPS, kinds.NewRecipe())
+HEADLINES = {each.verdict: each.document() for each in REASONS.values() if each.generations}
+
+
+@pytest.mark.parametrize(
+    ("shown", "every", "said"),
+    [
+        (
+            set(REASONS),
+            get_args(ReasonKind),
+            [words.line("verdict", "reason", each.document()) for each in REASONS.values()],
+        ),
+        (
+            set(HEADLINES),
+            get_args(Verdict),
+            [words.line("verdict", "headline", each) for each in HEADLINES.values()],
+        ),
+        (
+            of_types(CAVEATS),
+            get_args(kinds.Caveat),
+            words.lines("answer", "caveats", ANSWER.document()),
+        ),
+        (
+            of_types(ALL_STEPS),
+            get_args(kinds.NextStep),
+            [
+                " ".join(words.lines("answer", "next_steps", {"next_steps": [each], **UNIT}))
+                for each in ALL_STEPS
+            ],
+        ),
+        (
+            {each.kind for each in STOPS},
+            get_args(StopKind),
+            [words.line("next", "stop", each) for each in STOPS],
+        ),
+    ],
+    ids=["reasons", "headlines", "caveats", "next steps", "stops"],
+)
+def test_every_kind_is_worded_and_no_two_read_alike(
+    shown: set[object], every: tuple[object, ...], said: list[str]
+) -> None:
+    assert shown == set(every)
     assert all(said)
-    assert len(set(said)) == len(said)
-
-
-def test_no_two_kinds_of_reason_read_alike_and_no_verdict_lacks_a_headline() -> None:
-    assert REASONS.keys() == set(get_args(ReasonKind))
-    distinct([words.line("verdict", "reason", each.document()) for each in REASONS.values()])
-    headlines = {
-        each.verdict: words.line("verdict", "headline", each.document())
-        for each in REASONS.values()
-        if each.generations
-    }
-    distinct(list(headlines.values()))
-
-
-def test_every_kind_of_caveat_is_worded() -> None:
-    assert {type(each) for each in CAVEATS} == set(get_args(kinds.Caveat))
-    said = words.lines("answer", "caveats", ANSWER.document())
-    assert len(said) == len(CAVEATS)
-    distinct(said)
-
-
-def test_every_kind_of_next_step_is_worded() -> None:
-    shown = {type(each) for each in (*STEPS, kinds.NewRecipe())}
-    assert shown == set(get_args(kinds.NextStep))
-    for step in (*STEPS, kinds.NewRecipe()):
-        assert words.lines("answer", "next_steps", {"next_steps": [step], "budget_unit": "flops"})
-
-
-def test_every_kind_of_stop_is_worded() -> None:
-    assert {each.kind for each in STOPS} == set(get_args(StopKind))
-    distinct([words.line("next", "stop", each) for each in STOPS])
+    assert len(set(said)) == len(said) == len(every)
 
 
 @pytest.mark.parametrize("kind", ["missing", "above", "below"])

@@ -19,7 +19,7 @@ from isosweep.analysis.figures.draw_plotly import to_plotly
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import AttemptStart, append_attempt, append_record
+from isosweep.store.records import append_record
 from tests.analysis.conftest import CONFIG, Analysed
 from tests.analysis.sweeps import (
     BUDGETS,
@@ -32,6 +32,7 @@ from tests.analysis.sweeps import (
     records_file,
     write_end,
     write_plan,
+    write_records,
     write_run,
     write_sweep,
 )
@@ -297,14 +298,12 @@ def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     rng = np.random.default_rng(0)
+    steps = np.unique(np.geomspace(20, BUDGETS[-1] / 1600, 25).round()).astype(int).tolist()
+    rewards = [0.2 + 0.5 / (1 + (1e6 / (step * 1600)) ** 1.5) for step in steps]
+    points = [(0, 0.2), *zip(steps, rewards, strict=True)]
     for run in plan.runs:
-        where = paths.run(run.run_id)
-        where.root.mkdir(parents=True)
-        append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-        append_record(where.records, 1, make_record(0, 0, 0.2, rng))
-        for step in np.unique(np.geomspace(20, BUDGETS[-1] / 1600, 25).round()).astype(int):
-            reward = 0.2 + 0.5 / (1 + (1e6 / (step * 1600)) ** 1.5)
-            append_record(where.records, 1, make_record(int(step), int(step) * 16, reward, rng))
+        records = [make_record(step, step * 16, reward, rng) for step, reward in points]
+        write_records(paths, run.run_id, records)
     data, findings, figures = described(paths)
     assert all(fit.asymptote is not None for fit in findings.fits)
     (points,) = [s for s in figures["residuals"].series if s.text]
