@@ -1,6 +1,7 @@
 """Sweeps analysed once for all tests that only read them."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.store.paths import SweepPaths
-from tests.analysis.sweeps import REWARD, make_plan, write_sweep
+from tests.analysis.sweeps import REWARD, SMALL, make_plan, write_sweep
 
 CONFIG = AnalysisConfig(name="default")
 
@@ -30,6 +31,12 @@ class Reported:
 
     paths: SweepPaths
     analysis: Analysis
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> SweepPaths:
+    """A sweep that is analysed in a second, for a test to change."""
+    return write_sweep(tmp_path, REWARD, plan=SMALL)
 
 
 @pytest.fixture(scope="session")

@@ -85,11 +85,10 @@ def test_the_stated_error_of_pass_at_j_is_its_spread(
 
 
 def test_a_row_is_all_that_another_metric_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: SweepPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METRICS, "best", passing(4))
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    plain, some = load_sweep(paths), load_sweep(paths, metric="best")
+    plain, some = load_sweep(small), load_sweep(small, metric="best")
     for before, after in zip(plain.curves, some.curves, strict=True):
         chances = pass_at(before.successes.astype(int), 8, 4)
         assert after.reward == pytest.approx(chances.mean(axis=1))
@@ -116,9 +115,12 @@ def test_records_without_a_majority_are_left_out_where_others_have_one(tmp_path:
     assert "no majority@k" in data.problems[0]
 
 
-def test_means_alone_bear_the_same_verdict(tmp_path: Path) -> None:
+def test_means_alone_bear_the_same_verdict_and_are_drawn(tmp_path: Path) -> None:
     counted = findings_of(write_sweep(tmp_path / "counted", REWARD))
-    means = findings_of(rewrite(write_sweep(tmp_path / "means", REWARD), averaged))
+    paths = rewrite(write_sweep(tmp_path / "means", REWARD), averaged)
+    analysis = analyse(paths, AnalysisConfig(name="default", formats=[]))
+    means = analysis.findings
+    assert analysis.report.stat().st_size > 1e5
     assert means.saturation.verdict == counted.saturation.verdict
     for one, other in zip(counted.saturation.optima, means.saturation.optima, strict=True):
         assert other.interval is not None
@@ -126,8 +128,3 @@ def test_means_alone_bear_the_same_verdict(tmp_path: Path) -> None:
         assert other.interval.median == pytest.approx(one.interval.median, rel=0.02)
     assert means.views == ()
     assert [fit.status for fit in means.fits].count(counted.fits[0].status) > 0
-
-
-def test_the_report_of_means_alone_is_drawn(tmp_path: Path) -> None:
-    paths = rewrite(write_sweep(tmp_path, REWARD), averaged)
-    assert analyse(paths, AnalysisConfig(name="default", formats=[])).report.stat().st_size > 1e5

@@ -19,10 +19,11 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
 from isosweep.files import write_json
+from isosweep.modes.dispatch import prepare
 from isosweep.modes.recommend import recommend_split
 from isosweep.store.paths import SweepPaths
 from tests.analysis.sweeps import BUDGETS, COST, REWARD, SMALL, make_plan, peaked, write_sweep
-from tests.conftest import isosweep, make_config
+from tests.conftest import make_config
 from tests.modes.looked_after import printed, terminal
 
 GROWING = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.7)
@@ -242,17 +243,18 @@ def test_settings_that_the_sweep_does_not_have_are_refused(
         recommend_split(make_config("mode=recommend", "from=sweep", where, typed), terminal())
 
 
-def test_the_command_line_recommends_from_a_sweep(tmp_path: Path) -> None:
+def test_the_mode_recommends_from_a_sweep_in_text_and_as_json(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path / "sweeps", REWARD, plan=SMALL)
     asked = ("mode=recommend", "budget=8e6", "from=sweep", f"sweeps_dir={tmp_path / 'sweeps'}")
     write_json(paths.config, asdict(make_config(*asked[3:])))
-    console = terminal()
-    recommend_split(make_config(*asked), console)
-    assert "budget 8e+06 flops: n = 8, B = 4, T = 2500" in printed(console)
+    text, document = terminal(), terminal()
+    assert prepare(make_config(*asked))(text) == 0
+    assert "budget 8e+06 flops: n = 8, B = 4, T = 2500" in printed(text)
     (file,) = tmp_path.glob("sweeps/sweep/analysis/recommendation.json")
     written = json.loads(file.read_text())["recommendations"]
     assert written[0]["num_generations"] == 8
-    document = json.loads(isosweep(*asked, "format=json", "model=tiny", cwd=tmp_path).stdout)
-    (variant,) = document["variants"]
-    assert (document["budget_unit"], variant["axes"]) == ("flops", {})
+    assert prepare(make_config(*asked, "format=json", "model=tiny"))(document) == 0
+    told = json.loads(printed(document))
+    (variant,) = told["variants"]
+    assert (told["budget_unit"], variant["axes"]) == ("flops", {})
     assert variant["recommendations"] == written

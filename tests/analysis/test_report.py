@@ -28,7 +28,6 @@ from tests.analysis.sweeps import (
     BASE,
     BUDGETS,
     REWARD,
-    SMALL,
     make_plan,
     make_record,
     paths_in,
@@ -39,7 +38,6 @@ from tests.analysis.sweeps import (
     write_plan,
     write_records,
     write_run,
-    write_sweep,
 )
 
 NO_FIGURES = AnalysisConfig(name="default", formats=[])
@@ -75,22 +73,21 @@ def run(paths: SweepPaths) -> Analysis:
 
 
 def test_figures_are_written_in_the_formats_asked_for_and_those_of_before_removed(
-    tmp_path: Path,
+    small: SweepPaths,
 ) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
     formats = {"svg": ".svg", "dark_png": "-dark.png"}
     for asked in (["svg", "dark_png"], []):
         config = AnalysisConfig(name="default", formats=asked)
-        analysis = checked(analyse(paths, config), paths)
+        analysis = checked(analyse(small, config), small)
         names = {path.stem.removesuffix("-dark") for path in analysis.figures}
         assert bool(asked) == (names >= {"reward", "best_n", "slices", "heat_map", "compute"})
         assert {path.name for path in analysis.figures} == {
             f"{name}{formats[each]}" for name in names for each in asked
         }
-        numbers = paths.fits.read_text()
+        numbers = small.fits.read_text()
         page = analysis.report.read_text()
         assert all(f'id="figure-{name}"' in page for name in names | {"reward"})
-    assert paths.fits.read_text() == numbers
+    assert small.fits.read_text() == numbers
 
 
 def test_numbers_equal_those_recomputed_from_the_files(reported: Reported) -> None:
@@ -155,12 +152,13 @@ def test_one_run_of_a_sweep_is_enough_for_a_report(tmp_path: Path, num_budgets: 
     assert "slices (it takes two n measured at one budget" in analysis.report.read_text()
 
 
-def test_a_truncated_line_costs_that_line_only_and_a_failed_run_is_listed(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    records = records_file(paths, "run-n8-B4-s0")
+def test_a_truncated_line_costs_that_line_only_and_a_failed_run_is_listed(
+    small: SweepPaths,
+) -> None:
+    records = records_file(small, "run-n8-B4-s0")
     records.write_bytes(records.read_bytes()[:-40])
-    write_end(paths, "run-n4-B4-s0", "failed", "loss was <nan> & stopped")
-    analysis = run(paths)
+    write_end(small, "run-n4-B4-s0", "failed", "loss was <nan> & stopped")
+    analysis = run(small)
     missing = [r.cell for r in analysis.data.readings if r.reading == "missing"]
     assert [(c.run_id, c.budget) for c in missing] == [("run-n8-B4-s0", BUDGETS[2])]
     assert len(analysis.data.problems) == 1
@@ -229,19 +227,20 @@ def test_another_metric_scores_problems_by_all_their_samples(
         assert "best@k" in other.report.read_text().partition("</title>")[0]
 
 
-def test_a_report_says_which_set_it_is_of_and_lists_all(tmp_path: Path, reported: Reported) -> None:
+def test_a_report_says_which_set_it_is_of_and_lists_all(
+    small: SweepPaths, reported: Reported
+) -> None:
     assert "Evaluation sets" not in reported.analysis.report.read_text()
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    main = load_sweep(paths)
+    main = load_sweep(small)
 
     def halved(line: dict[str, Any]) -> dict[str, Any]:
         """With a set that has the main evaluation's own numbers, of half the problems."""
         own = {name: line[name] for name in ("samples_per_problem", "completion_tokens")}
         return line | {"sets": {"easy": own | {"successes": line["successes"][::2]}}}
 
-    rewrite(paths, halved)
+    rewrite(small, halved)
     asked = replace(NO_FIGURES, evaluation_set="easy")
-    view = replace(paths, view=asked.view({}))
+    view = replace(small, view=asked.view({}))
     easy = checked(analyse(view, asked), view)
     assert easy.answer.evaluation_set == "easy"
     assert json.loads(view.fits.read_text())["settings"]["evaluation_set"] == "easy"
@@ -255,6 +254,6 @@ def test_a_report_says_which_set_it_is_of_and_lists_all(tmp_path: Path, reported
     number = main.curves[0].successes.shape[1]
     assert rows == [("held-out problems", str(number)), ("easy", str(number // 2))]
     # The plain report is of the held-out problems, and lists the same.
-    plain = run(paths)
+    plain = run(small)
     assert plain.data.curves[0].reward.tolist() == main.curves[0].reward.tolist()
     assert "mode=analyse analysis.evaluation_set=easy" in plain.report.read_text()

@@ -317,9 +317,11 @@ def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
     assert max(map(abs, points.y)) < 0.02
 
 
-def searched(sweep: Analysed) -> dict[str, Figure]:
-    """The figures of a sweep whose first two runs a search asked for, in three decisions."""
-    data = sweep.data
+def test_a_search_shows_its_steps_at_the_compute_spent_and_what_was_known_when(
+    full: Analysed,
+) -> None:
+    """The first two runs are asked for in three decisions."""
+    data = full.data
     whole = sum(run.milestones[-1] for run in data.plan.runs)
 
     def step(milestone: float, spent: float | None, **known: object) -> dict[str, object]:
@@ -328,6 +330,7 @@ def searched(sweep: Analysed) -> dict[str, Figure]:
 
     first, second = data.plan.runs[:2]
     early, late = {"growing": 0.3, "constant": 0.7}, {"growing": 0.9, "constant": 0.1}
+    # What was taken up from elsewhere, at a compute that nobody knows, is left out.
     taken_up = step(first.milestones[0], None)
     trials = [
         (first.run_id, {"steps": [taken_up, step(first.milestones[0], 0.0, chances=None)]}),
@@ -335,24 +338,12 @@ def searched(sweep: Analysed) -> dict[str, Figure]:
     ]
     decision = {"known": {"compute": 0.25 * whole, "chances": late, "loss": 0.01}}
     seen = replace(data, course=read_course(trials, decision))
-    return describe_figures(seen, sweep.findings).drawn
-
-
-def test_a_search_shows_each_step_at_the_compute_spent_when_it_was_asked(
-    full: Analysed,
-) -> None:
-    decisions = searched(full)["decisions"]
-    first, second = full.data.plan.runs[:2]
-    # What was taken up from elsewhere, at a compute that nobody knows, is left out.
-    assert [series.x[0] for series in decisions.series] == pytest.approx([0.0, 0.1])
-    generations = [first.num_generations, second.num_generations]
-    assert [series.y[0] for series in decisions.series] == generations
-    small, large = decisions.series
+    figures = describe_figures(seen, full.findings).drawn
+    small, large = figures["decisions"].series
+    assert [small.x[0], large.x[0]] == pytest.approx([0.0, 0.1])
+    assert [small.y[0], large.y[0]] == [first.num_generations, second.num_generations]
     assert small.size < large.size
-
-
-def test_a_search_shows_what_was_known_when(full: Analysed) -> None:
-    known = searched(full)["known_when"]
+    known = figures["known_when"]
     lines = {series.label: series.y for series in known.series}
     assert lines == {"growing": (0.3, 0.9), "constant": (0.7, 0.1)}
     assert known.series[0].x == pytest.approx((0.1, 0.25))
