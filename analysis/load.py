@@ -227,19 +227,15 @@ def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]
         problems.append(str(error))
         # As `view_run` has it.
         return Ending(standing=Standing.FAILED)
-    state, submission = view.state, view.submission
+    state, end = view.state, view.submission and view.submission.end
     standing = run_standing(run, view, asked.planned, asked.stop)
-    if state is not None and state.status != "running":
-        return Ending(
-            status=state.status,
-            reason=state.reason,
-            diverged_by=state.diverged_by,
-            standing=standing,
-        )
-    if submission is not None and submission.end is not None:
-        end = submission.end
+    if end is not None and (state is None or state.status == "running"):
         return Ending(status=end.outcome, reason=end.reason, standing=standing)
-    return Ending(status=state.status if state else None, standing=standing)
+    if state is None:
+        return Ending(standing=standing)
+    return Ending(
+        status=state.status, reason=state.reason, diverged_by=state.diverged_by, standing=standing
+    )
 
 
 def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]:
