@@ -227,7 +227,7 @@ def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]
         problems.append(str(error))
         # As `view_run` has it.
         return Ending(standing=Standing.FAILED)
-    state, end = view.state, view.submission and view.submission.end
+    state, end = view.state, None if view.submission is None else view.submission.end
     standing = run_standing(run, view, asked.planned, asked.stop)
     if end is not None and (state is None or state.status == "running"):
         return Ending(status=end.outcome, reason=end.reason, standing=standing)

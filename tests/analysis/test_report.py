@@ -75,12 +75,13 @@ def run(paths: SweepPaths) -> Analysis:
 def test_figures_are_written_in_the_formats_asked_for_and_those_of_before_removed(
     small: SweepPaths,
 ) -> None:
-    for asked in (["svg"], []):
-        config = AnalysisConfig(name="default", formats=asked)
-        analysis = checked(analyse(small, config), small)
+    for asked in (AnalysisConfig(name="default", formats=["svg"]), NO_FIGURES):
+        analysis = checked(analyse(small, asked), small)
         names = {path.stem for path in analysis.figures}
-        assert bool(asked) == (names >= {"reward", "best_n", "slices", "heat_map", "compute"})
-        assert {path.suffix for path in analysis.figures} == {f".{kind}" for kind in asked}
+        assert bool(asked.formats) == (
+            names >= {"reward", "best_n", "slices", "heat_map", "compute"}
+        )
+        assert {path.suffix for path in analysis.figures} == {f".{kind}" for kind in asked.formats}
         numbers = small.fits.read_text()
         page = analysis.report.read_text()
         assert all(f'id="figure-{name}"' in page for name in names | {"reward"})

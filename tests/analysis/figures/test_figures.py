@@ -300,9 +300,9 @@ def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     steps = np.unique(np.geomspace(20, BUDGETS[-1] / 1600, 25).round()).astype(int).tolist()
     rewards = [0.2 + 0.5 / (1 + (1e6 / (step * 1600)) ** 1.5) for step in steps]
-    points = [(0, 0.2), *zip(steps, rewards, strict=True)]
+    course = [(0, 0.2), *zip(steps, rewards, strict=True)]
     for run in plan.runs:
-        records = [make_record(step, step * 16, reward, rng) for step, reward in points]
+        records = [make_record(step, step * 16, reward, rng) for step, reward in course]
         write_records(paths, run.run_id, records)
     data, findings, figures = described(paths)
     assert all(fit.asymptote is not None for fit in findings.fits)
