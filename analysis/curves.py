@@ -11,7 +11,7 @@ from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.course import Course
 from isosweep.analysis.pairs import by_pair
 from isosweep.compute import BudgetUnit, sits_at
-from isosweep.metrics import METRICS, MetricName
+from isosweep.metrics import METRICS, MetricName, Scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
 from isosweep.plan.tally import Standing
 from isosweep.store.warnings import HealthWarning
@@ -30,7 +30,8 @@ class Curve:
 
     `steps`, `generations`, `compute` (in the plan's budget unit), `flops` and `reward` (by the
     metric chosen, avg@k by default): (records,).
-    `successes`: (records, problems), how many of `samples_per_problem` completions were right;
+    `successes`: (records, problems), how many of `samples_per_problem` completions were right, or
+    the points by another metric, whose `variances` are, (records, problems), as `Scored` has them;
     where records have means alone no problems, and `errors`, (records,), their standard errors.
     `scores`: 0 or 1 for each problem by further metrics, (records, problems).
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
@@ -46,7 +47,7 @@ class Curve:
     compute: FloatArray
     flops: FloatArray
     reward: FloatArray
-    successes: IntArray
+    successes: IntArray | FloatArray
     samples_per_problem: int
     status: str | None
     status_reason: str | None
@@ -55,18 +56,53 @@ class Curve:
     collapsed_at: int | None = None
     device_hours: float | None = None
     standing: Standing | None = None
+    variances: FloatArray | None = None
     errors: FloatArray | None = None
-    scores: Mapping[str, IntArray] = field(default_factory=dict)
+    scores: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""
-        if self.collapsed_at is None:
-            return self
-        names = ("steps", "generations", "compute", "flops", "reward", "successes")
-        kept: dict[str, Any] = {name: getattr(self, name)[: self.collapsed_at] for name in names}
-        if self.errors is not None:
-            kept["errors"] = self.errors[: self.collapsed_at]
+        return self if self.collapsed_at is None else self._first(self.collapsed_at)
+
+    def _first(self, number: int) -> "Curve":
+        """The curve with so many of its records, which have no collapse."""
+        names = ("steps", "generations", "compute", "flops", "reward", "successes", "variances")
+        of_records = {name: getattr(self, name) for name in (*names, "errors")}
+        kept: dict[str, Any] = {
+            name: None if all_of is None else all_of[:number] for name, all_of in of_records.items()
+        }
         return replace(self, **kept, collapsed_at=None)
+
+    def scored_by(
+        self, metric: MetricName, difficulty: tuple[float, float] | None = None
+    ) -> "Curve":
+        """A curve by avg@k scored by another metric, or on the problems whose success rate at step
+        0 lies in the range; as it is where it has means alone.
+
+        Without a record at step 0 no difficulty is known, and no record is left.
+        """
+        if not self.counted or not self.steps.size:
+            return self
+        if difficulty is not None and self.base_reward is None:
+            return self._first(0)
+        right, k, scores = self.successes.astype(np.int64), self.samples_per_problem, self.scores
+        if difficulty is not None:
+            rates = right[0] / k
+            kept = (rates >= difficulty[0]) & (rates <= difficulty[1])
+            right, scores = right[:, kept], {name: of[:, kept] for name, of in scores.items()}
+        score = METRICS[metric]
+        # No problems where the records do not tell it.
+        told = Scored(points=scores.get(metric, right[:, :0]), of=1)
+        found = told if score is None else score(right, k)
+        curve = replace(
+            self,
+            successes=found.points,
+            samples_per_problem=found.of,
+            variances=found.variance,
+            scores=scores,
+            reward=found.points.sum(axis=1) / max(1, found.points.shape[1] * found.of),
+        )
+        return replace(curve, collapsed_at=collapse(curve))
 
     @property
     def counted(self) -> bool:
@@ -77,8 +113,7 @@ class Curve:
         """Whether the records can be scored by that metric."""
         if metric == "avg" or not self.steps.size:
             return True
-        count = METRICS[metric].count
-        return metric in self.scores or (self.counted and count is not None)
+        return metric in self.scores or (self.counted and METRICS[metric] is not None)
 
     @property
     def num_samples(self) -> int:
@@ -220,28 +255,21 @@ def on_axis(plan: Plan, curves: Sequence[Curve], moved: Sequence[Curve], unit: B
     )
 
 
-def collapse(
-    reward: FloatArray,
-    num_samples: int,
-    diverged_by: str | None,
-    errors: FloatArray | None = None,
-    *,
-    witnessed: bool = False,
-) -> int | None:
-    """First record of a collapse (see `Curve`), or None; each reward is of `num_samples`, or has a
-    standard error of its own, (records,).
+def collapse(curve: Curve, *, witnessed: bool = False) -> int | None:
+    """First record of a collapse (see `Curve`), or None.
 
     Of a run whose training reward has collapsed the fall is certain already. `witnessed`: so is
     one that only the last record shows.
     """
-    certain = 0.0 if diverged_by == "collapse" else _CERTAIN
-    if len(reward) < (3 if certain else 2) or not (num_samples or errors is not None):
+    reward, errors, count = curve.reward, curve.errors, curve.num_samples
+    certain = 0.0 if curve.diverged_by == "collapse" else _CERTAIN
+    if len(reward) < (3 if certain else 2) or not (count or errors is not None):
         return None
     best = np.maximum.accumulate(reward)
     if errors is None:
         # Binomial, with one success and one failure added: wide enough for problems of all kinds.
-        rate = (best * num_samples + 1) / (num_samples + 2)
-        errors = np.sqrt(rate * (1 - rate) / num_samples)
+        rate = (best * count + 1) / (count + 2)
+        errors = np.sqrt(rate * (1 - rate) / count)
     error = math.sqrt(2) * errors
     lost = best - reward
     fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
@@ -258,10 +286,7 @@ def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:
     """
     last: dict[str, int] = {}
     for group in by_pair(curves, lambda curve: curve.run).values():
-        fallen = {
-            c.run.run_id: collapse(c.reward, c.num_samples, c.diverged_by, c.errors, witnessed=True)
-            for c in group
-        }
+        fallen = {curve.run.run_id: collapse(curve, witnessed=True) for curve in group}
         found = {name: first for name, first in fallen.items() if first is not None}
         if len(found) > 1:
             last.update(found)
@@ -276,40 +301,9 @@ def rescored(
     `data` has to be scored by avg@k, which keeps every problem's successes, and to tell the metric.
     """
     assert data.metric == "avg"
-    curves = []
-    for curve in data.curves:
-        successes = curve.successes
-        if difficulty is not None:
-            known = curve.base_reward is not None
-            rates = successes[0] / curve.samples_per_problem if known else np.zeros(0)
-            kept = (rates >= difficulty[0]) & (rates <= difficulty[1])
-            successes = successes[:, kept] if known else successes[:, :0]
-        counts, samples = scored(successes, curve.samples_per_problem, curve.scores, metric)
-        count = max(1, counts.shape[1] * samples)
-        reward = counts.sum(axis=1) / count
-        curves.append(
-            replace(
-                curve,
-                successes=counts,
-                samples_per_problem=samples,
-                reward=reward,
-                collapsed_at=collapse(reward, count, curve.diverged_by),
-            )
-        )
-    judged = with_witnesses(curves)
+    judged = with_witnesses([curve.scored_by(metric, difficulty) for curve in data.curves])
     readings = read_cells(data.plan, judged)
     return replace(data, curves=judged, readings=readings, metric=metric)
-
-
-def scored(
-    successes: IntArray, samples: int, scores: Mapping[str, IntArray], metric: MetricName
-) -> tuple[IntArray, int]:
-    """Successes, (records, problems), and the samples that they are of, by a metric."""
-    count = METRICS[metric].count
-    if count is not None:
-        return count(successes, samples)
-    # No problems where the records do not tell it.
-    return scores.get(metric, successes[:, :0]), 1
 
 
 def read_cells(plan: Plan, curves: Sequence[Curve]) -> tuple[CellReading, ...]:

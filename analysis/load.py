@@ -23,7 +23,6 @@ from isosweep.analysis.records import (
     comparable,
     make_curve,
     mean_readings,
-    of_difficulty,
     of_set,
     set_readings,
 )
@@ -76,23 +75,18 @@ def load_sweep(
     settings = _read_optional(paths.config, problems)
     health = settings.get("health")
     stop = health.get("stop", ()) if isinstance(health, dict) else ()
-    asked = _Asked(metric, difficulty, evaluation_set, plan.budget_unit, stop)
-    curves, found = [], list[SetReading]()
-    for run in plan.runs:
-        loaded = _load_run(paths.run(run.run_id), run, plan.budget_unit, asked)
-        curves.append(loaded.curve)
-        found.extend(loaded.sets)
-        problems.extend(loaded.problems)
-    sets = mean_readings(found)
+    unit = compute_axis or plan.budget_unit
+    asked = _Asked(metric, difficulty, evaluation_set, plan.budget_unit, unit, stop)
+    runs = [_load_run(paths.run(run.run_id), run, asked) for run in plan.runs]
+    curves = [run.curves[plan.budget_unit] for run in runs]
+    problems += [problem for run in runs for problem in run.problems]
+    sets = mean_readings([reading for run in runs for reading in run.sets])
     if evaluation_set is not None:
         _require_set(evaluation_set, sets)
     _require_told(curves, metric, difficulty)
-    if compute_axis not in (None, plan.budget_unit):
-        assert compute_axis is not None
-        moved = [
-            _load_run(paths.run(run.run_id), run, compute_axis, asked).curve for run in plan.runs
-        ]
-        plan = on_axis(plan, curves, moved, compute_axis)
+    if unit != plan.budget_unit:
+        moved = [run.curves[unit] for run in runs]
+        plan = on_axis(plan, curves, moved, unit)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
     judged = with_witnesses(curves)
     plan = with_ladder(plan, judged, *ladder)
@@ -180,25 +174,27 @@ def _read_optional(path: Path, problems: list[str]) -> JsonObject:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What of the records is loaded: see `load_sweep`. `unit`: the plan's; `stop`: health rules
-    that end a run."""
+    """What of the records is loaded: see `load_sweep`. `planned` and `unit`: of compute, the plan's
+    and the one asked for; `stop`: health rules that end a run."""
 
     metric: MetricName
     difficulty: tuple[float, float] | None
     evaluation_set: str | None
+    planned: BudgetUnit
     unit: BudgetUnit
     stop: Collection[str]
 
 
 class _Loaded(NamedTuple):
-    """A run's curve, what its records have of every set, and what was wrong with its files."""
+    """A run's curve by unit of compute, what its records have of every set, and what was wrong with
+    its files."""
 
-    curve: Curve
+    curves: dict[BudgetUnit, Curve]
     sets: tuple[SetReading, ...]
     problems: list[str]
 
 
-def _load_run(paths: RunPaths, run: PlannedRun, unit: BudgetUnit, asked: _Asked) -> _Loaded:
+def _load_run(paths: RunPaths, run: PlannedRun, asked: _Asked) -> _Loaded:
     file = read_records(paths.records)
     problems = list(file.problems)
     records = file.records
@@ -210,11 +206,14 @@ def _load_run(paths: RunPaths, run: PlannedRun, unit: BudgetUnit, asked: _Asked)
     if asked.evaluation_set is not None:
         records = of_set(records, asked.evaluation_set, where, problems)
     kept = comparable(records, asked.metric, where, problems)
-    if asked.difficulty is not None:
-        kept = of_difficulty(kept, asked.difficulty)
-    ending = _ending(paths, run, asked, problems)
-    curve = make_curve(run, kept, unit, ending, asked.metric, _warnings(paths, problems))
-    return _Loaded(curve, sets, problems)
+    ending, warnings = _ending(paths, run, asked, problems), _warnings(paths, problems)
+    curves = {
+        unit: make_curve(run, kept, unit, ending, warnings).scored_by(
+            asked.metric, asked.difficulty
+        )
+        for unit in {asked.planned, asked.unit}
+    }
+    return _Loaded(curves, sets, problems)
 
 
 def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]) -> Ending:
@@ -228,19 +227,15 @@ def _ending(paths: RunPaths, run: PlannedRun, asked: _Asked, problems: list[str]
         problems.append(str(error))
         # As `view_run` has it.
         return Ending(standing=Standing.FAILED)
-    state, submission = view.state, view.submission
-    standing = run_standing(run, view, asked.unit, asked.stop)
-    if state is not None and state.status != "running":
-        return Ending(
-            status=state.status,
-            reason=state.reason,
-            diverged_by=state.diverged_by,
-            standing=standing,
-        )
-    if submission is not None and submission.end is not None:
-        end = submission.end
+    state, end = view.state, None if view.submission is None else view.submission.end
+    standing = run_standing(run, view, asked.planned, asked.stop)
+    if end is not None and (state is None or state.status == "running"):
         return Ending(status=end.outcome, reason=end.reason, standing=standing)
-    return Ending(status=state.status if state else None, standing=standing)
+    if state is None:
+        return Ending(standing=standing)
+    return Ending(
+        status=state.status, reason=state.reason, diverged_by=state.diverged_by, standing=standing
+    )
 
 
 def _warnings(paths: RunPaths, problems: list[str]) -> tuple[HealthWarning, ...]:

@@ -151,17 +151,10 @@ def recommend(
         num_steps=steps,
         learning_rate=runs[planned.run_id].learning_rate,
         device_hours=_device_hours([c for c in own if c.run_id == planned.run_id], planned, steps),
-        best_n=chosen.best_n,
-        open_below=chosen.open_below,
-        open_above=chosen.open_above,
-        missing=chosen.missing,
-        alternatives=chosen.alternatives,
-        reward=chosen.reward,
-        interval=chosen.interval,
         base_reward=data.base_reward,
         factor=factor,
         supported=supported,
-        basis=chosen.basis,
+        **{name: value for name, value in vars(chosen).items() if name != "cell"},
     )
 
 

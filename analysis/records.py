@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
-from isosweep.analysis.curves import Curve, SetReading, collapse, scored
+from isosweep.analysis.curves import Curve, SetReading, collapse
 from isosweep.compute import BudgetUnit
 from isosweep.metrics import METRICS, MetricName
 from isosweep.plan.cells import PlannedRun
@@ -37,7 +37,7 @@ def comparable(
 ) -> list[Record]:
     """Records that can be scored by `metric`, of the shape (problems, samples) that most of the
     run's records have."""
-    if METRICS[metric].count is None:
+    if METRICS[metric] is None:
         told = tuple(record for record in records if metric in record.scores)
         # Where none tells it, that is a refusal's to say.
         if 0 < len(told) < len(records):
@@ -103,45 +103,22 @@ def mean_readings(readings: Sequence[SetReading]) -> tuple[SetReading, ...]:
     return tuple(found)
 
 
-def of_difficulty(records: list[Record], difficulty: tuple[float, float]) -> list[Record]:
-    """The records with only the problems whose success rate at step 0 lies in the range.
-
-    A run without a record at step 0 does not know, and is left without problems.
-    """
-    low, high = difficulty
-    first = next((r for r in records if r.step == 0), None)
-    if first is None:
-        return []
-    rates = np.array(first.successes) / first.samples_per_problem
-    kept = np.flatnonzero((rates >= low) & (rates <= high))
-    return [
-        replace(
-            r,
-            successes=tuple(r.successes[i] for i in kept),
-            scores={name: tuple(own[i] for i in kept) for name, own in r.scores.items()},
-        )
-        for r in records
-    ]
-
-
 def make_curve(
     run: PlannedRun,
     records: Sequence[Record],
     unit: BudgetUnit,
     ending: Ending,
-    metric: MetricName,
     warnings: tuple[HealthWarning, ...] = (),
 ) -> Curve:
-    """The run's curve in `unit`, scored by `metric`."""
+    """The run's curve in `unit`, by avg@k."""
     num_problems = len(records[0].successes) if records else 0
     samples = records[0].samples_per_problem if records else 0
-    counts, scores = _counts(records, num_problems), _scores(records)
-    successes, samples = scored(counts, samples, scores, metric)
+    successes = _counts(records, num_problems)
     reward, errors = successes.sum(axis=1) / max(1, num_problems * samples), None
     if any(r.mean_reward is not None for r in records):
         reward = np.array([r.reward for r in records], dtype=np.float64)
         errors = _errors(records, reward)
-    return Curve(
+    curve = Curve(
         run=run,
         steps=np.array([r.step for r in records], dtype=np.int64),
         generations=np.array([r.compute.generations for r in records], dtype=np.int64),
@@ -156,16 +133,16 @@ def make_curve(
         diverged_by=ending.diverged_by,
         standing=ending.standing,
         device_hours=records[-1].compute.spent("device_hours") if records else None,
-        collapsed_at=collapse(reward, num_problems * samples, ending.diverged_by, errors),
         errors=errors,
-        scores=scores,
+        scores=_scores(records),
     )
+    return replace(curve, collapsed_at=collapse(curve))
 
 
-def _scores(records: Sequence[Record]) -> dict[str, IntArray]:
+def _scores(records: Sequence[Record]) -> dict[str, FloatArray]:
     """By name, those that every record has: (records, problems)."""
     names = set.intersection(*(set(r.scores) for r in records)) if records else set()
-    return {n: np.array([r.scores[n] for r in records]).astype(np.int64) for n in sorted(names)}
+    return {name: np.array([r.scores[name] for r in records], float) for name in sorted(names)}
 
 
 def _errors(records: Sequence[Record], reward: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Metrics: what the k samples of a problem score together, an object each."""
+"""Metrics: what the k samples of a problem score together, a row each."""
 
 from __future__ import annotations
 
@@ -10,27 +10,60 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
 
 MetricName = Literal["avg", "best", "worst", "majority"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """`NAME@k`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scored:
+    """What k samples of each problem score: the value v = `points` / `of`, from 0 to 1.
 
-    `count` turns how many of k samples are right, (..., problems), into the successes that count
-    and of how many samples each is. None: records have every problem's score by the metric's name,
-    0 or 1.
+    `points`: (..., problems). `of`: independent samples of which v is at least as certain as a
+    share: other samples of the same problem would give v a variance of v (1 - v) / `of` at most.
+    `variance`: (..., problems), an unbiased estimate of it; None where v is such a share, whose
+    estimate is v (1 - v) / (`of` - 1), and where there is none, which is `of` = 1.
     """
 
-    count: Callable[[IntArray, int], tuple[IntArray, int]] | None = None
+    points: IntArray | FloatArray
+    of: int
+    variance: FloatArray | None = None
 
 
-METRICS: Final[Mapping[MetricName, Metric]] = {
-    "avg": Metric(count=lambda right, k: (right, k)),
-    "best": Metric(count=lambda right, k: ((right > 0) + 0, 1)),
-    "worst": Metric(count=lambda right, k: ((right == k) + 0, 1)),
+# Of how many of the k samples of each problem are right, (..., problems), and k.
+Score = Callable[["IntArray", int], Scored]
+
+
+def passing(draws: int | None = None) -> Score:
+    """pass@j, j = `draws` or k: the chance that one of j samples is right.
+
+    With f of k samples wrong, v = 1 - C(f, j) / C(k, j), without bias (Chen et al. 2021, arXiv
+    2107.03374, section 2.1). v - 1 is a U-statistic, so its variance is at most that of a mean
+    over k // j disjoint sets of j (Hoeffding 1948, section 5); without bias it is
+    (1 - v)^2 - C(f, 2j) / C(k, 2j), which takes 2j <= k: the last term estimates the square of
+    what 1 - v does. avg@k is the case j = 1, best@k j = k. Raises ValueError where j > k.
+    """
+
+    def score(right: IntArray, k: int) -> Scored:
+        import numpy as np
+
+        from isosweep.heldout import pass_at
+
+        j = draws or k
+        value, variance = pass_at(right, k, j), None
+        if 2 * j <= k:
+            variance = np.maximum((1 - value) ** 2 - (1 - pass_at(right, k, 2 * j)), 0.0)
+        return Scored(points=value * (k // j), of=k // j, variance=variance)
+
+    return score
+
+
+# None: records have every problem's score by the metric's name, 0 or 1.
+METRICS: Final[Mapping[MetricName, Score | None]] = {
+    "avg": lambda right, k: Scored(points=right, of=k),
+    "best": passing(),
+    "worst": lambda right, k: Scored(points=(right == k) + 0, of=1),
     # 1 if their commonest answer is right.
-    "majority": Metric(),
+    "majority": None,
 }

@@ -18,10 +18,10 @@ FLOORS = (
     ("models",),
     ("tasks", "costs"),
     ("config", "store", "schemas"),
-    ("words",),
+    ("words", "metrics"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "metrics", "sandbox", "version"),
+        *("devices", "evidence", "sandbox", "version"),
         "__init__",
     ),
 )

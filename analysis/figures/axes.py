@@ -8,6 +8,7 @@ from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.colors import GREY, sequential
 from isosweep.analysis.figures.description import Axis, Series
 from isosweep.analysis.statistics.frontier import Choice
+from isosweep.compute import BudgetUnit
 from isosweep.words.numbers import UNITS, short
 from isosweep.words.numbers import amount as written
 
@@ -30,6 +31,11 @@ def evenly_chosen(values: Sequence[_Value], most: int) -> tuple[_Value, ...]:
     if len(values) <= most:
         return tuple(values)
     return tuple(values[round(i * (len(values) - 1) / (most - 1))] for i in range(most))
+
+
+def some_of(shown: Sequence[object], of: Sequence[object], what: str) -> str:
+    """A sentence on how many are shown, after another; none where all are."""
+    return "" if len(shown) == len(of) else f" {len(shown)} of {len(of)} {what}."
 
 
 def spaced(values: Iterable[_Number], room: float) -> list[_Number]:
@@ -67,24 +73,26 @@ def round_ticks(low: float, high: float, most: int) -> tuple[tuple[float, str], 
 
 def compute_axis(data: SweepData, drawn: Iterable[float] = ()) -> Axis:
     """Compute on a logarithmic axis, from the first record to the last, or of what is `drawn`."""
+    unit = data.plan.budget_unit
     if shown := [value for value in drawn if value > 0]:
-        return _along(data, (min(shown) / 1.15, max(shown) * 1.15))
+        return along_compute(unit, (min(shown) / 1.15, max(shown) * 1.15))
     budgets = sorted(data.plan.budgets)
     spent = [float(value) for curve in data.curves for value in curve.compute if value > 0]
     first, last = min([*spent, budgets[0]]), max([*spent, budgets[-1]])
-    return _along(data, (first / 1.15, last * 1.15))
+    return along_compute(unit, (first / 1.15, last * 1.15))
 
 
 def budget_axis(data: SweepData) -> Axis:
     """As `compute_axis`, from the first budget to the last."""
     budgets = sorted(data.plan.budgets)
-    return _along(data, (budgets[0] / 1.3, budgets[-1] * 1.3))
+    return along_compute(data.plan.budget_unit, (budgets[0] / 1.3, budgets[-1] * 1.3))
 
 
-def _along(data: SweepData, ends: tuple[float, float]) -> Axis:
+def along_compute(unit: BudgetUnit, ends: tuple[float, float]) -> Axis:
+    """Compute on a logarithmic axis between `ends`."""
     # Eight labels fit side by side, where a page is narrow.
     return Axis(
-        title=f"training compute per run ({UNITS[data.plan.budget_unit]})",
+        title=f"training compute per run ({UNITS[unit]})",
         log=True,
         ticks=round_ticks(*ends, 8),
         limits=ends,

@@ -1,7 +1,8 @@
 """Figures of what B does: at fixed n, against n at equal n x B, and the best B against compute."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import (
@@ -12,9 +13,19 @@ from isosweep.analysis.figures.axes import (
     generation_colors,
     generations_axis,
     reward_axis,
+    some_of,
 )
 from isosweep.analysis.figures.colors import sequential
-from isosweep.analysis.figures.description import Figure, LeftOut, Marker, ReportFigure, Series
+from isosweep.analysis.figures.description import (
+    DOTS,
+    NO_BUDGET,
+    Figure,
+    LeftOut,
+    Look,
+    ReportFigure,
+    Series,
+    series_of,
+)
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.findings import Findings
@@ -27,58 +38,46 @@ _MOST_LINES = 6
 _FEWEST_CELLS = 3
 
 # Expected reward of a cell with its interval; the mean, and no interval, without a surface.
-_Expected = tuple[float, float | None, float | None]
+_Expected = tuple[float, tuple[float, float] | None]
 
 
 def _expected(findings: Findings, cells: Sequence[CellMean]) -> dict[Pair, _Expected]:
     """By (n, B), at the largest budget."""
     surface, confidence = findings.surface, findings.frontier.confidence
     if surface is None:
-        return {Pair.of(cell): (cell.mean, None, None) for cell in cells}
+        return {Pair.of(cell): (cell.mean, None) for cell in cells}
     rewards = surface.at_cells(surface.draws[:, -1], cells)
     return {
-        Pair.of(cell): (float(draws.mean()), *central_ends(draws, confidence))
+        Pair.of(cell): (float(draws.mean()), central_ends(draws, confidence))
         for cell, draws in zip(cells, rewards.T, strict=True)
     }
 
 
-def _cell_text(cell: CellMean, expected: _Expected) -> str:
-    value, low, high = expected
-    text = f"n={cell.num_generations}, B={cell.problems_per_batch}, T={cell.num_steps}\n"
-    if low is not None and high is not None:
-        text += f"expected {value:.4f} ({low:.4f} to {high:.4f})\n"
-    return text + f"measured {cell.mean:.4f}, {cell.num_seeds} seeds"
+def _courses(
+    findings: Findings,
+    groups: Iterable[tuple[str, str, Sequence[CellMean]]],
+    over: Callable[[CellMean], int],
+) -> tuple[Series, ...]:
+    """Of each group, a label, a colour and cells at the largest budget: expected reward over some
+    axis, with the measured means as dots."""
+    expected = _expected(findings, findings.frontier.budgets[-1].cells)
 
+    def text(cell: CellMean) -> str:
+        value, ends = expected[Pair.of(cell)]
+        words = f"n={cell.num_generations}, B={cell.problems_per_batch}, T={cell.num_steps}\n"
+        if ends is not None:
+            words += f"expected {value:.4f} ({ends[0]:.4f} to {ends[1]:.4f})\n"
+        return words + f"measured {cell.mean:.4f}, {cell.num_seeds} seeds"
 
-def _course(
-    cells: Sequence[CellMean],
-    over: Sequence[float],
-    expected: dict[Pair, _Expected],
-    color: str,
-    label: str,
-) -> list[Series]:
-    """Expected reward over some axis, with the measured means as dots."""
-    ours = [expected[Pair.of(cell)] for cell in cells]
-    texts = tuple(_cell_text(cell, mine) for cell, mine in zip(cells, ours, strict=True))
-    return [
-        Series(
-            x=tuple(over),
-            y=tuple(value for value, _, _ in ours),
-            low=tuple(low for _, low, _ in ours),
-            high=tuple(high for _, _, high in ours),
-            label=label,
-            color=color,
-            width=1.6,
-        ),
-        Series(
-            x=tuple(over),
-            y=tuple(cell.mean for cell in cells),
-            text=texts,
-            color=color,
-            dash=None,
-            marker="circle",
-        ),
-    ]
+    def of(cell: CellMean) -> _Expected:
+        return expected[Pair.of(cell)]
+
+    series: list[Series] = []
+    for label, color, cells in groups:
+        look: Look = {"label": label, "color": color, "width": 1.6}
+        series.append(series_of(cells, over, lambda c: of(c)[0], ends=lambda c: of(c)[1], **look))
+        series.append(series_of(cells, over, lambda c: c.mean, text=text, color=color, **DOTS))
+    return tuple(series)
 
 
 def _what_is_drawn(findings: Findings) -> str:
@@ -90,41 +89,31 @@ def _what_is_drawn(findings: Findings) -> str:
     )
 
 
+def _grouped(findings: Findings, key: Callable[[CellMean], int]) -> dict[int, list[CellMean]]:
+    """Cells at the largest budget, by a key, ascending."""
+    groups: dict[int, list[CellMean]] = {}
+    for cell in findings.frontier.budgets[-1].cells:
+        groups.setdefault(key(cell), []).append(cell)
+    return dict(sorted(groups.items()))
+
+
 def batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Reward against B at the largest budget, a line for each of up to six n."""
     if not findings.frontier.budgets:
-        return LeftOut(reason="no run has reached a budget yet")
+        return NO_BUDGET
     at = findings.frontier.budgets[-1]
-    rows: dict[int, list[CellMean]] = {}
-    for cell in at.cells:
-        rows.setdefault(cell.num_generations, []).append(cell)
-    several = [n for n, cells in sorted(rows.items()) if len(cells) > 1]
+    rows = _grouped(findings, attrgetter("num_generations"))
+    several = [n for n, cells in rows.items() if len(cells) > 1]
     if not several:
-        reason = "no n was measured with two values of B at the largest budget"
-        return LeftOut(reason=reason)
-    chosen = _with_best(several, at)
-    expected = _expected(findings, at.cells)
-    colors = generation_colors(data.generations)
-    series = [
-        drawn
-        for n in chosen
-        for drawn in _course(
-            rows[n],
-            [float(cell.problems_per_batch) for cell in rows[n]],
-            expected,
-            colors[n],
-            f"n = {n}",
-        )
-    ]
-    some = "" if len(chosen) == len(several) else f" {len(chosen)} of {len(several)} n."
+        return LeftOut(reason="no n was measured with two values of B at the largest budget")
+    chosen, colors = _with_best(several, at), generation_colors(data.generations)
+    over = attrgetter("problems_per_batch")
     return Figure(
         title=f"Effect of B at {amount(data, at.budget)}",
-        caption=_what_is_drawn(findings) + some,
-        x=doubling_axis(
-            "problems per batch, B", (c.problems_per_batch for n in chosen for c in rows[n])
-        ),
+        caption=_what_is_drawn(findings) + some_of(chosen, several, "n"),
+        x=doubling_axis("problems per batch, B", (over(c) for n in chosen for c in rows[n])),
         y=reward_axis(data),
-        series=tuple(series),
+        series=_courses(findings, ((f"n = {n}", colors[n], rows[n]) for n in chosen), over),
     )
 
 
@@ -141,35 +130,23 @@ def _with_best(several: Sequence[int], at: BudgetFrontier) -> tuple[int, ...]:
 
 def tradeoff_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Reward against n along n x B = constant, at the largest budget."""
-    cells = findings.frontier.budgets[-1].cells if findings.frontier.budgets else ()
-    products: dict[int, list[CellMean]] = {}
-    for cell in cells:
-        products.setdefault(cell.num_generations * cell.problems_per_batch, []).append(cell)
-    long = [p for p, mine in sorted(products.items()) if len(mine) >= _FEWEST_CELLS]
+    products = (
+        _grouped(findings, lambda c: c.num_generations * c.problems_per_batch)
+        if findings.frontier.budgets
+        else {}
+    )
+    long = [product for product, cells in products.items() if len(cells) >= _FEWEST_CELLS]
     if not long:
-        reason = f"no product n x B has {_FEWEST_CELLS} cells at the largest budget"
-        return LeftOut(reason=reason)
-    chosen = evenly_chosen(long, _MOST_LINES)
-    expected = _expected(findings, cells)
-    series = [
-        drawn
-        for product, color in zip(chosen, sequential(len(chosen)), strict=True)
-        for drawn in _course(
-            products[product],
-            [float(cell.num_generations) for cell in products[product]],
-            expected,
-            color,
-            f"n x B = {product}",
-        )
-    ]
-    some = "" if len(chosen) == len(long) else f" {len(chosen)} of {len(long)} products."
+        return LeftOut(reason=f"no product n x B has {_FEWEST_CELLS} cells at the largest budget")
+    chosen, over = evenly_chosen(long, _MOST_LINES), attrgetter("num_generations")
+    colored = zip(chosen, sequential(len(chosen)), strict=True)
     return Figure(
         title=f"n against B at equal n x B, {amount(data, findings.frontier.budgets[-1].budget)}",
         caption="Along a line every step trains on as many completions, spread over fewer problems "
-        f"from left to right. {_what_is_drawn(findings)}{some}",
-        x=generations_axis(c.num_generations for p in chosen for c in products[p]),
+        f"from left to right. {_what_is_drawn(findings)}{some_of(chosen, long, 'products')}",
+        x=generations_axis(over(c) for p in chosen for c in products[p]),
         y=reward_axis(data),
-        series=tuple(series),
+        series=_courses(findings, ((f"n x B = {p}", c, products[p]) for p, c in colored), over),
     )
 
 
@@ -179,7 +156,7 @@ def best_batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     if not laws:
         return LeftOut(reason="it takes three n or more at every n x B")
     if not any(law.optima for law in laws):
-        return LeftOut(reason="no run has reached a budget yet")
+        return NO_BUDGET
     series = []
     for i, (law, color) in enumerate(zip(laws, sequential(len(laws)), strict=True)):
         # Products lie side by side, so that their intervals do not hide each other.
@@ -202,41 +179,29 @@ def best_batch_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
 
 def _best_batches(data: SweepData, law: BatchLaw, color: str, shift: float) -> list[Series]:
     """The best B of one n x B, and triangles at the open ends of its intervals."""
-    optima = [(at, at.interval) for at in law.optima]
-    x = tuple(at.budget * shift for at, _ in optima)
-    low = tuple(None if interval is None else interval.low for _, interval in optima)
-    high = tuple(None if interval is None else interval.high for _, interval in optima)
-    drawn = [
-        Series(
-            x=x,
-            y=tuple(float(at.best) if b is None else b.median for at, b in optima),
-            low=low,
-            high=high,
-            text=tuple(
-                f"n x B = {law.completions_per_step} at {amount(data, at.budget)}\nB* {at.words}"
-                for at, _ in optima
-            ),
-            label=f"n x B = {law.completions_per_step}",
-            color=color,
-            dash=None,
-            width=1.6,
-            marker="circle",
-        )
+    name = f"n x B = {law.completions_per_step}"
+    dots = series_of(
+        law.optima,
+        lambda at: at.budget * shift,
+        lambda at: at.best if at.interval is None else at.interval.median,
+        ends=lambda at: at.interval,
+        text=lambda at: f"{name} at {amount(data, at.budget)}\nB* {at.words}",
+        label=name,
+        color=color,
+        width=1.6,
+        **DOTS,
+    )
+    known = [(at, at.budget * shift, at.interval) for at in law.optima if at.interval is not None]
+    open_ends = {
+        "triangle-down-open": [(x, found.low) for at, x, found in known if at.left_censored],
+        "triangle-up-open": [(x, found.high) for at, x, found in known if at.right_censored],
+    }
+    look: Look = {"color": color, "dash": None, "size": 9}
+    return [dots] + [
+        series_of(points, lambda p: p[0], lambda p: p[1], marker=marker, **look)
+        for marker, points in open_ends.items()
+        if points
     ]
-    known = [(budget, at, b) for budget, (at, b) in zip(x, optima, strict=True) if b is not None]
-    below = [(budget, b.low) for budget, at, b in known if at.left_censored]
-    above = [(budget, b.high) for budget, at, b in known if at.right_censored]
-    return [
-        *drawn,
-        *_open_ends(below, color, "triangle-down-open"),
-        *_open_ends(above, color, "triangle-up-open"),
-    ]
-
-
-def _open_ends(points: Sequence[tuple[float, float]], color: str, marker: Marker) -> list[Series]:
-    """Triangles at (budget, B), if there are any."""
-    x, y = tuple(budget for budget, _ in points), tuple(B for _, B in points)
-    return [Series(x=x, y=y, color=color, dash=None, marker=marker, size=9)] if points else []
 
 
 FIGURES = (

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 
 from isosweep.analysis.course import Course
 from isosweep.analysis.figures.colors import BLUE, RED, sequential
-from isosweep.analysis.figures.description import Axis, Figure, Series
-from isosweep.analysis.statistics.best_values import Tried, TunedAt, Tuning
+from isosweep.analysis.figures.description import Axis, Figure, Series, series_of
+from isosweep.analysis.figures.search import steps_asked
+from isosweep.analysis.statistics.best_values import TunedAt, Tuning
 from isosweep.analysis.tuned import Scale, TunedCell
 from isosweep.words.numbers import UNITS, short
-
-# Marks of the smallest and the largest milestone.
-_SMALL, _LARGE = 6.0, 15.0
 
 
 def tuning_figures(
@@ -48,21 +46,17 @@ def _value_axis(scale: Scale) -> Axis:
 
 
 def _series(tuning: Tuning, at: TunedAt, scale: Scale, *, label: str, color: str) -> Series:
-    def shown(tried: Tried) -> float:
-        return tried.mean if tried.expected is None else tried.expected
-
     unit = UNITS[tuning.unit]
-    return Series(
-        x=tuple(tried.values[scale.setting] for tried in at.tried),
-        y=tuple(shown(tried) for tried in at.tried),
-        low=tuple(tried.interval[0] if tried.interval else None for tried in at.tried),
-        high=tuple(tried.interval[1] if tried.interval else None for tried in at.tried),
-        text=tuple(
+    return series_of(
+        at.tried,
+        lambda tried: tried.values[scale.setting],
+        lambda tried: tried.mean if tried.expected is None else tried.expected,
+        ends=lambda tried: tried.interval,
+        text=lambda tried: (
             f"{cell_label(at)} at {short(at.budget)} {unit}\n"
             + " ".join(f"{name}={value:g}" for name, value in tried.values.items())
             + f"\nmeasured {tried.mean:.3f} over {tried.num_seeds} seeds"
             + (f", {tried.num_fallen} fell" if tried.num_fallen else "")
-            for tried in at.tried
         ),
         label=label,
         color=color,
@@ -116,28 +110,21 @@ def _decisions_figure(tuning: Tuning, cells: Sequence[TunedCell], course: Course
     milestones = sorted({m for cell in cells for run in cell.plan.runs for m in run.milestones})
     series = []
     for cell, color in zip(cells, (BLUE, RED), strict=False):
-        for place, milestone in enumerate(milestones):
-            steps = [
-                step
-                for step in course.steps
-                if step.milestone == milestone
-                and step.run_id in known
-                and known[step.run_id][0] is cell
-            ]
-            if steps:
-                share = place / max(1, len(milestones) - 1)
-                series.append(
-                    Series(
-                        x=tuple(step.spent / whole for step in steps),
-                        y=tuple(known[step.run_id][1] for step in steps),
-                        text=tuple(f"to {short(step.milestone)}: {step.why}" for step in steps),
-                        label=f"{cell.label} to {short(milestone)}",
-                        color=color,
-                        dash=None,
-                        marker="circle-open",
-                        size=_SMALL + (_LARGE - _SMALL) * share,
-                    )
+        mine = [s for s in course.steps if s.run_id in known and known[s.run_id][0] is cell]
+        for milestone in milestones:
+            points = [
+                (
+                    step.spent / whole,
+                    known[step.run_id][1],
+                    f"to {short(milestone)}: {step.why}",
                 )
+                for step in mine
+                if step.milestone == milestone
+            ]
+            if points:
+                of = f"{cell.label} "
+                marks = steps_asked(points, milestone, milestones, color, smallest=6.0, of=of)
+                series.append(marks)
     return Figure(
         title="What was asked for",
         caption="Each mark trains a run with this value up to the compute that the legend names; "

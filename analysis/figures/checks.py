@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isosweep.analysis.arrays import FloatArray
 from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.figures.axes import (
     amount,
@@ -15,9 +14,20 @@ from isosweep.analysis.figures.axes import (
     level,
     record_texts,
 )
-from isosweep.analysis.figures.description import Axis, Figure, LeftOut, ReportFigure, Series
+from isosweep.analysis.figures.description import (
+    DOTS,
+    NO_BUDGET,
+    Axis,
+    Figure,
+    LeftOut,
+    Point,
+    ReportFigure,
+    Series,
+    points_of,
+)
+from isosweep.analysis.figures.forecasts import fitted
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.fits import Fit, sigmoid
+from isosweep.analysis.statistics.fits import Fit
 
 # More points than a page draws quickly.
 _MOST_POINTS = 3000
@@ -25,41 +35,27 @@ _MOST_POINTS = 3000
 
 def residuals_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Records minus their own run's sigmoid, against compute."""
-    pairs = [
-        (curve.until_collapse(), fit)
-        for curve, fit in zip(data.curves, findings.fits, strict=True)
-        if fit.asymptote is not None
-    ]
-    if not pairs:
+    points: dict[int, list[Point]] = {n: [] for n in data.generations}
+    num_fitted = total = 0
+    for whole, fit in zip(data.curves, findings.fits, strict=True):
+        if fit.asymptote is not None:
+            found = _residuals(data, whole.until_collapse(), fit)
+            points[whole.run.num_generations] += found
+            num_fitted, total = num_fitted + 1, total + len(found)
+    if not num_fitted:
         return LeftOut(reason="the records identify no run's sigmoid")
-    total = sum(int((curve.steps > 0).sum()) for curve, _ in pairs)
     stride = math.ceil(total / _MOST_POINTS)
-    colors = generation_colors(data.generations)
-    series = []
-    for n, color in colors.items():
-        mine = [pair for pair in pairs if pair[0].run.num_generations == n]
-        points = [point for curve, fit in mine for point in _residuals(data, curve, fit)]
-        if points:
-            x, y, text = zip(*points[::stride], strict=True)
-            series.append(
-                Series(
-                    x=x,
-                    y=y,
-                    text=text,
-                    label=f"n = {n}",
-                    color=color,
-                    dash=None,
-                    marker="circle",
-                    size=4,
-                    opacity=0.7,
-                )
-            )
+    series = [
+        points_of(points[n][::stride], label=f"n = {n}", color=color, size=4, opacity=0.7, **DOTS)
+        for n, color in generation_colors(data.generations).items()
+        if points[n]
+    ]
     x_axis = compute_axis(data)
     ends = x_axis.limits or (1.0, 1.0)
     some = "" if stride == 1 else f" One record in {stride} is shown."
     return Figure(
         title="What the fitted curves leave over",
-        caption=f"Records minus the sigmoid of their own run, for {len(pairs)} of "
+        caption=f"Records minus the sigmoid of their own run, for {num_fitted} of "
         f"{len(data.curves)} runs: those whose records identify one. Points that lie on one side "
         f"of zero over a stretch of compute would show that the form is wrong.{some}",
         x=x_axis,
@@ -68,11 +64,11 @@ def residuals_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     )
 
 
-def _residuals(data: SweepData, curve: Curve, fit: Fit) -> list[tuple[float, float, str]]:
+def _residuals(data: SweepData, curve: Curve, fit: Fit) -> list[Point]:
     """Compute, residual and hover text of the records past step 0."""
     past = np.flatnonzero(curve.steps > 0)
-    compute, reward = curve.compute[past], curve.reward[past]
-    left = reward - _fitted(compute, fit)
+    compute, course = curve.compute[past], fitted(fit, curve.compute[past])
+    left = curve.reward[past] - (math.nan if course is None else course)
     texts = record_texts(data, curve, past)
     return [
         (x, y, f"{text}\nfit {y:+.4f} off")
@@ -80,55 +76,37 @@ def _residuals(data: SweepData, curve: Curve, fit: Fit) -> list[tuple[float, flo
     ]
 
 
-def _fitted(compute: FloatArray, fit: Fit) -> FloatArray:
-    """The fitted curve; nan where the fit is not identified."""
-    if (
-        fit.base_reward is None
-        or fit.asymptote is None
-        or fit.midpoint is None
-        or fit.exponent is None
-    ):
-        return np.full_like(compute, np.nan)
-    return sigmoid(
-        compute, fit.base_reward, fit.asymptote.value, fit.midpoint.value, fit.exponent.value
-    )
-
-
 def compute_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Measured over planned compute of every cell, against its budget."""
     del findings
-    if all(reading.measured_compute is None for reading in data.readings):
-        return LeftOut(reason="no run has reached a budget yet")
-    generations = data.generations
-    colors = generation_colors(generations)
-    series = []
-    for i, n in enumerate(generations):
+    cells = [(r.cell, r.measured_compute) for r in data.readings if r.measured_compute is not None]
+    if not cells:
+        return NO_BUDGET
+
+    def dots(i: int, n: int, color: str) -> Series:
         # Cells of one budget lie side by side, ordered by n.
-        shift = 1.0 + 0.04 * (i - (len(generations) - 1) / 2)
-        cells = [
-            (r.cell, r.measured_compute)
-            for r in data.readings
-            if r.cell.num_generations == n and r.measured_compute is not None
-        ]
-        if not cells:
-            continue
-        series.append(
-            Series(
-                x=tuple(cell.budget * shift for cell, _ in cells),
-                y=tuple(measured / cell.planned_compute for cell, measured in cells),
-                text=tuple(
-                    f"run {c.run_id}\nn={n}, B={c.problems_per_batch}, seed {c.seed}\n"
-                    f"T={c.num_steps}, {amount(data, measured)} of "
-                    f"{amount(data, c.planned_compute)} planned"
-                    for c, measured in cells
-                ),
-                label=f"n = {n}",
-                color=colors[n],
-                dash=None,
-                marker="circle",
-                opacity=0.8,
-            )
+        shift = 1.0 + 0.04 * (i - (len(data.generations) - 1) / 2)
+        return points_of(
+            [
+                (
+                    cell.budget * shift,
+                    measured / cell.planned_compute,
+                    f"run {cell.run_id}\nn={n}, B={cell.problems_per_batch}, seed {cell.seed}\n"
+                    f"T={cell.num_steps}, {amount(data, measured)} of "
+                    f"{amount(data, cell.planned_compute)} planned",
+                )
+                for cell, measured in cells
+                if cell.num_generations == n
+            ],
+            label=f"n = {n}",
+            color=color,
+            opacity=0.8,
+            **DOTS,
         )
+
+    known = {cell.num_generations for cell, _ in cells}
+    colors = enumerate(generation_colors(data.generations).items())
+    series = [dots(i, n, color) for i, (n, color) in colors if n in known]
     axis = budget_axis(data)
     series.append(level(axis.limits or (1.0, 1.0), 1.0, "as planned"))
     return Figure(

@@ -1,19 +1,27 @@
 """Figures of several sweeps beside each other."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from isosweep import words
 from isosweep.analysis.figures.axes import (
+    along_compute,
     doubling_axis,
     generations_axis,
     level,
     rewarded,
-    round_ticks,
     spaced,
 )
 from isosweep.analysis.figures.colors import BLUE, GREEN, RED, sequential
-from isosweep.analysis.figures.description import Axis, Band, Figure, Series
+from isosweep.analysis.figures.description import (
+    DOTS,
+    Axis,
+    Band,
+    Figure,
+    Series,
+    band_of,
+    series_of,
+)
 from isosweep.analysis.statistics.compare import Comparison
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
@@ -27,149 +35,134 @@ def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict
     figures = {"comparison_reward": _reward_figure(comparison, entries)}
     if not comparison.one_pair:
         figures["comparison_best_n"] = _best_figure(comparison, entries)
-    for i, law in enumerate(comparison.reuse_laws):
-        figures["comparison_reuse" + (f"_{i + 1}" if i else "")] = _reuse_figure(law, comparison)
-    for i, updates_law in enumerate(comparison.updates_laws):
-        if isinstance(updates_law.found, Needs):
-            name = "comparison_updates" + (f"_{i + 1}" if i else "")
-            figures[name] = _updates_figure(updates_law, updates_law.found)
-    for i, size_law in enumerate(comparison.size_laws):
-        figures["comparison_size" + (f"_{i + 1}" if i else "")] = _size_figure(size_law)
+    laws: dict[str, list[Figure | None]] = {
+        "reuse": [_reuse_figure(law, comparison) for law in comparison.reuse_laws],
+        "updates": [_updates_figure(law) for law in comparison.updates_laws],
+        "size": [_size_figure(law) for law in comparison.size_laws],
+    }
+    for name, of_laws in laws.items():
+        for i, figure in enumerate(of_laws):
+            if figure is not None:
+                figures[f"comparison_{name}" + (f"_{i + 1}" if i else "")] = figure
     return figures
 
 
-def _colors(entries: Sequence[Entry]) -> dict[str, str]:
+def _colors(entries: Sequence[Entry]) -> Sequence[str]:
     named = (BLUE, RED, GREEN)
-    colors = named if len(entries) <= len(named) else sequential(len(entries))
-    return {entry.name: color for entry, color in zip(entries, colors, strict=False)}
+    return named if len(entries) <= len(named) else sequential(len(entries))
 
 
 def _budget_axis(comparison: Comparison) -> Axis:
     budgets = sorted({at.budget for at in comparison.frontiers})
-    return Axis(
-        title=f"training compute per run ({UNITS[comparison.unit]})",
-        log=True,
-        ticks=round_ticks(budgets[0] / 1.4, budgets[-1] * 1.4, 8) if budgets else (),
-        limits=(budgets[0] / 1.4, budgets[-1] * 1.4) if budgets else None,
-    )
+    if not budgets:
+        return Axis(title=f"training compute per run ({UNITS[comparison.unit]})", log=True)
+    return along_compute(comparison.unit, (budgets[0] / 1.4, budgets[-1] * 1.4))
 
 
 def _reward_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
     """Best expected reward of every sweep against compute."""
-    series = []
-    for i, (name, color) in enumerate(_colors(entries).items()):
-        rows = [at for at in comparison.frontiers if at.entry == name]
+
+    def course(i: int, name: str, color: str) -> Series:
         # Sweeps lie side by side, so that their intervals do not hide each other.
         shift = 1.03 ** (i - (len(entries) - 1) / 2)
-        series.append(
-            Series(
-                x=tuple(at.budget * shift for at in rows),
-                y=tuple(at.reward for at in rows),
-                low=tuple(at.interval[0] if at.interval else None for at in rows),
-                high=tuple(at.interval[1] if at.interval else None for at in rows),
-                text=tuple(f"{name}\nn={at.best_n}, B={at.best_batch}" for at in rows),
-                label=name,
-                color=color,
-                width=1.6,
-                marker="circle",
-            )
+        return series_of(
+            (at for at in comparison.frontiers if at.entry == name),
+            lambda at: at.budget * shift,
+            lambda at: at.reward,
+            ends=lambda at: at.interval,
+            text=lambda at: f"{name}\nn={at.best_n}, B={at.best_batch}",
+            label=name,
+            color=color,
+            width=1.6,
+            marker="circle",
         )
+
+    named = zip(entries, _colors(entries), strict=False)
     return Figure(
         title=f"Best reward of every {comparison.kind}",
         caption="Expected reward of the best (n, B) at each budget, with its interval where there "
         f"are seeds to read it from; {comparison.kind}s are shifted sideways a little.",
         x=_budget_axis(comparison),
         y=Axis(title=rewarded(entries[0].data)),
-        series=tuple(series),
+        series=tuple(course(i, entry.name, color) for i, (entry, color) in enumerate(named)),
     )
 
 
 def _best_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
     """n*(C) of every sweep."""
-    series, values = [], []
-    for i, (entry, color) in enumerate(zip(entries, _colors(entries).values(), strict=True)):
+
+    def course(i: int, entry: Entry, color: str) -> Series:
         shift = 1.03 ** (i - (len(entries) - 1) / 2)
-        optima = entry.findings.saturation.optima
-        values += [n for at in entry.findings.frontier.budgets for n in at.measured]
-        intervals = [at.interval for at in optima]
-        series.append(
-            Series(
-                x=tuple(at.budget * shift for at in optima),
-                y=tuple(
-                    float(at.best) if interval is None else interval.median
-                    for at, interval in zip(optima, intervals, strict=True)
-                ),
-                low=tuple(None if interval is None else interval.low for interval in intervals),
-                high=tuple(None if interval is None else interval.high for interval in intervals),
-                text=tuple(f"{entry.name}\nn* {at.words}" for at in optima),
-                label=entry.name,
-                color=color,
-                # No line: where an interval spans the grid, its median leads nowhere.
-                dash=None,
-                width=1.6,
-                marker="circle",
-            )
+        return series_of(
+            entry.findings.saturation.optima,
+            lambda at: at.budget * shift,
+            lambda at: at.best if at.interval is None else at.interval.median,
+            ends=lambda at: at.interval,
+            text=lambda at: f"{entry.name}\nn* {at.words}",
+            label=entry.name,
+            color=color,
+            width=1.6,
+            # No line: where an interval spans the grid, its median leads nowhere.
+            **DOTS,
         )
+
+    named = zip(entries, _colors(entries), strict=False)
+    values = [n for e in entries for at in e.findings.frontier.budgets for n in at.measured]
     return Figure(
         title=f"Best n of every {comparison.kind}",
         caption="n*(C), median and interval (or the best mean, without seeds), by each "
         f"{comparison.kind}'s own reward surface.",
         x=_budget_axis(comparison),
         y=generations_axis(values or [2]),
-        series=tuple(series),
+        series=tuple(course(i, entry, color) for i, (entry, color) in enumerate(named)),
+    )
+
+
+def _named(law: ReuseLaw | UpdatesLaw | SizeLaw) -> str:
+    return f"n = {law.num_generations}, B = {law.problems_per_batch}"
+
+
+def _numbers_axis(title: str, values: Sequence[float], ticks: Iterable[float]) -> Axis:
+    """A logarithmic axis around the values, ascending."""
+    return Axis(
+        title=title,
+        log=True,
+        ticks=tuple((value, short(value)) for value in ticks),
+        limits=(values[0] / 1.3, values[-1] * 1.3),
     )
 
 
 def _reuse_figure(law: ReuseLaw, comparison: Comparison) -> Figure:
     """Reward against passes over the training problems, for one (n, B)."""
-    measured = Series(
-        x=law.passes,
-        y=law.means,
-        text=tuple(
-            f"{name}\n{short(passes)} passes, reward {mean:.4f}"
-            for name, passes, mean in zip(law.entries, law.passes, law.means, strict=True)
-        ),
+    measured = series_of(
+        zip(law.entries, law.passes, law.means, strict=True),
+        lambda row: row[1],
+        lambda row: row[2],
+        text=lambda row: f"{row[0]}\n{short(row[1])} passes, reward {row[2]:.4f}",
         label="measured mean",
-        dash=None,
-        marker="circle",
+        **DOTS,
     )
     bands: tuple[Band, ...] = ()
     series = [measured]
     caption = "Dots: measured means over seeds. "
     if isinstance(law.found, Onset):
         rewards = law.found.rewards
-        bands = (
-            Band(
-                x=law.passes,
-                low=tuple(reward.low for reward in rewards),
-                high=tuple(reward.high for reward in rewards),
-                color=BLUE,
-            ),
-        )
+        bands = (band_of(law.passes, rewards, color=BLUE),)
         medians = tuple(reward.median for reward in rewards)
-        fitted = Series(x=law.passes, y=medians, label="not rising with reuse", color=BLUE)
         ends = law.passes[0], law.passes[-1]
-        least = level(ends, medians[0] - law.margin, f"a loss of {law.margin:g}")
         series = [
-            fitted,
-            least,
+            Series(x=law.passes, y=medians, label="not rising with reuse", color=BLUE),
+            level(ends, medians[0] - law.margin, f"a loss of {law.margin:g}"),
             *_onset_series(law.found, min(law.means), max(law.means)),
             measured,
         ]
         caption += "Line and band: rewards that do not rise with reuse, median and interval. "
     # Ten labels fit side by side.
     ticks = spaced(law.passes, (law.passes[-1] / law.passes[0]) ** (1 / 10))
-    where = f"{short(law.budget)} {UNITS[comparison.unit]}"
-    pair = f"n = {law.num_generations}, B = {law.problems_per_batch}"
     return Figure(
-        title=f"Reward against reuse at {where}",
-        caption=f"{pair}. {caption}{words.line('comparison', 'capital', law)}",
-        x=Axis(
-            title="passes over the training problems",
-            log=True,
-            ticks=tuple((passes, short(passes)) for passes in ticks),
-            limits=(law.passes[0] / 1.3, law.passes[-1] * 1.3),
-        ),
+        title=f"Reward against reuse at {short(law.budget)} {UNITS[comparison.unit]}",
+        caption=f"{_named(law)}. {caption}{words.line('comparison', 'capital', law)}",
+        x=_numbers_axis("passes over the training problems", law.passes, ticks),
         y=Axis(title="held-out reward"),
         bands=bands,
         series=tuple(series),
@@ -187,8 +180,11 @@ def _onset_series(onset: Onset, low: float, high: float) -> list[Series]:
     ]
 
 
-def _updates_figure(law: UpdatesLaw, found: Needs) -> Figure:
+def _updates_figure(law: UpdatesLaw) -> Figure | None:
     """What it takes to reach the threshold against updates on each rollout, for one (n, B)."""
+    found = law.found
+    if not isinstance(found, Needs):
+        return None
     first, series, values = law.updates[0], [], [1.0]
     plural = "s" if first > 1 else ""
     named = (("rollouts", found.rollouts, BLUE), ("compute", found.compute, RED))
@@ -207,15 +203,14 @@ def _updates_figure(law: UpdatesLaw, found: Needs) -> Figure:
         x = tuple(float(updates) for updates in law.updates)
         series += [
             Series(x=x, y=line, label=f"{label}: x {need.factor.words} a doubling", color=color),
-            Series(x=x, y=relative, text=text, color=color, dash=None, marker="circle"),
+            Series(x=x, y=relative, text=text, color=color, **DOTS),
         ]
     limits = min(values) / 1.15, max(values) * 1.15
     powers = range(math.floor(math.log2(limits[0])), math.ceil(math.log2(limits[1])) + 1)
     ticks = tuple((2.0**power, short(2.0**power)) for power in powers)
-    pair = f"n = {law.num_generations}, B = {law.problems_per_batch}"
     return Figure(
         title="Rollouts and compute against updates to data",
-        caption=f"{pair}. Dots: geometric means over seeds, relative to {first} "
+        caption=f"{_named(law)}. Dots: geometric means over seeds, relative to {first} "
         f"update{plural} on each rollout. {words.line('comparison', 'capital', law)}",
         x=doubling_axis("updates on each rollout", law.updates),
         y=Axis(
@@ -227,39 +222,29 @@ def _updates_figure(law: UpdatesLaw, found: Needs) -> Figure:
 
 def _size_figure(law: SizeLaw) -> Figure:
     """Slopes of ln(1 - R) against the size of the model, for one (n, B)."""
-    measured = Series(
-        x=law.sizes,
-        y=tuple(slope.median for slope in law.slopes),
-        low=tuple(slope.low for slope in law.slopes),
-        high=tuple(slope.high for slope in law.slopes),
-        text=tuple(
-            f"{name}\nN = {short(size)}, k = {slope.words}"
-            for name, size, slope in zip(law.entries, law.sizes, law.slopes, strict=True)
-        ),
+    measured = series_of(
+        zip(law.entries, law.sizes, law.slopes, strict=True),
+        lambda row: row[1],
+        lambda row: row[2].median,
+        ends=lambda row: row[2],
+        text=lambda row: f"{row[0]}\nN = {short(row[1])}, k = {row[2].words}",
         label="mean over seeds",
-        dash=None,
         width=1.6,
-        marker="circle",
+        **DOTS,
     )
     bands: tuple[Band, ...] = ()
     series = [measured]
     if isinstance(law.found, SizeFit):
         at, curve = law.found.at, law.found.curve
-        ends = (tuple(k.low for k in curve), tuple(k.high for k in curve))
-        bands = (Band(x=at, low=ends[0], high=ends[1], color=BLUE),)
+        bands = (band_of(at, curve, color=BLUE),)
         k = tuple(k.median for k in curve)
         series = [Series(x=at, y=k, label="K_max / (1 + N0 / N)", color=BLUE), measured]
-    pair = f"n = {law.num_generations}, B = {law.problems_per_batch}"
     return Figure(
         title="Rate of learning against model size",
-        caption=f"{pair}. k: how fast ln(1 - reward) falls with ln compute; bars: by each size's "
-        f"own seeds; line and band: the law by all. {words.line('comparison', 'capital', law)}",
-        x=Axis(
-            title="parameters of the model, N",
-            log=True,
-            ticks=tuple((size, short(size)) for size in spaced(law.sizes, 1.2)),
-            limits=(law.sizes[0] / 1.3, law.sizes[-1] * 1.3),
-        ),
+        caption=f"{_named(law)}. k: how fast ln(1 - reward) falls with ln compute; bars: by each "
+        "size's own seeds; line and band: the law by all. "
+        f"{words.line('comparison', 'capital', law)}",
+        x=_numbers_axis("parameters of the model, N", law.sizes, spaced(law.sizes, 1.2)),
         y=Axis(title="slope k"),
         bands=bands,
         series=tuple(series),

@@ -1,14 +1,18 @@
 """The words in which a figure is described: bands and series on axes, or a heat map."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.colors import INK
 from isosweep.analysis.statistics.findings import Findings
+from isosweep.analysis.statistics.intervals import Interval
 
 Number = float | None
+# Fields of a `Series` that several have.
+Look = dict[str, Any]
 Dash = Literal["solid", "dash", "dot", "dashdot"]
 Marker = Literal[
     "circle",
@@ -44,6 +48,50 @@ class Series:
     groups: tuple[str, ...] = ()
 
 
+_Item = TypeVar("_Item")
+
+
+def series_of(
+    items: Iterable[_Item],
+    x: Callable[[_Item], float],
+    y: Callable[[_Item], float],
+    *,
+    ends: Callable[[_Item], Interval | tuple[Number, Number] | None] | None = None,
+    text: Callable[[_Item], str] | None = None,
+    **look: Any,
+) -> Series:
+    """A point for each of the items, and what a `Series` looks like; `ends`: of its interval."""
+    items = tuple(items)
+    pairs = [_pair(ends(item)) for item in items] if ends else []
+    return Series(
+        x=tuple(float(x(item)) for item in items),
+        y=tuple(float(y(item)) for item in items),
+        low=tuple(low for low, _ in pairs),
+        high=tuple(high for _, high in pairs),
+        text=tuple(map(text, items)) if text else (),
+        **look,
+    )
+
+
+def _pair(ends: Interval | tuple[Number, Number] | None) -> tuple[Number, Number]:
+    return (ends.low, ends.high) if isinstance(ends, Interval) else ends or (None, None)
+
+
+Point = tuple[float, float, str]
+# Interrupts a line.
+BREAK: Point = (math.nan, math.nan, "")
+
+
+def points_of(points: Iterable[Point], **look: Any) -> Series:
+    """A series of points, each with what pointing at it shows."""
+    x, y, text = zip(*points, strict=True)
+    return Series(x=x, y=y, text=text, **look)
+
+
+# Points that no line joins.
+DOTS: Look = {"dash": None, "marker": "circle"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Band:
     """The area between `low` and `high` over `x`, filled, behind all series."""
@@ -54,6 +102,13 @@ class Band:
     color: str
     opacity: float = 0.15
     label: str | None = None
+
+
+def band_of(x: Iterable[float], intervals: Iterable[Interval], **look: Any) -> Band:
+    """The area of intervals over `x`."""
+    intervals = tuple(intervals)
+    low, high = tuple(each.low for each in intervals), tuple(each.high for each in intervals)
+    return Band(x=tuple(x), low=low, high=high, **look)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +187,9 @@ class LeftOut:
     """A figure that would show nothing, and why, in one line."""
 
     reason: str
+
+
+NO_BUDGET = LeftOut(reason="no run has reached a budget yet")
 
 
 # Sections of the report's page that have figures, in the page's order.

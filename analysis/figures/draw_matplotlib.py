@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isosweep.analysis.figures.colors import DARK, GREY, GRID, GROUND, INK, contrast
-from isosweep.analysis.figures.description import Band, EndLabel, Figure, HeatMap, Series
+from isosweep.analysis.figures.description import EndLabel, Figure, HeatMap, Series
 from isosweep.config.analysis import FigureWidth
 from isosweep.files import entered, make_directories, write_bytes
 
@@ -49,18 +49,9 @@ _METADATA: dict[str, dict[str, None]] = {
 _SETTINGS: Any = {"svg.hashsalt": "isosweep", "text.parse_math": False, "pdf.fonttype": 42}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Tone:
-    """The neutral colours of a ground."""
-
-    ink: str
-    grey: str
-    grid: str
-    ground: str
-
-
-_LIGHT = _Tone(ink=INK, grey=GREY, grid=GRID, ground=GROUND)
-_DARK = _Tone(ink=DARK[INK], grey=DARK[GREY], grid=DARK[GRID], ground=DARK[GROUND])
+# The neutral colours as they are on a ground.
+_Tone = Mapping[str, str]
+_LIGHT = {color: color for color in (INK, GREY, GRID, GROUND)}
 
 
 def write_figures(
@@ -102,7 +93,7 @@ def _write_figure(
             paths += [_save(drawn, directory / f"{name}.{kind}") for kind in light]
         if "dark_png" in formats:
             paths.append(
-                _save(_laid_out(_draw(dark(figure), _DARK, width)), directory / f"{name}-dark.png")
+                _save(_laid_out(_draw(dark(figure), DARK, width)), directory / f"{name}-dark.png")
             )
     return paths
 
@@ -138,21 +129,22 @@ def _draw(figure: Figure, tone: _Tone, width: FigureWidth) -> "matplotlib.figure
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     drawn = matplotlib.figure.Figure(
-        figsize=_SIZES[width], dpi=DPI, layout="constrained", facecolor=tone.ground
+        figsize=_SIZES[width], dpi=DPI, layout="constrained", facecolor=tone[GROUND]
     )
     FigureCanvasAgg(drawn)
-    axes = drawn.add_subplot(facecolor=tone.ground)
+    axes = drawn.add_subplot(facecolor=tone[GROUND])
     # The paper's caption has the title.
-    axes.set_xlabel(figure.x.title, color=tone.ink, fontsize=8)
-    axes.set_ylabel(figure.y.title, color=tone.ink, fontsize=8)
-    axes.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=7)
-    axes.spines[:].set_color(tone.grey)
+    axes.set_xlabel(figure.x.title, color=tone[INK], fontsize=8)
+    axes.set_ylabel(figure.y.title, color=tone[INK], fontsize=8)
+    axes.tick_params(color=tone[GREY], labelcolor=tone[INK], labelsize=7)
+    axes.spines[:].set_color(tone[GREY])
     if figure.heat_map is not None:
         _heat_map(drawn, axes, figure.heat_map, tone)
         return drawn
     _set_axes(figure, axes, tone)
     for band in figure.bands:
-        _band(axes, band)
+        look: Any = {"color": band.color, "alpha": band.opacity, "label": band.label}
+        axes.fill_between(band.x, band.low, band.high, linewidth=0, **look)
     for series in figure.series:
         _series(axes, series)
     for label in figure.labels:
@@ -165,7 +157,7 @@ def _draw(figure: Figure, tone: _Tone, width: FigureWidth) -> "matplotlib.figure
 
 def _legend(drawn: "matplotlib.figure.Figure", axes: "Axes", tone: _Tone, *, below: bool) -> None:
     """Beside the axes; below where one column, or the names of lines, leave no room."""
-    look: Any = {"frameon": False, "fontsize": 7, "labelcolor": tone.ink}
+    look: Any = {"frameon": False, "fontsize": 7, "labelcolor": tone[INK]}
     if below:
         drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, **look)
     else:
@@ -182,7 +174,7 @@ def _end_label(axes: "Axes", label: EndLabel, tone: _Tone, height: float) -> Non
         textcoords="offset points",
         va="center",
         fontsize=7,
-        color=tone.ink,
+        color=tone[INK],
         annotation_clip=False,
         arrowprops={"arrowstyle": "-", "color": label.color, "linewidth": 0.6, "shrinkA": 0},
     )
@@ -207,21 +199,9 @@ def _set_axes(figure: Figure, axes: "Axes", tone: _Tone) -> None:
         axes.set_xlim(*figure.x.limits)
     if figure.y.limits is not None:
         axes.set_ylim(*figure.y.limits)
-    axes.grid(color=tone.grid, linewidth=0.6)
+    axes.grid(color=tone[GRID], linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _band(axes: "Axes", band: Band) -> None:
-    axes.fill_between(
-        band.x,
-        band.low,
-        band.high,
-        color=band.color,
-        alpha=band.opacity,
-        linewidth=0,
-        label=band.label,
-    )
 
 
 def _series(axes: "Axes", series: Series) -> None:
@@ -275,14 +255,14 @@ def _heat_map(
     axes.set_xticks(range(len(heat_map.columns)), heat_map.columns)
     axes.set_yticks(range(len(heat_map.rows)), heat_map.rows)
     grounds = [
-        [to_hex(tuple(image.to_rgba(v))) if np.isfinite(v) else tone.ground for v in row]
+        [to_hex(tuple(image.to_rgba(v))) if np.isfinite(v) else tone[GROUND] for v in row]
         for row in values
     ]
     _cell_texts(axes, heat_map.text, grounds)
     if high > low:
         bar = drawn.colorbar(image, ax=axes)
-        bar.set_label(heat_map.scale_title, color=tone.ink, fontsize=8)
-        bar.ax.tick_params(color=tone.grey, labelcolor=tone.ink, labelsize=7)
+        bar.set_label(heat_map.scale_title, color=tone[INK], fontsize=8)
+        bar.ax.tick_params(color=tone[GREY], labelcolor=tone[INK], labelsize=7)
         bar.outline.set_visible(False)
 
 

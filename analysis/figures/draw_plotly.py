@@ -16,16 +16,6 @@ from isosweep.analysis.figures.description import (
     Series,
 )
 
-_MARKERS = {
-    "circle": "circle",
-    "circle-open": "circle-open",
-    "diamond": "diamond",
-    "square-open": "square-open",
-    "x-open": "x-thin-open",
-    "triangle-up-open": "triangle-up-open",
-    "triangle-down-open": "triangle-down-open",
-}
-
 
 def to_plotly(figure: Figure) -> Any:
     """The figure as a plotly `Figure`. Every colour in it is one of `colors`, by itself."""
@@ -70,8 +60,9 @@ def to_plotly(figure: Figure) -> Any:
     if figure.heat_map is not None:
         # Plotly draws the first row at the bottom.
         drawn.update_yaxes(autorange="reversed")
+    labels = [_end_label(label, figure) for label in figure.labels]
     # At once: plotly copies those that are there for each that is added.
-    drawn.update_layout(annotations=[*_end_labels(figure), *_blank_cells(figure)])
+    drawn.update_layout(annotations=labels + _blank_cells(figure))
     return drawn
 
 
@@ -84,17 +75,10 @@ def _safe(text: str) -> str:
 _PLOT_HEIGHT = 345
 
 
-def _end_labels(figure: Figure) -> list[dict[str, Any]]:
-    shown = set(figure.groups[:1])
-    return [
-        _end_label(label, figure) | {"visible": not label.groups or bool(shown & {*label.groups})}
-        for label in figure.labels
-    ]
-
-
 def _end_label(label: EndLabel, figure: Figure) -> dict[str, Any]:
     """The words, to the right of the line's end and joined to it by a thin line."""
     return {
+        "visible": not label.groups or bool({*figure.groups[:1]} & {*label.groups}),
         # Annotations of logarithmic axes lie at logarithms.
         "x": _place(figure.x, label.x),
         "y": _place(figure.y, label.y),
@@ -170,19 +154,16 @@ def _band(band: Band) -> Any:
 def _series(series: Series, shown: tuple[str, ...]) -> Any:
     import plotly.graph_objects as go
 
-    modes = [
-        mode
-        for mode, wanted in (("lines", series.dash), ("markers", series.marker))
-        if wanted is not None
-    ]
+    modes = ["lines"] * (series.dash is not None) + ["markers"] * (series.marker is not None)
     errors = None
     if any(value is not None for value in series.low):
-        up, down = error_lengths(series)
+        points = list(zip(series.y, series.low, series.high, strict=True))
         errors = {
             "type": "data",
             "symmetric": False,
-            "array": up,
-            "arrayminus": down,
+            # 0 where there is no interval.
+            "array": [0.0 if high is None else high - y for y, _, high in points],
+            "arrayminus": [0.0 if low is None else y - low for y, low, _ in points],
             "thickness": series.width,
             "width": 4,
         }
@@ -211,21 +192,13 @@ def _series(series: Series, shown: tuple[str, ...]) -> Any:
 def _marker(series: Series) -> dict[str, Any]:
     marker: dict[str, Any] = {
         "color": series.color,
-        "symbol": _MARKERS[series.marker or "circle"],
+        "symbol": (series.marker or "circle").replace("x-open", "x-thin-open"),
         "size": series.size if series.marker else 0,
         "opacity": 1.0,
     }
     if series.marker is not None and series.marker.endswith("open"):
         marker["line"] = {"color": series.color, "width": 1.8}
     return marker
-
-
-def error_lengths(series: Series) -> tuple[list[float], list[float]]:
-    """Lengths of the intervals above and below each point; 0 where there is none."""
-    points = list(zip(series.y, series.low, series.high, strict=True))
-    up = [0.0 if high is None else high - y for y, _, high in points]
-    down = [0.0 if low is None else y - low for y, low, _ in points]
-    return up, down
 
 
 def _heat_map(heat_map: HeatMap) -> Any:

@@ -17,12 +17,16 @@ from isosweep.analysis.figures.axes import (
     round_ticks,
 )
 from isosweep.analysis.figures.description import (
+    DOTS,
+    NO_BUDGET,
     Band,
     EndLabel,
     Figure,
     LeftOut,
+    Look,
     ReportFigure,
     Series,
+    series_of,
 )
 from isosweep.analysis.figures.labels import padded, spread
 from isosweep.analysis.pairs import Pair
@@ -32,6 +36,8 @@ from isosweep.analysis.statistics.forecast import forecast
 
 # More fans than can be told apart, how far they go (in factors of ten), and their points.
 _MOST_FANS, _AHEAD, _POINTS = 3, 1.0, 12
+# Compute, ascending, and reward.
+_Course = tuple[FloatArray, FloatArray]
 # Records of a mean over seeds, which lie at the same computes for all of them.
 _MEAN_RECORDS = 24
 
@@ -48,7 +54,7 @@ class _Drawn:
 def curves_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """The smallest, the best and the largest n: mean records, fitted curve, asymptote, forecast."""
     if not findings.frontier.budgets:
-        return LeftOut(reason="no run has reached a budget yet")
+        return NO_BUDGET
     found = [_drawn(data, findings, pair) for pair in _chosen(findings)]
     drawn = [each for each in found if each is not None]
     if not drawn:
@@ -80,9 +86,12 @@ def _drawn(data: SweepData, findings: Findings, pair: Pair) -> _Drawn | None:
         return None
     compute, reward = mean
     series = [_records(data, pair, mean, color, len(long))]
-    fitted = _fitted(data, findings.fits, pair, compute)
-    if fitted is not None:
-        series.append(Series(x=_row(compute), y=_row(fitted), color=color, width=2.0))
+    fits = [f for c, f in zip(data.curves, findings.fits, strict=True) if Pair.of(c.run) == pair]
+    courses = [course for fit in fits if (course := fitted(fit, compute)) is not None]
+    # Unless each seed identifies one, their mean is of those that rose.
+    if fits and len(courses) == len(fits):
+        course = np.mean(courses, axis=0)
+        series.append(Series(x=_row(compute), y=_row(course), color=color, width=2.0))
     at = np.geomspace(compute[-1], compute[-1] * 10**_AHEAD, _POINTS + 1)
     ahead = forecast(compute, reward, at[1:], findings.frontier.confidence)
     bands = []
@@ -123,8 +132,8 @@ def _chosen(findings: Findings) -> list[Pair]:
     return [Pair.of(c.cell) for c in at.choices if c.num_generations in ends][:_MOST_FANS]
 
 
-def _mean_course(curves: Sequence[Curve]) -> tuple[FloatArray, FloatArray] | None:
-    """Compute, ascending, and the mean reward of all `curves` there, over what they share."""
+def _mean_course(curves: Sequence[Curve]) -> _Course | None:
+    """The mean of all `curves`, over what they share."""
     if not curves:
         return None
     past = [(c.compute[c.compute > 0], c.reward[c.compute > 0]) for c in curves]
@@ -142,41 +151,26 @@ def _row(*parts: FloatArray) -> tuple[float, ...]:
     return tuple(float(value) for part in parts for value in part)
 
 
-def _records(
-    data: SweepData, pair: Pair, mean: tuple[FloatArray, FloatArray], color: str, seeds: int
-) -> Series:
-    x, y = _row(mean[0]), _row(mean[1])
-    return Series(
-        x=x,
-        y=y,
-        text=tuple(
-            f"n={pair.num_generations}, B={pair.problems_per_batch}, mean over {seeds} seeds\n"
-            f"{amount(data, at)}\nreward {reward:.4f}"
-            for at, reward in zip(x, y, strict=True)
-        ),
+def _records(data: SweepData, pair: Pair, mean: _Course, color: str, seeds: int) -> Series:
+    about = f"n={pair.num_generations}, B={pair.problems_per_batch}, mean over {seeds} seeds\n"
+    return series_of(
+        zip(*map(_row, mean), strict=True),
+        lambda at: at[0],
+        lambda at: at[1],
+        text=lambda at: f"{about}{amount(data, at[0])}\nreward {at[1]:.4f}",
         color=color,
-        dash=None,
-        marker="circle",
         size=4.5,
         opacity=0.8,
+        **DOTS,
     )
 
 
-def _fitted(
-    data: SweepData, fits: Sequence[Fit], pair: Pair, compute: FloatArray
-) -> FloatArray | None:
-    """Mean over seeds of their sigmoids at `compute`; None unless each identifies one."""
-    mine = [f for c, f in zip(data.curves, fits, strict=True) if Pair.of(c.run) == pair]
-    curves = []
-    for fit in mine:
-        if fit.base_reward is None or None in (fit.asymptote, fit.midpoint, fit.exponent):
-            return None
-        assert fit.asymptote
-        assert fit.midpoint
-        assert fit.exponent
-        parameters = (fit.asymptote.value, fit.midpoint.value, fit.exponent.value)
-        curves.append(sigmoid(compute, fit.base_reward, *parameters))
-    return np.asarray(np.mean(curves, axis=0)) if curves else None
+def fitted(fit: Fit, compute: FloatArray) -> FloatArray | None:
+    """A run's sigmoid at `compute`; None where its records identify none."""
+    parameters = [part.value for part in (fit.asymptote, fit.midpoint, fit.exponent) if part]
+    if fit.base_reward is None or len(parameters) < 3:
+        return None
+    return sigmoid(compute, fit.base_reward, *parameters)
 
 
 def _asymptote(
@@ -187,19 +181,20 @@ def _asymptote(
     if not found or found[0].value is None:
         return []
     value, end = found[0].value, math.sqrt(across[0] * across[1])
-    level = Series(x=across, y=(value, value), color=color, dash="dash", width=1.2)
-    interval = Series(
-        x=(end,),
-        y=(value,),
-        low=(found[0].low,),
-        high=(found[0].high,),
-        text=(f"n={pair.num_generations}: A = {value:.4f}",),
-        color=color,
-        dash=None,
-        marker="diamond",
-        width=1.2,
-    )
-    return [level, interval]
+    look: Look = {"color": color, "width": 1.2}
+    return [
+        Series(x=across, y=(value, value), dash="dash", **look),
+        series_of(
+            found[:1],
+            lambda _: end,
+            lambda _: value,
+            ends=lambda a: (a.low, a.high),
+            text=lambda _: f"n={pair.num_generations}: A = {value:.4f}",
+            dash=None,
+            marker="diamond",
+            **look,
+        ),
+    ]
 
 
 FIGURES = (ReportFigure(name="curves", section="Forecasts", describe=curves_figure),)

@@ -5,8 +5,16 @@ from collections.abc import Callable, Sequence
 
 from isosweep.analysis.curves import SweepData, TrainingCourse
 from isosweep.analysis.figures.axes import amount, compute_axis, evenly_chosen, generation_colors
-from isosweep.analysis.figures.description import Axis, Figure, LeftOut, ReportFigure, Series
-from isosweep.analysis.pairs import by_pair
+from isosweep.analysis.figures.description import (
+    BREAK,
+    Axis,
+    Figure,
+    LeftOut,
+    ReportFigure,
+    Series,
+    points_of,
+)
+from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 
 # By the metric's name in metrics.jsonl: the figure's, its title, and what to look for.
@@ -63,15 +71,15 @@ def _figure(metric: str) -> Callable[[SweepData, Findings], Figure | LeftOut]:
         if not written:
             return LeftOut(reason="no run has written this metric")
         known = evenly_chosen(written, _MOST_RUNS)
-        colors = generation_colors(data.generations)
-        series = []
-        for n, color in colors.items():
-            mine = [c for c in known if c.run.num_generations == n]
-            if mine:
-                series.append(_runs(data, mine, metric, color, f"n = {n}"))
+        some = "" if len(known) == len(written) else f" of {len(written)}"
+        series = [
+            _runs(data, mine, metric, color, f"n = {n}")
+            for n, color in generation_colors(data.generations).items()
+            if (mine := [c for c in known if c.run.num_generations == n])
+        ]
         return Figure(
             title=title,
-            caption=f"{_how_many(known, written)}; means over stretches of steps. {look}",
+            caption=f"{len(known)}{some} runs; means over stretches of steps. {look}",
             x=compute_axis(data, [float(c) for course in known for c in course.compute]),
             y=Axis(title=unit),
             series=tuple(series),
@@ -81,29 +89,18 @@ def _figure(metric: str) -> Callable[[SweepData, Findings], Figure | LeftOut]:
     return describe
 
 
-def _how_many(shown: Sequence[object], of: Sequence[object]) -> str:
-    return f"{len(shown)} runs" if len(shown) == len(of) else f"{len(shown)} of {len(of)} runs"
-
-
 def _runs(
     data: SweepData, courses: Sequence[TrainingCourse], metric: str, color: str, label: str
 ) -> Series:
     """Runs of one n as one series, interrupted between them."""
-    x: list[float] = []
-    y: list[float] = []
-    text: list[str] = []
-    for runs in by_pair(courses, lambda course: course.run).values():
-        for course in runs:
-            run, values = course.run, course.values[metric]
-            x += [*course.compute, math.nan]
-            y += [*(math.nan if v is None else v for v in values), math.nan]
-            text += [
-                f"{run.run_id}\n{amount(data, at)}: " + ("not known" if v is None else f"{v:.4g}")
-                for at, v in zip(course.compute, values, strict=True)
-            ] + [""]
-    return Series(
-        x=tuple(x), y=tuple(y), text=tuple(text), label=label, color=color, width=1.1, opacity=0.6
-    )
+    points: list[tuple[float, float, str]] = []
+    for course in sorted(courses, key=lambda course: Pair.of(course.run)):
+        for at, value in zip(course.compute, course.values[metric], strict=True):
+            told = "not known" if value is None else f"{value:.4g}"
+            text = f"{course.run.run_id}\n{amount(data, at)}: {told}"
+            points.append((at, math.nan if value is None else value, text))
+        points.append(BREAK)
+    return points_of(points, label=label, color=color, width=1.1, opacity=0.6)
 
 
 FIGURES = tuple(

@@ -1,5 +1,9 @@
 """Figures of how training works: sharpening against coverage, and problems that interfere."""
 
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import (
     amount,
@@ -17,11 +21,12 @@ from isosweep.analysis.figures.description import (
     Marker,
     ReportFigure,
     Series,
+    series_of,
 )
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.mechanism import (
     CHANCE,
-    ScoresOfN,
+    GainByRate,
     base_scores,
     gains_by_rate,
     scores_by_n,
@@ -34,14 +39,16 @@ _SCORES: tuple[tuple[str, str, Marker], ...] = (
 )
 
 
+_NO_BASE = LeftOut(reason="no run that has reached a budget has a step 0")
+
+
 def mechanism_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """best@k, avg@k and worst@k against n, over the base model's."""
     if data.metric != "avg":
-        reason = f"{data.metric}@k has no other score within it"
-        return LeftOut(reason=reason)
+        return LeftOut(reason=f"{data.metric}@k has no other score within it")
     scores, base = scores_by_n(data, findings.frontier), base_scores(data)
     if not scores or base is None:
-        return LeftOut(reason="no run that has reached a budget has a step 0")
+        return _NO_BASE
     samples = scores[0].samples_per_problem
     if samples == 1:
         reason = "with one sample a problem, best@k, avg@k and worst@k are the same"
@@ -50,20 +57,9 @@ def mechanism_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     ends = x.limits or (1.0, 1.0)
     series = []
     for name, color, marker in _SCORES:
-        values = tuple(float(getattr(score, name)) for score in scores)
-        series.append(level(ends, float(getattr(base, name)), f"{name}@{samples}, base", color))
-        series.append(
-            Series(
-                x=tuple(float(score.num_generations) for score in scores),
-                y=values,
-                text=tuple(_text(score, name) for score in scores),
-                label=f"{name}@{samples}",
-                color=color,
-                width=1.8,
-                marker=marker,
-                size=7,
-            )
-        )
+        value, label = attrgetter(name), f"{name}@{samples}"
+        series.append(level(ends, float(value(base)), f"{label}, base", color))
+        series.append(_by_n(scores, value, label, color, marker, f"{label} {{:.4f}}".format))
     return Figure(
         title=f"Coverage and sharpening at {amount(data, findings.frontier.budgets[-1].budget)}",
         caption=f"Share of {problems_of(data)} of which any (best@{samples}) or every "
@@ -76,10 +72,28 @@ def mechanism_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     )
 
 
-def _text(score: ScoresOfN, name: str) -> str:
-    return (
-        f"n={score.num_generations}, B={score.problems_per_batch}, {score.num_seeds} seeds\n"
-        f"{name}@{score.samples_per_problem} {getattr(score, name):.4f}"
+def _by_n(
+    rows: Sequence[Any],
+    value: Callable[[Any], float],
+    label: str,
+    color: str,
+    marker: Marker,
+    written: Callable[[float], str],
+) -> Series:
+    """A value of the best (n, B) of each n, against n."""
+    return series_of(
+        rows,
+        lambda row: row.num_generations,
+        value,
+        text=lambda row: (
+            f"n={row.num_generations}, B={row.problems_per_batch}, {row.num_seeds} seeds\n"
+            + written(value(row))
+        ),
+        label=label,
+        color=color,
+        width=1.8,
+        marker=marker,
+        size=7,
     )
 
 
@@ -87,32 +101,17 @@ def interference_figure(data: SweepData, findings: Findings) -> Figure | LeftOut
     """Shares of problems better and worse than the base model, against n."""
     changes = findings.changes
     if not changes:
-        reason = "no run that has reached a budget has a step 0"
-        return LeftOut(reason=reason)
+        return _NO_BASE
     x = generations_axis(change.num_generations for change in changes)
-    sides: tuple[tuple[str, str, Marker, list[float]], ...] = (
-        ("better", BLUE, "triangle-up-open", [change.better for change in changes]),
-        ("worse", RED, "triangle-down-open", [change.worse for change in changes]),
+    sides: tuple[tuple[str, str, Marker], ...] = (
+        ("better", BLUE, "triangle-up-open"),
+        ("worse", RED, "triangle-down-open"),
     )
-    chance = level(x.limits or (1.0, 1.0), CHANCE, "by chance alone")
     series = [
-        Series(
-            x=tuple(float(change.num_generations) for change in changes),
-            y=tuple(values),
-            text=tuple(
-                f"n={c.num_generations}, B={c.problems_per_batch}, {c.num_seeds} seeds\n"
-                f"{value:.1%} {name}"
-                for c, value in zip(changes, values, strict=True)
-            ),
-            label=name,
-            color=color,
-            width=1.8,
-            marker=marker,
-            size=7,
-        )
-        for name, color, marker, values in sides
+        _by_n(changes, attrgetter(name), name, color, marker, f"{{:.1%}} {name}".format)
+        for name, color, marker in sides
     ]
-    highest = max([CHANCE, *(value for side in sides for value in side[3])])
+    highest = max([CHANCE, *(value for drawn in series for value in drawn.y)])
     return Figure(
         title="Problems gained and lost against the base model",
         caption=f"Share of {problems_of(data)} whose success rate has clearly risen or fallen "
@@ -120,7 +119,7 @@ def interference_figure(data: SweepData, findings: Findings) -> Figure | LeftOut
         "either side: more than that among the worse is interference between problems.",
         x=x,
         y=Axis(title=f"share of {problems_of(data)}", limits=(-0.02 * highest, 1.06 * highest)),
-        series=(chance, *series),
+        series=(level(x.limits or (1.0, 1.0), CHANCE, "by chance alone"), *series),
     )
 
 
@@ -130,23 +129,24 @@ def evenness_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         return LeftOut(reason=f"{data.metric}@k has no success rates")
     gains = gains_by_rate(data, findings.frontier)
     if not gains:
-        return LeftOut(reason="no run that has reached a budget has a step 0")
+        return _NO_BASE
     colors = generation_colors(data.generations)
-    series = [
-        Series(
-            x=of.before,
-            y=of.gain,
-            text=tuple(
-                f"n={of.num_generations}\n{count} problems, {rate:.1%} before, {gain:+.1%}"
-                for count, rate, gain in zip(of.num_problems, of.before, of.gain, strict=True)
+
+    def line(of: GainByRate) -> Series:
+        return series_of(
+            zip(of.before, of.gain, of.num_problems, strict=True),
+            lambda group: group[0],
+            lambda group: group[1],
+            text=lambda group: (
+                f"n={of.num_generations}\n"
+                f"{group[2]} problems, {group[0]:.1%} before, {group[1]:+.1%}"
             ),
             label=f"n = {of.num_generations}",
             color=colors[of.num_generations],
             width=1.6,
             marker="circle",
         )
-        for of in evenly_chosen(gains, 6)
-    ]
+
     return Figure(
         title=f"Who gains, at {amount(data, findings.frontier.budgets[-1].budget)}",
         caption="Mean change of the success rate of problems that were right never, and in each "
@@ -155,7 +155,7 @@ def evenness_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         "fall back, and unlucky ones rise, by chance alone, alike for every n.",
         x=Axis(title="success rate before training", limits=(-0.03, 1.03)),
         y=Axis(title="change of the success rate"),
-        series=(level((0.0, 1.0), 0.0, "no change"), *series),
+        series=(level((0.0, 1.0), 0.0, "no change"), *map(line, evenly_chosen(gains, 6))),
     )
 
 

@@ -1,6 +1,7 @@
 """Figures of where the optimum lies: n*(C), and reward over n, and over n and B."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -13,17 +14,23 @@ from isosweep.analysis.figures.axes import (
     generations_axis,
     level,
     reward_axis,
+    some_of,
 )
 from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, SCALE, sequential
 from isosweep.analysis.figures.description import (
+    DOTS,
+    NO_BUDGET,
     Axis,
     Band,
     Figure,
     HeatMap,
     LeftOut,
-    Marker,
+    Look,
     ReportFigure,
     Series,
+    band_of,
+    points_of,
+    series_of,
 )
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
@@ -41,7 +48,7 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
     """n* against compute, with the law's curve, on an axis with a tick at every n of the grid."""
     saturation = findings.saturation
     if not saturation.optima:
-        return LeftOut(reason="no run has reached a budget yet")
+        return NO_BUDGET
     generations = data.generations
     x, y = budget_axis(data), generations_axis(generations)
     ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
@@ -75,7 +82,6 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         return LeftOut(reason="the sweep is too small for a growth rate")
     x = budget_axis(data)
     ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
-    at = growth.history
     return Figure(
         title="Growth of the best n against compute",
         caption="Slope of log2 n* over the last third of the decades up to "
@@ -88,14 +94,13 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         series=(
             level(ends, growth.bound, f"stopped: within {growth.bound:g}"),
             level(ends, -growth.bound, None),
-            Series(
-                x=tuple(each.budget for each in at),
-                y=tuple(each.rate.median for each in at),
-                low=tuple(each.rate.low for each in at),
-                high=tuple(each.rate.high for each in at),
-                text=tuple(
-                    f"up to {amount(data, each.budget)}:\n{each.rate.words} doublings per decade"
-                    for each in at
+            series_of(
+                growth.history,
+                lambda at: at.budget,
+                lambda at: at.rate.median,
+                ends=lambda at: at.rate,
+                text=lambda at: (
+                    f"up to {amount(data, at.budget)}:\n{at.rate.words} doublings per decade"
                 ),
                 label="growth rate of n*",
                 color=BLUE,
@@ -129,18 +134,9 @@ def _law(saturation: Saturation) -> tuple[list[Band], list[Series]]:
     """n*(C) by the laws, and its interval."""
     if not saturation.curve:
         return [], []
-    at, curve = saturation.compute, saturation.curve
-    band = Band(
-        x=at,
-        low=tuple(value.low for value in curve),
-        high=tuple(value.high for value in curve),
-        color=GREY,
-        opacity=0.2,
-    )
-    line = Series(
-        x=at, y=tuple(value.median for value in curve), label="law", color=GREY, width=1.8
-    )
-    return [band], [line]
+    at, medians = saturation.compute, tuple(value.median for value in saturation.curve)
+    line = Series(x=at, y=medians, label="law", color=GREY, width=1.8)
+    return [band_of(at, saturation.curve, color=GREY, opacity=0.2)], [line]
 
 
 def _saturation_point(
@@ -153,30 +149,13 @@ def _saturation_point(
     plateau, settles = saturation.plateau, saturation.settles_at
     if plateau is None or settles is None:
         return [], []
-    band = Band(
-        x=(settles.median, across[1]),
-        low=(plateau.low,) * 2,
-        high=(plateau.high,) * 2,
-        color=GREEN,
-    )
-    lines = [
-        Series(
-            x=(settles.median, across[1]),
-            y=(plateau.median,) * 2,
-            label=f"plateau, n = {plateau.median:.3g}",
-            color=GREEN,
-            width=1.8,
-        ),
-        Series(
-            x=(settles.median,) * 2,
-            y=along,
-            label=f"from {amount(data, settles.median)}",
-            color=GREEN,
-            dash="dot",
-            width=1.8,
-        ),
+    x, look = (settles.median, across[1]), Look(color=GREEN, width=1.8)
+    level = f"plateau, n = {plateau.median:.3g}"
+    begins = f"from {amount(data, settles.median)}"
+    return [band_of(x, (plateau,) * 2, color=GREEN)], [
+        Series(x=x, y=(plateau.median,) * 2, label=level, **look),
+        Series(x=(settles.median,) * 2, y=along, label=begins, dash="dot", **look),
     ]
-    return [band], lines
 
 
 def _intervals(data: SweepData, optima: Sequence[BestGenerations]) -> list[Series]:
@@ -202,53 +181,49 @@ def _censored(optima: Sequence[BestGenerations]) -> list[Series]:
     known = [(at, at.interval) for at in optima if at.interval is not None]
     above = [(at.budget, interval.high) for at, interval in known if at.right_censored]
     below = [(at.budget, interval.low) for at, interval in known if at.left_censored]
-
-    def ends(points: list[tuple[float, float]], marker: Marker, word: str, side: float) -> Series:
-        return Series(
-            x=tuple(budget for budget, _ in points),
-            # Off the edge, so that square and dot on it stay readable.
-            y=tuple(n * side for _, n in points),
-            text=tuple(f"n* may be {word} than {n:.3g}" for _, n in points),
+    # Off the edge, so that square and dot on it stay readable.
+    sides = (
+        (above, "triangle-up-open", "larger", 1.16),
+        (below, "triangle-down-open", "smaller", 1 / 1.16),
+    )
+    return [
+        points_of(
+            [(budget, n * away, f"n* may be {word} than {n:.3g}") for budget, n in points],
             label=f"n* may be {word}",
             color=BLUE,
             dash=None,
             marker=marker,
             size=9,
         )
-
-    marks = []
-    if above:
-        marks.append(ends(above, "triangle-up-open", "larger", 1.16))
-    if below:
-        marks.append(ends(below, "triangle-down-open", "smaller", 1 / 1.16))
-    return marks
+        for points, marker, word, away in sides
+        if points
+    ]
 
 
 def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Series]:
-    members = [(at.budget, n) for at in optima for n in at.candidates]
-    inside = Series(
-        x=tuple(budget for budget, _ in members),
-        y=tuple(float(n) for _, n in members),
-        text=tuple(
-            f"n={n} cannot be distinguished from the best\nat {amount(data, budget)}"
-            for budget, n in members
-        ),
+    inside = points_of(
+        [
+            (
+                at.budget,
+                float(n),
+                f"n={n} cannot be distinguished from the best\nat {amount(data, at.budget)}",
+            )
+            for at in optima
+            for n in at.candidates
+        ],
         label="not distinguished from the best",
         color=BLUE,
         dash=None,
         marker="square-open",
         size=10,
     )
-    best = Series(
-        x=tuple(at.budget for at in optima),
-        y=tuple(float(at.best) for at in optima),
-        text=tuple(
-            f"best: n={at.best} at {amount(data, at.budget)}\nn*: {at.words}" for at in optima
-        ),
+    best = series_of(
+        optima,
+        lambda at: at.budget,
+        lambda at: at.best,
+        text=lambda at: f"best: n={at.best} at {amount(data, at.budget)}\nn*: {at.words}",
         label="best of the grid",
-        dash=None,
-        marker="circle",
-        size=6,
+        **DOTS,
     )
     return [inside, best]
 
@@ -262,7 +237,14 @@ def slices_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     bands, series = [], []
     for (i, at), color in zip(chosen, sequential(len(chosen)), strict=True):
         label = amount(data, at.budget)
-        dots = _slice_dots(data, at, color)
+        dots = series_of(
+            at.choices,
+            lambda choice: choice.num_generations,
+            lambda choice: choice.cell.mean,
+            text=partial(choice_text, data, at.budget),
+            color=color,
+            **DOTS,
+        )
         if findings.surface is None:
             series += [Series(x=dots.x, y=dots.y, label=label, color=color, width=1.6), dots]
             continue
@@ -275,25 +257,13 @@ def slices_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         else "Lines and bands: the reward surface at each n's best B, with "
         f"{findings.frontier.confidence:.0%} intervals. Dots: measured means over seeds."
     )
-    some = "" if len(chosen) == len(usable) else f" {len(chosen)} of {len(usable)} budgets."
     return Figure(
         title="Reward against n at equal compute",
-        caption=what + some,
+        caption=what + some_of(chosen, usable, "budgets"),
         x=generations_axis(data.generations),
         y=reward_axis(data),
         bands=tuple(bands),
         series=tuple(series),
-    )
-
-
-def _slice_dots(data: SweepData, at: BudgetFrontier, color: str) -> Series:
-    return Series(
-        x=tuple(float(choice.num_generations) for choice in at.choices),
-        y=tuple(choice.cell.mean for choice in at.choices),
-        text=tuple(choice_text(data, at.budget, choice) for choice in at.choices),
-        color=color,
-        dash=None,
-        marker="circle",
     )
 
 
@@ -314,7 +284,7 @@ def _slice(
 def heat_map_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     """Mean reward of every (n, B) at the largest budget that some run has reached."""
     if not findings.frontier.budgets:
-        return LeftOut(reason="no run has reached a budget yet")
+        return NO_BUDGET
     at = findings.frontier.budgets[-1]
     means = {Pair.of(cell): cell.mean for cell in at.cells}
     rejected = {Pair.of(r) for r in data.plan.rejected if r.budget == at.budget}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +17,24 @@ from isosweep.analysis.figures.axes import (
     record_texts,
     reward_axis,
 )
-from isosweep.analysis.figures.colors import GREY, INK
+from isosweep.analysis.figures.colors import GREY
 from isosweep.analysis.figures.description import (
+    BREAK,
     EndLabel,
     Figure,
     LeftOut,
+    Look,
     Marker,
+    Point,
     ReportFigure,
     Series,
+    points_of,
+    series_of,
 )
 from isosweep.analysis.figures.labels import padded, spread
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.analysis.statistics.findings import Findings
-from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, Frontier
+from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean, Choice, Frontier
 
 # States of a run that is no reason for a mark where its records end.
 _ENDED_WELL = ("finished", None)
@@ -58,7 +64,7 @@ def reward_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         thick.append(_mean_series(data, frontier, pair, color, own))
     marked, about_marks = _marks(data, colors)
     if frontier.budgets:
-        marked.append(_frontier_series(data, frontier.budgets, label="best n"))
+        marked.append(_frontier_series(data, frontier.budgets, label="best n", width=1.4, size=7.0))
     limits = padded([y for each in (*thin, *thick, *marked) for y in (*each.y, *_known_ends(each))])
     choice = " At first each n is at its best B." if groups else ""
     return Figure(
@@ -126,35 +132,22 @@ def _runs_series(
     data: SweepData, curves: Sequence[Curve], color: str, groups: tuple[str, ...]
 ) -> list[Series]:
     """All runs of one (n, B) as one series, which is drawn far faster than one for each."""
-    x: list[float] = []
-    y: list[float] = []
-    text: list[str] = []
+    points: list[Point] = []
     longest = 0
     for curve in curves:
         past = np.flatnonzero(curve.compute > 0)
-        if not past.size:
-            continue
-        longest = max(longest, len(past))
-        gap = [] if not x else [math.nan]
-        x += [*gap, *curve.compute[past].tolist()]
-        y += [*gap, *curve.reward[past].tolist()]
-        text += [*("" for _ in gap), *record_texts(data, curve, past)]
-    if not x:
+        if past.size:
+            longest = max(longest, len(past))
+            points += [BREAK] if points else []
+            courses = curve.compute[past].tolist(), curve.reward[past].tolist()
+            points += zip(*courses, record_texts(data, curve, past), strict=True)
+    if not points:
         return []
-    return [
-        Series(
-            x=tuple(x),
-            y=tuple(y),
-            text=tuple(text),
-            color=color,
-            width=1.0,
-            opacity=0.55 if len(data.curves) <= _MANY_RUNS else 0.25,
-            # A line through one point is not seen.
-            marker="circle" if longest == 1 else None,
-            size=4,
-            groups=groups,
-        )
-    ]
+    # A line through one point is not seen.
+    marker: Marker | None = "circle" if longest == 1 else None
+    opacity = 0.55 if len(data.curves) <= _MANY_RUNS else 0.25
+    look: Look = {"color": color, "opacity": opacity, "groups": groups}
+    return [points_of(points, width=1.0, marker=marker, size=4, **look)]
 
 
 def _marks(data: SweepData, colors: dict[int, str]) -> tuple[list[Series], str]:
@@ -193,12 +186,12 @@ def _mark_series(
         mine = [(curve, i) for curve, i in places if curve.run.num_generations == n]
         if mine:
             series.append(
-                Series(
-                    x=tuple(float(curve.compute[i]) for curve, i in mine),
-                    y=tuple(float(curve.reward[i]) for curve, i in mine),
-                    text=tuple(
-                        f"{label}: {_reason(curve)}\n{record_texts(data, curve, [i])[0]}"
-                        for curve, i in mine
+                series_of(
+                    mine,
+                    lambda at: at[0].compute[at[1]],
+                    lambda at: at[0].reward[at[1]],
+                    text=lambda at: (
+                        f"{label}: {_reason(at[0])}\n{record_texts(data, at[0], at[1:])[0]}"
                     ),
                     color=color,
                     dash=None,
@@ -230,21 +223,17 @@ def _mean_series(
         for c in at.cells
         if Pair.of(c) == pair
     ]
-    return Series(
-        x=tuple(budget for budget, _ in cells),
-        y=tuple(cell.mean for _, cell in cells),
-        text=tuple(
+
+    def text(at: tuple[float, CellMean]) -> str:
+        budget, c = at
+        return (
             f"mean over {c.num_seeds} seed{'s' * (c.num_seeds > 1)} at {amount(data, budget)}\n"
             f"n={c.num_generations}, B={c.problems_per_batch}, T={c.num_steps}\n"
             f"reward {c.mean:.4f}"
-            for budget, c in cells
-        ),
-        color=color,
-        width=2.0,
-        marker="circle",
-        size=4,
-        groups=groups,
-    )
+        )
+
+    look: Look = {"color": color, "width": 2.0, "marker": "circle", "size": 4, "groups": groups}
+    return series_of(cells, lambda at: at[0], lambda at: at[1].mean, text=text, **look)
 
 
 def _reward_of(choice: Choice) -> float:
@@ -252,29 +241,17 @@ def _reward_of(choice: Choice) -> float:
     return choice.cell.mean if choice.expected is None else choice.expected
 
 
-def _frontier_series(
-    data: SweepData,
-    budgets: Iterable[BudgetFrontier],
-    *,
-    label: str | None = None,
-    color: str = INK,
-    width: float = 1.4,
-    size: float = 7.0,
-) -> Series:
+def _frontier_series(data: SweepData, budgets: Iterable[BudgetFrontier], **look: Any) -> Series:
     """The best choice at each budget, as diamonds with intervals."""
-    best = [(at.budget, at.best) for at in budgets]
-    return Series(
-        x=tuple(budget for budget, _ in best),
-        y=tuple(_reward_of(choice) for _, choice in best),
-        low=tuple(choice.interval[0] if choice.interval else None for _, choice in best),
-        high=tuple(choice.interval[1] if choice.interval else None for _, choice in best),
-        text=tuple(f"best: {choice_text(data, budget, choice)}" for budget, choice in best),
-        label=label,
-        color=color,
+    return series_of(
+        budgets,
+        lambda at: at.budget,
+        lambda at: _reward_of(at.best),
+        ends=lambda at: at.best.interval,
+        text=lambda at: f"best: {choice_text(data, at.budget, at.best)}",
         dash=None,
-        width=width,
         marker="diamond",
-        size=size,
+        **look,
     )
 
 
@@ -290,33 +267,23 @@ def envelope_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         if not mine:
             continue
         series.append(
-            Series(
-                x=tuple(budget for budget, _ in mine),
-                y=tuple(_reward_of(choice) for _, choice in mine),
-                text=tuple(choice_text(data, budget, choice) for budget, choice in mine),
+            series_of(
+                mine,
+                lambda at: at[0],
+                lambda at: _reward_of(at[1]),
+                text=lambda at: choice_text(data, *at),
                 color=color,
                 marker="circle" if len(mine) == 1 else None,
                 size=4,
             )
         )
-    outline = Series(
-        x=tuple(at.budget for at in budgets),
-        y=tuple(_reward_of(at.best) for at in budgets),
-        label="best n",
-        width=2.2,
-        opacity=0.6,
-    )
+    look: Look = {"label": "best n", "width": 2.2, "opacity": 0.6}
+    outline = series_of(budgets, lambda at: at.budget, lambda at: _reward_of(at.best), **look)
     # One series for each best n: the diamond has its colour.
     diamonds = [
-        _frontier_series(
-            data,
-            [at for at in budgets if at.best.num_generations == n],
-            color=color,
-            width=2.0,
-            size=10,
-        )
+        _frontier_series(data, best, color=color, width=2.0, size=10)
         for n, color in colors.items()
-        if any(at.best.num_generations == n for at in budgets)
+        if (best := [at for at in budgets if at.best.num_generations == n])
     ]
     if findings.surface is None:
         what = "Measured means, for without a spread between seeds there is no reward surface"

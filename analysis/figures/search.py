@@ -1,8 +1,8 @@
 """Figures of a search: what it asked for over compute, and what was known when."""
 
-from collections import Counter
+from collections.abc import Sequence
 
-from isosweep.analysis.course import Course
+from isosweep.analysis.course import Course, KnownThen
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.axes import amount, generations_axis
 from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, INK, RED, sequential
@@ -11,14 +11,16 @@ from isosweep.analysis.figures.description import (
     Dash,
     Figure,
     LeftOut,
+    Point,
     ReportFigure,
     Series,
+    points_of,
 )
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.words.numbers import short
 
-# Marks of the smallest and the largest milestone.
-_SMALL, _LARGE = 5.0, 15.0
+# The mark of the largest milestone.
+_LARGEST = 15.0
 # Verdicts whose chance was never higher are left out.
 _SHOWN = 0.05
 _LINES: tuple[tuple[str, Dash], ...] = (
@@ -46,9 +48,7 @@ def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     whole = _whole(data)
     milestones = sorted({step.milestone for step in steps})
     series = []
-    for place, (milestone, color) in enumerate(
-        zip(milestones, sequential(len(milestones)), strict=True)
-    ):
+    for milestone, color in zip(milestones, sequential(len(milestones)), strict=True):
         # Seeds of one n that are asked for at once are one mark.
         marks: dict[tuple[float, int], list[str]] = {}
         for step in steps:
@@ -56,22 +56,12 @@ def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
                 run = runs[step.run_id]
                 line = f"{run.label}: {step.why} (value {step.value:.2g})"
                 marks.setdefault((step.spent / whole, run.num_generations), []).append(line)
-        series.append(
-            Series(
-                x=tuple(share for share, _ in marks),
-                y=tuple(float(n) for _, n in marks),
-                text=tuple(
-                    "\n".join([f"to {amount(data, milestone)}, at {share:.0%}", *lines])
-                    for (share, _), lines in marks.items()
-                ),
-                label=f"to {short(milestone)}",
-                color=color,
-                dash=None,
-                marker="circle-open",
-                size=_SMALL + (_LARGE - _SMALL) * place / max(1, len(milestones) - 1),
-            )
-        )
-    asked = Counter(step.run_id for step in steps)
+        points = [
+            (share, float(n), "\n".join([f"to {amount(data, milestone)}, at {share:.0%}", *lines]))
+            for (share, n), lines in marks.items()
+        ]
+        series.append(steps_asked(points, milestone, milestones, color, smallest=5.0))
+    asked = {step.run_id for step in steps}
     return Figure(
         title="What the search asked for",
         caption=f"{len(steps)} steps of {len(asked)} runs. Each trains a run of this n up to the "
@@ -80,6 +70,27 @@ def decisions_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         x=_spent_axis(data.course, whole),
         y=generations_axis(run.num_generations for run in data.plan.runs),
         series=tuple(series),
+    )
+
+
+def steps_asked(
+    points: Sequence[Point],
+    milestone: float,
+    milestones: Sequence[float],
+    color: str,
+    *,
+    smallest: float,
+    of: str = "",
+) -> Series:
+    """Marks of steps up to one of the milestones, the larger the further; `of`: which runs."""
+    share = milestones.index(milestone) / max(1, len(milestones) - 1)
+    return points_of(
+        points,
+        label=f"{of}to {short(milestone)}",
+        color=color,
+        dash=None,
+        marker="circle-open",
+        size=smallest + (_LARGEST - smallest) * share,
     )
 
 
@@ -94,26 +105,24 @@ def known_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     whole = _whole(data)
     names = list(dict.fromkeys(name for known in course.known for name in known.chances))
     shown = [n for n in names if max(k.chances.get(n, 0.0) for k in course.known) > _SHOWN]
-    x = tuple(known.spent / whole for known in course.known)
-    series = []
-    for name, (color, dash) in zip(shown, _LINES, strict=False):
-        chances = tuple(known.chances.get(name, 0.0) for known in course.known)
-        series.append(
-            Series(
-                x=x,
-                y=chances,
-                text=tuple(
-                    f"{name}: {chance:.0%} at {share:.0%}{_lost(known.loss)}"
-                    for chance, share, known in zip(chances, x, course.known, strict=True)
-                ),
-                label=name,
-                color=color,
-                dash=dash,
-                width=1.8,
-                marker="circle",
-                size=5,
-            )
+
+    def point(known: KnownThen, name: str) -> Point:
+        share, chance = known.spent / whole, known.chances.get(name, 0.0)
+        lost = "" if known.loss is None else f"\nexpected loss {known.loss:.2g}"
+        return share, chance, f"{name}: {chance:.0%} at {share:.0%}{lost}"
+
+    series = [
+        points_of(
+            [point(known, name) for known in course.known],
+            label=name,
+            color=color,
+            dash=dash,
+            width=1.8,
+            marker="circle",
+            size=5,
         )
+        for name, (color, dash) in zip(shown, _LINES, strict=False)
+    ]
     losses = [known.loss for known in course.known if known.loss is not None]
     lost = (
         f" The n that seemed best were expected to lose {losses[0]:.2g} of reward at the worst "
@@ -129,10 +138,6 @@ def known_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
         y=Axis(title="chance of each verdict", limits=(-0.03, 1.03)),
         series=tuple(series),
     )
-
-
-def _lost(loss: float | None) -> str:
-    return "" if loss is None else f"\nexpected loss {loss:.2g}"
 
 
 def _whole(data: SweepData) -> float:

@@ -9,7 +9,8 @@ from isosweep.analysis.columns import MISSING, PageTable, page_table, span, writ
 from isosweep.analysis.figures.comparison import comparison_figures
 from isosweep.analysis.figures.draw_matplotlib import write_figures
 from isosweep.analysis.pages.render import render
-from isosweep.analysis.statistics.compare import AtBudget, Comparison, LawOfCell
+from isosweep.analysis.pairs import Pair
+from isosweep.analysis.statistics.compare import AtBudget, Comparison
 from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
@@ -121,15 +122,8 @@ def _best_table(comparison: Comparison) -> PageTable:
         )
         for at in _ordered(comparison)
     ]
-    head = (
-        comparison.kind,
-        f"budget ({UNITS[comparison.unit]})",
-        "best n",
-        "B",
-        "reward",
-        "interval",
-    )
-    return page_table((*head, "better than the first"), rows, left=(0,))
+    head = (comparison.kind, f"budget ({UNITS[comparison.unit]})", "best n", "B", "reward")
+    return page_table((*head, "interval", "better than the first"), rows, left=(0,))
 
 
 def _ordered(comparison: Comparison) -> Sequence[AtBudget]:
@@ -142,23 +136,20 @@ def _ordered(comparison: Comparison) -> Sequence[AtBudget]:
 
 def _law_table(comparison: Comparison) -> PageTable:
     head = (comparison.kind, "n", "B", "seeds", "A", "exponent B", "C_mid")
-    refitted = ("exponent, common A", "C_mid, common A")
-    return page_table((*head, *refitted), map(_law_row, comparison.cells), left=(0,))
-
-
-def _law_row(law: LawOfCell) -> tuple[object, ...]:
-    refitted = law.refitted_midpoint
-    return (
-        law.entry,
-        law.num_generations,
-        law.problems_per_batch,
-        law.num_seeds,
-        _with_interval(law.asymptote, ".3g"),
-        _with_interval(law.exponent, ".3g"),
-        short(law.midpoint),
-        _with_interval(law.refitted, ".3g"),
-        MISSING if refitted is None else short(refitted),
-    )
+    rows = [
+        (
+            law.entry,
+            *Pair.of(law),
+            law.num_seeds,
+            _with_interval(law.asymptote, ".3g"),
+            _with_interval(law.exponent, ".3g"),
+            short(law.midpoint),
+            _with_interval(law.refitted, ".3g"),
+            MISSING if law.refitted_midpoint is None else short(law.refitted_midpoint),
+        )
+        for law in comparison.cells
+    ]
+    return page_table((*head, "exponent, common A", "C_mid, common A"), rows, left=(0,))
 
 
 def _size_table(law: SizeLaw) -> PageTable:

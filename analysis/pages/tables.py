@@ -65,7 +65,9 @@ def set_table(data: SweepData) -> PageTable:
     rows = [
         (
             reading.name or "held-out problems",
-            "this report" if reading.name == data.evaluation_set else _of_set(reading.name),
+            "this report"
+            if reading.name == data.evaluation_set
+            else f"mode=analyse analysis.evaluation_set={reading.name or 'null'}",
             reading.num_problems,
             reading.samples_per_problem,
             reading.num_runs,
@@ -84,11 +86,6 @@ def law_table(laws: Laws | None) -> PageTable | None:
         return None
     rows = [(name, LAWS[name].words, f"{p:.0%}") for name, p in laws.probabilities.items()]
     return page_table(("law", "n*(C)", "probability"), rows, left=(0, 1))
-
-
-def _of_set(name: str | None) -> str:
-    """What makes the report of a set."""
-    return f"mode=analyse analysis.evaluation_set={name or 'null'}"
 
 
 def missing_runs(data: SweepData) -> PageTable:

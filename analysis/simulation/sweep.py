@@ -23,7 +23,7 @@ def simulated_sweep(
     finished = Ending(status="finished")
     unit = plan.budget_unit
     curves = with_witnesses(
-        [make_curve(run, records[run.run_id], unit, finished, metric) for run in plan.runs]
+        [make_curve(r, records[r.run_id], unit, finished).scored_by(metric) for r in plan.runs]
     )
     return SweepData(
         plan=plan,

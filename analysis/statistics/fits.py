@@ -88,12 +88,12 @@ def sigmoid(
 
 
 def reward_errors(curve: Curve) -> FloatArray:
-    """Standard errors of avg@k, in reward: (records,).
+    """Standard errors of the metric, in reward: (records,).
 
-    The spread between problems of their success rates, which includes the binomial spread of k
-    samples, over the number of problems. Floor: the binomial error with one success and one
-    failure added, so that an all-wrong record does not claim to be exact. Not counted: what
-    another training seed would change.
+    The spread between problems of their values, which includes the spread of k samples, over the
+    number of problems. Floor: the binomial error with one success and one failure added, so that
+    an all-wrong record does not claim to be exact. Not counted: what another training seed would
+    change.
     """
     if curve.errors is not None:
         return np.asarray(curve.errors)
@@ -108,12 +108,14 @@ def reward_errors(curve: Curve) -> FloatArray:
 
 
 def sampled_error(curve: Curve, record: int) -> float:
-    """Standard error of one record's avg@k that other samples of the same problems would bring.
+    """Standard error of one record's reward that other samples of the same problems would bring.
 
-    0 with one sample a problem.
+    0 where that cannot be told: with one sample a problem, and by best@k and the like.
     """
     if curve.errors is not None:
         return float(curve.errors[record])
+    if curve.variances is not None:
+        return float(np.sqrt(curve.variances[record].sum()) / curve.variances.shape[1])
     if curve.samples_per_problem < 2:
         return 0.0
     rate = curve.successes[record] / curve.samples_per_problem

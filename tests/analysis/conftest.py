@@ -1,6 +1,7 @@
 """Sweeps analysed once for all tests that only read them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.store.paths import SweepPaths
-from tests.analysis.sweeps import REWARD, make_plan, write_sweep
+from tests.analysis.sweeps import REWARD, SMALL, make_plan, write_sweep
 
 CONFIG = AnalysisConfig(name="default")
 
@@ -26,27 +27,31 @@ class Analysed:
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """A sweep on disk and its report, figures in all formats included."""
+    """A sweep on disk and its report, without files of figures."""
 
     paths: SweepPaths
     analysis: Analysis
 
 
-def analysed(paths: SweepPaths) -> Analysed:
-    data = load_sweep(paths)
-    return Analysed(paths=paths, data=data, findings=find(data, CONFIG))
+@pytest.fixture
+def small(tmp_path: Path) -> SweepPaths:
+    """A sweep that is analysed in a second, for a test to change."""
+    return write_sweep(tmp_path, REWARD, plan=SMALL)
 
 
 @pytest.fixture(scope="session")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
     """Five n, three B, three seeds, five budgets."""
     plan = make_plan(batches=(2, 4, 8))
-    return analysed(write_sweep(tmp_path_factory.mktemp("full"), REWARD, plan=plan))
+    paths = write_sweep(tmp_path_factory.mktemp("full"), REWARD, plan=plan)
+    data = load_sweep(paths)
+    return Analysed(paths=paths, data=data, findings=find(data, CONFIG))
 
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """Four n, two B, three seeds, five budgets: saturated."""
+    """Four n, two B, three seeds, five budgets: saturated. Its model is called like a script."""
     plan = make_plan(generations=(2, 4, 8, 16), batches=(4, 8))
-    paths = write_sweep(tmp_path_factory.mktemp("reported"), REWARD, plan=plan)
-    return Reported(paths=paths, analysis=analyse(paths, CONFIG))
+    where = tmp_path_factory.mktemp("reported")
+    paths = write_sweep(where, REWARD, plan=plan, model="<script>alert(1)</script>")
+    return Reported(paths=paths, analysis=analyse(paths, replace(CONFIG, formats=[])))

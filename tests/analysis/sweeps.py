@@ -1,9 +1,10 @@
 """Synthetic sweeps in the format that workers write."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -123,17 +124,24 @@ def write_run(
 ) -> None:
     """Step 0, one record before the first budget, and one at each; the seed's luck is one
     offset for the whole run plus an independent part at each record."""
-    where = paths.run(run.run_id)
-    where.root.mkdir(parents=True, exist_ok=True)
-    append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-    append_record(where.records, 1, make_record(0, 0, BASE, rng))
+    records = [make_record(0, 0, BASE, rng)]
     luck = noise * rng.standard_normal()
     completions = run.num_generations * run.problems_per_batch
     for compute in (budgets[0] / 2, *budgets):
         step = round(compute / (completions * COST))
         value = reward(compute, run.num_generations, run.problems_per_batch)
         value += 0.7 * luck + 0.7 * noise * rng.standard_normal()
-        append_record(where.records, 1, make_record(step, step * completions, value, rng))
+        records.append(make_record(step, step * completions, value, rng))
+    write_records(paths, run.run_id, records)
+
+
+def write_records(paths: SweepPaths, run_id: str, records: Iterable[Record]) -> None:
+    """What the first attempt at a run leaves behind."""
+    where = paths.run(run_id)
+    where.root.mkdir(parents=True, exist_ok=True)
+    append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
+    for record in records:
+        append_record(where.records, 1, record)
 
 
 def write_sweep(
@@ -173,6 +181,18 @@ SMALL = make_plan(generations=(2, 4, 8), seeds=(0, 1), budgets=BUDGETS[:3])
 def records_file(paths: SweepPaths, run_id: str) -> Path:
     """The records that `write_run` writes."""
     return attempt_file(paths.run(run_id).records, 1)
+
+
+def rewrite(
+    paths: SweepPaths, change: Callable[[dict[str, Any]], dict[str, Any]], *run_ids: str
+) -> SweepPaths:
+    """The same sweep, each record of these runs, or of all, changed."""
+    for file in paths.runs.rglob("records/*.jsonl"):
+        if not run_ids or file.parts[-3] in run_ids:
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            lines = [line if line["kind"] == "attempt" else change(line) for line in lines]
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return paths
 
 
 def write_end(

@@ -33,7 +33,7 @@ from isosweep.analysis.outlook import Outlook
 from isosweep.analysis.recommend import recommend
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import FitStatus
-from isosweep.analysis.statistics.frontier import fit_frontier
+from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, fit_frontier
 from isosweep.analysis.statistics.verdict import OpenEnd, Verdict
 from isosweep.errors import SettingError
 from isosweep.store.warnings import LOST_CHECKPOINT, HealthWarning
@@ -135,12 +135,6 @@ def test_a_budget_that_no_run_reached_is_not_spoken_for(tmp_path: Path) -> None:
     assert (use.expected, use.interval, use.neighbours) == (None, None, ())
 
 
-def test_hours_are_counted_where_records_have_them(full: Analysed) -> None:
-    curves = tuple(replace(curve, device_hours=0.5) for curve in full.data.curves)
-    answer = conclude(replace(full.data, curves=curves), full.findings)
-    assert answer.spent.device_hours == pytest.approx(0.5 * len(curves))
-
-
 def test_runs_too_short_to_be_judged_are_not_said_to_be_healthy(full: Analysed) -> None:
     """Of 45 runs those of fewer than `window` steps; all, where it is longer than any."""
     made = sorted(int(curve.generations[-1]) for curve in full.data.curves)
@@ -150,14 +144,17 @@ def test_runs_too_short_to_be_judged_are_not_said_to_be_healthy(full: Analysed) 
         assert (runs.too_short, runs.window, runs.trained) == (few, window, 45)
 
 
-def test_the_rules_of_health_that_runs_broke_are_counted(full: Analysed) -> None:
+def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -> None:
     first, second, *others = full.data.curves
     low, high, lost = (
         HealthWarning.without_value(3, rule, rule)
         for rule in ("entropy_collapse", "high_kl", LOST_CHECKPOINT)
     )
     warned = replace(first, warnings=(low, low)), replace(second, warnings=(high, low, lost))
-    runs = conclude(replace(full.data, curves=(*warned, *others)), full.findings).runs
+    hours = replace(others[0], device_hours=0.5), replace(others[1], device_hours=0.25)
+    answer = conclude(replace(full.data, curves=(*warned, *hours, *others[2:])), full.findings)
+    runs = answer.runs
+    assert answer.spent.device_hours == 0.75
     one, other = (
         NamedRun(num_generations=2, problems_per_batch=2, seed=curve.run.seed)
         for curve in (first, second)
@@ -229,14 +226,18 @@ def test_the_answer_is_of_a_budget_that_runs_of_every_n_have_reached(full: Analy
     assert use_of(conclude(full.data, open_at_the_end(full, missing=(2,)))).budget == last
 
 
-def test_a_seed_that_fell_is_told_with_what_it_counts_in(full: Analysed) -> None:
-    at = full.findings.frontier.budgets[-1]
-    cell = replace(at.best.cell, num_seeds=1, num_fallen=2)
-    best = replace(at.best, cell=cell)
+def with_best(findings: Findings, best: Choice, *others: BudgetFrontier) -> Findings:
+    """What was found, with another best choice at the last budget, after the budgets `others`."""
+    at = findings.frontier.budgets[-1]
     choices = tuple(best if choice == at.best else choice for choice in at.choices)
-    budget = replace(at, best=best, choices=choices)
-    frontier = replace(full.findings.frontier, budgets=(budget,))
-    answer = conclude(full.data, replace(full.findings, frontier=frontier))
+    budgets = (*others, replace(at, best=best, choices=choices))
+    return replace(findings, frontier=replace(findings.frontier, budgets=budgets))
+
+
+def test_a_seed_that_fell_is_told_with_what_it_counts_in(full: Analysed) -> None:
+    best = full.findings.frontier.budgets[-1].best
+    best = replace(best, cell=replace(best.cell, num_seeds=1, num_fallen=2))
+    answer = conclude(full.data, with_best(full.findings, best))
     use, reward = use_of(answer), answer.reward
     assert (use.num_seeds, use.num_fallen) == (1, 2)
     assert reward is not None
@@ -247,11 +248,7 @@ def test_a_seed_that_fell_is_told_with_what_it_counts_in(full: Analysed) -> None
 def test_compute_that_brought_nothing_is_a_caveat(full: Analysed) -> None:
     *others, at = full.findings.frontier.budgets
     worse = replace(at.best, expected=0.1)
-    choices = tuple(worse if choice == at.best else choice for choice in at.choices)
-    frontier = replace(
-        full.findings.frontier, budgets=(*others, replace(at, best=worse, choices=choices))
-    )
-    answer = conclude(full.data, replace(full.findings, frontier=frontier))
+    answer = conclude(full.data, with_best(full.findings, worse, *others))
     (caveat,) = (each for each in answer.caveats if isinstance(each, NoGain))
     before = others[-1].best.expected or 0.0
     assert caveat.factor == 2.0

@@ -25,7 +25,8 @@ BEFORE = [0.1, 0.3, 0.5, 0.6]
 def test_one_bad_record_is_no_collapse(
     after: list[float], diverged_by: str | None, first: int | None
 ) -> None:
-    assert collapse(np.array(BEFORE + after), 4096, diverged_by) == first
+    curve = replace(curve_of(BEFORE + after, 0, 8), diverged_by=diverged_by)
+    assert collapse(curve) == first
 
 
 def curve_of(rewards: list[float], seed: int, n: int) -> Curve:

@@ -1,6 +1,7 @@
 """Statistics, figures and simulated worlds are computed from numbers: only loading reads files."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,23 +21,18 @@ IO = {
 }
 
 
-def imports(module: str) -> set[str]:
+@cache
+def imports(module: str) -> frozenset[str]:
     """Every module that `module` names in an import, at its top or inside a function."""
-    path = ROOT / f"{module.replace('.', '/')}.py"
-    if not path.exists():
-        path = path.with_suffix("") / "__init__.py"
+    path = ROOT / module.replace(".", "/")
+    files = [each for each in (path.with_suffix(".py"), path / "__init__.py") if each.exists()]
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(files[0].read_text() if files else "")):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names
-
-
-def exists(module: str) -> bool:
-    path = ROOT / module.replace(".", "/")
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+    return frozenset(names)
 
 
 def reached(module: str) -> dict[str, str]:
@@ -45,10 +41,9 @@ def reached(module: str) -> dict[str, str]:
     waiting = [module]
     while waiting:
         here = waiting.pop()
-        for name in imports(here) - known.keys():
-            known[name] = here
-            if name.startswith("isosweep.") and exists(name):
-                waiting.append(name)
+        new = imports(here) - known.keys()
+        known |= dict.fromkeys(new, here)
+        waiting += [name for name in new if name.startswith("isosweep.")]
     return known
 
 
@@ -56,10 +51,9 @@ def reached(module: str) -> dict[str, str]:
     "path", sorted((ROOT / "analysis" / "statistics").glob("*.py")), ids=lambda path: path.stem
 )
 def test_statistics_reach_no_module_that_does_io(path: Path) -> None:
-    own = f"isosweep.analysis.statistics.{path.stem}"
     brought = {
         f"{by} imports {name}"
-        for name, by in reached(own).items()
+        for name, by in reached(f"isosweep.analysis.statistics.{path.stem}").items()
         if name in IO or name.partition(".")[0] in IO
     }
     assert not brought, "\n".join(sorted(brought))

@@ -19,31 +19,25 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.plan.tally import Standing
-from isosweep.store.records import (
-    AttemptStart,
-    Record,
-    append_attempt,
-    append_record,
-    append_warning,
-    attempt_file,
-)
+from isosweep.store.paths import SweepPaths
+from isosweep.store.records import Record, append_warning, attempt_file
 from isosweep.store.state import claim_attempt
 from isosweep.store.submissions import close, submit
 from isosweep.store.warnings import HealthWarning
 from tests.analysis.sweeps import (
     BUDGETS,
     COST,
+    REWARD,
     SMALL,
     make_plan,
     paths_in,
-    peaked,
     records_file,
+    rewrite,
     write_end,
     write_plan,
+    write_records,
     write_sweep,
 )
-
-REWARD = peaked(lambda C: min(8.0, 2 * C / BUDGETS[0]))
 
 
 def test_another_unit_of_compute_reads_the_same_runs(tmp_path: Path) -> None:
@@ -63,28 +57,24 @@ def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: P
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     for run in plan.runs:
-        where = paths.run(run.run_id)
-        where.root.mkdir(parents=True)
-        append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
         # n = 4 takes four times the tokens for the same FLOPs; the reward follows the FLOPs.
         tokens = 4 if run.num_generations == 4 else 1
-        for step, flops in enumerate((0.0, 0.5e6, 1e6, 2e6, 4e6, 8e6)):
-            append_record(
-                where.records,
-                1,
-                Record(
-                    step=step,
-                    compute=Compute(
-                        generations=step,
-                        training_flops=flops,
-                        completion_tokens=int(flops * tokens),
-                    ),
-                    successes=tuple([1] * (10 + 10 * step) + [0] * (90 - 10 * step)),
-                    samples_per_problem=1,
-                    completion_tokens=1.0,
-                    unix_time=0.0,
+        records = [
+            Record(
+                step=step,
+                compute=Compute(
+                    generations=step,
+                    training_flops=flops,
+                    completion_tokens=int(flops * tokens),
                 ),
+                successes=tuple([1] * (10 + 10 * step) + [0] * (90 - 10 * step)),
+                samples_per_problem=1,
+                completion_tokens=1.0,
+                unix_time=0.0,
             )
+            for step, flops in enumerate((0.0, 0.5e6, 1e6, 2e6, 4e6, 8e6))
+        ]
+        write_records(paths, run.run_id, records)
     moved = load_sweep(paths, compute_axis="tokens")
     assert moved.plan.budgets == pytest.approx([4e6, 8e6], rel=1e-6)
     first = {r.cell.num_generations: r.reward for r in moved.readings if r.cell.budget < 5e6}
@@ -106,10 +96,9 @@ def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> N
     assert [r.reward for r in again.readings] == [r.reward for r in some.readings]
 
 
-def test_a_difficulty_that_no_problem_has_is_refused(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
+def test_a_difficulty_that_no_problem_has_is_refused(small: SweepPaths) -> None:
     with pytest.raises(SettingError, match="no held-out problem's success rate"):
-        load_sweep(paths, difficulty=(0.99, 1.0))
+        load_sweep(small, difficulty=(0.99, 1.0))
 
 
 @pytest.mark.parametrize("wrong", ["esy", [0.5, 0.2], [0, 2], [0.1], 0.3])
@@ -190,59 +179,54 @@ def test_a_run_that_has_diverged_is_censored_from_there_on(tmp_path: Path) -> No
     ("stop", "standing"), [(["collapse"], Standing.DIVERGED), ([], Standing.TO_EXTEND)]
 )
 def test_a_run_has_diverged_for_good_where_the_rule_that_ended_it_still_ends_runs(
-    stop: list[str], standing: Standing, tmp_path: Path
+    stop: list[str], standing: Standing, small: SweepPaths
 ) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    write_json(paths.config, {"health": {"stop": stop}})
-    write_end(paths, SMALL.runs[1].run_id, "diverged", "why", "collapse")
-    assert load_sweep(paths).curves[1].standing is standing
+    write_json(small.config, {"health": {"stop": stop}})
+    write_end(small, SMALL.runs[1].run_id, "diverged", "why", "collapse")
+    assert load_sweep(small).curves[1].standing is standing
 
 
-def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
-    files = paths.run(load_sweep(paths).plan.runs[1].run_id)
+def test_warnings_are_shown_and_a_damaged_file_of_them_is_reported(small: SweepPaths) -> None:
+    files = small.run(load_sweep(small).plan.runs[1].run_id)
     warning = HealthWarning(step=7, rule="truncation", value=0.2, threshold=0.1, message="above")
     append_warning(files.warnings, 1, warning)
-    data = load_sweep(paths)
+    data = load_sweep(small)
     assert [curve.warnings for curve in data.curves].count(()) == len(data.curves) - 1
     assert data.curves[1].warnings == (warning,)
     assert "truncation (step 7)" in str(missing_runs(data).rows)
     attempt_file(files.warnings, 1).write_text('{"attempt": 1, "step": 7}\n')
-    damaged = load_sweep(paths)
+    damaged = load_sweep(small)
     assert damaged.curves[1].warnings == ()
     (problem,) = damaged.problems
     assert problem.startswith(f"{files.warnings}: ")
 
 
-def test_records_of_another_run_are_left_out_and_reported(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
-    run = load_sweep(paths).plan.runs[1]
-    write_json(paths.run(run.run_id).spec, {"version": 1, "run_id": "run-of-another-plan"})
-    data = load_sweep(paths)
+def test_records_of_another_run_are_left_out_and_reported(small: SweepPaths) -> None:
+    run = load_sweep(small).plan.runs[1]
+    write_json(small.run(run.run_id).spec, {"version": 1, "run_id": "run-of-another-plan"})
+    data = load_sweep(small)
     assert not data.curves[1].steps.size
     assert data.problems == (
-        f"{paths.run(run.run_id).spec}: of run run-of-another-plan, so its records are left out",
+        f"{small.run(run.run_id).spec}: of run run-of-another-plan, so its records are left out",
     )
 
 
-def test_of_a_run_that_died_the_end_of_its_submission_is_told(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
-    run = paths.run(load_sweep(paths).plan.runs[1].run_id)
+def test_of_a_run_that_died_the_end_of_its_submission_is_told(small: SweepPaths) -> None:
+    run = small.run(load_sweep(small).plan.runs[1].run_id)
     claim_attempt(run, None)
-    assert load_sweep(paths).curves[1].status == "running"
+    assert load_sweep(small).curves[1].status == "running"
     submission = submit(run, "slurm", {}, "sweeps/s", "b")
     assert submission is not None
     close(submission, "lost", "NODE_FAIL")
-    curve = load_sweep(paths).curves[1]
+    curve = load_sweep(small).curves[1]
     assert (curve.status, curve.status_reason) == ("lost", "NODE_FAIL")
     assert curve.steps.size
 
 
 @pytest.mark.parametrize("part", ["spec", "state", "records", "warnings"])
-def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0,)))
-    before = load_sweep(paths)
-    run = paths.run(before.plan.runs[1].run_id)
+def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, small: SweepPaths) -> None:
+    before = load_sweep(small)
+    run = small.run(before.plan.runs[1].run_id)
     file = {
         "spec": run.spec,
         "state": claim_attempt(run, None).run.attempt(1),
@@ -251,31 +235,28 @@ def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, tmp_path
     }[part]
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b'\x00\xff{"attempt": 1}\n{"attempt": 1, "step": 0}\n')
-    after = load_sweep(paths)
+    after = load_sweep(small)
     assert any(str(file) in problem or str(file.parent) in problem for problem in after.problems)
     for was, now in zip(before.curves, after.curves, strict=True):
         if now.run.run_id != run.run_id or part != "records":
             assert np.array_equal(was.successes, now.successes)
 
 
-def with_sets(paths: Any, run_id: str, *, from_step: int = 0) -> int:
-    """Give a run's records, from a step on, a set on which all is right; how many have it."""
-    path = records_file(paths, run_id)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+def with_sets(paths: SweepPaths, run_id: str, *, from_step: int = 0) -> None:
+    """Give a run's records, from a step on, a set on which all is right."""
     easy = {"successes": [2, 2, 2], "samples_per_problem": 2, "completion_tokens": 5.0}
-    given = [x for x in lines if x["kind"] == "record" and x["step"] >= from_step]
-    for line in given:
-        line["sets"] = {"easy": easy}
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return len(given)
+    rewrite(
+        paths, lambda x: x | ({"sets": {"easy": easy}} if x["step"] >= from_step else {}), run_id
+    )
 
 
 def test_a_set_is_analysed_apart_and_records_without_it_never_count(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD)
     plain = load_sweep(paths)
     first, second, *others = (run.run_id for run in plain.plan.runs)
-    records = with_sets(paths, first)
-    assert with_sets(paths, second, from_step=1) == records - 1
+    records = plain.curves[0].steps.size
+    with_sets(paths, first)
+    with_sets(paths, second, from_step=1)
     config = AnalysisConfig(name="", evaluation_set="easy")
     data = load_view(paths, config)
     assert data.evaluation_set == "easy"

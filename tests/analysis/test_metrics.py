@@ -1,31 +1,24 @@
 """Sweeps by other metrics, and sweeps whose records know the mean of their problems alone."""
 
-import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import rescored
+from isosweep.analysis.arrays import FloatArray
+from isosweep.analysis.curves import Curve, rescored
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import analyse
 from isosweep.analysis.statistics.findings import Findings, find
+from isosweep.analysis.statistics.fits import reward_errors, sampled_error
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import SettingError
-from isosweep.metrics import METRICS, MetricName
+from isosweep.heldout import pass_at
+from isosweep.metrics import METRICS, MetricName, passing
 from isosweep.store.paths import SweepPaths
-from tests.analysis.sweeps import REWARD, write_sweep
-
-
-def rewrite(paths: SweepPaths, change: Callable[[dict[str, Any]], dict[str, Any]]) -> SweepPaths:
-    """The same sweep, each of its records changed."""
-    for file in paths.runs.rglob("records/*.jsonl"):
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        changed = [line if line["kind"] == "attempt" else change(line) for line in lines]
-        file.write_text("".join(json.dumps(line) + "\n" for line in changed))
-    return paths
+from tests.analysis.sweeps import REWARD, SMALL, rewrite, write_sweep
 
 
 def voted(line: dict[str, Any]) -> dict[str, Any]:
@@ -46,10 +39,6 @@ def findings_of(paths: SweepPaths) -> Findings:
     return find(load_sweep(paths), config, views=True)
 
 
-def test_every_metric_has_a_row() -> None:
-    assert set(METRICS) == set(get_args(MetricName))
-
-
 def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
     paths = rewrite(write_sweep(tmp_path, REWARD), voted)
     plain, majority = load_sweep(paths), load_sweep(paths, metric="majority")
@@ -60,10 +49,52 @@ def test_a_majority_is_read_from_the_records(tmp_path: Path) -> None:
     again = rescored(plain, "majority")
     assert [r.reward for r in again.readings] == [r.reward for r in majority.readings]
     views = {view.metric: view for view in findings_of(paths).views}
-    assert set(views) == set(METRICS)
+    assert set(views) == set(METRICS) == set(get_args(MetricName))
     assert views["majority"].base_reward == pytest.approx(
         float(np.mean([curve.reward[0] for curve in majority.curves]))
     )
+
+
+@pytest.mark.parametrize("draws", [1, 2, 4])
+def test_the_stated_error_of_pass_at_j_is_its_spread(
+    draws: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over evaluations of the same problems, and of others of their kind."""
+    monkeypatch.setitem(METRICS, "best", passing(draws))
+    curve = load_sweep(write_sweep(tmp_path, REWARD, plan=SMALL)).curves[0]
+    rng = np.random.default_rng(draws)
+    assert curve.samples_per_problem == 8
+    times, problems = 3000, 128
+
+    def evaluated(rates: FloatArray) -> Curve:
+        right = rng.binomial(8, rates, (times, problems))
+        return replace(curve, successes=right).scored_by("best")
+
+    rates = rng.beta(0.3, 1.0, problems)
+    same = evaluated(rates)
+    stated = np.array([sampled_error(same, i) for i in range(times)])
+    spread = same.reward.std()
+    assert same.reward.mean() == pytest.approx(
+        (1 - (1 - rates) ** draws).mean(), abs=4 * spread / np.sqrt(times)
+    )
+    assert np.sqrt((stated**2).mean()) == pytest.approx(spread, rel=0.05)
+    others = evaluated(rng.beta(0.3, 1.0, (times, problems)))
+    assert np.sqrt((reward_errors(others) ** 2).mean()) == pytest.approx(
+        others.reward.std(), rel=0.05
+    )
+
+
+def test_a_row_is_all_that_another_metric_takes(
+    small: SweepPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METRICS, "best", passing(4))
+    plain, some = load_sweep(small), load_sweep(small, metric="best")
+    for before, after in zip(plain.curves, some.curves, strict=True):
+        chances = pass_at(before.successes.astype(int), 8, 4)
+        assert after.reward == pytest.approx(chances.mean(axis=1))
+    found = find(some, AnalysisConfig(name="default"))
+    assert all(fit.num_records > 0 for fit in found.fits)
+    assert found.frontier.budgets[-1].best.expected is not None
 
 
 def test_a_metric_that_no_record_tells_is_refused_with_those_that_are(tmp_path: Path) -> None:
@@ -84,9 +115,12 @@ def test_records_without_a_majority_are_left_out_where_others_have_one(tmp_path:
     assert "no majority@k" in data.problems[0]
 
 
-def test_means_alone_bear_the_same_verdict(tmp_path: Path) -> None:
+def test_means_alone_bear_the_same_verdict_and_are_drawn(tmp_path: Path) -> None:
     counted = findings_of(write_sweep(tmp_path / "counted", REWARD))
-    means = findings_of(rewrite(write_sweep(tmp_path / "means", REWARD), averaged))
+    paths = rewrite(write_sweep(tmp_path / "means", REWARD), averaged)
+    analysis = analyse(paths, AnalysisConfig(name="default", formats=[]))
+    means = analysis.findings
+    assert analysis.report.stat().st_size > 1e5
     assert means.saturation.verdict == counted.saturation.verdict
     for one, other in zip(counted.saturation.optima, means.saturation.optima, strict=True):
         assert other.interval is not None
@@ -94,8 +128,3 @@ def test_means_alone_bear_the_same_verdict(tmp_path: Path) -> None:
         assert other.interval.median == pytest.approx(one.interval.median, rel=0.02)
     assert means.views == ()
     assert [fit.status for fit in means.fits].count(counted.fits[0].status) > 0
-
-
-def test_the_report_of_means_alone_is_drawn(tmp_path: Path) -> None:
-    paths = rewrite(write_sweep(tmp_path, REWARD), averaged)
-    assert analyse(paths, AnalysisConfig(name="default", formats=[])).report.stat().st_size > 1e5

@@ -7,37 +7,37 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 
 from isosweep import words
+from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.report import Analysis, analyse
 from isosweep.analysis.schema import GOLDEN
-from isosweep.compute import has_reached
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.errors import RecordError
 from isosweep.metrics import MetricName
 from isosweep.plan.cells import Rejection
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import AttemptStart, append_attempt, append_record
 from tests.analysis.conftest import Reported
 from tests.analysis.sweeps import (
     BASE,
     BUDGETS,
     REWARD,
-    SMALL,
     make_plan,
     make_record,
     paths_in,
     raw_rewards,
     records_file,
+    rewrite,
     write_end,
     write_plan,
+    write_records,
     write_run,
-    write_sweep,
 )
 
 NO_FIGURES = AnalysisConfig(name="default", formats=[])
@@ -72,30 +72,20 @@ def run(paths: SweepPaths) -> Analysis:
     return checked(analyse(paths, NO_FIGURES), paths)
 
 
-def test_every_figure_is_written_in_every_format(reported: Reported) -> None:
-    analysis = checked(reported.analysis, reported.paths)
-    names = {path.stem.removesuffix("-dark") for path in analysis.figures}
-    assert {"reward", "best_n", "heat_map", "compute"} <= names
-    assert {path.name for path in analysis.figures} == {
-        f"{name}{end}" for name in names for end in (".png", ".svg", ".pdf", "-dark.png")
-    }
-    page = analysis.report.read_text()
-    assert all(f'id="figure-{name}"' in page for name in names)
-
-
-def test_only_the_formats_asked_for_are_written(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    some = analyse(paths, AnalysisConfig(name="default", formats=["svg", "dark_png"]))
-    assert {path.name.removeprefix(path.stem.removesuffix("-dark")) for path in some.figures} == {
-        ".svg",
-        "-dark.png",
-    }
-    numbers = paths.fits.read_text()
-    none = run(paths)
-    assert none.figures == ()
-    assert not list(paths.figures.iterdir())
-    assert 'id="figure-reward"' in none.report.read_text()
-    assert paths.fits.read_text() == numbers
+def test_figures_are_written_in_the_formats_asked_for_and_those_of_before_removed(
+    small: SweepPaths,
+) -> None:
+    for asked in (AnalysisConfig(name="default", formats=["svg"]), NO_FIGURES):
+        analysis = checked(analyse(small, asked), small)
+        names = {path.stem for path in analysis.figures}
+        assert bool(asked.formats) == (
+            names >= {"reward", "best_n", "slices", "heat_map", "compute"}
+        )
+        assert {path.suffix for path in analysis.figures} == {f".{kind}" for kind in asked.formats}
+        numbers = small.fits.read_text()
+        page = analysis.report.read_text()
+        assert all(f'id="figure-{name}"' in page for name in names | {"reward"})
+    assert small.fits.read_text() == numbers
 
 
 def test_numbers_equal_those_recomputed_from_the_files(reported: Reported) -> None:
@@ -155,46 +145,39 @@ def test_one_run_of_a_sweep_is_enough_for_a_report(tmp_path: Path, num_budgets: 
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     write_run(paths, plan.runs[3], plan.budgets, REWARD, np.random.default_rng(0), 0.0)
-    assert run(paths).answer.verdict == "not identified"
+    analysis = run(paths)
+    assert analysis.answer.verdict == "not identified"
+    assert "slices (it takes two n measured at one budget" in analysis.report.read_text()
 
 
-def test_a_truncated_last_line_costs_that_line_only(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    records = records_file(paths, "run-n8-B4-s0")
+def test_a_truncated_line_costs_that_line_only_and_a_failed_run_is_listed(
+    small: SweepPaths,
+) -> None:
+    records = records_file(small, "run-n8-B4-s0")
     records.write_bytes(records.read_bytes()[:-40])
-    data = load_sweep(paths)
-    missing = [r.cell for r in data.readings if r.reading == "missing"]
+    write_end(small, "run-n4-B4-s0", "failed", "loss was <nan> & stopped")
+    analysis = run(small)
+    missing = [r.cell for r in analysis.data.readings if r.reading == "missing"]
     assert [(c.run_id, c.budget) for c in missing] == [("run-n8-B4-s0", BUDGETS[2])]
-    assert len(data.problems) == 1
-    run(paths)
-
-
-def test_a_failed_run_is_listed_with_its_reason(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    write_end(paths, "run-n8-B4-s0", "failed", "loss was <nan> & stopped")
-    assert "loss was &lt;nan&gt; &amp; stopped" in run(paths).report.read_text()
+    assert len(analysis.data.problems) == 1
+    assert "loss was &lt;nan&gt; &amp; stopped" in analysis.report.read_text()
 
 
 def test_a_budget_between_two_records_is_interpolated_in_log_compute(tmp_path: Path) -> None:
     plan = make_plan(generations=(2,), seeds=(0,), budgets=(2e6,))
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
-    where = paths.run(plan.runs[0].run_id)
-    where.root.mkdir(parents=True)
-    append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
     rng = np.random.default_rng(0)
     # 1e6 and 4e6 FLOPs: the budget lies half-way between them in log compute.
-    for step, rollouts, reward in ((0, 0, 0.2), (1250, 10_000, 0.25), (5000, 40_000, 0.5)):
-        append_record(where.records, 1, make_record(step, rollouts, reward, rng))
+    points = ((0, 0, 0.2), (1250, 10_000, 0.25), (5000, 40_000, 0.5))
+    write_records(paths, plan.runs[0].run_id, [make_record(*point, rng) for point in points])
     (reading,) = load_sweep(paths).readings
     assert reading.reading == "interpolated"
     assert reading.reward == pytest.approx(0.375)
-    assert has_reached(2e6, 4e6, 5000)
 
 
-def test_names_are_escaped(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL, model="<script>alert(1)</script>")
-    page = run(paths).report.read_text()
+def test_names_are_escaped(reported: Reported) -> None:
+    page = checked(reported.analysis, reported.paths).report.read_text()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
@@ -228,8 +211,7 @@ def test_another_metric_scores_problems_by_all_their_samples(
     metric: MetricName, reported: Reported
 ) -> None:
     paths = replace(reported.paths, view=metric)
-    data = load_sweep(paths, metric=metric)
-    for curve in data.curves:
+    for curve in load_sweep(paths, metric=metric).curves:
         log = paths.run(curve.run.run_id).records / "1.jsonl"
         lines = log.read_text().splitlines()
         records = [r for r in map(json.loads, lines) if r["kind"] == "record"]
@@ -237,53 +219,39 @@ def test_another_metric_scores_problems_by_all_their_samples(
             k = record["samples_per_problem"]
             right = [s > 0 if metric == "best" else s == k for s in record["successes"]]
             assert reward == sum(right) / len(right)
-    other = analyse(paths, AnalysisConfig(name="default", metric=metric, formats=[]))
-    assert other.answer.reward != reported.analysis.answer.reward
-    assert f"{metric}@k" in other.report.read_text()
+    if metric == "best":
+        other = analyse(paths, replace(NO_FIGURES, metric=metric))
+        assert other.answer.reward != reported.analysis.answer.reward
+        assert "best@k" in other.report.read_text().partition("</title>")[0]
 
 
-def test_figures_of_an_earlier_analysis_do_not_stay(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    config = AnalysisConfig(name="default", formats=["dark_png"])
-    checked(analyse(paths, config), paths)
-    assert (paths.figures / "slices-dark.png").exists()
-    for planned in SMALL.runs:
-        if planned.num_generations != 4:
-            records_file(paths, planned.run_id).unlink()
-    analysis = checked(analyse(paths, config), paths)
-    assert (paths.figures / "reward-dark.png").exists()
-    assert not (paths.figures / "slices-dark.png").exists()
-    assert "slices (it takes two n measured at one budget)" in analysis.report.read_text()
+def test_a_report_says_which_set_it_is_of_and_lists_all(
+    small: SweepPaths, reported: Reported
+) -> None:
+    assert "Evaluation sets" not in reported.analysis.report.read_text()
+    main = load_sweep(small)
 
+    def halved(line: dict[str, Any]) -> dict[str, Any]:
+        """With a set that has the main evaluation's own numbers, of half the problems."""
+        own = {name: line[name] for name in ("samples_per_problem", "completion_tokens")}
+        return line | {"sets": {"easy": own | {"successes": line["successes"][::2]}}}
 
-def test_a_report_says_which_set_it_is_of_and_lists_all(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    plain = run(paths)
-    assert "Evaluation sets" not in plain.report.read_text()
-    for planned in SMALL.runs:
-        path = records_file(paths, planned.run_id)
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        for line in lines[1:]:
-            # The main evaluation's own numbers, of half the problems.
-            names = ("successes", "samples_per_problem", "completion_tokens")
-            own = {name: line[name] for name in names}
-            line["sets"] = {"easy": own | {"successes": own["successes"][::2]}}
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    asked = replace(NO_FIGURES, evaluation_set="easy", formats=["svg"])
-    view = replace(paths, view=asked.view({}))
+    rewrite(small, halved)
+    asked = replace(NO_FIGURES, evaluation_set="easy")
+    view = replace(small, view=asked.view({}))
     easy = checked(analyse(view, asked), view)
+    assert easy.answer.evaluation_set == "easy"
+    assert json.loads(view.fits.read_text())["settings"]["evaluation_set"] == "easy"
     page = easy.report.read_text()
     assert "scored on easy" in page.partition("</title>")[0]
-    assert easy.answer.evaluation_set == "easy"
-    assert "reward on the set easy (avg@k)" in (view.figures / "reward.svg").read_text()
     assert "problems of the set easy" in page
     assert "share of held-out problems" not in page
+    axis = describe_figures(easy.data, easy.findings).drawn["reward"].y
+    assert axis.title == "reward on the set easy (avg@k)"
     rows = re.findall(r'<td class="word">(held-out problems|easy)</td>.*?<td>(\d+)</td>', page)
-    number = int(rows[0][1])
+    number = main.curves[0].successes.shape[1]
     assert rows == [("held-out problems", str(number)), ("easy", str(number // 2))]
-    document = json.loads(view.fits.read_text())
-    assert document["settings"]["evaluation_set"] == "easy"
     # The plain report is of the held-out problems, and lists the same.
-    again = run(paths)
-    assert again.answer.verdict == plain.answer.verdict
-    assert "mode=analyse analysis.evaluation_set=easy" in again.report.read_text()
+    plain = run(small)
+    assert plain.data.curves[0].reward.tolist() == main.curves[0].reward.tolist()
+    assert "mode=analyse analysis.evaluation_set=easy" in plain.report.read_text()

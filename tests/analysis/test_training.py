@@ -1,7 +1,6 @@
 """What training wrote of its steps is thinned for figures, and decides nothing."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -9,21 +8,23 @@ from isosweep.analysis.figures.description import Figure, LeftOut
 from isosweep.analysis.figures.health import FIGURES, METRICS
 from isosweep.analysis.load import load_sweep, read_training
 from isosweep.analysis.statistics.findings import find
+from isosweep.store.paths import SweepPaths
 from isosweep.store.records import append_metrics
 from tests.analysis.conftest import CONFIG
-from tests.analysis.sweeps import REWARD, SMALL, write_sweep
+from tests.analysis.sweeps import SMALL
 
 
-def test_courses_are_means_over_stretches_and_a_damaged_file_costs_its_run(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
+def test_courses_are_means_over_stretches_and_a_damaged_file_costs_its_run(
+    small: SweepPaths,
+) -> None:
     first, damaged, unfinite, *_ = SMALL.runs
     for step in range(1, first.num_steps + 1):
         line = {"step": step, "time": 0.0, "entropy": float(step), "kl": None}
-        append_metrics(paths.run(first.run_id).metrics, 1, line)
-    append_metrics(paths.run(damaged.run_id).metrics, 1, {"step": 1, "entropy": "high"})
-    append_metrics(paths.run(unfinite.run_id).metrics, 1, {"step": 1, "entropy": None})
-    data = load_sweep(paths)
-    courses = read_training(paths, data, METRICS)
+        append_metrics(small.run(first.run_id).metrics, 1, line)
+    append_metrics(small.run(damaged.run_id).metrics, 1, {"step": 1, "entropy": "high"})
+    append_metrics(small.run(unfinite.run_id).metrics, 1, {"step": 1, "entropy": None})
+    data = load_sweep(small)
+    courses = read_training(small, data, METRICS)
     assert [course.run for course in courses] == [first, unfinite]
     entropy = courses[0].values["entropy"]
     known = [value for value in entropy if value is not None]

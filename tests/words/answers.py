@@ -16,6 +16,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
+from isosweep.plan.document import EvaluationPlan
 from isosweep.search.proposing import Stop
 
 BUDGETS = (1e18, 1e19, 1e20)
@@ -109,6 +110,15 @@ OUTLOOKS = (
         )
         for why in ("decided", "none gains", "none fits")
     ),
+)
+EVALUATION = EvaluationPlan(
+    problems=(1024, 2048),
+    samples_per_problem=8,
+    records=320,
+    flops=1e18,
+    share_of_flops=1e-6,
+    device_hours=0.5,
+    share_of_time=0.12,
 )
 END = OpenEnd(kind="above", edge=64)
 CAVEATS = (

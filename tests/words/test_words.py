@@ -4,7 +4,6 @@
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -15,7 +14,7 @@ import pytest
 from isosweep import words
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
-from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind
+from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind, Verdict
 from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
 from tests.words.answers import (
@@ -23,6 +22,7 @@ from tests.words.answers import (
     ASKED,
     CAVEATS,
     END,
+    EVALUATION,
     LISTED,
     OUTLOOKS,
     POWER,
@@ -48,7 +48,10 @@ def surfaces() -> dict[str, list[str]]:
             words.line("verdict", "headline", document),
             *words.lines("answer", "next_steps", document),
         ],
-        "plan": [line for each in OUTLOOKS for line in words.lines("plan", "findings", each)],
+        "plan": [
+            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each)),
+            *words.lines("plan", "evaluation", EVALUATION, 20),
+        ],
         "recommend": [
             line
             for split in RECOMMENDED
@@ -96,39 +99,23 @@ def test_the_golden_answer_is_of_the_schema() -> None:
         assert [error.message for error in validator.iter_errors(answer.document())] == []
 
 
-def distinct(said: Sequence[str]) -> None:
-    assert all(said)
-    assert len(set(said)) == len(said)
-
-
-def test_no_two_kinds_of_reason_read_alike_and_no_verdict_lacks_a_headline() -> None:
-    assert REASONS.keys() == set(get_args(ReasonKind))
-    distinct([words.line("verdict", "reason", each.document()) for each in REASONS.values()])
-    headlines = {
-        each.verdict: words.line("verdict", "headline", each.document())
-        for each in REASONS.values()
-        if each.generations
-    }
-    distinct(list(headlines.values()))
-
-
-def test_every_kind_of_caveat_is_worded() -> None:
-    assert {type(each) for each in CAVEATS} == set(get_args(kinds.Caveat))
-    said = words.lines("answer", "caveats", ANSWER.document())
-    assert len(said) == len(CAVEATS)
-    distinct(said)
-
-
-def test_every_kind_of_next_step_is_worded() -> None:
-    shown = {type(each) for each in (*STEPS, kinds.NewRecipe())}
-    assert shown == set(get_args(kinds.NextStep))
-    for step in (*STEPS, kinds.NewRecipe()):
-        assert words.lines("answer", "next_steps", {"next_steps": [step], "budget_unit": "flops"})
-
-
-def test_every_kind_of_stop_is_worded() -> None:
-    assert {each.kind for each in STOPS} == set(get_args(StopKind))
-    distinct([words.line("next", "stop", each) for each in STOPS])
+def test_every_kind_is_worded_and_no_two_read_alike() -> None:
+    document, steps = ANSWER.document(), (*STEPS, kinds.NewRecipe())
+    reasons = {kind: each.document() for kind, each in REASONS.items()}
+    headlines = {each["verdict"]: each for each in reasons.values() if each["generations"]}
+    caveats = [document | {"caveats": [each]} for each in CAVEATS]
+    next_steps = [document | {"next_steps": [each]} for each in steps]
+    for template, macro, every, shown, documents in (
+        ("verdict", "reason", ReasonKind, reasons.keys(), reasons.values()),
+        ("verdict", "headline", Verdict, headlines.keys(), headlines.values()),
+        ("answer", "caveats", kinds.Caveat, map(type, CAVEATS), caveats),
+        ("answer", "next_steps", kinds.NextStep, map(type, steps), next_steps),
+        ("next", "stop", StopKind, (each.kind for each in STOPS), STOPS),
+    ):
+        said = [" ".join(words.lines(template, macro, each)) for each in documents]
+        assert set(shown) == set(get_args(every))
+        assert all(said)
+        assert len(set(said)) == len(said) == len(get_args(every))
 
 
 @pytest.mark.parametrize("kind", ["missing", "above", "below"])

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from isosweep.analysis.figures.draw_plotly import to_plotly
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.store.paths import SweepPaths
-from isosweep.store.records import AttemptStart, append_attempt, append_record
+from isosweep.store.records import append_record
 from tests.analysis.conftest import CONFIG, Analysed
 from tests.analysis.sweeps import (
     BUDGETS,
@@ -31,6 +32,7 @@ from tests.analysis.sweeps import (
     records_file,
     write_end,
     write_plan,
+    write_records,
     write_run,
     write_sweep,
 )
@@ -68,56 +70,20 @@ def all_failed(root: Path) -> SweepPaths:
     return paths
 
 
-def one_budget(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(budgets=BUDGETS[:1]))
-
-
-def one_seed(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(seeds=(0,), batches=(2, 4, 8)))
-
-
-def five_runs(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(seeds=(0,)))
-
-
-def whole(root: Path) -> SweepPaths:
-    return write_sweep(root, REWARD, plan=make_plan(batches=(2, 4, 8)))
-
-
-def many_runs(root: Path) -> SweepPaths:
-    budgets = [1000 * budget for budget in BUDGETS[:2]]
-    return write_sweep(
-        root, REWARD, plan=make_plan(generations=MANY, batches=MANY, budgets=budgets)
-    )
+def sweep_of(**of_plan: Any) -> Callable[[Path], SweepPaths]:
+    return lambda root: write_sweep(root, REWARD, plan=make_plan(**of_plan))
 
 
 ALWAYS = {
     *("reward", "best_n", "heat_map", "mechanism", "interference", "evenness", "compute"),
     "curves",
 }
+OF_B = ALWAYS | {"envelope", "slices", "batch", "tradeoff"}
 
 
-@pytest.mark.parametrize(
-    ("sweep", "names"),
-    [
-        (one_run, ALWAYS | {"envelope"}),
-        (all_failed, set()),
-        (one_budget, ALWAYS - {"curves"} | {"slices"}),
-        pytest.param(
-            one_seed, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}, marks=pytest.mark.long
-        ),
-        pytest.param(five_runs, ALWAYS | {"envelope", "slices"}, marks=pytest.mark.long),
-        (whole, ALWAYS | {"envelope", "growth", "slices", "batch", "tradeoff"}),
-        pytest.param(
-            many_runs, ALWAYS | {"envelope", "slices", "batch", "tradeoff"}, marks=pytest.mark.long
-        ),
-    ],
-)
-def test_no_figure_is_empty(
-    sweep: Callable[[Path], SweepPaths], names: set[str], tmp_path: Path
-) -> None:
-    data = load_sweep(sweep(tmp_path))
-    figures = describe_figures(data, find(data, CONFIG))
+def checked(data: SweepData, findings: Findings, names: set[str]) -> dict[str, Figure]:
+    """All figures, which are those `names`, none of them empty."""
+    figures = describe_figures(data, findings)
     assert figures.drawn.keys() - {"residuals"} == names
     assert [*figures.drawn, *figures.left_out] == sorted(
         (figure.name for figure in REPORT_FIGURES), key=lambda name: name in figures.left_out
@@ -133,10 +99,33 @@ def test_no_figure_is_empty(
         named = {series.color for series in figure.series if series.label and "=" in series.label}
         assert named - {"#8a8a8a"} <= drawn, name
         to_plotly(dark(figure))
-    if len(data.curves) < 100:
-        assert len(write_figures(figures.drawn, tmp_path / "figures", ["svg"])) == len(names) + (
-            "residuals" in figures.drawn
-        )
+    return figures.drawn
+
+
+@pytest.mark.parametrize(
+    ("sweep", "names"),
+    [
+        (one_run, ALWAYS | {"envelope"}),
+        (all_failed, set()),
+        (sweep_of(budgets=BUDGETS[:1]), ALWAYS - {"curves"} | {"slices"}),
+        pytest.param(sweep_of(seeds=(0,), batches=(2, 4, 8)), OF_B, marks=pytest.mark.long),
+        pytest.param(
+            sweep_of(generations=MANY, batches=MANY, budgets=[1000 * b for b in BUDGETS[:2]]),
+            OF_B,
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_no_figure_is_empty(
+    sweep: Callable[[Path], SweepPaths], names: set[str], tmp_path: Path
+) -> None:
+    data = load_sweep(sweep(tmp_path))
+    checked(data, find(data, CONFIG), names)
+
+
+def test_every_figure_of_a_whole_sweep_is_drawn(full: Analysed, tmp_path: Path) -> None:
+    figures = checked(full.data, full.findings, OF_B | {"growth"})
+    assert len(write_figures(figures, tmp_path / "figures", ["svg"])) == len(figures)
 
 
 def test_every_dark_colour_stands_out_and_is_its_own() -> None:
@@ -145,9 +134,10 @@ def test_every_dark_colour_stands_out_and_is_its_own() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
 
 
-def test_files_are_the_same_each_time_and_dark_ones_are_dark(tmp_path: Path) -> None:
-    _, _, figures = described(five_runs(tmp_path))
-    only, formats = {"reward": figures["reward"]}, ("png", "svg", "pdf", "dark_png")
+def test_files_are_the_same_each_time_and_dark_ones_are_dark(
+    full: Analysed, tmp_path: Path
+) -> None:
+    only, formats = {"reward": drawn_of(full)["reward"]}, ("png", "svg", "pdf", "dark_png")
     paths = write_figures(only, tmp_path / "figures", formats)
     assert [path.name for path in paths] == [
         *("reward.png", "reward.svg", "reward.pdf", "reward-dark.png")
@@ -188,10 +178,12 @@ def test_names_in_hover_texts_stay_text() -> None:
     assert "<br>n=2" in drawn
 
 
-def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(tmp_path: Path) -> None:
-    paths = whole(tmp_path)
-    _, _, figures = described(paths)
-    assert not {s.marker for s in figures["reward"].series} & {"x-open", "circle-open"}
+def test_collapsed_and_unfinished_runs_are_marked_where_they_ended(
+    full: Analysed, tmp_path: Path
+) -> None:
+    assert not {s.marker for s in drawn_of(full)["reward"].series} & {"x-open", "circle-open"}
+    plan = make_plan(generations=(2, 4, 8), batches=(4, 8), seeds=(0, 1))
+    paths = write_sweep(tmp_path, REWARD, plan=plan)
     write_end(paths, "run-n8-B4-s0", "cancelled", "by <hand>")
     records = records_file(paths, "run-n4-B4-s1")
     kept = records.read_text().splitlines(keepends=True)[:-2]
@@ -306,14 +298,12 @@ def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
     paths = paths_in(tmp_path)
     write_plan(paths, plan)
     rng = np.random.default_rng(0)
+    steps = np.unique(np.geomspace(20, BUDGETS[-1] / 1600, 25).round()).astype(int).tolist()
+    rewards = [0.2 + 0.5 / (1 + (1e6 / (step * 1600)) ** 1.5) for step in steps]
+    course = [(0, 0.2), *zip(steps, rewards, strict=True)]
     for run in plan.runs:
-        where = paths.run(run.run_id)
-        where.root.mkdir(parents=True)
-        append_attempt(where.records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-        append_record(where.records, 1, make_record(0, 0, 0.2, rng))
-        for step in np.unique(np.geomspace(20, BUDGETS[-1] / 1600, 25).round()).astype(int):
-            reward = 0.2 + 0.5 / (1 + (1e6 / (step * 1600)) ** 1.5)
-            append_record(where.records, 1, make_record(int(step), int(step) * 16, reward, rng))
+        records = [make_record(step, step * 16, reward, rng) for step, reward in course]
+        write_records(paths, run.run_id, records)
     data, findings, figures = described(paths)
     assert all(fit.asymptote is not None for fit in findings.fits)
     (points,) = [s for s in figures["residuals"].series if s.text]
@@ -327,9 +317,11 @@ def test_residuals_are_records_minus_their_own_curve(tmp_path: Path) -> None:
     assert max(map(abs, points.y)) < 0.02
 
 
-def searched(sweep: Analysed) -> dict[str, Figure]:
-    """The figures of a sweep whose first two runs a search asked for, in three decisions."""
-    data = sweep.data
+def test_a_search_shows_its_steps_at_the_compute_spent_and_what_was_known_when(
+    full: Analysed,
+) -> None:
+    """The first two runs are asked for in three decisions."""
+    data = full.data
     whole = sum(run.milestones[-1] for run in data.plan.runs)
 
     def step(milestone: float, spent: float | None, **known: object) -> dict[str, object]:
@@ -338,6 +330,7 @@ def searched(sweep: Analysed) -> dict[str, Figure]:
 
     first, second = data.plan.runs[:2]
     early, late = {"growing": 0.3, "constant": 0.7}, {"growing": 0.9, "constant": 0.1}
+    # What was taken up from elsewhere, at a compute that nobody knows, is left out.
     taken_up = step(first.milestones[0], None)
     trials = [
         (first.run_id, {"steps": [taken_up, step(first.milestones[0], 0.0, chances=None)]}),
@@ -345,24 +338,12 @@ def searched(sweep: Analysed) -> dict[str, Figure]:
     ]
     decision = {"known": {"compute": 0.25 * whole, "chances": late, "loss": 0.01}}
     seen = replace(data, course=read_course(trials, decision))
-    return describe_figures(seen, sweep.findings).drawn
-
-
-def test_a_search_shows_each_step_at_the_compute_spent_when_it_was_asked(
-    full: Analysed,
-) -> None:
-    decisions = searched(full)["decisions"]
-    first, second = full.data.plan.runs[:2]
-    # What was taken up from elsewhere, at a compute that nobody knows, is left out.
-    assert [series.x[0] for series in decisions.series] == pytest.approx([0.0, 0.1])
-    generations = [first.num_generations, second.num_generations]
-    assert [series.y[0] for series in decisions.series] == generations
-    small, large = decisions.series
+    figures = describe_figures(seen, full.findings).drawn
+    small, large = figures["decisions"].series
+    assert [small.x[0], large.x[0]] == pytest.approx([0.0, 0.1])
+    assert [small.y[0], large.y[0]] == [first.num_generations, second.num_generations]
     assert small.size < large.size
-
-
-def test_a_search_shows_what_was_known_when(full: Analysed) -> None:
-    known = searched(full)["known_when"]
+    known = figures["known_when"]
     lines = {series.label: series.y for series in known.series}
     assert lines == {"growing": (0.3, 0.9), "constant": (0.7, 0.1)}
     assert known.series[0].x == pytest.approx((0.1, 0.25))
