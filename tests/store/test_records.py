@@ -37,9 +37,14 @@ def _start(log: Path, attempt: int, parent: int | None, step: int) -> None:
     append_attempt(log, AttemptStart(attempt=attempt, parent=parent, resumed_step=step))
 
 
-def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log of records that attempt 1 has begun."""
+    _start(tmp_path / "records", 1, None, 0)
+    return tmp_path / "records"
+
+
+def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(log: Path) -> None:
     append_record(log, 1, _record(0))
     path = attempt_file(log, 1)
     with path.open("ab") as file:
@@ -51,9 +56,7 @@ def test_a_torn_line_is_reported_with_file_and_line_and_swallows_nothing(tmp_pat
     assert f"{path}:3:" in read.problems[0]
 
 
-def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(log: Path) -> None:
     spent = Compute(decode_flops=1.0, training_flops=2.0) + Compute(training_hardware_flops=3.0)
     append_record(log, 1, replace(_record(0), compute=spent + Compute(scoring_hardware_flops=5.0)))
     append_record(log, 1, _record(4))
@@ -90,10 +93,8 @@ def test_hardware_flops_are_kept_and_a_record_from_before_them_has_none(tmp_path
     ],
 )
 def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
-    change: dict[str, Any], message: str, tmp_path: Path
+    change: dict[str, Any], message: str, log: Path
 ) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
     for step in (0, 4, 8):
         append_record(log, 1, _record(step))
     path = attempt_file(log, 1)
@@ -107,9 +108,7 @@ def test_a_bad_line_is_reported_with_its_number_and_the_rest_counts(
     assert message in problem
 
 
-def test_lines_of_an_overtaken_attempt_do_not_mix(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_lines_of_an_overtaken_attempt_do_not_mix(log: Path) -> None:
     for step in (0, 10, 20):
         append_record(log, 1, _record(step, success=1))
     _start(log, 2, 1, 10)
@@ -148,10 +147,8 @@ def test_a_budget_is_reached_at_the_nearest_step() -> None:
 
 @pytest.mark.parametrize("chain", [[(5, 5)], [(5, 6), (6, 5)]])
 def test_a_chain_that_leads_back_to_itself_is_reported(
-    chain: list[tuple[int, int]], tmp_path: Path
+    chain: list[tuple[int, int]], log: Path
 ) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
     append_record(log, 1, _record(8))
     _start(log, 4, 1, 8)
     for attempt, parent in chain:
@@ -164,9 +161,9 @@ def test_a_chain_that_leads_back_to_itself_is_reported(
     assert [r.step for r in read.records] == ([8] if len(chain) == 1 else [])
 
 
-def test_lines_of_an_older_sweep_and_of_its_next_attempt_are_one_run(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_lines_of_an_older_sweep_and_of_its_next_attempt_are_one_run(
+    log: Path, tmp_path: Path
+) -> None:
     for step in (0, 4, 8):
         append_record(log, 1, _record(step))
     attempt_file(log, 1).rename(tmp_path / "records.jsonl")
@@ -202,9 +199,7 @@ def test_an_attempt_whose_first_line_is_lost_does_not_count_and_is_named(tmp_pat
     ]
 
 
-def test_a_lost_file_in_the_middle_of_a_chain_is_named(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_a_lost_file_in_the_middle_of_a_chain_is_named(log: Path) -> None:
     append_record(log, 1, _record(0))
     _start(log, 2, 1, 4)
     append_record(log, 2, _record(8))
@@ -216,9 +211,7 @@ def test_a_lost_file_in_the_middle_of_a_chain_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"[" * 100_000, b"7\n", b'{"kind": 1}'])
-def test_garbage_in_one_attempts_file_leaves_the_others(content: bytes, tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_garbage_in_one_attempts_file_leaves_the_others(content: bytes, log: Path) -> None:
     append_record(log, 1, _record(0))
     attempt_file(log, 2).write_bytes(content)
     attempt_file(log, 3).mkdir()
@@ -230,9 +223,7 @@ def test_garbage_in_one_attempts_file_leaves_the_others(content: bytes, tmp_path
     assert named == {str(attempt_file(log, 3)), *garbage}
 
 
-def test_successes_of_more_samples_than_a_byte_counts_are_checked_as_well(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_successes_of_more_samples_than_a_byte_counts_are_checked_as_well(log: Path) -> None:
     many = replace(_record(0), successes=(300, 0), samples_per_problem=400)
     append_record(log, 1, many)
     append_record(log, 1, replace(many, step=4, successes=(401, 0)))
@@ -242,10 +233,8 @@ def test_successes_of_more_samples_than_a_byte_counts_are_checked_as_well(tmp_pa
 
 
 def test_a_record_keeps_its_sets_apart_and_one_without_any_says_nothing_of_them(
-    tmp_path: Path,
+    log: Path,
 ) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
     own = Evaluation(successes=(2, 0, 1), samples_per_problem=2, completion_tokens=3.5)
     append_record(log, 1, replace(_record(0), sets={"hard": own}))
     append_record(log, 1, _record(4))
@@ -259,9 +248,7 @@ def test_a_record_keeps_its_sets_apart_and_one_without_any_says_nothing_of_them(
     assert "sets" not in json.loads(second)
 
 
-def test_a_line_of_format_1_is_read_as_it_was_written(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_a_line_of_format_1_is_read_as_it_was_written(log: Path) -> None:
     append_record(log, 1, _record(4))
     path = attempt_file(log, 1)
     path.write_text(path.read_text().replace('"version": 2', '"version": 1'))
@@ -269,9 +256,7 @@ def test_a_line_of_format_1_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (read.records, read.problems) == ((_record(4),), ())
 
 
-def test_a_record_keeps_scores_by_name_and_means_without_problems(tmp_path: Path) -> None:
-    log = tmp_path / "records"
-    _start(log, 1, None, 0)
+def test_a_record_keeps_scores_by_name_and_means_without_problems(log: Path) -> None:
     voted = replace(_record(0), scores={"majority": (1.0,) * len(_record(0).successes)})
     mean = replace(_record(4), successes=(), mean_reward=0.25, standard_error=0.01)
     unknown = replace(mean, step=8, standard_error=None, completion_tokens=None)
