@@ -38,6 +38,8 @@ DATABASES = ("postgresql", "mysql", "mssql")
 # Seconds to wait for another process that makes MLflow's tables: about 5 s of a core, which a busy
 # machine stretches; less than `background.JOIN_S` too.
 _MAKING_S = 45
+# In the place of a file's identity, which no file has.
+_NOT_OPENED = (-1, -1)
 
 
 class Store:
@@ -56,9 +58,8 @@ class Store:
         self.name = store_name(self.uri)
         self._experiment = experiment
         self._sweeps_dir = sweeps_dir
-        self._file: tuple[int, int] | None = None
+        self._file: tuple[int, int] | None = _NOT_OPENED
         self._openings = 0
-        self._emptied = False
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -81,7 +82,7 @@ class Store:
 
     def open(self) -> bool:
         """Make what is missing; whether this is another store than at the last call."""
-        if self._openings and not self._emptied and self._file == self._identity():
+        if self._file == self._identity():
             return False
         uri = self._spelling()
         if self._database is None:
@@ -97,7 +98,7 @@ class Store:
                 _require_plain(self._database)
                 _require_writable(self._database)
                 self._connect(uri)
-        self._file, self._emptied = self._identity(), False
+        self._file = self._identity()
         self._openings += 1
         return True
 
@@ -152,7 +153,7 @@ class Store:
 
     def emptied(self) -> None:
         """It does not have what it had: at the next `open` the experiment is looked for again."""
-        self._emptied = True
+        self._file = _NOT_OPENED
 
     @property
     def served(self) -> bool:

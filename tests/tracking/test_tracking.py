@@ -12,6 +12,7 @@ from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
 from isosweep.tracking.faults import StoreError
+from isosweep.tracking.mlflow import SENT_TAG
 from isosweep.tracking.points import FinalStatus, held_out_point
 from tests.runs import dead_pid
 from tests.tracking.sweeps import (
@@ -97,6 +98,10 @@ def test_a_second_sync_adds_nothing_and_later_records_are_added_once(sweep: Swee
     for tracker in (first, sweep.tracker()):
         tracker.sync()
         assert sweep.histories() == before
+    # Nor does what is sent again since a sync was killed before it had said what it sent.
+    sweep.client().delete_tag(sweep.child().info.run_id, SENT_TAG)
+    sweep.tracker().sync()
+    assert sweep.histories() == before
     write_steps(sweep.runs[0], range(21, 41))
     set_state(sweep.runs[0], "finished", 40)
     for tracker in (first, sweep.tracker()):
