@@ -7,12 +7,15 @@ import pytest
 from optuna import Study
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
+from rich.console import Console
 
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
+from isosweep.modes.stored import stored_plan
+from isosweep.plan.study import resolve
 from isosweep.search.by_optuna import decide, require
 from isosweep.search.steps import Decision
-from tests.conftest import SMALL, isosweep
+from tests.conftest import SMALL, make_config
 from tests.search.sweeps import BUDGETS, GENERATIONS, PLAN, question, run_id, trained
 
 TPE = SearchConfig(
@@ -152,11 +155,10 @@ def test_an_experimental_or_exhaustive_sampler_may_be_chosen() -> None:
 
 
 def test_a_class_that_is_none_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
-    done = isosweep(
-        *SMALL, "mode=plan", "search=optuna", "search.sampler=json.dumps", cwd=tmp_path, check=False
-    )
-    assert done.returncode == 2
-    assert "search.sampler=json.dumps: is no subclass of Optuna's BaseSampler" in done.stderr
+    asked = ("search=optuna", "search.sampler=json.dumps", f"sweeps_dir={tmp_path / 'sweeps'}")
+    study = resolve(make_config(*SMALL, *asked))
+    with pytest.raises(SettingError, match=r"=json\.dumps: is no subclass of .*BaseSampler"):
+        stored_plan(study, Console())
     assert not list(tmp_path.iterdir())
 
 

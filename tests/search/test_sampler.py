@@ -214,11 +214,8 @@ def test_a_pickled_sampler_asks_for_the_same() -> None:
 
 
 def test_the_search_is_imported_without_optuna() -> None:
-    code = "import sys, isosweep.search as s; print('optuna' in sys.modules, s.FrontierSampler)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stdout == "False <class 'isosweep.search.sampler.FrontierSampler'>\n"
+    code = "import sys, isosweep.search; sys.exit('optuna' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_a_step_that_is_no_budgets_place_is_refused() -> None:
