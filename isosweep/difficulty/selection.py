@@ -28,7 +28,7 @@ class Selection:
 def select(task: TaskConfig, measured: Measurement) -> Selection:
     """The task's problems, chosen by `task.difficulty` and the hash of their prompts.
 
-    Raises SettingError where a range has too few, with the numbers that work.
+    Raises SettingError where a range has too few.
     """
     shares = difficulty_shares(task.difficulty)
     rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}
@@ -39,13 +39,14 @@ def select(task: TaskConfig, measured: Measurement) -> Selection:
         in_range = [p for p in ordered if share.low <= rates[p.problem_id] <= share.high]
         available.append([p for p in in_range if p.problem_id not in taken])
         taken |= {p.problem_id for p in in_range}
-    sizes = [len(problems) for problems in available]
     heldout_counts = _counts(task.num_eval_problems, shares)
     training_counts = _counts(task.num_train_problems, shares)
-    if not _enough(sizes, heldout_counts, training_counts):
-        raise _too_few(task, measured, shares, sizes)
+    asked = [*zip(heldout_counts, training_counts, strict=True)]
+    sizes = [len(problems) for problems in available]
+    if any(size < first + more for size, (first, more) in zip(sizes, asked, strict=True)):
+        raise _too_few(task, measured, shares, sizes, asked)
     heldout, training = [], []
-    for problems, first, more in zip(available, heldout_counts, training_counts, strict=True):
+    for problems, (first, more) in zip(available, asked, strict=True):
         heldout += problems[:first]
         training += problems[first : first + more]
     sets = ProblemSets(
@@ -91,39 +92,24 @@ def _counts(number: int, shares: Sequence[Share]) -> list[int]:
     return apportioned(number, [share.share for share in shares])
 
 
-def _enough(sizes: Sequence[int], heldout: Sequence[int], training: Sequence[int]) -> bool:
-    return all(a >= b + c for a, b, c in zip(sizes, heldout, training, strict=True))
-
-
 def _too_few(
-    task: TaskConfig, measured: Measurement, shares: Sequence[Share], sizes: Sequence[int]
+    task: TaskConfig,
+    measured: Measurement,
+    shares: Sequence[Share],
+    sizes: Sequence[int],
+    asked: Sequence[tuple[int, int]],
 ) -> SettingError:
-    heldout = _counts(task.num_eval_problems, shares)
-    training = _counts(task.num_train_problems, shares)
     shortages = ", ".join(
         f"{share.name} (success rates {share.low:g} to {share.high:g}) has {size} of the "
-        f"{more + first} asked for"
-        for share, size, first, more in zip(shares, sizes, heldout, training, strict=True)
+        f"{sum(both)} asked for"
+        for share, size, both in zip(shares, sizes, asked, strict=True)
     )
     rule = (
         f"with task.num_train_problems={task.num_train_problems} and task.num_eval_problems="
         f"{task.num_eval_problems}, of {len(measured.problems)} measured problems {shortages}"
     )
-    nearest = _nearest_numbers(task, shares, sizes)
-    if nearest is None:
-        nearest = "a larger difficulty.max_problems, or task.difficulty=[0,1]"
+    nearest = "fewer of both, a larger difficulty.max_problems, or task.difficulty=[0,1]"
     return SettingError("task.difficulty", task.difficulty, rule, nearest)
-
-
-def _nearest_numbers(task: TaskConfig, shares: Sequence[Share], sizes: Sequence[int]) -> str | None:
-    """The largest numbers of problems in the same proportion that there are; None if none."""
-    total = task.num_train_problems + task.num_eval_problems
-    for wanted in range(min(total, sum(sizes)), 1, -1):
-        heldout = max(1, wanted * task.num_eval_problems // total)
-        training = wanted - heldout
-        if _enough(sizes, _counts(heldout, shares), _counts(training, shares)):
-            return f"task.num_train_problems={training} task.num_eval_problems={heldout}"
-    return None
 
 
 def _entry(problem: Problem, rates: dict[str, float]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
     store = Store(tracking.uri, tracking.experiment, sweep.paths.runs.parent)
     try:
         with store.used():
-            found = store.found()
+            found = store.found(sweep.plan)
         # A store that cannot be written is seen all the same.
         with suppress(StoreError), store.used():
             if found:
@@ -113,7 +113,7 @@ def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
         raise SettingError("tracking.uri", store.name, rule, "tracking.uri=URI") from None
     if not found:
         given = f"tracking.uri={store.name}" if config.tracking.uri else ""
-        rule = f"holds no experiment {tracking.experiment}"
+        rule = f"holds no run of the sweep in experiment {tracking.experiment}"
         raise SettingError("tracking.uri", store.name, rule, _makes(sweep, given))
     return _Shown(
         uri=store.uri, name=store.name, served=store.served, experiment_id=store.experiment_id

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def finish(
-    sweep: Sweep, failed: dict[str, str], tracker: "BackgroundTracker", console: Console
+    sweep: Sweep, failed: dict[str, str], tracker: "BackgroundTracker | None", console: Console
 ) -> int:
     """Analyse the sweep and close its tracker; 1 if runs `failed` (why, by id), else 0."""
     status = complete(sweep, failed, console)

@@ -93,7 +93,7 @@ class _Followed:
         self._sweeps = sweeps
         self.watching = Watching(sweeps, console)
         self._queues = _queues(console)
-        self._trackers: dict[str, BackgroundTracker] = {}
+        self._trackers: dict[str, BackgroundTracker | None] = {}
         self._others_active: list[tuple[PlannedRun, RunView]] = []
         self._others_at = self._others_asked_at = 0.0
         self._worst = 0
@@ -277,7 +277,7 @@ class _Followed:
         signals.interrupt_from_now_on()
         if left := sum(len(queue.active) for queue in staying):
             self._console.print(f"{left} runs are not at a checkpoint yet: they leave after it")
-        for tracker in self._trackers.values():
+        for tracker in filter(None, self._trackers.values()):
             tracker.close("KILLED", [], None)
 
 

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 def track(
     config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console
-) -> "BackgroundTracker":
-    """A thread that keeps the store of `config.tracking` equal to the sweep's files."""
-    from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker, make_tracker
+) -> "BackgroundTracker | None":
+    """A thread that keeps the store of `config.tracking` equal to the sweep's files; None: there is
+    none."""
+    if config.tracking.name == "none":
+        return None
+    from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker
+    from isosweep.tracking.mlflow import MlflowTracker
 
     parameters: dict[str, str | float | int] = {
         "model": config.model.name,
@@ -34,7 +38,7 @@ def track(
         "samples_per_problem": config.evaluation.samples_per_problem,
     }
     return BackgroundTracker(
-        make_tracker(
+        MlflowTracker(
             paths,
             plan,
             parameters,
@@ -56,20 +60,19 @@ def catch_up(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Consol
 
 
 def close_tracker(
-    tracker: "BackgroundTracker",
+    tracker: "BackgroundTracker | None",
     paths: SweepPaths,
     status: "FinalStatus | None",
     console: Console,
 ) -> None:
     """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
     `BackgroundTracker.close`."""
+    if tracker is None:
+        return
     figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
     tracker.close(status, figures, paths.report if paths.report.exists() else None)
-    if tracker.shown:
-        where = (
-            tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
-        )
-        console.print(f"dashboard: {where}", markup=False, soft_wrap=True)
+    where = tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
+    console.print(f"dashboard: {where}", markup=False, soft_wrap=True)
 
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:

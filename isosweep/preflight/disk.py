@@ -2,11 +2,8 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
-from isosweep.config.checkpoint import Keep
 from isosweep.costs.checkpoints import (
     RunBytes,
     checkpoint_bytes,
@@ -30,39 +27,22 @@ def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
     """
     runs = [run for run in study.plan.runs if not _ended(study, paths, run)]
     free = shutil.disk_usage(_existing(paths.runs)).free
-    saving, places = study.config.checkpoint, min(places, len(runs))
-    peak = peak_bytes(_takes(study, runs, saving.keep), places)
+    places = min(places, len(runs))
+    peak = peak_bytes(_takes(study, runs), places)
     if peak <= free:
         return
-    each = max(run.checkpoint_bytes for run in runs)
+    keep, each = study.config.checkpoint.keep, max(run.checkpoint_bytes for run in runs)
     rule = (
         f"has {size(free)} free, and the checkpoints of {len(runs)} runs, {places} at once, take "
-        f"up to {size(peak)} (checkpoint.keep={saving.keep}: {size(each)} each)"
+        f"up to {size(peak)} (checkpoint.keep={keep}: {size(each)} each)"
     )
     nearest = f"sweeps_dir=DIRECTORY on a disk with {size(peak)} free"
-    # A search goes on from what is kept.
-    less = () if study.config.search.searches else _less(saving.keep)
-    for keep in (saving.keep, *less):
-        takes = _takes(study, runs, keep)
-        fits = [n for n in range(places, 0, -1) if peak_bytes(takes, n) <= free]
-        if fits:
-            chosen = [f"checkpoint.keep={keep}"] if keep != saving.keep else []
-            chosen += [f"launcher.max_parallel={fits[0]}"] if fits[0] != places else []
-            nearest = " ".join(chosen)
-            break
     raise SettingError("sweeps_dir", paths.runs.parent, rule, nearest)
 
 
-def _less(keep: Keep) -> tuple[Keep, ...]:
-    """What keeps less than `keep`, the most first."""
-    keeps: tuple[Keep, ...] = get_args(Keep)
-    return keeps[keeps.index(keep) + 1 :]
-
-
-def _takes(study: Study, runs: Sequence[PlannedRun], keep: Keep) -> list[RunBytes]:
-    """Bytes of the checkpoints of each of `runs`, with `checkpoint.keep=keep`."""
-    saving = replace(study.config.checkpoint, keep=keep)
-    takes = []
+def _takes(study: Study, runs: Sequence[PlannedRun]) -> list[RunBytes]:
+    """Bytes of the checkpoints of each of `runs`."""
+    saving, takes = study.config.checkpoint, []
     for run in runs:
         config = study.variant_of(run).config
         one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)

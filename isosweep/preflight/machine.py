@@ -153,17 +153,14 @@ def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Mi
         host_bytes(v.config.model.architecture, v.config.recipe, v.config.hardware).total / 1e9
         for v in variants
     )
-    if config.launcher.name == "slurm":
-        given = config.launcher.slurm.mem_gb
+    launcher = config.launcher
+    asked = {"slurm": launcher.slurm.mem_gb, "command": launcher.command.mem_gb}
+    if launcher.name in asked:
+        given = asked[launcher.name]
         if given is None or needed <= given:
             return []
         what = f"{needed:,.1f} GB of host memory in each job, which asks for {given:g}"
-        return [(what, f"set launcher.slurm.mem_gb={math.ceil(needed)}")]
-    if config.launcher.name == "command":
-        given = config.launcher.command.mem_gb
-        what = f"{needed:,.1f} GB of host memory in each job, which asks for {given}"
-        remedy = f"set launcher.command.mem_gb={math.ceil(needed)}"
-        return [(what, remedy)] if needed > given else []
+        return [(what, f"set launcher.{launcher.name}.mem_gb={math.ceil(needed)}")]
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     if needed <= here:
         return []

@@ -14,7 +14,7 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
-from isosweep.search.candidates import Question, standings
+from isosweep.search.candidates import Question, rewards, standings
 from isosweep.search.kinds import KINDS, Kind
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import Asked, SearchStudy, Told, read_search
@@ -236,12 +236,14 @@ class Search:
             if curve.steps.size and run_id not in self._asked:
                 self._study.ask_known(self._by_id[run_id])
         self._asked = self._study.asked
-        rewards = _rewards(datas, self._by_id)
+        read = rewards(reading for data in datas for reading in data.readings)
         for asked in self._asked.values():
             if asked.told is None:
                 curve = curves[asked.run_id]
                 spent = float(curve.compute[-1]) if curve.compute.size else 0.0
-                self._study.saw(asked, rewards.get(asked.run_id, {}), spent)
+                milestones, known = self._by_id[asked.run_id].milestones, read.get(asked.run_id, {})
+                reached = {k: known[at] for k, at in enumerate(milestones) if at in known}
+                self._study.saw(asked, reached, spent)
                 if (told := self._told(asked, curve, failed)) is not None:
                     self._study.tell(asked, *told)
         self._asked = self._study.asked
@@ -280,19 +282,6 @@ def _under_way(run: PlannedRun, view: RunView, plan: Plan) -> float | None:
     job = state.submission.job
     asked = max(job["milestones"]) if job.get("unit") == plan.budget_unit else 0.0
     return max((each for each in run.milestones if each <= asked), default=run.milestones[0])
-
-
-def _rewards(datas: list[SweepData], runs: Mapping[str, PlannedRun]) -> dict[str, dict[int, float]]:
-    """Held-out reward at each milestone that was reached, by its place, by run id."""
-    rewards: dict[str, dict[int, float]] = {}
-    for data in datas:
-        for reading in data.readings:
-            cell, reward = reading.cell, reading.reward
-            reward = reading.fallen if reward is None else reward
-            milestones = runs[cell.run_id].milestones
-            if reward is not None and cell.budget in milestones:
-                rewards.setdefault(cell.run_id, {})[milestones.index(cell.budget)] = reward
-    return rewards
 
 
 def _known(datas: list[SweepData]) -> JsonObject:

@@ -18,7 +18,7 @@ from isosweep.config.executed import require_own
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
 from isosweep.plan.cells import Plan, PlannedRun, variant_label
-from isosweep.search.candidates import Question
+from isosweep.search.candidates import Question, rewards
 from isosweep.search.steps import Decision, Step
 
 if TYPE_CHECKING:
@@ -149,11 +149,8 @@ class _Begun:
         plan, at = asked.plan, asked.at
         self._plan, self._at, self._config = plan, at, asked.config
         self._space = _Space(plan)
-        self._rewards: dict[str, dict[float, float]] = {run.run_id: {} for run in plan.runs}
-        for reading in asked.data.readings:
-            reward = reading.fallen if reading.reward is None else reading.reward
-            if reward is not None:
-                self._rewards[reading.cell.run_id][reading.cell.budget] = reward
+        nothing: dict[str, dict[float, float]] = {run.run_id: {} for run in plan.runs}
+        self._rewards = nothing | rewards(asked.data.readings)
         self._begun = [run for run in plan.runs if at.asked[run.run_id] > 0]
         self._pruned: set[str] = set()
 
@@ -205,8 +202,8 @@ class _Begun:
     def _trial(self, run: PlannedRun) -> "FrozenTrial":
         from optuna.trial import TrialState, create_trial
 
-        rewards = self._rewards[run.run_id]
-        values = {_step_of(self._plan, to): value for to, value in sorted(rewards.items())}
+        known = sorted(self._rewards[run.run_id].items())
+        values = {_step_of(self._plan, to): value for to, value in known}
         reached = self._at.reached[run.run_id]
         if values and reached >= run.milestones[-1]:
             state = TrialState.COMPLETE

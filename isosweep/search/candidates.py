@@ -1,10 +1,10 @@
 """What could be trained next: how far every run of a plan has come, and the steps that are left."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from isosweep.analysis.curves import SweepData
+from isosweep.analysis.curves import CellReading, SweepData
 from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
@@ -87,6 +87,16 @@ def standings(plan: Plan, data: SweepData, pending: Mapping[str, float]) -> Stan
         spent=spent,
         closed=frozenset((fallen | ended) - {name for name in pending if name not in fallen}),
     )
+
+
+def rewards(readings: Iterable[CellReading]) -> dict[str, dict[float, float]]:
+    """Held-out reward by budget of every run that was read; of one that fell its last."""
+    found: dict[str, dict[float, float]] = {}
+    for reading in readings:
+        reward = reading.fallen if reading.reward is None else reading.reward
+        if reward is not None:
+            found.setdefault(reading.cell.run_id, {})[reading.cell.budget] = reward
+    return found
 
 
 def open_runs(plan: Plan, at: Standings) -> list[PlannedRun]:

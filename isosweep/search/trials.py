@@ -125,19 +125,14 @@ class Grid:
             return None
         for name, values in only.items():
             if given[name] not in values:
-                rule = f"trial {trial.number} has it, and the grid's {name} are {listed(values)}"
-                nearest = min(values, key=lambda value: abs(value - _number(given[name])))
-                raise SettingError(name, given[name], rule, str(nearest))
+                rule = f"trial {trial.number} has it, and the sampler's grid has not"
+                raise SettingError(name, given[name], rule, f"one of {listed(values)}")
         return Key(*(int(given[name]) for name in only))
 
 
 def listed(values: Iterable[float]) -> str:
     """Values in a sentence."""
     return ", ".join(f"{value:g}" for value in values)
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @dataclass(kw_only=True)

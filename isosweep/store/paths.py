@@ -12,11 +12,47 @@ from isosweep.files import require_no_links
 ATTEMPTS, SUBMISSIONS, OLD_STATE, SPEC = "attempts", "submissions", "state.json", "spec.json"
 
 
+class _Named:
+    """A path by its name in the directory `root`, or in another of the same object."""
+
+    def __init__(self, name: str, within: str = "root") -> None:
+        self._name, self._within = name, within
+
+    def __get__(self, paths: object, _: type) -> Path:
+        directory: Path = getattr(paths, self._within)
+        return directory / self._name
+
+
 @dataclass(frozen=True)
 class RunPaths:
     """Files of one training run (`runs/<run_id>/`), shared by every sweep that needs it."""
 
     root: Path
+
+    spec = _Named(SPEC)
+    """What the run's id is made of."""
+    problems = _Named("problems.json")
+    """The digest of its problems, which every attempt compares."""
+    base_rates = _Named("base_rates.json")
+    """Success rates of the held-out problems before training, where they were measured."""
+    uses = _Named("uses")
+    """The directory of the sweeps that use the run, a file for each."""
+    old_state = _Named(OLD_STATE)
+    """Its progress, in sweeps of version 1: of whichever attempt wrote last."""
+    records = _Named("records")
+    """The directory of records: `log`, a file for each attempt."""
+    metrics = _Named("metrics")
+    """The directory of training's metrics, a file for each attempt."""
+    warnings = _Named("warnings")
+    """The directory of the health monitor's warnings, a file for each attempt."""
+    attempts = _Named(ATTEMPTS)
+    """The directory of attempts."""
+    submissions = _Named(SUBMISSIONS)
+    """The directory of submissions."""
+    checkpoints = _Named("checkpoints")
+    """The directory of all attempts' checkpoints."""
+    logs = _Named("logs")
+    """The directory of logs, with one for each submission."""
 
     def text(self, name: str) -> str:
         """`name` in its directory, as text. To make a Path takes as long as to read such a file:
@@ -28,77 +64,17 @@ class RunPaths:
         """The run's id: its directory's name."""
         return self.root.name
 
-    @property
-    def spec(self) -> Path:
-        """What the run's id is made of."""
-        return self.root / SPEC
-
-    @property
-    def problems(self) -> Path:
-        """The digest of its problems, which every attempt compares."""
-        return self.root / "problems.json"
-
-    @property
-    def base_rates(self) -> Path:
-        """Success rates of the held-out problems before training, where they were measured."""
-        return self.root / "base_rates.json"
-
-    @property
-    def uses(self) -> Path:
-        """The directory of the sweeps that use the run, a file for each."""
-        return self.root / "uses"
-
-    @property
-    def old_state(self) -> Path:
-        """Its progress, in sweeps of version 1: of whichever attempt wrote last."""
-        return self.root / OLD_STATE
-
-    @property
-    def records(self) -> Path:
-        """The directory of records: `log`, a file for each attempt."""
-        return self.root / "records"
-
-    @property
-    def metrics(self) -> Path:
-        """The directory of training's metrics, a file for each attempt."""
-        return self.root / "metrics"
-
-    @property
-    def warnings(self) -> Path:
-        """The directory of the health monitor's warnings, a file for each attempt."""
-        return self.root / "warnings"
-
-    @property
-    def attempts(self) -> Path:
-        """The directory of attempts."""
-        return self.root / ATTEMPTS
-
     def attempt(self, number: int) -> Path:
         """The claim of attempt `number`, and then its progress, as it last reported that."""
         return self.attempts / f"{number}.json"
-
-    @property
-    def submissions(self) -> Path:
-        """The directory of submissions."""
-        return self.root / SUBMISSIONS
 
     def submission(self, number: int, part: str | None = None) -> Path:
         """Submission `number`, or what came of it: its `job`, `cancel` or `end`."""
         return self.submissions / (f"{number}.{part}.json" if part else f"{number}.json")
 
-    @property
-    def checkpoints(self) -> Path:
-        """The directory of all attempts' checkpoints."""
-        return self.root / "checkpoints"
-
     def attempt_checkpoints(self, number: int) -> Path:
         """Each attempt writes its own checkpoints: two alive at once cannot mix theirs."""
         return self.checkpoints / str(number)
-
-    @property
-    def logs(self) -> Path:
-        """The directory of logs, with one for each submission."""
-        return self.root / "logs"
 
     def submission_logs(self, number: int) -> Path:
         """What the jobs of submission `number` print: those that were requeued, one after another.
@@ -160,95 +136,48 @@ class SweepPaths:
     runs: Path
     view: str = ""
 
-    @property
-    def plan(self) -> Path:
-        """The plan, described by `isosweep/plan/schema.json`."""
-        return self.root / "plan.json"
-
-    @property
-    def plan_csv(self) -> Path:
-        """The plan's cells and rejections as a table."""
-        return self.root / "plan.csv"
-
-    @property
-    def plan_page(self) -> Path:
-        """The plan as a page."""
-        return self.root / "plan.html"
-
-    @property
-    def config(self) -> Path:
-        """The settings that the sweep was launched with."""
-        return self.root / "config.json"
-
-    @property
-    def drivers(self) -> Path:
-        """The directory of drivers: who follows the sweep, and who did before."""
-        return self.root / "drivers"
-
-    @property
-    def search(self) -> Path:
-        """The journal of Optuna that holds the search, unless `search.storage` says another."""
-        return self.root / "search.journal"
-
-    @property
-    def batches(self) -> Path:
-        """The directory of batches: submissions that went to a scheduler together."""
-        return self.root / "batches"
-
-    @property
-    def simulation(self) -> Path:
-        """How often the analysis was right in simulated sweeps."""
-        return self.root / "simulation.json"
+    plan = _Named("plan.json")
+    """The plan, described by `isosweep/plan/schema.json`."""
+    plan_csv = _Named("plan.csv")
+    """The plan's cells and rejections as a table."""
+    plan_page = _Named("plan.html")
+    """The plan as a page."""
+    config = _Named("config.json")
+    """The settings that the sweep was launched with."""
+    drivers = _Named("drivers")
+    """The directory of drivers: who follows the sweep, and who did before."""
+    search = _Named("search.journal")
+    """The journal of Optuna that holds the search, unless `search.storage` says another."""
+    batches = _Named("batches")
+    """The directory of batches: submissions that went to a scheduler together."""
+    simulation = _Named("simulation.json")
+    """How often the analysis was right in simulated sweeps."""
+    report = _Named("report.html", "analysis")
+    """The analysis as a page."""
+    answer = _Named("answer.json", "analysis")
+    """What was concluded, described by `analysis/answer.schema.json`."""
+    fits = _Named("fits.json", "analysis")
+    """The analysis's numbers, described by `analysis/fits.schema.json`."""
+    comparison = _Named("comparison.json", "analysis")
+    """What sets sweeps apart (`mode=compare`), or the variants of one, described by
+    `analysis/comparison.schema.json`."""
+    tuning = _Named("tuning.json", "analysis")
+    """What `search=tune` has found, described by `analysis/tuning.schema.json`."""
+    recommendation = _Named("recommendation.json", "analysis")
+    """What `mode=recommend` says of one budget."""
+    frontier = _Named("frontier.csv", "analysis")
+    """The table of the best n at each budget."""
+    figures = _Named("figures", "analysis")
+    """The directory of the figures' files."""
 
     @property
     def analysis(self) -> Path:
         """The directory of the view's analysis."""
         return self.root / "analysis" / self.view
 
-    @property
-    def report(self) -> Path:
-        """The analysis as a page."""
-        return self.analysis / "report.html"
-
-    @property
-    def answer(self) -> Path:
-        """What was concluded, described by `analysis/answer.schema.json`."""
-        return self.analysis / "answer.json"
-
-    @property
-    def fits(self) -> Path:
-        """The analysis's numbers, described by `analysis/fits.schema.json`."""
-        return self.analysis / "fits.json"
-
-    @property
-    def comparison(self) -> Path:
-        """What sets sweeps apart (`mode=compare`), or the variants of one, described by
-        `analysis/comparison.schema.json`."""
-        return self.analysis / "comparison.json"
-
-    @property
-    def tuning(self) -> Path:
-        """What `search=tune` has found, described by `analysis/tuning.schema.json`."""
-        return self.analysis / "tuning.json"
-
-    @property
-    def recommendation(self) -> Path:
-        """What `mode=recommend` says of one budget."""
-        return self.analysis / "recommendation.json"
-
-    @property
-    def frontier(self) -> Path:
-        """The table of the best n at each budget."""
-        return self.table("frontier")
-
     def table(self, name: str) -> Path:
         """One of the analysis's tables: frontier, choices, asymptotes, fits, problem_changes."""
         return self.analysis / f"{name}.csv"
-
-    @property
-    def figures(self) -> Path:
-        """The directory of the figures' files."""
-        return self.analysis / "figures"
 
     def run(self, run_id: str) -> RunPaths:
         """The files of one run."""

@@ -6,17 +6,11 @@ second line says that it is over.
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from isosweep.config.health import HealthConfig
-from isosweep.config.tracking import TrackingConfig
-from isosweep.plan.cells import Plan
-from isosweep.store.paths import SweepPaths
 from isosweep.tracking.faults import StoreError
-from isosweep.tracking.mlflow import Asked, MlflowTracker, Params
-from isosweep.tracking.overview import Overview
+from isosweep.tracking.mlflow import MlflowTracker
 from isosweep.tracking.points import FinalStatus
 
 # How long `close` waits for the store, and for each run besides: a first sync takes 0.1 s a run
@@ -30,60 +24,21 @@ SLOW_S = 60.0
 MAX_PAUSE_S = 60.0
 
 
-class Tracker(Protocol):
-    """A store that shows a sweep while it runs, and afterwards."""
-
-    name: str
-
-    def sync(self) -> None:
-        """Bring the store up to what the files say."""
-
-    def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
-        """Add figures and report to the sweep's own run and end it; None: as its runs stand."""
-
-    def link(self) -> str | None:
-        """Where a server shows the sweep; None where none does."""
-
-
-class NullTracker:
-    """`tracking=none`."""
-
-    name = "none"
-
-    def sync(self) -> None:
-        """Do nothing."""
-
-    def finish(self, status: FinalStatus | None, figures: list[Path], report: Path | None) -> None:
-        """Do nothing."""
-
-    def link(self) -> str | None:
-        """None."""
-        return None
-
-
-@dataclass(frozen=True)
-class _Ending:
-    status: FinalStatus | None
-    figures: list[Path]
-    report: Path | None
-
-
 class BackgroundTracker:
     """Syncs a tracker every `interval_s` from one daemon thread; its failures stop nothing.
 
     `say` is given a line when the store fails, one when it works again, and one at the end where
-    the store lacks something, with `remedy`. All failures are kept in `errors`.
+    the store lacks something, with `remedy`.
     """
 
     def __init__(
         self,
-        tracker: Tracker,
+        tracker: MlflowTracker,
         interval_s: float,
         say: Callable[[str], None],
         remedy: str = "mode=analyse",
         join_s: float = JOIN_S,
     ) -> None:
-        self.errors: list[Exception] = []
         self._tracker = tracker
         self._interval_s = interval_s
         self._say = say
@@ -93,14 +48,9 @@ class BackgroundTracker:
         # What is said of the store at present: "" where it works.
         self._fault = ""
         self._telling = threading.Lock()
-        self._ending: _Ending | None = None
+        self._finish: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._work, name="isosweep-tracking", daemon=True)
         self._thread.start()
-
-    @property
-    def shown(self) -> bool:
-        """Whether there is a store that shows the sweep."""
-        return not isinstance(self._tracker, NullTracker)
 
     def link(self) -> str | None:
         """Where a server shows the sweep, once it has taken everything; None where none does."""
@@ -111,7 +61,7 @@ class BackgroundTracker:
 
         None: as its runs stand. Returns after `join_s` whatever the store does.
         """
-        self._ending = _Ending(status, figures, report)
+        self._finish = partial(self._tracker.finish, status, figures, report)
         self._stop.set()
         self._thread.join(self._join_s)
         with self._telling:
@@ -135,10 +85,6 @@ class BackgroundTracker:
         if self._attempt(self._tracker.sync, last=True):
             self._attempt(self._finish, last=True)
 
-    def _finish(self) -> None:
-        assert self._ending is not None
-        self._tracker.finish(self._ending.status, self._ending.figures, self._ending.report)
-
     def _attempt(self, step: Callable[[], None], *, last: bool = False) -> bool:
         """Whether `step` went well; tells what is new of the store."""
         slow = threading.Timer(SLOW_S, self._tell, [f"{self._tracker.name}: it is slow"])
@@ -147,7 +93,6 @@ class BackgroundTracker:
         try:
             step()
         except Exception as error:
-            self.errors.append(error)
             said = str(error) if isinstance(error, StoreError) else repr(error)
             # The last word is `close`'s.
             self._tell(said, aloud=not last)
@@ -166,20 +111,3 @@ class BackgroundTracker:
                 self._say(f"tracking: {fault}; the runs go on, and the view catches up later")
             else:
                 self._say(f"tracking: {self._tracker.name}: it works again and is up to date")
-
-
-def make_tracker(
-    paths: SweepPaths,
-    plan: Plan,
-    spec_params: Params,
-    config: TrackingConfig,
-    sweeps_dir: Path,
-    health: HealthConfig,
-    overview: Asked = Overview,
-) -> MlflowTracker | NullTracker:
-    """The tracker that `config.name` asks for; `health`, `overview`: as `MlflowTracker` says."""
-    match config.name:
-        case "none":
-            return NullTracker()
-        case _:
-            return MlflowTracker(paths, plan, spec_params, config, sweeps_dir, health, overview)

@@ -4,6 +4,7 @@ Everything sent is derived from those files, with the times written there, so a 
 or into a store that was removed, finds what is already there and adds the rest.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,18 +46,14 @@ Params = Mapping[str, str | float | int]
 Asked = Callable[[], Overview]
 
 SWEEP_TAG = "isosweep.sweep"
-# How many points of a run are there, and which: a sync that finds them need not ask for more.
-POINTS_TAG = "isosweep.points"
+# The last step of each series of a run's points that is there, as JSON.
+SENT_TAG = "isosweep.sent"
 LIVE = (Standing.RUNNING, Standing.QUEUED)
 
 
 @dataclass
 class _StoredRun:
-    """What the store holds of one of our runs, as far as it was read or written here.
-
-    `steps` by metric: those that are there; `made_here`: of metrics that it lacks, none is.
-    `doubtful`: a write failed, of which the store may have something all the same.
-    """
+    """What the store holds of one of our runs, as far as it was read or written here."""
 
     mlflow_id: str
     status: str
@@ -64,9 +61,6 @@ class _StoredRun:
     tags: dict[str, str]
     params: set[str]
     metrics: dict[str, float]
-    made_here: bool = False
-    doubtful: bool = False
-    steps: dict[str, set[int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -120,10 +114,11 @@ class MlflowTracker:
             try:
                 self._sync()
             except Exception as error:
+                # It may have taken a part of what failed: what it has is asked for anew.
+                self._stored = None
                 if not is_gone(error):
                     raise
                 # Emptied since: everything is sent again.
-                self._stored = None
                 self.store.emptied()
                 self._sync()
 
@@ -188,12 +183,7 @@ class MlflowTracker:
         self._open()
         parent = self._parent()
         for planned in self._plan.runs:
-            known = self._known[planned.run_id]
-            try:
-                self._sync_run(planned, known, parent)
-            except Exception:
-                known.watch.forget()
-                raise
+            self._sync_run(planned, self._known[planned.run_id], parent)
         self._sync_parent(parent)
 
     def _open(self) -> None:
@@ -247,19 +237,13 @@ class MlflowTracker:
         self, run_id: str | None, name: str, tags: dict[str, str], start: float | None
     ) -> _StoredRun:
         assert self._stored is not None
-        try:
-            created = self.store.client.create_run(
-                self.store.experiment_id,
-                start_time=milliseconds(start) if start is not None else None,
-                tags={SWEEP_TAG: self._sweep, **tags},
-                run_name=name,
-            )
-        except Exception:
-            # The store may have made it all the same.
-            self._stored = None
-            raise
+        created = self.store.client.create_run(
+            self.store.experiment_id,
+            start_time=milliseconds(start) if start is not None else None,
+            tags={SWEEP_TAG: self._sweep, **tags},
+            run_name=name,
+        )
         run = self._stored[run_id] = _stored_run(created)
-        run.made_here = True
         return run
 
     def _missing(self, run: _StoredRun, params: Params) -> dict[str, str]:
@@ -284,17 +268,9 @@ class MlflowTracker:
         run = self._stored.get(planned.run_id)
         if run is None:
             run = self._create(planned.run_id, run_name(planned), tags, reading.first_time)
-        elif run.doubtful:
-            run = self._stored[planned.run_id] = self._again(run)
         self._write(run, self._news(planned, run, view, standing, reading))
-        if standing.ended:
-            # Nothing more will come; should it after all, the store is asked what it has.
-            run.steps, run.made_here = {}, False
         known.view = view if standing in LIVE else None
         known.standing, known.reading = standing, reading.without_points()
-
-    def _again(self, run: _StoredRun) -> _StoredRun:
-        return _stored_run(self.store.client.get_run(run.mlflow_id))
 
     def _news(
         self,
@@ -309,41 +285,25 @@ class MlflowTracker:
         end = milliseconds(view.state.updated) if view.state else None
         ended = status not in ("RUNNING", "SCHEDULED")
         same = (run.status, run.end_time) == (status, end) if ended else run.status == status
-        news = News(
+        sent = json.loads(run.tags.get(SENT_TAG, "{}"))
+        points = [point for point in reading.points if point.step > sent.get(point.series, -1)]
+        sent |= {point.series: point.step for point in points}
+        tags = changing_tags(view, standing, reading, run.tags, self._health)
+        tags[SENT_TAG] = json.dumps(sent)
+        return News(
             params=self._missing(run, params),
-            tags=_changed(run, changing_tags(view, standing, reading, run.tags, self._health)),
+            points=points,
+            tags=_changed(run, tags),
             status=None if same else status,
             end_time=end,
         )
-        if reading.points is None or run.tags.get(POINTS_TAG) == reading.digest:
-            return news
-        news.points = [
-            point
-            for point in reading.points
-            if point.step not in self._logged_steps(run, min(point.values))
-        ]
-        news.tags = {**news.tags, POINTS_TAG: reading.digest}
-        return news
-
-    def _logged_steps(self, run: _StoredRun, key: str) -> set[int]:
-        if key not in run.steps:
-            client, known = self.store.client, run.made_here
-            history = [] if known else client.get_metric_history(run.mlflow_id, key)
-            run.steps[key] = {metric.step for metric in history}
-        return run.steps[key]
 
     def _write(self, run: _StoredRun, news: News) -> None:
         if not news:
             return
-        try:
-            send(self.store.client, run.mlflow_id, news)
-        except Exception:
-            run.doubtful = True
-            raise
+        send(self.store.client, run.mlflow_id, news)
         run.params.update(news.params)
         run.tags.update(news.tags)
-        for point in news.points:
-            run.steps.setdefault(min(point.values), set()).add(point.step)
         if news.status is not None:
             run.status, run.end_time = news.status, news.end_time
 
@@ -359,10 +319,9 @@ class MlflowTracker:
             step = sum(r.num_records for r in readings)
             self._write(parent, News(points=[Point(step, self._last_time(), changed)]))
             parent.metrics.update(changed)
-        if set(standings.values()).intersection(LIVE):
-            self._write_status(parent, "RUNNING")
-        elif all(standing.ended for standing in standings.values()):
-            self._write_status(parent, "FINISHED")
+        # Whether it failed is said at its end.
+        if (status := self._final_status()) in ("RUNNING", "FINISHED"):
+            self._write_status(parent, status)
 
     def _final_status(self) -> MlflowStatus:
         standings = {known.standing for known in self._known.values()}

@@ -1,7 +1,5 @@
 """What MLflow is sent of a run's files: points, statuses and totals."""
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,22 +29,20 @@ MAX_TAG = 1000
 
 @dataclass(frozen=True)
 class Point:
-    """Metrics of one step; they are sent together, so any of them shows whether all are there."""
+    """Metrics of one step. `series`: of a run's points those that come by ascending step."""
 
     step: int
     unix_time: float
     values: dict[str, float]
+    series: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunReading:
-    """What the files of a run come to. `points`: all that MLflow is to hold, None once it does.
+    """What the files of a run come to. `points`: all that MLflow is to hold, each series by step;
+    none once it does. `fault`: why nothing could be read of a damaged file."""
 
-    `digest` names their steps. `fault`: why nothing could be read of a damaged file.
-    """
-
-    points: tuple[Point, ...] | None = None
-    digest: str = ""
+    points: tuple[Point, ...] = ()
     reached: tuple[float, ...] = ()
     num_records: int = 0
     best_reward: float | None = None
@@ -57,7 +53,7 @@ class RunReading:
 
     def without_points(self) -> "RunReading":
         """The same, for keeping: points are many."""
-        return replace(self, points=None)
+        return replace(self, points=())
 
 
 # MLflow's word for each standing. A run that has diverged is a result, and keeps its own in a tag.
@@ -88,20 +84,19 @@ def _read_run(
 ) -> RunReading:
     records = read_records(files.records).records
     stride = math.ceil(planned.num_steps / max_points)
-    held = [*held_out_points(records, read_base_rates(files))]
     first_time = records[0].unix_time if records else None
     # As numbers, which params are not: filters compare them.
     own = {"n": planned.num_generations, "B": planned.problems_per_batch, "T": planned.num_steps}
-    numbers = Point(0, first_time or 0.0, {key: float(value) for key, value in own.items()})
+    numbers = {key: float(value) for key, value in own.items()}
     lines = read_metrics(files.metrics, files.records)
     training = [training_point(line) for line in lines if line["step"] % stride == 0]
-    training = [point for point in training if point.values]
-    steps = [[point.step for point in points] for points in (held, training)]
-    digest = hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:12]
     raised = read_warnings(files.warnings, files.records)
     return RunReading(
-        points=(numbers, *held, *training),
-        digest=f"1+{len(held)}+{len(training)} {digest}",
+        points=(
+            Point(0, first_time or 0.0, numbers, "numbers"),
+            *held_out_points(records, read_base_rates(files)),
+            *(point for point in training if point.values),
+        ),
         reached=tuple(
             b for b in planned.milestones if records and records[-1].compute.has_reached(b, unit)
         ),
@@ -147,7 +142,7 @@ def held_out_point(
     if rates is not None and record.successes:
         rewards = bucket_rewards(rates, record.successes, record.samples_per_problem)
         values |= {f"heldout/reward_{name}": reward for name, reward in rewards.items()}
-    return Point(record.step, record.unix_time, values)
+    return Point(record.step, record.unix_time, values, "heldout")
 
 
 def _scored(where: str, taken: Evaluation) -> Iterator[tuple[str, float]]:
@@ -195,4 +190,5 @@ def training_point(line: JsonObject) -> Point:
         for key, value in line.items()
         if key not in _PLACE and isinstance(value, int | float) and not isinstance(value, bool)
     }
-    return Point(line["step"], line["time"] if "time" in line else line["unix_time"], values)
+    unix_time = line["time"] if "time" in line else line["unix_time"]
+    return Point(line["step"], unix_time, values, "train")

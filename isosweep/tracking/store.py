@@ -18,9 +18,10 @@ from isosweep.config.executed import require_own
 from isosweep.errors import SettingError
 from isosweep.files import entered
 from isosweep.ownership import others_may_write
+from isosweep.plan.cells import Plan
 from isosweep.tracking.artifacts import FOLDER, Artifacts
 from isosweep.tracking.faults import StoreError, described, quiet, store_name
-from isosweep.tracking.view import KIND_TAG
+from isosweep.tracking.view import KIND_TAG, sweep_filter
 
 # MLflow's defaults, of 7 retries with 120 s each, would hold up the end of a sweep for a quarter
 # of an hour; these come to less than `background.JOIN_S`, and the next sync tries again anyway.
@@ -37,6 +38,8 @@ DATABASES = ("postgresql", "mysql", "mssql")
 # Seconds to wait for another process that makes MLflow's tables: about 5 s of a core, which a busy
 # machine stretches; less than `background.JOIN_S` too.
 _MAKING_S = 45
+# In the place of a file's identity, which no file has.
+_NOT_OPENED = (-1, -1)
 
 
 class Store:
@@ -55,9 +58,8 @@ class Store:
         self.name = store_name(self.uri)
         self._experiment = experiment
         self._sweeps_dir = sweeps_dir
-        self._file: tuple[int, int] | None = None
+        self._file: tuple[int, int] | None = _NOT_OPENED
         self._openings = 0
-        self._emptied = False
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -80,7 +82,7 @@ class Store:
 
     def open(self) -> bool:
         """Make what is missing; whether this is another store than at the last call."""
-        if self._openings and not self._emptied and self._file == self._identity():
+        if self._file == self._identity():
             return False
         uri = self._spelling()
         if self._database is None:
@@ -95,26 +97,26 @@ class Store:
             with FileLock(self._database.with_suffix(".lock"), timeout=_MAKING_S):
                 _require_plain(self._database)
                 _require_writable(self._database)
-                self._take_along()
                 self._connect(uri)
-        self._file, self._emptied = self._identity(), False
+        self._file = self._identity()
         self._openings += 1
         return True
 
-    def found(self) -> bool:
-        """Whether the store is there, and has the experiment; makes neither."""
+    def found(self, plan: Plan) -> bool:
+        """Whether the store is there, and its experiment has runs of the sweep; makes nothing."""
         if self._database is not None and not self._database.is_file():
             return False
         import mlflow
 
-        # What cannot be written is shown all the same.
-        with suppress(sqlite3.Error):
-            self._take_along()
         self.client = mlflow.MlflowClient(tracking_uri=self.uri)
-        experiment = self.client.get_experiment_by_name(self._experiment)
-        if experiment is not None:
+        for name in (self._name_here(), self._experiment):
+            experiment = self.client.get_experiment_by_name(name)
+            if experiment is None:
+                continue
             self.experiment_id = str(experiment.experiment_id)
-        return experiment is not None
+            if self.client.search_runs([self.experiment_id], sweep_filter(plan), max_results=1):
+                return True
+        return False
 
     @property
     def _is_beside_runs(self) -> bool:
@@ -132,43 +134,26 @@ class Store:
         shared = file is not None and others_may_write(file) is not None
         return Artifacts(self.client, mlflow_id, beside, shared)
 
-    def _take_along(self) -> None:
-        """Have a store that was moved or copied with the runs keep artifacts where it lies now: it
-        holds absolute addresses, of which what is written would go into the original."""
-        if not (self._is_beside_runs and self._database and self._database.is_file()):
-            return
-        own = self._artifacts.as_uri()
-        with closing(sqlite3.connect(self._database, timeout=BUSY_S)) as connection, connection:
-            tables = "SELECT count(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')"
-            if connection.execute(tables).fetchone()[0] < 2:
-                return
-            found = connection.execute("SELECT DISTINCT artifact_location FROM experiments")
-            for (known,) in found.fetchall():
-                if known and known != own and self._was_ours(known):
-                    connection.execute(
-                        "UPDATE experiments SET artifact_location = ? WHERE artifact_location = ?",
-                        (own, known),
-                    )
-                    connection.execute(
-                        "UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?) "
-                        "WHERE substr(artifact_uri, 1, ?) = ?",
-                        (own, len(known) + 1, len(known) + 1, f"{known}/"),
-                    )
-
-    def _was_ours(self, location: str) -> bool:
-        """Whether it is where this store kept artifacts when it lay elsewhere."""
-        parts = urlsplit(location)
+    def _name_here(self) -> str:
+        """What the experiment is called: with the directory's name where the store was moved or
+        copied with the runs. What is there then keeps its artifacts where it was made, which no
+        call of MLflow's changes; a new one is filled from the files."""
+        found = self.client.get_experiment_by_name(self._experiment)
+        if found is None or not self._is_beside_runs:
+            return self._experiment
+        parts = urlsplit(found.artifact_location)
         known = Path(unquote(parts.path))
-        if parts.scheme != "file" or known.name != self._artifacts.name:
-            return False
+        if parts.scheme != "file" or known.name != FOLDER:
+            return self._experiment
         # Hosts may call one directory by several names.
         with suppress(OSError):
-            return not known.samefile(self._artifacts)
-        return True
+            if known.parent.samefile(self._sweeps_dir):
+                return self._experiment
+        return f"{self._experiment} in {self._sweeps_dir}"
 
     def emptied(self) -> None:
         """It does not have what it had: at the next `open` the experiment is looked for again."""
-        self._emptied = True
+        self._file = _NOT_OPENED
 
     @property
     def served(self) -> bool:
@@ -223,16 +208,16 @@ class Store:
     def _find_experiment(self) -> str:
         from mlflow.exceptions import MlflowException
 
-        experiment = self.client.get_experiment_by_name(self._experiment)
+        name = self._name_here()
+        experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
             # A server knows where it keeps artifacts; without one they lie beside the database.
             beside = self._artifacts.as_uri() if self._database else None
             try:
-                made = self.client.create_experiment(self._experiment, artifact_location=beside)
-                return str(made)
+                return str(self.client.create_experiment(name, artifact_location=beside))
             except MlflowException:
                 # Another process may have made it since.
-                experiment = self.client.get_experiment_by_name(self._experiment)
+                experiment = self.client.get_experiment_by_name(name)
                 if experiment is None:
                     raise
         return str(experiment.experiment_id)

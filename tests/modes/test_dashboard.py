@@ -48,7 +48,7 @@ def dashboard(analysed: Path) -> Iterator[str]:
 def test_a_store_without_the_sweep_is_refused_with_what_makes_it(analysed: Path) -> None:
     for setting, said in (
         ("tracking=none", "tracking=none: keeps no store that could be shown"),
-        (f"tracking.uri=sqlite:///{analysed}/no.db", "no.db: holds no experiment isosweep"),
+        (f"tracking.uri=sqlite:///{analysed}/no.db", "no.db: holds no run of the sweep in exp"),
         ("tracking.uri=http://127.0.0.1:1", "http://127.0.0.1:1: it does not answer"),
     ):
         done = isosweep("mode=dashboard", setting, cwd=analysed, check=False)

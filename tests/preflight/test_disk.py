@@ -31,36 +31,15 @@ def refusal(free: float, places: int, root: Path, *overrides: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
-    ("free", "nearest"),
-    [
-        # 27 runs of 18.5 GB, 8 at once: 500 GB, and 37 GB more for each that trains.
-        (810e9, None),
-        (700e9, "launcher.max_parallel=5"),
-        (450e9, "checkpoint.keep=weights launcher.max_parallel=5"),
-        (60e9, "checkpoint.keep=none launcher.max_parallel=1"),
-        (20e9, "sweeps_dir=DIRECTORY on a disk with 797 GB free"),
-    ],
-)
-def test_the_nearest_choice_fits(free: float, nearest: str | None, tmp_path: Path) -> None:
-    said = refusal(free, 8, tmp_path)
-    if nearest is None:
-        assert not said
-        return
+def test_the_checkpoints_find_room_or_are_refused_with_how_much_they_take(tmp_path: Path) -> None:
+    # 27 runs of 18.5 GB, 8 at once: 500 GB, and 37 GB more for each that trains.
+    assert not refusal(810e9, 8, tmp_path)
+    said = refusal(700e9, 8, tmp_path)
     assert said.startswith(f"sweeps_dir={tmp_path / 'sweeps'}: has ")
     assert "27 runs, 8 at once, take up to 797 GB (checkpoint.keep=resumable: 18.5 GB each)" in said
-    assert said.endswith(f"Nearest choice that works: {nearest}")
-    if "sweeps_dir=D" not in nearest:
-        keep = [word for word in nearest.split() if word.startswith("checkpoint")]
-        places = int(nearest.rpartition("max_parallel=")[2])
-        assert not refusal(free, places, tmp_path, *keep)
-
-
-def test_a_search_is_not_told_to_keep_less_than_it_goes_on_from(tmp_path: Path) -> None:
-    said = refusal(60e9, 8, tmp_path, "search=frontier")
-    assert said.endswith(
-        "Nearest choice that works: sweeps_dir=DIRECTORY on a disk with 797 GB free"
-    )
+    assert said.endswith("works: sweeps_dir=DIRECTORY on a disk with 797 GB free")
+    for places, more in ((5, ()), (8, ("checkpoint.keep=weights",))):
+        assert not refusal(700e9, places, tmp_path, *more)
 
 
 def test_the_built_in_model_fits_this_machine(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ and `{unix}` a socket that listen; `{victim}` is a process.
 
 ATTEMPTS = {
     "read a file": "print('harm' if open('{home}/canary').read() else '')",
-    "read a password file": "print('harm' if open('/etc/passwd').read() else '')",
     "list a directory": "import os\nprint('harm' if os.listdir('{home}') else '')",
     "look for a file": "import os\nos.stat('{home}/canary')\nprint('harm')",
     "read the parent's environment": (
@@ -21,7 +20,6 @@ ATTEMPTS = {
         "    f.write(b'x')\nprint('harm')"
     ),
     "write a file here": "import os\nopen('new', 'w').write('x')\nos.remove('new')\nprint('harm')",
-    "append to a file": "open('{home}/canary', 'a').write('x')\nprint('harm')",
     "remove a file": "import os\nos.remove('{home}/canary')\nprint('harm')",
     "rename a file": "import os\nos.rename('{home}/canary', '{home}/new')\nprint('harm')",
     "follow a link": (
@@ -81,7 +79,6 @@ ATTEMPTS = {
 # They go on until they are ended. `True`: that takes all the time that they have.
 ENDLESS = {
     "a loop": ("while True: pass", True),
-    "sleep": ("import time\ntime.sleep(10**6)", True),
     "sleep that ignores signals": (
         "import signal, time\nfor n in set(range(1, 65)) - {9, 19, 32, 33}:\n"
         "    signal.signal(n, signal.SIG_IGN)\nwhile True: time.sleep(1)",
@@ -93,7 +90,6 @@ ENDLESS = {
         True,
     ),
     "a loop in C": ("10**10**10", True),
-    "a hopeless expression": ("import re\nre.match('(a+)+$', 'a' * 99 + 'b')", True),
     "a loop at its end": (
         "import atexit\n@atexit.register\ndef end():\n    while True: pass",
         True,

@@ -61,6 +61,10 @@ def test_as_much_is_asked_for_as_there_is_place_for(tmp_path: Path) -> None:
     assert [run.milestones for run in search.runs] == [(6.4e9,)]
     assert search.next({}) == ()
     assert search.stop is None
+    # A look that finds nothing new decides nothing.
+    search._next_look = 0.0
+    search._kind = None  # type: ignore[assignment]
+    assert search.next({}) == ()
 
 
 def test_what_is_given_up_frees_a_place_and_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -141,14 +145,6 @@ def test_what_the_anchor_leaves_is_the_second_cells(tmp_path: Path) -> None:
     assert parts_of_cells(tmp_path / "over", over) == [5e11, 1e12]
     at_work = Decision(steps=(), considered=(), stop=None)
     assert parts_of_cells(tmp_path / "at_work", at_work) == [5e11, 5e11]
-
-
-def test_a_look_that_finds_nothing_new_decides_nothing(tmp_path: Path) -> None:
-    search = opened(tmp_path, places=2)
-    assert len(search.next({})) == 2
-    search._next_look = 0.0
-    search._kind = None  # type: ignore[assignment]
-    assert search.next({}) == ()
 
 
 def test_who_watches_sees_what_another_process_has_asked_for(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ import pytest
 from optuna import Study
 from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
+from rich.console import Console
 
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
-from isosweep.search.by_optuna import decide, load, require
+from isosweep.modes.stored import stored_plan
+from isosweep.plan.study import resolve
+from isosweep.search.by_optuna import decide, require
 from isosweep.search.steps import Decision
-from tests.conftest import SMALL, isosweep
+from tests.conftest import SMALL, make_config
 from tests.search.sweeps import BUDGETS, GENERATIONS, PLAN, question, run_id, trained
 
 TPE = SearchConfig(
@@ -94,34 +97,6 @@ def test_what_is_pending_is_not_asked_for_again_and_the_limit_holds() -> None:
     assert "search.max_compute=1.5e+09 flops is spent" in (none.stop or "")
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"sampler": "optuna.samplers.NoSuch"}, "cannot be imported"),
-        ({"sampler": "TPESampler"}, "cannot be imported"),
-        ({"pruner": "nowhere.Pruner"}, "No module named 'nowhere'"),
-        ({"sampler": "optuna.pruners.NopPruner"}, "is no subclass of Optuna's BaseSampler"),
-        ({"pruner": "json.dumps"}, "is no subclass of Optuna's BasePruner"),
-        ({"pruner_options": {"speed": 3}}, "are not what optuna.pruners.SuccessiveHalvingPruner"),
-    ],
-)
-def test_a_class_that_is_none_is_refused(changed: dict[str, object], said: str) -> None:
-    with pytest.raises(SettingError, match=said):
-        load(replace(TPE, **changed), PLAN)  # type: ignore[arg-type]
-
-
-def test_options_that_fail_only_when_asked_are_refused_before() -> None:
-    config = replace(
-        TPE,
-        pruner="optuna.pruners.HyperbandPruner",
-        pruner_options={"reduction_factor": -4},
-    )
-    load(config, PLAN)
-    with pytest.raises(SettingError, match="cannot be used with their options: math domain error"):
-        require(config, PLAN)
-    require(TPE, PLAN)
-
-
 class Delayed(RandomSampler):
     """Fails once trials have ended, as a class does that imports a package then."""
 
@@ -136,15 +111,39 @@ class Broken(RandomSampler):
         raise ModuleNotFoundError("No module named 'cmaes'")
 
 
-@pytest.mark.parametrize("name", ["Delayed", "Broken"])
-def test_a_class_that_lacks_a_package_is_refused_before_anything_is_launched(name: str) -> None:
-    config = replace(TPE, sampler=f"tests.search.test_by_optuna.{name}")
-    with pytest.raises(SettingError, match="No module named 'cmaes'"):
-        require(config, PLAN)
+OWN = "tests.search.test_by_optuna."
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sampler": "optuna.samplers.NoSuch"}, "cannot be imported"),
+        ({"sampler": "TPESampler"}, "cannot be imported"),
+        ({"pruner": "nowhere.Pruner"}, "No module named 'nowhere'"),
+        ({"sampler": "optuna.pruners.NopPruner"}, "is no subclass of Optuna's BaseSampler"),
+        ({"pruner": "json.dumps"}, "is no subclass of Optuna's BasePruner"),
+        ({"pruner_options": {"speed": 3}}, "are not what optuna.pruners.SuccessiveHalvingPruner"),
+        # Those that fail only when they are asked.
+        (
+            {
+                "pruner": "optuna.pruners.HyperbandPruner",
+                "pruner_options": {"reduction_factor": -4},
+            },
+            "cannot be used with their options: math domain error",
+        ),
+        ({"sampler": f"{OWN}Delayed"}, "No module named 'cmaes'"),
+        ({"sampler": f"{OWN}Broken"}, "No module named 'cmaes'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_is_launched(
+    changed: dict[str, object], said: str
+) -> None:
+    with pytest.raises(SettingError, match=said):
+        require(replace(TPE, **changed), PLAN)  # type: ignore[arg-type]
 
 
 def test_a_sampler_that_fails_in_a_search_is_named() -> None:
-    config = replace(TPE, sampler="tests.search.test_by_optuna.Delayed")
+    config = replace(TPE, sampler=f"{OWN}Delayed")
     done = {run.run_id: run.milestones[-1] for run in PLAN.runs[:12]}
     with pytest.raises(SettingError, match=r"search\.sampler.*Delayed.*No module named 'cmaes'"):
         choose(done, config=config)
@@ -156,11 +155,10 @@ def test_an_experimental_or_exhaustive_sampler_may_be_chosen() -> None:
 
 
 def test_a_class_that_is_none_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
-    done = isosweep(
-        *SMALL, "mode=plan", "search=optuna", "search.sampler=json.dumps", cwd=tmp_path, check=False
-    )
-    assert done.returncode == 2
-    assert "search.sampler=json.dumps: is no subclass of Optuna's BaseSampler" in done.stderr
+    asked = ("search=optuna", "search.sampler=json.dumps", f"sweeps_dir={tmp_path / 'sweeps'}")
+    study = resolve(make_config(*SMALL, *asked))
+    with pytest.raises(SettingError, match=r"=json\.dumps: is no subclass of .*BaseSampler"):
+        stored_plan(study, Console())
     assert not list(tmp_path.iterdir())
 
 

@@ -1,14 +1,18 @@
+"""What a search believes, asks for next, and ends by."""
+
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from isosweep.analysis.curves import SweepData, read_cells
+from isosweep.analysis.ladder import with_ladder
 from isosweep.plan.cells import Plan
-from isosweep.search.belief import form_belief
+from isosweep.search.belief import SURE, VERDICTS, form_belief
 from isosweep.search.candidates import START, open_runs, standings, start
 from isosweep.search.frontier import decide
 from isosweep.search.steps import Decision, Step
+from isosweep.search.trials import Grid, Seen, Trained
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import (
     ANALYSIS,
@@ -264,3 +268,58 @@ def _of(plan: Plan, reached: dict[str, float]) -> SweepData:
     ids = {run.run_id for run in plan.runs}
     curves = tuple(curve for curve in data.curves if curve.run.run_id in ids)
     return replace(data, plan=plan, curves=curves, readings=read_cells(plan, curves))
+
+
+# The largest n first: of the best one nothing is known at the largest budget.
+MID_COURSE = {
+    run.run_id: BUDGETS[-1] if run.num_generations >= 64 else BUDGETS[3] for run in PLAN.runs
+}
+
+
+def laddered(data: SweepData) -> SweepData:
+    """Read between its budgets as well, where runs have come so far."""
+    plan = with_ladder(data.plan, data.curves, 5, 0.0)
+    return replace(data, plan=plan, readings=read_cells(plan, data.curves))
+
+
+def test_between_budgets_a_run_that_has_not_come_so_far_can_still_be_read() -> None:
+    data = laddered(trained(MID_COURSE, "constant"))
+    rung = max(set(data.plan.budgets) - {BUDGETS[-1]})
+    assert {c.num_generations for c in data.plan.cells if c.budget == rung} == {64, 128}
+    belief = form_belief(data.plan, data.readings, ANALYSIS, 0)
+    assert belief is not None
+    assert belief.offered[belief.budgets.index(rung)].all()
+    # Or n* would seem to jump to 64 at that rung, and to fall from it.
+    assert belief.chances[VERDICTS.index("fell")] < SURE
+
+
+@pytest.mark.parametrize("rule", ["non_finite", "collapse"])
+def test_a_run_that_never_gained_falls_where_it_diverges(rule: str) -> None:
+    name = run_id(64, 0)
+    data = trained({run_id(n, 0): BUDGETS[2] for n in GENERATIONS})
+    curves = tuple(
+        replace(c, reward=np.zeros_like(c.reward), status="diverged", diverged_by=rule)
+        if c.run.run_id == name
+        else c
+        for c in data.curves
+    )
+    found = replace(data, curves=curves, readings=read_cells(PLAN, curves))
+    mine = [reading for reading in found.readings if reading.cell.run_id == name]
+    assert [reading.reward for reading in mine] == [0.0, 0.0, 0.0, None, None]
+    assert [reading.fallen for reading in mine] == [None, None, None, 0.0, 0.0]
+    assert name in standings(PLAN, found, {}).closed
+
+
+def test_a_trial_that_reports_no_number_falls_with_the_last_reward_it_had() -> None:
+    grid = Grid(generations=(8, 16), batches=(1,), seeds=(0, 1), budgets=(1.0, 2.0, 4.0))
+    first, second, *_ = sorted(grid.runs)
+    runs = {
+        first: Trained(rewards={0: 0.0}, status="diverged"),
+        second: Trained(rewards={0: 0.0}, status="cancelled"),
+    }
+    data = Seen(grid=grid, runs=runs).data
+    fallen = {
+        name: [r.fallen for r in data.readings if r.cell.run_id == name] for name in (first, second)
+    }
+    assert fallen == {first: [None, 0.0, 0.0], second: [None, None, None]}
+    assert first in standings(grid.plan, data, {}).closed

@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 
 from isosweep.config.search import SearchConfig
 from isosweep.errors import SettingError
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import SearchStudy, read_search, study_name, unread
 from isosweep.store.paths import SweepPaths
@@ -37,10 +37,13 @@ def step(plan: Plan, place: int, milestone: float) -> Step:
     return Step(run_id=run_id, milestone=milestone, compute=6.4e9, value=0.01, why="it is next")
 
 
+def by_id(plan: Plan) -> dict[str, PlannedRun]:
+    return {run.run_id: run for run in plan.runs}
+
+
 def asked(plan: Plan, paths: SweepPaths) -> SearchStudy:
     """A study that both runs are asked of, the second one twice."""
-    study = SearchStudy(plan, paths, FRONTIER)
-    runs = {run.run_id: run for run in plan.runs}
+    study, runs = SearchStudy(plan, paths, FRONTIER), by_id(plan)
     study.ask(runs, [step(plan, 0, 6.4e9), step(plan, 1, 6.4e9)], {"cells": 0})
     study.ask(runs, [step(plan, 1, 1.28e10)], {"cells": 1})
     return study
@@ -138,12 +141,14 @@ def test_a_database_holds_the_studies_of_several_sweeps(
     plan: Plan, paths: SweepPaths, tmp_path: Path
 ) -> None:
     config = replace(FRONTIER, storage=f"sqlite:///{tmp_path}/search.db")
-    runs = {run.run_id: run for run in plan.runs}
-    SearchStudy(plan, paths, config).ask(runs, [step(plan, 0, 6.4e9)], {})
+    SearchStudy(plan, paths, config).ask(by_id(plan), [step(plan, 0, 6.4e9)], {})
     assert not paths.search.exists()
     other = SweepPaths(tmp_path / "elsewhere" / "other", tmp_path / "runs")
     assert not SearchStudy(plan, other, config).asked
-    assert len(SearchStudy(plan, paths, config).asked) == 1
+    (tmp_path / "link").symlink_to(tmp_path)
+    linked = SweepPaths(tmp_path / "link" / "sweep", tmp_path / "runs")
+    for same in (paths, linked):
+        assert len(SearchStudy(plan, same, config).asked) == 1
     namesake = SweepPaths(tmp_path / "elsewhere" / "sweep", tmp_path / "runs")
     with pytest.raises(SettingError, match=r"has the study sweep-.* of another sweep, "):
         SearchStudy(plan, namesake, config)
@@ -155,14 +160,11 @@ def test_a_storage_that_cannot_be_opened_is_refused(plan: Plan, paths: SweepPath
         SearchStudy(plan, paths, config)
 
 
-def test_values_of_axes_are_parameters(tmp_path: Path) -> None:
+def test_values_of_axes_are_parameters(paths: SweepPaths) -> None:
     axes = "grid.axes={recipe.num_iterations:[1,2],recipe:[tiny,dapo]}"
     plan = plan_of(make_config(*SMALL, "budget=[1.28e10]", axes))
-    (tmp_path / "sweep").mkdir()
-    paths = SweepPaths(tmp_path / "sweep", tmp_path / "runs")
-    study = SearchStudy(plan, paths, FRONTIER)
-    runs = {run.run_id: run for run in plan.runs}
-    study.ask(runs, [step(plan, place, 1.28e10) for place in range(len(plan.runs))], {})
+    steps = [step(plan, place, 1.28e10) for place in range(len(plan.runs))]
+    SearchStudy(plan, paths, FRONTIER).ask(by_id(plan), steps, {})
     for run, trial in zip(plan.runs, trials(plan, paths), strict=True):
         assert {name: trial.params[name] for name in run.axes} == run.axes
 
@@ -174,17 +176,6 @@ def test_a_sweep_that_was_copied_or_has_another_path_goes_on_with_its_journal(
     shutil.copytree(paths.root, tmp_path / "copies" / "sweep")
     copied = SweepPaths(tmp_path / "copies" / "sweep", tmp_path / "runs")
     assert SearchStudy(plan, copied, FRONTIER).asked == before
-
-
-def test_a_database_knows_a_sweep_by_another_path(
-    plan: Plan, paths: SweepPaths, tmp_path: Path
-) -> None:
-    config = replace(FRONTIER, storage=f"sqlite:///{tmp_path}/search.db")
-    runs = {run.run_id: run for run in plan.runs}
-    SearchStudy(plan, paths, config).ask(runs, [step(plan, 0, 6.4e9)], {})
-    (tmp_path / "link").symlink_to(tmp_path)
-    linked = SweepPaths(tmp_path / "link" / "sweep", tmp_path / "runs")
-    assert len(SearchStudy(plan, linked, config).asked) == 1
 
 
 @pytest.mark.parametrize("kind", ["garbage", "directory"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,36 +42,54 @@ def foreign(tmp_path: Path) -> Path:
     path = tmp_path / "foreign"
     (path / "checkpoint-500").mkdir(parents=True)
     (path / "checkpoint-500" / "w").write_text("weights")
-    (path / "notes.jsonl").write_text("mine\n")
+    (path / "notes.jsonl").write_text("mine, and no line's end")
     return path
 
 
-def test_metrics_are_not_appended_to_what_a_link_leads_to(run: RunPaths, foreign: Path) -> None:
-    run.metrics.mkdir()
-    attempt_file(run.metrics, 1).symlink_to(foreign / "notes.jsonl")
+# Where somebody has put a link, to what of `foreign` it leads, and what would be written there.
+WRITES: dict[str, tuple[str, str, Callable[[RunPaths], object]]] = {
+    "metrics": (
+        "metrics/1.jsonl",
+        "notes.jsonl",
+        lambda run: append_metrics(run.metrics, 1, {"step": 1}),
+    ),
+    "a line": (
+        "records",
+        "",
+        lambda run: append_line(run.records / "notes.jsonl", {}, sync=False, below=run.root),
+    ),
+    "a document": (
+        "records",
+        "",
+        lambda run: write_json(run.records / "notes.jsonl", {}, below=run.root),
+    ),
+    "a file to append to": (
+        "records",
+        "",
+        lambda run: open_to_append(run.records / "notes.jsonl", run.root),
+    ),
+    "an attempt": ("attempts", "", lambda run: claim_attempt(run, None)),
+    "a submission": ("submissions", "", lambda run: submit(run, "local", {}, "s", "b")),
+    "figures": ("figures", "", lambda run: write_figures({}, run.root / "figures", ["png"])),
+    "a search's journal": ("journal", "notes.jsonl", lambda run: _mend(run.root / "journal")),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_nothing_is_written_to_what_a_link_leads_to(
+    what: str, run: RunPaths, foreign: Path
+) -> None:
+    place, leads_to, write = WRITES[what]
+    link = run.root / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(foreign / leads_to)
+    (foreign / "holiday.png").write_bytes(b"mine")
     with pytest.raises(OSError, match=LINK) as refused:
-        append_metrics(run.metrics, 1, {"step": 1})
-    assert refused.value.filename == str(attempt_file(run.metrics, 1))
-    run.records.symlink_to(foreign)
-    for write in (
-        lambda: append_line(run.records / "notes.jsonl", {}, sync=False, below=run.root),
-        lambda: write_json(run.records / "notes.jsonl", {}, below=run.root),
-        lambda: open_to_append(run.records / "notes.jsonl", run.root),
-    ):
-        with pytest.raises(OSError, match=LINK):
-            write()
-    assert (foreign / "notes.jsonl").read_text() == "mine\n"
-    assert {path.name for path in foreign.iterdir()} == {"checkpoint-500", "notes.jsonl"}
-
-
-def test_claims_are_not_made_behind_a_link(run: RunPaths, foreign: Path) -> None:
-    run.attempts.symlink_to(foreign)
-    run.submissions.symlink_to(foreign)
-    with pytest.raises(OSError, match=LINK):
-        claim_attempt(run, None)
-    with pytest.raises(OSError, match=LINK):
-        submit(run, "local", {}, "s", "b")
-    assert {path.name for path in foreign.iterdir()} == {"checkpoint-500", "notes.jsonl"}
+        write(run)
+    assert refused.value.filename == str(link)
+    assert (foreign / "notes.jsonl").read_text() == "mine, and no line's end"
+    names = {path.name for path in foreign.iterdir()}
+    assert names == {"checkpoint-500", "holiday.png", "notes.jsonl"}
 
 
 def test_checkpoints_behind_links_are_not_removed(run: RunPaths, foreign: Path) -> None:
@@ -136,24 +155,6 @@ def test_a_directory_of_runs_that_is_a_link_is_its_users_own_choice(
     assert os.listdir(run.metrics) == ["1.jsonl"]  # noqa: PTH208
 
 
-def test_figures_are_not_drawn_nor_removed_behind_a_link(tmp_path: Path, foreign: Path) -> None:
-    (foreign / "holiday.png").write_bytes(b"mine")
-    analysis = tmp_path / "analysis"
-    analysis.mkdir()
-    (analysis / "figures").symlink_to(foreign)
-    with pytest.raises(OSError, match=LINK):
-        write_figures({}, analysis / "figures", ["png"])
-    assert (foreign / "holiday.png").read_bytes() == b"mine"
-
-
-def test_a_search_s_journal_that_is_a_link_is_not_opened(tmp_path: Path, foreign: Path) -> None:
-    (foreign / "notes.jsonl").write_text("mine, and no line's end")
-    (tmp_path / "search.journal").symlink_to(foreign / "notes.jsonl")
-    with pytest.raises(OSError, match=LINK):
-        _mend(tmp_path / "search.journal")
-    assert (foreign / "notes.jsonl").read_text() == "mine, and no line's end"
-
-
 class Kept:
     """A client of MLflow whose runs' artifacts lie where it is told."""
 
@@ -181,7 +182,7 @@ def test_artifacts_are_not_written_behind_a_link(tmp_path: Path, foreign: Path) 
         with pytest.raises(OSError, match=LINK):
             put(name, at)
     assert {path.name for path in foreign.iterdir()} == {"checkpoint-500", "notes.jsonl"}
-    assert (foreign / "notes.jsonl").read_text() == "mine\n"
+    assert (foreign / "notes.jsonl").read_text() == "mine, and no line's end"
     (tmp_path / "config.json").symlink_to(foreign / "notes.jsonl")
     with pytest.raises(OSError, match=LINK):
         Artifacts(Kept(place), "run", None, shared=False).add(tmp_path / "config.json")

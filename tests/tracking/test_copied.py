@@ -3,9 +3,10 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
-from tests.tracking.sweeps import Sweep, set_state, write_steps
+from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, write_steps
 
 
 def state_of(root: Path) -> dict[str, tuple[bytes, int]]:
@@ -24,11 +25,10 @@ def tracked(sweep: Sweep) -> None:
 
 
 def addresses(root: Path) -> set[str]:
-    """Where the store says that the artifacts of its experiment and of its runs lie."""
+    """Where the store says that the artifacts of its experiments lie, but for MLflow's own."""
     with closing(sqlite3.connect(root / "mlflow.db")) as store:
-        asked = "SELECT artifact_location FROM experiments WHERE name = 'isosweep'"
-        runs = store.execute("SELECT artifact_uri FROM runs").fetchall()
-        return {row[0].partition("/mlartifacts")[0] for row in [*store.execute(asked), *runs]}
+        asked = "SELECT artifact_location FROM experiments WHERE name LIKE 'isosweep%'"
+        return {row[0].partition("/mlartifacts")[0] for row in store.execute(asked)}
 
 
 def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path: Path) -> None:
@@ -40,14 +40,25 @@ def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path:
     set_state(copied.runs[0], "finished", 40)
     tracked(copied)
     assert state_of(sweep.root) == before
-    (report,) = (tmp_path / "the copy" / "mlartifacts").rglob("report.html")
-    assert report.read_text() == f"of {tmp_path / 'the copy'}"
-    assert addresses(copied.root) == {(tmp_path / "the copy").as_uri()}
-    assert addresses(sweep.root) == {sweep.root.as_uri()}
-    # The copy's runs are those that were copied, not new ones.
-    assert {r.info.run_id for r in copied.stored().values()} == {
-        r.info.run_id for r in sweep.stored().values()
-    }
+    reports = (copied.root / "mlartifacts").rglob("report.html")
+    assert {path.read_text() for path in reports} == {f"of {sweep.root}", f"of {copied.root}"}
+    # Of the copy everything is there anew, beside what was copied, and once.
+    tracked(copied)
+    copied.config = replace(copied.config, experiment=f"isosweep in {copied.root}")
+    assert copied.steps("heldout/avg_at_k") == list(EVAL_STEPS)
+    assert copied.tracker().store.found(copied.plan)
+    assert addresses(copied.root) == {sweep.root.as_uri(), copied.root.as_uri()}
+
+
+def test_a_copied_store_is_shown_before_anything_is_sent_to_it(
+    sweep: Sweep, tmp_path: Path
+) -> None:
+    assert not sweep.tracker().store.found(sweep.plan)
+    tracked(sweep)
+    shutil.copytree(sweep.root, tmp_path / "the copy")
+    store = Sweep(tmp_path / "the copy").tracker().store
+    assert store.found(sweep.plan)
+    assert not store.found(replace(sweep.plan, runs=sweep.plan.runs[:1]))
 
 
 def test_a_store_that_is_looked_at_by_another_name_keeps_its_addresses(
@@ -64,6 +75,7 @@ def test_a_store_that_is_looked_at_by_another_name_keeps_its_addresses(
         )
         store.execute("UPDATE runs SET artifact_uri = replace(artifact_uri, ?, ?)", (was, alias))
     tracked(sweep)
+    assert len(sweep.stored()) == 3
     assert addresses(sweep.root) == {(tmp_path / "alias").as_uri()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from isosweep.tracking.overview import Overview, Problems, Table
-from isosweep.tracking.tags import run_name
+from isosweep.tracking.tags import run_name, sweep_run_name
 from isosweep.tracking.view import budget_metric, experiment_tags, link
 from tests.tracking.sweeps import START, Sweep, make_plan, set_state, start, write_steps
 
@@ -83,17 +83,6 @@ def test_a_run_that_a_search_has_ended_with_waits_for_nothing(sweep: Sweep) -> N
         assert (child.info.status, child.data.tags["status"]) == (status, shown)
 
 
-def test_runs_are_filtered_by_n_as_a_number(sweep: Sweep) -> None:
-    sweep.tracker().sync()
-    client = sweep.client()
-    experiment = client.get_experiment_by_name(sweep.config.experiment)
-    order = ["tags.`mlflow.runName` ASC"]
-    found = client.search_runs([experiment.experiment_id], "metrics.n > 2", order_by=order)
-    assert [run.info.run_name for run in found] == ["n0004-B0004-s00"]
-    everything = client.search_runs([experiment.experiment_id], order_by=order)
-    assert everything[0].info.run_name == "all of it's a sweep"
-
-
 def test_the_experiment_has_the_view_that_the_link_names(sweep: Sweep) -> None:
     sweep.tracker().sync()
     client = sweep.client()
@@ -114,7 +103,7 @@ def test_the_experiment_has_the_view_that_the_link_names(sweep: Sweep) -> None:
 
 def test_names_sort_by_n_and_views_fit_into_a_tag() -> None:
     plan = make_plan(10)
-    names = [run_name(run) for run in plan.runs]
+    names = [sweep_run_name("it"), *(run_name(run) for run in plan.runs)]
     assert names == sorted(names)
     assert budget_metric(8.1e10) == "reward_at_8.1e10"
     assert max(len(value) for value in experiment_tags(plan).values()) < 5000

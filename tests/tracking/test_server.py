@@ -1,8 +1,17 @@
 """One store for several processes: made at once, or behind a server, which comes and goes."""
 
+import os
+import shutil
+import signal
+import socket
 import subprocess
+import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,15 +22,114 @@ from isosweep.tracking.background import BackgroundTracker
 from isosweep.tracking.faults import StoreError
 from tests.conftest import in_ci, missing
 from tests.runs import wait_for
-from tests.tracking.servers import MlflowServer, Postgres, postgres_commands
 from tests.tracking.sweeps import EVAL_STEPS, Sweep, set_state, sync_command, write_steps
 
 # Servers take long to start.
 pytestmark = [pytest.mark.mlflow, pytest.mark.slow]
 
+# Debian keeps PostgreSQL's own commands out of PATH, a directory for each version.
+POSTGRES_DIRECTORIES = "/usr/lib/postgresql/*/bin"
 
-@pytest.mark.parametrize("names", [("a", "a"), ("a", "b")], ids=["one sweep", "two sweeps"])
-def test_two_processes_can_make_the_store_at_once(tmp_path: Path, names: tuple[str, str]) -> None:
+
+class MlflowServer:
+    """One on a port of its own, with `backend` as its database."""
+
+    def __init__(self, root: Path, backend: str | None = None) -> None:
+        self.root = root
+        self.backend = backend or f"sqlite:///{root / 'server.db'}"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self.address = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.root.mkdir(exist_ok=True)
+        command = [
+            *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+            *("--host", "127.0.0.1", "--port", str(self.port)),
+            *("--backend-store-uri", self.backend),
+            *("--artifacts-destination", (self.root / "artifacts").as_uri()),
+        ]
+        with (self.root / "log").open("a") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.root,
+                # Eight processes less, which would run evaluations.
+                env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"{self.address}/health", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.2)
+        pytest.fail(f"no mlflow server: {(self.root / 'log').read_text()[-2000:]}")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            # The server's workers are its children, in a group of their own.
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            self._process.wait(timeout=30)
+            self._process = None
+
+    def pause(self, *, still: bool) -> None:
+        """Have it hang, or go on."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP if still else signal.SIGCONT)
+
+
+def postgres_commands() -> Path | None:
+    """Where `initdb` and `pg_ctl` are."""
+    found = sorted(Path("/").glob(POSTGRES_DIRECTORIES.lstrip("/")))
+    return found[-1] if found and shutil.which("runuser") else None
+
+
+class Postgres:
+    """One in `root`, which only listens on a socket there; it refuses to run as root."""
+
+    def __init__(self, root: Path, commands: Path) -> None:
+        self.root = root
+        self.uri = f"postgresql+psycopg2://postgres:secret@/mlflow?host={root}"
+        self._commands = commands
+        root.mkdir()
+        shutil.chown(root, "postgres")
+        self._run("initdb", "-D", str(root / "data"), "--auth=trust", "--no-sync")
+        self.start()
+        self._run("createdb", "-h", str(root), "mlflow")
+
+    def start(self) -> None:
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self.root}' -c fsync=off"
+        log = str(self.root / "log")
+        self._run("pg_ctl", "-D", str(self.root / "data"), "-w", "-l", log, "-o", options, "start")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", str(self.root / "data"), "-m", "immediate", "-w", "stop")
+
+    def execute(self, statement: str, database: str = "mlflow") -> None:
+        self._run("psql", "-q", "-h", str(self.root), "-d", database, "-c", statement)
+
+    def _run(self, command: str, *arguments: str) -> None:
+        path = self._commands / command
+        done = subprocess.run(
+            ["runuser", "-u", "postgres", "--", str(path), *arguments],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_several_processes_can_make_the_store_at_once(tmp_path: Path) -> None:
     processes = [
         subprocess.Popen(
             sync_command(tmp_path, directory=name),
@@ -29,18 +137,21 @@ def test_two_processes_can_make_the_store_at_once(tmp_path: Path, names: tuple[s
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for name in names
+        # One sweep twice, and another.
+        for name in ("a", "a", "b")
     ]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
-    assert outputs == ["", ""], "MLflow's own INFO lines are kept out of the terminal"
-    for name in set(names):
+    outputs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    assert outputs == ["", "", ""], "MLflow's own INFO lines are kept out of the terminal"
+    for name in ("a", "b"):
         assert len(Sweep(tmp_path, directory=name).stored()) == 3
 
 
-@pytest.fixture(params=in_ci(("sqlite", "postgresql"), "postgresql"))
-def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MlflowServer]:
-    """An `mlflow server` of its own."""
+@pytest.fixture(scope="module", params=in_ci(("sqlite", "postgresql"), "postgresql"))
+def server(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[MlflowServer]:
+    """An `mlflow server`, in which each test has an experiment."""
     with tempfile.TemporaryDirectory(prefix="pg") as short:
         postgres = None
         if request.param == "postgresql":
@@ -50,7 +161,8 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MlflowSer
             # A socket's path is at most 107 characters, and its user is another.
             Path(short).chmod(0o755)
             postgres = Postgres(Path(short) / "data", commands)
-        server = MlflowServer(tmp_path / "server", postgres.uri if postgres else None)
+        root = tmp_path_factory.mktemp("server")
+        server = MlflowServer(root, postgres.uri if postgres else None)
         try:
             server.start()
             yield server
@@ -62,7 +174,7 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MlflowSer
 
 def test_a_server_is_used_over_http(untracked: Sweep, server: MlflowServer) -> None:
     sweep = untracked
-    sweep.config = replace(sweep.config, uri=server.address)
+    sweep.config = replace(sweep.config, uri=server.address, experiment="used")
     tracker = sweep.tracker()
     tracker.sync()
     before = sweep.histories()
@@ -91,9 +203,10 @@ def test_a_server_stops_hangs_and_comes_back(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     sweep, said = untracked, list[str]()
-    sweep.config = replace(sweep.config, uri=server.address.replace("//", "//me:secret@"))
+    secret = server.address.replace("//", "//me:secret@")
+    sweep.config = replace(sweep.config, uri=secret, experiment="stopped")
     background = BackgroundTracker(sweep.tracker(), 0.2, said.append)
-    reader = Sweep(sweep.root, uri=server.address)
+    reader = Sweep(sweep.root, uri=server.address, experiment="stopped")
     wait_for(lambda: _there(reader))
     server.stop()
     write_steps(sweep.runs[0], range(21, 31))
@@ -125,7 +238,7 @@ def test_a_server_stops_hangs_and_comes_back(
 
 
 def _there(reader: Sweep) -> bool:
-    experiment = reader.client().get_experiment_by_name("isosweep")
+    experiment = reader.client().get_experiment_by_name("stopped")
     return experiment is not None and len(reader.stored()) == 3
 
 
@@ -134,7 +247,7 @@ def test_a_database_behind_the_server_is_emptied_or_read_only(
     untracked: Sweep, server: MlflowServer
 ) -> None:
     sweep = untracked
-    sweep.config = replace(sweep.config, uri=server.address)
+    sweep.config = replace(sweep.config, uri=server.address, experiment="emptied")
     tracker = sweep.tracker()
     tracker.sync()
     before = sweep.histories()
