@@ -21,7 +21,7 @@ FLOORS = (
     ("words",),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "metrics", "sandbox", "version"),
+        *("devices", "evidence", "health", "metrics", "sandbox", "version"),
         "__init__",
     ),
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.executed import executed_by_run, require_unpickled, require_vouched
-from isosweep.config.health import HealthConfig, Rule
+from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
 from isosweep.devices import keep_first
 from isosweep.errors import RecordError
@@ -266,7 +266,7 @@ def judged_health(spec: RunSpec, health: HealthConfig) -> HealthConfig:
     if mixture is None or len(mixture.points) == 1:
         return health
     # Where shares change, reward may fall because harder problems come.
-    stop: list[Rule] = [rule for rule in health.stop if rule != "collapse"]
+    stop = [rule for rule in health.stop if rule != "collapse"]
     return replace(health, collapse_share=None, stop=stop)
 
 

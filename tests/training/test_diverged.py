@@ -176,7 +176,9 @@ def test_mlflow_shows_a_finished_run_with_its_rule_and_scores(diverged: Path) ->
 
 def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_path: Path) -> None:
     settings = ("budget=1e10", *COLLAPSING, "tracking=none", "recipe.learning_rate=1e12")
-    isosweep(*settings, cwd=tmp_path)
+    said = isosweep(*settings, cwd=tmp_path).stdout
+    assert "was not finite (health rule non_finite): no n can be compared" in said
+    assert "lost what it had gained" not in said
     run = the_run(tmp_path)
     state = state_of(run)
     assert (state.status, state.diverged_by, state.attempt) == ("diverged", "non_finite", 1)

@@ -10,7 +10,7 @@ import pytest
 from isosweep.errors import SettingError
 from isosweep.files import read_json
 from isosweep.modes.directory import read_sweep
-from isosweep.training.loss import load_loss, try_loss
+from isosweep.training.loss import LossError, load_loss, try_loss
 from tests.conftest import SMALL, isosweep, make_config
 from tests.modes.looked_after import sweep_in
 from tests.plan.test_spec import spec_of as planned
@@ -88,6 +88,13 @@ def test_what_is_no_loss_is_refused_before_anything_starts(function: str, rule: 
         try_loss(make_config(f"{OWN}{function}"))
     assert error.value.setting == "recipe.loss_type"
     assert "a function from LossInputs to LossOutputs" in error.value.nearest
+
+
+def test_what_it_raises_in_training_is_named_with_its_setting(tmp_path: Path) -> None:
+    trainer = trainer_of(spec_of(f"{OWN}later"), tmp_path)
+    trainer.follow(Until(5, trainer._ledger))
+    with pytest.raises(LossError, match=f"{OWN}later failed after 3 updates: ValueError: no more"):
+        trainer.train()
 
 
 @pytest.fixture
