@@ -9,6 +9,7 @@ import torch
 from accelerate import PartialState
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from trl import GRPOConfig
 from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.config.evaluation_sets import on_sets
@@ -156,7 +157,7 @@ def make_trainer(
             model=model,
             verify=verification.begin,
             reward_funcs=_rewards(spec, verification),
-            args=trl_arguments(spec, context),
+            args=GRPOConfig(**trl_arguments(spec, context)),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,

@@ -19,6 +19,7 @@ from trl.trainer import grpo_trainer
 from trl.trainer import utils as trl_utils
 
 from isosweep.config.recipe import RecipeConfig
+from isosweep.training.arguments import ENDLESS
 from isosweep.training.changed import changed, without_routing
 from isosweep.training.loss import Loss, LossInputs
 from isosweep.training.microbatches import (
@@ -35,10 +36,6 @@ from isosweep.training.schedule import share_of_rate
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_lean import is_plain, pad, sample_plainly
-
-# Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
-# steps do not depend on this number.
-ENDLESS = 10**9
 
 
 class _Placeholders:

@@ -1,12 +1,11 @@
 """Rollouts and held-out samples through vLLM, driven by TRL, the same at every repetition.
 
 TRL builds the engine in the trainer's process (`generation.mode=colocate`) or speaks to a server
-(`server`). This module says how, and adds what TRL leaves out: the engine's precision, and a seed
-for every request, so that what is sampled depends on the run's seed and the step alone.
+(`server`). This module adds what TRL leaves out: the engine's own arguments, and a seed for every
+request, so that what is sampled depends on the run's seed and the step alone.
 """
 
 import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isosweep.plan.spec import RunSpec
+from isosweep.training.arguments import engine_arguments
 from isosweep.training.protocols import Tokenizer
 
 if TYPE_CHECKING:
@@ -25,57 +25,6 @@ if TYPE_CHECKING:
 _CPU_CACHE_GB = "1"
 # What training and evaluation draw their noise from: never the same seeds.
 _TRAINING, _EVALUATION = 0, 1
-
-
-def vllm_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
-    """GRPOConfig settings of `generation=vllm`; none for another backend.
-
-    `context`: tokens of the longest prompt and completion together.
-    """
-    generation = spec.generation
-    if generation.name != "vllm":
-        return {}
-    arguments: dict[str, Any] = {"use_vllm": True, "vllm_mode": generation.mode}
-    if generation.mode == "server":
-        server = {"vllm_server_base_url": generation.server_url, "vllm_group_port": _free_port()}
-        return arguments | server
-    arguments["vllm_max_model_length"] = context
-    arguments["vllm_enable_sleep_mode"] = generation.sleep
-    arguments["vllm_tensor_parallel_size"] = generation.tensor_parallel
-    if spec.device == "cuda":
-        arguments["vllm_gpu_memory_utilization"] = spec.vllm_share
-    return arguments
-
-
-def engine_arguments(spec: RunSpec) -> dict[str, Any]:
-    """Arguments of `vllm.LLM` that TRL does not pass, or passes otherwise.
-
-    Left alone, vLLM turns a float32 checkpoint into bfloat16 and reads the newest revision. TRL
-    asks for as many requests at once as an engine has rollouts, with 4096 tokens of a forward
-    pass: vLLM refuses more requests than tokens.
-    """
-    cpu = spec.device == "cpu"
-    # The head as the trainer computes it (arXiv 2510.13786).
-    head = {"hf_overrides": {"head_dtype": "float32"}} if spec.recipe.cast_lm_head_to_fp32 else {}
-    planned = {
-        "max_num_seqs": spec.vllm_max_num_seqs,
-        "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
-        # On a CPU the environment says how large the cache is.
-        "kv_cache_memory_bytes": 0 if cpu else spec.vllm_cache_bytes,
-    }
-    return {
-        **head,
-        **{name: value for name, value in planned.items() if value},
-        # Of what a model ships, where its answers end alone: that is read under this name as well.
-        "generation_config": "vllm",
-        # On a CPU nothing is autocast: training computes in the precision of the weights.
-        "dtype": spec.weights_dtype if cpu else spec.dtype,
-        "revision": spec.model.revision,
-        "tokenizer_revision": spec.model.revision,
-        "enable_prefix_caching": spec.generation.prefix_sharing,
-        # Compiling takes longer than a run of a model that a CPU can train.
-        "enforce_eager": cpu,
-    }
 
 
 def prepare_vllm(spec: RunSpec) -> None:
@@ -253,10 +202,3 @@ def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> 
         # The processes of one engine sample the same requests together.
         seed_requests(engine.llm, noise, trainer.process // spec.generation.tensor_parallel)
     return VllmSampler(engine, noise, tokenizer)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        port: int = listener.getsockname()[1]
-        return port

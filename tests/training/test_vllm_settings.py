@@ -19,8 +19,8 @@ from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.plan.study import resolve
 from isosweep.preflight.vllm import missing_for_vllm, missing_server, server_needs
 from isosweep.training.ledger import Ledger
-from isosweep.training.vllm import Noise, engine_arguments, request_seeds, vllm_arguments
-from tests.conftest import make_config, plan_of
+from isosweep.training.vllm import Noise, request_seeds
+from tests.conftest import make_config
 
 GPU = ("model=qwen-0.5b", "budget=1e18")
 SERVER = ("generation.mode=server", "generation.server_url=http://gpu7:8000")
@@ -71,45 +71,6 @@ def test_only_what_changes_a_runs_numbers_names_it() -> None:
     at_server = run_id(mode="server", server_url="http://gpu7:8000")
     assert at_server != base
     assert at_server == run_id(mode="server", server_url="http://gpu8:8000")
-
-
-def test_a_run_is_given_the_share_of_memory_that_was_planned() -> None:
-    config = make_config(*GPU)
-    specs = resolve(config).specs
-    for run in plan_of(config).runs:
-        arguments = vllm_arguments(specs[run.run_id], 1024)
-        assert 0 < run.vllm_share == arguments["vllm_gpu_memory_utilization"]
-        assert arguments["vllm_max_model_length"] == 1024
-        assert not arguments["vllm_enable_sleep_mode"]
-        planned = engine_arguments(specs[run.run_id])
-        assert planned["max_num_seqs"] == run.vllm_max_num_seqs > 0
-        assert planned["max_num_batched_tokens"] == run.vllm_max_num_batched_tokens
-        assert planned["kv_cache_memory_bytes"] == run.vllm_cache_bytes
-
-
-def test_settings_of_transformers_name_no_engine() -> None:
-    assert vllm_arguments(spec_of(make_config()), 64) == {}
-
-
-def test_a_server_differs_from_an_engine_of_ones_own() -> None:
-    config = make_config(*GPU, *SERVER, "launcher.max_parallel=1")
-    arguments = vllm_arguments(spec_of(config), 64)
-    assert arguments["vllm_mode"] == "server"
-    assert arguments["vllm_server_base_url"] == "http://gpu7:8000"
-    assert "vllm_gpu_memory_utilization" not in arguments
-    ports = {vllm_arguments(spec_of(config), 64)["vllm_group_port"] for _ in range(8)}
-    assert 51216 not in ports
-
-
-def test_an_engine_computes_as_training_does() -> None:
-    cpu = engine_arguments(spec_of(make_config("generation=vllm")))
-    assert (cpu["dtype"], cpu["enforce_eager"]) == ("float32", True)
-    gpu = engine_arguments(spec_of(make_config(*GPU, "model.revision=abc")))
-    assert (gpu["dtype"], gpu["enforce_eager"]) == ("bfloat16", False)
-    assert gpu["revision"] == gpu["tokenizer_revision"] == "abc"
-    assert gpu["enable_prefix_caching"]
-    # A model's own sampling settings act in neither.
-    assert cpu["generation_config"] == gpu["generation_config"] == "vllm"
 
 
 def test_a_server_leaves_training_all_of_its_device() -> None:
