@@ -86,7 +86,11 @@ class Ranks:
         sent: float | None = None
         try:
             for rank in range(self._count):
-                environment = {**os.environ, **address, **_place(rank, self._count)}
+                # What torch's launcher tells a process of its place.
+                numbers = {"RANK": rank, "LOCAL_RANK": rank}
+                numbers |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), self._count)
+                place = {name: str(number) for name, number in numbers.items()}
+                environment = {**os.environ, **address, **place}
                 command = [sys.executable, *self._arguments]
                 self._processes.append(subprocess.Popen(command, env=environment))
             while any(process.poll() is None for process in self._processes):
@@ -109,12 +113,6 @@ class Ranks:
             if process.poll() is None:
                 process.kill()
             process.wait()
-
-
-def _place(rank: int, count: int) -> dict[str, str]:
-    """What torch's launcher tells a process of its place."""
-    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-    return {name: str(number) for name, number in numbers.items()}
 
 
 def _free_port() -> int:

@@ -8,14 +8,13 @@ request, so that what is sampled depends on the run's seed and the step alone.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from isosweep.plan.spec import RunSpec
 from isosweep.training.arguments import engine_arguments
-from isosweep.training.protocols import Tokenizer
+from isosweep.training.protocols import Sampled, Tokenizer
 
 if TYPE_CHECKING:
     from isosweep.training.trl_adapter import TRLTrainer
@@ -121,14 +120,6 @@ def seed_requests(llm: Any, noise: Noise, engine: int = 0) -> None:
     llm.generate = seeded
 
 
-@dataclass(frozen=True, kw_only=True)
-class Samples:
-    """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
-
-    texts: tuple[tuple[str, ...], ...]
-    tokens: tuple[tuple[int, ...], ...]
-
-
 class VllmSampler:
     """Samples held-out completions through the engine that makes a trainer's rollouts."""
 
@@ -137,7 +128,7 @@ class VllmSampler:
 
     def sample(
         self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
-    ) -> Samples:
+    ) -> Sampled:
         """`k` completions of at most `limit` tokens for each of `prompts` (token ids).
 
         The engine's weights are brought up to date first. Training is left as it was: its later
@@ -151,11 +142,10 @@ class VllmSampler:
             # Training's prompts are read from scratch, as they would be without an evaluation.
             self._engine.llm.reset_prefix_cache()
         texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
-        return Samples(
-            texts=tuple(tuple(texts[i : i + k]) for i in range(0, len(rows), k)),
-            tokens=tuple(
-                tuple(len(ids) for ids in completions[i : i + k]) for i in range(0, len(rows), k)
-            ),
+        starts = range(0, len(rows), k)
+        return Sampled(
+            [texts[i : i + k] for i in starts],
+            [[len(ids) for ids in completions[i : i + k]] for i in starts],
         )
 
 

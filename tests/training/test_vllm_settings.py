@@ -52,25 +52,8 @@ def test_what_vllm_cannot_do_is_refused(
         make_config(*GPU, *overrides)
     assert caught.value.setting == setting
     assert nearest in str(caught.value)
-
-
-def test_temperatures_that_only_vllm_refuses_are_kept_for_transformers() -> None:
+    # Of transformers' sampling nothing bounds it.
     assert make_config("recipe.temperature=2.5").recipe.temperature == 2.5
-
-
-def test_only_what_changes_a_runs_numbers_names_it() -> None:
-    config = make_config(*GPU, "launcher.max_parallel=1")
-
-    def run_id(**changed: Any) -> str:
-        return spec_of(replace(config, generation=replace(config.generation, **changed))).run_id
-
-    base = run_id()
-    assert run_id(sleep=True) == base
-    assert replace(spec_of(config), vllm_share=0.4).run_id == base
-    assert run_id(prefix_sharing=False) != base
-    at_server = run_id(mode="server", server_url="http://gpu7:8000")
-    assert at_server != base
-    assert at_server == run_id(mode="server", server_url="http://gpu8:8000")
 
 
 def test_a_server_leaves_training_all_of_its_device() -> None:
@@ -231,13 +214,6 @@ def test_a_server_that_differs_from_the_plan_is_named() -> None:
     for (what, remedy), part in zip(lacking, parts, strict=True):
         assert part in what
         assert needs.command in remedy
-
-
-def test_a_server_that_is_not_there_is_named() -> None:
-    with answering({}) as url:
-        pass
-    ((what, _),) = missing_server(url)
-    assert "refused" in what
 
 
 def test_plans_and_records_count_a_prompt_that_no_block_shares_n_times() -> None:
