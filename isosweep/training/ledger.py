@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -93,13 +93,14 @@ class Ledger:
             checkpointing=self._spec.gradient_checkpointing,
             pairs=attention_pairs(self._spec.attention),
         )
-        flops = float(np.sum(rows * getattr(row, phase)))
-        self.spent += replace(Compute(), **{f"{phase}_hardware_flops": flops})
+        flops: Any = float(np.sum(rows * getattr(row, phase)))
+        self.spent += Compute(**{f"{phase}_hardware_flops": flops})
 
     def took(self, kind: Literal["device", "checkpoint", "startup"], seconds: float) -> None:
         """Wall time of a whole step, that training stood still for a checkpoint, or from an
         attempt's beginning to its first evaluation or step."""
-        self.spent += replace(Compute(), **{f"{kind}_seconds": seconds * self._devices})
+        taken: Any = seconds * self._devices
+        self.spent += Compute(**{f"{kind}_seconds": taken})
 
     @contextmanager
     def timing(self, phase: Phase) -> Iterator[None]:

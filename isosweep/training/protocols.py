@@ -1,6 +1,6 @@
 """What the loop, the evaluator and the trainer ask of each other and of other people's objects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -22,15 +22,6 @@ class Sampled(NamedTuple):
 
     texts: list[list[str]]
     tokens: list[list[int]]
-
-
-class Sampler(Protocol):
-    """An engine that samples with the policy's weights."""
-
-    def sample(
-        self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
-    ) -> Sampled:
-        """`k` completions of each of the `prompts` (token ids), of at most `limit` tokens."""
 
 
 class Observer(Protocol):

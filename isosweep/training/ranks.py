@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 # How long ranks that are asked to stop may take to finish a step and write a checkpoint.
@@ -20,14 +20,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rank:
-    """A process's place among those of its run. Rank 0 decides and writes, the others compute.
+    """A process's place among those of its run, alone if it is not said. Rank 0 decides and writes,
+    the others compute.
 
     `pid`: the process that represents the run, and passes signals on.
     """
 
-    number: int
-    count: int
-    pid: int
+    number: int = 0
+    count: int = 1
+    pid: int = field(default_factory=os.getpid)
 
     @property
     def leads(self) -> bool:
@@ -42,16 +43,6 @@ class Rank:
 
         agreed: T = broadcast_object_list([value], from_process=0)[0]
         return agreed
-
-
-def only_rank() -> Rank:
-    """The place of a process that trains alone."""
-    return Rank(0, 1, os.getpid())
-
-
-def own_rank(pid: int) -> Rank:
-    """The place that `Ranks` gave to this process."""
-    return Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), pid)
 
 
 def end_with(parent: int) -> None:

@@ -35,7 +35,7 @@ from isosweep.store.state import (
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
 from isosweep.training.progress import ResumePoint, find_resume_point
-from isosweep.training.ranks import Rank, Ranks, end_with, only_rank, own_rank
+from isosweep.training.ranks import Rank, Ranks, end_with
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
 from isosweep.training.stopping import StopRequest
@@ -83,9 +83,10 @@ class TrainRun:
     @staticmethod
     def from_json(document: JsonObject) -> "TrainRun":
         """The job that `to_json` wrote."""
-        groups = {"health": HealthConfig, "saving": CheckpointConfig}
-        own = {name: read(kind, document[name]) for name, kind in groups.items()}
-        return TrainRun(**{**document, **own, "milestones": tuple(document["milestones"])})
+        health = read(HealthConfig, document["health"])
+        saving = read(CheckpointConfig, document["saving"])
+        own = {"milestones": tuple(document["milestones"]), "health": health, "saving": saving}
+        return TrainRun(**{**document, **own})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +192,7 @@ def run_attempt(
         spec=spec,
         submitted=submitted,
         start=start,
-        rank=only_rank(),
+        rank=Rank(),
         stop=stop,
         began=began,
     )
@@ -225,7 +226,7 @@ def _lead_ranks(session: Session) -> Ended:
     ranks = Ranks(session.spec.devices, words)
     stop.last_words.append(lambda reason: _end_state(attempt, "interrupted", reason))
     stop.last_words.append(lambda _: ranks.kill())
-    statuses = ranks.run(lambda: stop.passed_on)
+    statuses = ranks.run(lambda: next(iter(stop.signals), None))
     try:
         attempt.check()
     except OvertakenError as overtaken:
@@ -266,7 +267,7 @@ def main(text: str) -> None:
         spec=_spec_of(job.run),
         submitted=Submitted(**document["submitted"]),
         start=ResumePoint.from_json(document["start"]),
-        rank=own_rank(document["pid"]),
+        rank=Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), document["pid"]),
         stop=stop,
         began=began,
     )

@@ -19,7 +19,7 @@ from isosweep.store.state import OvertakenError, claim_attempt, read_state
 from isosweep.training.ledger import Ledger
 from isosweep.training.progress import Progress, ResumePoint
 from isosweep.training.protocols import Decision, Observer, Policy
-from isosweep.training.ranks import only_rank
+from isosweep.training.ranks import Rank
 from isosweep.training.stopping import StopRequest
 from isosweep.training.stream import ProblemStream
 from isosweep.training.worker import Session, TrainRun
@@ -71,7 +71,7 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
         attempt=claim_attempt(RunPaths(root), None),
         spec=run,
         start=ResumePoint(start, None, None),
-        rank=only_rank(),
+        rank=Rank(),
         stop=StopRequest(),
         began=time.monotonic() - 5,
     )
