@@ -9,7 +9,6 @@ import pytest
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
-from isosweep.files import read_json
 from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import RunState, read_state
@@ -189,11 +188,3 @@ def test_numbers_that_are_not_finite_end_a_run_without_a_record_or_a_retry(tmp_p
     )
     assert done.returncode == 1
     assert state_of(run).status == "failed"
-
-
-def test_the_health_of_a_run_is_no_part_of_its_identity(diverged: Path, tmp_path: Path) -> None:
-    isosweep("mode=plan", BUDGETS, *COLLAPSING, "health=default", "health.stop=[]", cwd=tmp_path)
-    (plan,) = (tmp_path / "sweeps").glob("*/plan.json")
-    (other,) = (diverged / "sweeps").glob("*/plan.json")
-    ids = [(read_json(path) or {})["plan_id"] for path in (plan, other)]
-    assert ids[0] == ids[1]

@@ -61,29 +61,6 @@ def test_the_plan_counts_updates_and_shares_costs_among_them() -> None:
     assert parts.memory.micro_batch[0, 0] <= 16
 
 
-@pytest.mark.parametrize(
-    ("settings", "setting"),
-    [
-        (("recipe.mini_batches=16",), "recipe.mini_batches"),
-        (("recipe.mini_batches=4", "recipe.micro_batch=4"), "recipe.micro_batch"),
-    ],
-)
-def test_completions_that_cannot_be_cut_evenly_are_rejected(
-    settings: tuple[str, ...], setting: str
-) -> None:
-    from isosweep.plan.candidates import Place
-    from isosweep.plan.rules import rules_of
-
-    sizes = ("grid.num_generations=[2]", "grid.problems_per_batch=[4]", "budget=1e10")
-    (table,) = candidates_of(make_config(*sizes, *settings))
-    (rule, *_) = rules_of(int(table.broken[0, 0, 0]))
-    assert rule.setting == setting
-    reason, remedy = rule.reason(table.at(Place(0, 0, 0))), rule.remedy(table, Place(0, 0, 0))
-    assert "n x B = 2 x 4 = 8 is not a multiple of" in reason
-    (mended,) = candidates_of(make_config(*sizes, *settings, remedy))
-    assert setting not in [rule.setting for rule in rules_of(int(mended.broken[0, 0, 0]))]
-
-
 def test_the_rate_is_that_of_an_update() -> None:
     whole = make_config("recipe.learning_rate_rule=sqrt").recipe
     parts = make_config("recipe.learning_rate_rule=sqrt", "recipe.mini_batches=4").recipe
