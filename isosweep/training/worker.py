@@ -83,10 +83,14 @@ class TrainRun:
     @staticmethod
     def from_json(document: JsonObject) -> "TrainRun":
         """The job that `to_json` wrote."""
-        health = read(HealthConfig, document["health"])
-        saving = read(CheckpointConfig, document["saving"])
-        own = {"milestones": tuple(document["milestones"]), "health": health, "saving": saving}
-        return TrainRun(**{**document, **own})
+        return TrainRun(
+            document["run_dir"],
+            tuple(document["milestones"]),
+            document["unit"],
+            read(HealthConfig, document["health"]),
+            read(CheckpointConfig, document["saving"]),
+            document.get("requeue", False),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
