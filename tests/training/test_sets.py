@@ -70,8 +70,8 @@ def test_training_and_the_main_records_are_those_of_a_run_without_sets(
 def test_a_set_s_records_are_those_of_a_run_that_has_it_as_its_main_evaluation(
     with_sets: RunPaths, tmp_path: Path
 ) -> None:
-    alone = reproducible(trained(spec_of(*COOL), tmp_path, BUDGETS))
-    own = [record["sets"]["cool"] for record in reproducible(with_sets)]
+    alone = reproducible(trained(spec_of(*COOL), tmp_path, BUDGETS[:1]))
+    own = [record["sets"]["cool"] for record in reproducible(with_sets)[: len(alone)]]
     assert own == [{name: record[name] for name in own[0]} for record in alone]
 
 
@@ -126,14 +126,14 @@ def test_a_run_that_is_extended_has_the_records_of_one_that_never_stopped(
 
 def test_a_mixture_of_one_part_trains_as_the_task_alone(without: RunPaths, tmp_path: Path) -> None:
     one = spec_of("task=mixture", "+task@task.mixture.parts.only=sort")
-    only = trained(one, tmp_path, BUDGETS)
+    only = trained(one, tmp_path, BUDGETS[:1])
     records = reproducible(only)
     for record in records:
         own = record.pop("sets")["only"]
         assert own == {name: record[name] for name in own}
-    assert records == reproducible(without) != []
+    assert records == reproducible(without)[: len(records)] != []
     own_metrics = [{k: v for k, v in x.items() if "_of_only" not in k} for x in metrics(only)]
-    assert own_metrics == metrics(without)
+    assert own_metrics == metrics(without)[: len(own_metrics)] != []
 
 
 def test_the_rollouts_of_a_step_are_in_the_shares_of_the_schedule_and_logged_by_part(
