@@ -21,7 +21,7 @@ FLOORS = (
     ("words", "metrics"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "sandbox", "version"),
+        *("devices", "evidence", "health", "sandbox", "version"),
         "__init__",
     ),
 )

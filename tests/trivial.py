@@ -16,7 +16,7 @@ from isosweep.store.records import Record
 from isosweep.store.state import OvertakenError
 from isosweep.training import worker
 from isosweep.training.__main__ import main
-from isosweep.training.session import Session
+from isosweep.training.worker import Session
 
 _STEP_S = 0.2
 

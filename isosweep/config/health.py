@@ -1,25 +1,27 @@
-"""Rules by which a run is judged to go wrong, and which of them end it."""
+"""Thresholds of the rules of health, and which rules end a run."""
 
 from dataclasses import field
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
-from pydantic import AllowInfNan
+from pydantic import AllowInfNan, BeforeValidator
 
+from isosweep.config.choices import closest
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, Says, Whole
+from isosweep.config.values import Listed, RefusedError, Says, Whole
 from isosweep.errors import SettingError
+from isosweep.health import RULES, HealthRule
 
-Rule = Literal[
-    "non_finite",
-    "collapse",
-    "entropy_runaway",
-    "entropy_collapse",
-    "truncation",
-    "stale_weights",
-    "gradient_spike",
-]
-RULES: tuple[Rule, ...] = get_args(Rule)
+
+def _known(name: Any) -> Any:
+    names = tuple(rule.name for rule in RULES)
+    if name not in names:
+        raise RefusedError(f"must be one of {', '.join(names)}", closest(str(name), names))
+    return name
+
+
+# The name of a rule.
+Rule = Annotated[str, BeforeValidator(_known)]
 
 _OR_NULL = "or null to switch the rule off"
 _PART = f"must be a number above 0 and below 1, {_OR_NULL}"
@@ -28,16 +30,6 @@ _TIMES = f"must be a number above 1, {_OR_NULL}"
 _Part = Annotated[float, Gt(0), Lt(1)]
 _Bound = Annotated[float, AllowInfNan(False), Gt(0)]
 _Times = Annotated[float, AllowInfNan(False), Gt(1)]
-
-# The settings without which a rule judges nothing; `non_finite` needs none.
-_THRESHOLDS: dict[Rule, tuple[str, ...]] = {
-    "collapse": ("collapse_share",),
-    "entropy_runaway": ("entropy_rise", "entropy_bound"),
-    "entropy_collapse": ("entropy_fall",),
-    "truncation": ("truncated_share",),
-    "stale_weights": ("logp_difference",),
-    "gradient_spike": ("gradient_spike",),
-}
 
 
 @settings("health")
@@ -66,17 +58,21 @@ class HealthConfig:
     stop: Listed[Rule] = field(default_factory=lambda: ["non_finite", "collapse"])
     """Rules that end a run; the others only warn."""
 
+    def thresholds(self, rule: HealthRule) -> tuple[float | None, ...] | None:
+        """Those of the rule, in its order; None where it is switched off."""
+        found = tuple(getattr(self, name) for name in rule.thresholds)
+        return None if found and all(limit is None for limit in found) else found
+
     def judges(self, steps: int) -> bool:
         """Whether a run of so many steps with rollouts of their own has a mean to be judged by."""
         return steps >= self.window
 
     def __post_init__(self) -> None:
-        for name in self.stop:
-            thresholds = _THRESHOLDS.get(name, ())
-            if thresholds and all(getattr(self, setting) is None for setting in thresholds):
-                left = ",".join(other for other in self.stop if other != name)
-                rule = f"{name} is switched off by health.{thresholds[0]}=null"
-                raise SettingError("health.stop", self.stop, rule, f"health.stop=[{left}]")
+        for rule in RULES:
+            if rule.name in self.stop and self.thresholds(rule) is None:
+                left = ",".join(other for other in self.stop if other != rule.name)
+                why = f"{rule.name} is switched off by health.{rule.thresholds[0]}=null"
+                raise SettingError("health.stop", self.stop, why, f"health.stop=[{left}]")
         once = list(dict.fromkeys(self.stop))
         if once != self.stop:
             nearest = f"health.stop=[{','.join(once)}]"

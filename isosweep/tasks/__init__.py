@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from importlib import import_module
+from typing import Any
 
 from isosweep.config.mixture import of_part
 from isosweep.config.task import TaskConfig
@@ -77,26 +79,8 @@ def judge(
     """
     if task.mixture is not None:
         return judge_later(task, problems, completions)()
-    if task.sort is not None:
-        from isosweep.tasks import sorting
-
-        pairs = zip(problems, completions, strict=True)
-        return [sorting.judge(task.sort, problem, completion) for problem, completion in pairs]
-    if task.reasoning_gym is not None:
-        from isosweep.tasks import reasoning
-
-        return reasoning.judge(task, task.reasoning_gym, problems, completions)
-    if task.math is not None:
-        from isosweep.tasks import mathematics
-
-        return mathematics.judge(problems, completions)
-    if task.code is not None:
-        from isosweep.tasks import code
-
-        return code.judge(task.code, problems, completions)
-    from isosweep.tasks import custom
-
-    return custom.judge(task, problems, completions)
+    judged: list[Judged] = _module(task).judge(task, problems, completions)
+    return judged
 
 
 def judge_later(
@@ -144,9 +128,8 @@ def tells_answers(task: TaskConfig) -> bool:
     if task.parts:
         return all(tells_answers(part) for part in task.parts.values())
     if task.custom is not None:
-        from isosweep.tasks import custom
-
-        return custom.tells_answers(task)
+        told: bool = _module(task).tells_answers(task)
+        return told
     return task.code is None
 
 
@@ -176,25 +159,22 @@ def problems_digest(
 def problem_pool(task: TaskConfig, wanted: int) -> Pool:
     """`wanted` distinct problems of the task's source, whatever `task` says of their number and
     difficulty; fewer where it has fewer. Raises SettingError where they cannot be drawn."""
-    if task.sort is not None:
-        from isosweep.tasks import sorting
+    pool: Pool = _module(task).pool(task, wanted)
+    return pool
 
-        return sorting.pool(task, task.sort, wanted)
-    if task.reasoning_gym is not None:
-        from isosweep.tasks import reasoning
 
-        return reasoning.pool(task, task.reasoning_gym, wanted)
-    if task.math is not None:
-        from isosweep.tasks import mathematics
+# Of each kind of task the module with its `pool` and `judge`.
+_MODULES = {
+    "sort": "sorting",
+    "reasoning_gym": "reasoning",
+    "math": "mathematics",
+    "code": "code",
+    "custom": "custom",
+}
 
-        return mathematics.pool(task, task.math, wanted)
-    if task.code is not None:
-        from isosweep.tasks import code
 
-        return code.pool(task, task.code, wanted)
-    from isosweep.tasks import custom
-
-    return custom.pool(task, wanted)
+def _module(task: TaskConfig) -> Any:
+    return import_module(f"isosweep.tasks.{_MODULES[task.kind]}")
 
 
 def _draw(task: TaskConfig) -> ProblemSets:

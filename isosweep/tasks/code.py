@@ -34,18 +34,16 @@ class _UnusableError(ValueError):
     """Why the tests of a row cannot be used."""
 
 
-def pool(task: TaskConfig, config: CodeConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> Pool:
     """`wanted` distinct problems, chosen by the hash of their text; all where there are fewer.
 
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
     or tests that cannot be used (with their row).
     """
-    distinct, rows = Distinct(), dict[str, int]()
+    config, distinct, rows = _code(task), Distinct(), dict[str, int]()
     problems = []
-    columns = {
-        "tests_column": config.tests_column,
-        "entry_point_column": config.entry_point_column,
-    }
+    names = ("tests_column", "entry_point_column")
+    columns = {name: getattr(config, name) for name in names}
     for number, problem in read_problems(config, columns, partial(_held, config)):
         if distinct.take(problem):
             problems.append(problem)
@@ -76,10 +74,16 @@ def pool(task: TaskConfig, config: CodeConfig, wanted: int) -> Pool:
     )
 
 
+def _code(task: TaskConfig) -> CodeConfig:
+    assert task.code is not None
+    return task.code
+
+
 def judge(
-    config: CodeConfig, problems: Sequence[Problem], completions: Sequence[str]
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
 ) -> list[Judged]:
     """1 where the completion's program passes all tests of its problem, else 0."""
+    config = _code(task)
     requests = [
         {
             "judge": "score_code",

@@ -116,13 +116,10 @@ def _call(config: CustomConfig, function: Callable[..., Any]) -> _Returned:
         given = f"a sequence of {', '.join(sorted(kinds))}" if kinds else type(problems).__name__
         raise wrong(f"its problems are {given}, not a sequence of isosweep.tasks.Problem")
     for problem in problems:
-        if not all(isinstance(text, str) for text in _texts(problem)):
+        texts = problem.problem_id, problem.prompt, problem.answer, problem.metadata
+        if not all(isinstance(text, str) for text in texts):
             raise wrong(f"a problem's id, prompt, answer and metadata are text: {problem}")
     for name, given in zip(("score", "answer"), returned[1:], strict=False):
         if not callable(given):
             raise wrong(f"its {name} is {type(given).__name__}, not a function")
     return own
-
-
-def _texts(problem: Problem) -> tuple[Any, ...]:
-    return problem.problem_id, problem.prompt, problem.answer, problem.metadata

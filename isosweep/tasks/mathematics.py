@@ -11,13 +11,14 @@ from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template,
 from isosweep.tasks.rows import Row, listed, read_problems, source, text
 
 
-def pool(task: TaskConfig, config: MathConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> Pool:
     """`wanted` distinct problems, chosen by the hash of their text; all where there are fewer.
 
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
     or an answer that math-verify cannot read (with its row).
     """
-    distinct, rows = Distinct(), dict[str, int]()
+    config, distinct, rows = task.math, Distinct(), dict[str, int]()
+    assert config is not None
     problems = []
     columns = {"answer_column": config.answer_column}
     for number, problem in read_problems(config, columns, partial(_answer, config)):
@@ -42,7 +43,7 @@ def pool(task: TaskConfig, config: MathConfig, wanted: int) -> Pool:
     )
 
 
-def judge(problems: Sequence[Problem], completions: Sequence[str]) -> list[Judged]:
+def judge(_: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]) -> list[Judged]:
     """1 where math-verify finds the completion's answer equal to the problem's, else 0."""
     requests = [
         {"judge": "score_math", "answer": problem.answer, "completion": completion}

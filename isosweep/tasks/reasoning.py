@@ -14,14 +14,7 @@ from isosweep.config.choices import one_of
 from isosweep.config.task import ReasoningGymConfig, TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import ask_all, judged
-from isosweep.tasks.problem import (
-    Distinct,
-    Judged,
-    Pool,
-    Problem,
-    content_id,
-    in_template,
-)
+from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, content_id, in_template
 
 _SEED_STRIDE = 2**20
 # Numbers of numpy's generators, which some use, are below this.
@@ -34,16 +27,16 @@ _DRAWS_PER_PROBLEM = 10
 _DRAW_LIMIT_S = 120.0
 
 
-def pool(task: TaskConfig, config: ReasoningGymConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> Pool:
     """`wanted` distinct problems; fewer where the generator does not give them in ten times as
     many draws. Raises SettingError for an unknown generator or parameters that it refuses."""
-    _require_generator(task, config)
+    config = _require_generator(task)
     distinct, problems = Distinct(), list[Problem]()
     most = wanted * _DRAWS_PER_PROBLEM
     index = 0
     while len(problems) < wanted and index < most:
         indices = range(index, min(most, index + wanted - len(problems)))
-        requests = [_request(task, config, "draw_entry") | {"index": i} for i in indices]
+        requests = [_request(task, "draw_entry") | {"index": i} for i in indices]
         for i, entry in zip(indices, ask_all(requests, _DRAW_LIMIT_S), strict=True):
             if i >= _SIZE and entry is not None and "IndexError" in entry.get("error", ""):
                 most = 0
@@ -51,7 +44,13 @@ def pool(task: TaskConfig, config: ReasoningGymConfig, wanted: int) -> Pool:
             if entry is None or "question" not in entry:
                 why = f"took over {_DRAW_LIMIT_S:.0f} s" if entry is None else entry["error"]
                 raise _refused(config, f"entry {i} could not be made: {why}")
-            problem = _problem(task, config, i, entry)
+            bare = Problem(
+                problem_id=content_id(config.generator, entry["question"]),
+                prompt=entry["question"],
+                answer=entry["answer"],
+                metadata=json.dumps({"index": i}),
+            )
+            problem = in_template(bare, task.template)
             if distinct.take(problem):
                 problems.append(problem)
         index = indices.stop
@@ -60,13 +59,10 @@ def pool(task: TaskConfig, config: ReasoningGymConfig, wanted: int) -> Pool:
 
 
 def judge(
-    task: TaskConfig,
-    config: ReasoningGymConfig,
-    problems: Sequence[Problem],
-    completions: Sequence[str],
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
 ) -> list[Judged]:
     """The generator's own score of each completion, held to [0, 1]; 0 where it fails."""
-    request = _request(task, config, "score_reasoning")
+    request = _request(task, "score_reasoning")
     requests = [
         {**request, "index": json.loads(problem.metadata)["index"], "completion": completion}
         for problem, completion in zip(problems, completions, strict=True)
@@ -79,7 +75,9 @@ def _held(score: float) -> float:
     return min(1.0, max(0.0, score)) if math.isfinite(score) else 0.0
 
 
-def _request(task: TaskConfig, config: ReasoningGymConfig, judge: str) -> dict[str, Any]:
+def _request(task: TaskConfig, judge: str) -> dict[str, Any]:
+    config = task.reasoning_gym
+    assert config is not None
     return {
         "judge": judge,
         "generator": config.generator,
@@ -89,28 +87,20 @@ def _request(task: TaskConfig, config: ReasoningGymConfig, judge: str) -> dict[s
     }
 
 
-def _problem(
-    task: TaskConfig, config: ReasoningGymConfig, index: int, entry: dict[str, Any]
-) -> Problem:
-    bare = Problem(
-        problem_id=content_id(config.generator, entry["question"]),
-        prompt=entry["question"],
-        answer=entry["answer"],
-        metadata=json.dumps({"index": index}),
-    )
-    return in_template(bare, task.template)
-
-
-def _require_generator(task: TaskConfig, config: ReasoningGymConfig) -> None:
+def _require_generator(task: TaskConfig) -> ReasoningGymConfig:
+    """The task's settings, of a generator that there is and that takes its parameters."""
     from reasoning_gym.factory import DATASETS
 
+    config = task.reasoning_gym
+    assert config is not None
     one_of("task.reasoning_gym.generator", config.generator, tuple(sorted(DATASETS)))
     known = tuple(item.name for item in fields(DATASETS[config.generator][1]))
     for name in config.parameters or {}:
         one_of("task.reasoning_gym.parameters", name, known)
-    (answer,) = ask_all([_request(task, config, "make_generator")], _DRAW_LIMIT_S)
+    (answer,) = ask_all([_request(task, "make_generator")], _DRAW_LIMIT_S)
     if answer is None or answer["error"]:
         raise _refused(config, answer["error"] if answer else f"took over {_DRAW_LIMIT_S:.0f} s")
+    return config
 
 
 def _refused(config: ReasoningGymConfig, why: str) -> SettingError:

@@ -3,6 +3,7 @@
 import hashlib
 import random
 import re
+from collections.abc import Sequence
 
 from isosweep.config.task import SortConfig, TaskConfig
 from isosweep.tasks.problem import Judged, Pool, Problem
@@ -23,9 +24,9 @@ def is_task_problem(digits: str) -> bool:
     return bucket(digits) < _TASK_BUCKETS
 
 
-def pool(task: TaskConfig, sort: SortConfig, wanted: int) -> Pool:
+def pool(task: TaskConfig, wanted: int) -> Pool:
     """`wanted` distinct problems, levels in turn; fewer where the levels have no room for them."""
-    template = task.template or ""
+    sort, template = _sort(task), task.template or ""
     generator = random.Random(f"sort:{task.data_seed}")
     # A level with too few strings would loop: what TaskConfig bounds is bounded here as well.
     wanted = min(wanted, 10 ** min(sort.levels) // 8 * len(sort.levels))
@@ -48,8 +49,18 @@ def pool(task: TaskConfig, sort: SortConfig, wanted: int) -> Pool:
     return Pool(problems=tuple(problems), source="sort")
 
 
-def judge(sort: SortConfig, problem: Problem, completion: str) -> Judged:
-    """1 if `completion` (decoded, special tokens left out) holds the sorted digits, else 0."""
-    numbers = [completion.strip()] if sort.answer == "exact" else re.findall(r"\d+", completion)
-    answer = numbers[-1] if numbers else None
-    return Judged(float(answer == problem.answer), answer)
+def judge(
+    task: TaskConfig, problems: Sequence[Problem], completions: Sequence[str]
+) -> list[Judged]:
+    """1 if a completion (decoded, special tokens left out) holds the sorted digits, else 0."""
+    exact, found = _sort(task).answer == "exact", list[Judged]()
+    for problem, completion in zip(problems, completions, strict=True):
+        numbers = [completion.strip()] if exact else re.findall(r"\d+", completion)
+        answer = numbers[-1] if numbers else None
+        found.append(Judged(float(answer == problem.answer), answer))
+    return found
+
+
+def _sort(task: TaskConfig) -> SortConfig:
+    assert task.sort is not None
+    return task.sort

@@ -15,6 +15,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
+from isosweep.commands import call
 from isosweep.errors import IsosweepError, RecordError
 from isosweep.files import read_json
 from isosweep.store.batches import read_batch
@@ -32,11 +33,14 @@ from isosweep.store.submissions import (
     read_submission,
     started,
 )
-from isosweep.training.requeue import requeue
 from isosweep.training.stopping import StopRequest
 
 # Longer than a file server takes to restart.
 _WAIT_S = 600.0
+_TIMEOUT_S = 30.0
+# A controller that is busy or restarting answers after seconds to minutes; the time limit comes
+# some minutes after the signal.
+_PAUSES_S = (0.0, 2.0, 10.0)
 
 
 def main(argv: list[str], stop: StopRequest | None = None) -> int:
@@ -151,12 +155,27 @@ def _leave_interrupted(submission: Submission, job: Job, stop: StopRequest, reas
     if submission.launcher != "slurm":
         _close(submission, "interrupted", reason)
     elif stop.requeued:
-        refused = requeue(job.job_id)
+        refused = _requeue(job.job_id)
         if refused is not None:
             _close(submission, "interrupted", f"{reason}, and not requeued: {refused}")
     elif not stop.signals or stop.signals[0] is not signal.SIGTERM:
         _close(submission, "interrupted", reason)
     # A preemption with requeue and a plain scancel send the same signal: Slurm knows which it was.
+
+
+def _requeue(job_id: str) -> str | None:
+    """Have Slurm requeue the job `job_id`, which may be this one; Slurm's words where it did not.
+
+    It then ends the job's processes, this one among them.
+    """
+    said = ""
+    for pause in _PAUSES_S:
+        time.sleep(pause)
+        answer = call(["scontrol", "requeue", job_id], _TIMEOUT_S)
+        if answer.failure is None:
+            return None
+        said = answer.failure
+    return f"scontrol requeue {job_id}: {said}"
 
 
 def _own_job(submission: Submission) -> Job:

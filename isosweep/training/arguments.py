@@ -1,43 +1,111 @@
-"""TRL's settings of a run: the recipe, the device, and what isosweep does itself switched off."""
+"""What TRL and vLLM are given of a run: by name, as their own classes take it."""
 
+import socket
 from tempfile import gettempdir
 from typing import Any, assert_never
-
-from trl import GRPOConfig
 
 from isosweep.config.hardware import Optimizer
 from isosweep.config.recipe import own_loss
 from isosweep.plan.spec import RunSpec
-from isosweep.training.trl_adapter import ENDLESS
-from isosweep.training.vllm import vllm_arguments
+
+# Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
+# steps do not depend on this number.
+ENDLESS = 10**9
 
 
-def trl_arguments(spec: RunSpec, context: int) -> GRPOConfig:
-    """TRL's settings: each update uses one of `mini_batches` equal parts of a generation.
+# transformers' names of optimisers.
+_OPTIMIZERS: dict[Optimizer, str] = {
+    "adamw_8bit": "adamw_8bit",
+    "adamw_torch_8bit": "adamw_torch_8bit",
+    "paged_adamw": "paged_adamw_32bit",
+    "paged_adamw_8bit": "paged_adamw_8bit",
+}
+
+
+def trl_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
+    """Settings of TRL's GRPOConfig: the recipe, the device, and what isosweep does itself switched
+    off. Each update uses one of `mini_batches` equal parts of a generation.
 
     TRL draws at random which rollouts are in which part; each serves `num_iterations` updates.
     Rewards are the task's score times `reward_scale`, and what the recipe adds. `context`: tokens
     of the longest prompt and completion together.
     """
-    penalised = spec.recipe.overlong_share is not None
-    return GRPOConfig(
-        seed=spec.seed,
+    penalised, revision = spec.recipe.overlong_share is not None, spec.model.revision
+    return {
+        "seed": spec.seed,
         **spec.recipe.for_trl(),
         # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.
-        loss_type="grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
-        **vllm_arguments(spec, context),
-        num_generations=spec.num_generations,
-        max_completion_length=spec.task.completion_limit,
-        top_k=0,
-        reward_weights=[spec.recipe.reward_scale, *([1.0] if penalised else [])],
-        vllm_importance_sampling_correction=spec.generation.importance_sampling_correction,
-        learning_rate=spec.learning_rate,
-        # Read for the reference model of a KL term alone.
-        model_init_kwargs=_reference(spec),
+        "loss_type": "grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
+        **_generation(spec, context),
+        "num_generations": spec.num_generations,
+        "max_completion_length": spec.task.completion_limit,
+        "top_k": 0,
+        "reward_weights": [spec.recipe.reward_scale, *([1.0] if penalised else [])],
+        "vllm_importance_sampling_correction": spec.generation.importance_sampling_correction,
+        "learning_rate": spec.learning_rate,
+        # Of a reference model, which TRL would not pass the policy's own revision on to.
+        "model_init_kwargs": {"revision": revision} if spec.recipe.beta and revision else None,
         **_device(spec),
         **_sharding(spec),
         **_LEFT_TO_THE_LOOP,
-    )
+    }
+
+
+def _generation(spec: RunSpec, context: int) -> dict[str, Any]:
+    """How TRL uses vLLM; nothing for another backend."""
+    generation = spec.generation
+    if generation.name != "vllm":
+        return {}
+    used = {"use_vllm": True, "vllm_mode": generation.mode}
+    if generation.mode == "server":
+        url, port = generation.server_url, _free_port()
+        return {**used, "vllm_server_base_url": url, "vllm_group_port": port}
+    share = {"vllm_gpu_memory_utilization": spec.vllm_share} if spec.device == "cuda" else {}
+    return {
+        **used,
+        "vllm_max_model_length": context,
+        "vllm_enable_sleep_mode": generation.sleep,
+        "vllm_tensor_parallel_size": generation.tensor_parallel,
+        **share,
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def engine_arguments(spec: RunSpec) -> dict[str, Any]:
+    """Arguments of `vllm.LLM` that TRL does not pass, or passes otherwise.
+
+    Left alone, vLLM turns a float32 checkpoint into bfloat16 and reads the newest revision. TRL
+    asks for as many requests at once as an engine has rollouts, with 4096 tokens of a forward
+    pass: vLLM refuses more requests than tokens.
+    """
+    cpu = spec.device == "cpu"
+    # The head as the trainer computes it (arXiv 2510.13786).
+    head = {"hf_overrides": {"head_dtype": "float32"}} if spec.recipe.cast_lm_head_to_fp32 else {}
+    planned = {
+        "max_num_seqs": spec.vllm_max_num_seqs,
+        "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
+        # On a CPU the environment says how large the cache is.
+        "kv_cache_memory_bytes": 0 if cpu else spec.vllm_cache_bytes,
+    }
+    return {
+        **head,
+        **{name: value for name, value in planned.items() if value},
+        # Of what a model ships, where its answers end alone: that is read under this name as well.
+        "generation_config": "vllm",
+        # On a CPU nothing is autocast: training computes in the precision of the weights.
+        "dtype": spec.weights_dtype if cpu else spec.dtype,
+        "revision": spec.model.revision,
+        "tokenizer_revision": spec.model.revision,
+        "enable_prefix_caching": spec.generation.prefix_sharing,
+        # Compiling takes longer than a run of a model that a CPU can train.
+        "enforce_eager": cpu,
+    }
 
 
 def _device(spec: RunSpec) -> dict[str, Any]:
@@ -50,20 +118,10 @@ def _device(spec: RunSpec) -> dict[str, Any]:
         "bf16": cuda and spec.dtype == "bfloat16",
         "gradient_checkpointing": spec.gradient_checkpointing,
         "torch_compile": spec.compile,
-        **_optimizer(spec),
+        # None for transformers' own default, torch's AdamW.
+        **({"optim": _OPTIMIZERS[spec.optimizer]} if spec.optimizer in _OPTIMIZERS else {}),
         "use_cpu": not cuda,
     }
-
-
-def _optimizer(spec: RunSpec) -> dict[str, Any]:
-    """transformers' name of the optimiser; none for its own default, torch's AdamW."""
-    names: dict[Optimizer, str] = {
-        "adamw_8bit": "adamw_8bit",
-        "adamw_torch_8bit": "adamw_torch_8bit",
-        "paged_adamw": "paged_adamw_32bit",
-        "paged_adamw_8bit": "paged_adamw_8bit",
-    }
-    return {"optim": names[spec.optimizer]} if spec.optimizer in names else {}
 
 
 # When training ends, what is logged and when a checkpoint is written are the loop's decisions.
@@ -96,12 +154,6 @@ def adapters(spec: RunSpec) -> Any:
     )
 
 
-def _reference(spec: RunSpec) -> dict[str, Any] | None:
-    """The policy's own revision, which TRL would not pass on to the reference model."""
-    pinned = spec.recipe.beta > 0 and spec.model.revision is not None
-    return {"revision": spec.model.revision} if pinned else None
-
-
 def _sharding(spec: RunSpec) -> dict[str, Any]:
     """How the processes of a run share its model, as accelerate learns through TRL."""
     if spec.devices == 1:
@@ -117,7 +169,7 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
                 settings["cpu_offload"] = True
             return {**backend, "fsdp": True, "fsdp_config": settings}
         case "zero1" | "zero2" | "zero3":
-            automatic = (
+            names = (
                 *("train_batch_size", "train_micro_batch_size_per_gpu"),
                 *("gradient_accumulation_steps", "gradient_clipping"),
             )
@@ -126,10 +178,9 @@ def _sharding(spec: RunSpec) -> dict[str, Any]:
             if spec.offload_optimizer:
                 zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
                 # DeepSpeed's own AdamW for CPUs, with the numbers of TRL's.
-                names = ("lr", "betas", "eps", "weight_decay")
-                adam = {"type": "AdamW", "params": dict.fromkeys(names, "auto")}
-                settings["optimizer"] = adam
-            automatic_values = dict.fromkeys(automatic, "auto")
-            return {"deepspeed": {**automatic_values, "zero_optimization": zero, **settings}}
+                numbers = dict.fromkeys(("lr", "betas", "eps", "weight_decay"), "auto")
+                settings["optimizer"] = {"type": "AdamW", "params": numbers}
+            automatic = dict.fromkeys(names, "auto")
+            return {"deepspeed": {**automatic, "zero_optimization": zero, **settings}}
         case unknown:
             assert_never(unknown)

@@ -18,9 +18,9 @@ from isosweep.training.grpo import load_policy, make_stream, make_trainer
 from isosweep.training.ledger import Ledger
 from isosweep.training.loop import TrainingLoop
 from isosweep.training.progress import Progress
-from isosweep.training.session import Session
 from isosweep.training.sets import evaluated_sets
 from isosweep.training.vllm import make_sampler
+from isosweep.training.worker import Session
 
 
 def make_loop(session: Session, directory: str) -> TrainingLoop:
@@ -46,7 +46,7 @@ def make_loop(session: Session, directory: str) -> TrainingLoop:
     trainer = make_trainer(
         spec, model, tokenizer, progress.ledger, progress.stream, checkpoints, further
     )
-    trainer.write_later = session.checkpoint.background
+    trainer.write_later = session.job.saving.background
     make_evaluator = partial(
         Evaluator,
         tokenizer=tokenizer,

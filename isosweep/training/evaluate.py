@@ -13,7 +13,8 @@ from isosweep.store.records import Evaluation
 from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_later, tells_answers
 from isosweep.training.changed import without_routing
 from isosweep.training.grpo import prompt_tokens
-from isosweep.training.protocols import Policy, Sampler, Tokenizer
+from isosweep.training.protocols import Policy, Tokenizer
+from isosweep.training.vllm import VllmSampler
 
 
 class Evaluator:
@@ -28,7 +29,7 @@ class Evaluator:
         spec: RunSpec,
         tokenizer: Tokenizer,
         *,
-        sampler: Sampler | None = None,
+        sampler: VllmSampler | None = None,
         problems: Sequence[Problem] | None = None,
         rank: int = 0,
         ranks: int = 1,
@@ -112,7 +113,7 @@ class Evaluator:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
 
-    def _asked(self, sampler: Sampler) -> tuple[list[Judged], list[int]]:
+    def _asked(self, sampler: VllmSampler) -> tuple[list[Judged], list[int]]:
         """What the engine that generates training's rollouts, with its weights, answers."""
         settings = self._spec.evaluation
         samples = sampler.sample(

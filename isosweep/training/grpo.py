@@ -9,20 +9,20 @@ import torch
 from accelerate import PartialState
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from trl import GRPOConfig
 from trl.rewards import get_soft_overlong_punishment
 
 from isosweep.config.evaluation_sets import on_sets
 from isosweep.config.model import ModelConfig
+from isosweep.config.task import TaskConfig
 from isosweep.plan.spec import RunSpec
-from isosweep.tasks import Problem, heldout_problems, training_problems
+from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
 from isosweep.tasks.mixing import PartProblem
 from isosweep.training.arguments import adapters, trl_arguments
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
-from isosweep.training.retirement import Retirement
-from isosweep.training.stream import MixtureStream, ProblemStream, Stream
+from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
-from isosweep.training.verification import Verification
 from isosweep.training.vllm import vllm_engine
 
 
@@ -93,6 +93,28 @@ def prompt_tokens(tokenizer: Tokenizer, problem: Problem, model: ModelConfig) ->
     return list(read["input_ids"])
 
 
+class Verification:
+    """The task's scores of completions, begun as soon as these are sampled."""
+
+    def __init__(self, task: TaskConfig, problems: Sequence[Problem]) -> None:
+        self._task, self._problems = task, problems
+        self._begun: tuple[list[int], list[str]] | None = None
+        self._judged: Callable[[], list[Judged]]
+
+    def begin(self, problem: list[int], completions: list[str]) -> None:
+        """Have `completions` of the problems with these numbers judged."""
+        self._begun = problem, completions
+        asked = [self._problems[index] for index in problem]
+        self._judged = judge_later(self._task, asked, completions)
+
+    def correctness(self, completions: list[str], problem: list[int], **_: Any) -> list[float]:
+        """The scores, in order: a reward function of TRL's."""
+        if self._begun != (problem, completions):
+            self.begin(problem, completions)
+        self._begun = None
+        return [each.score for each in self._judged()]
+
+
 def _rewards(spec: RunSpec, verification: Verification) -> list[Callable[..., list[float]]]:
     """TRL's reward functions: the task's score of a completion, then what the recipe adds."""
     rewards: list[Callable[..., list[float]]] = [verification.correctness]
@@ -156,7 +178,7 @@ def make_trainer(
             model=model,
             verify=verification.begin,
             reward_funcs=_rewards(spec, verification),
-            args=trl_arguments(spec, context),
+            args=GRPOConfig(**trl_arguments(spec, context)),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,

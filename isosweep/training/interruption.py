@@ -55,15 +55,11 @@ class Interruption:
             more, more_logprobs = trainer.trl_sample(again, 1)
         for position, i in enumerate(cut):
             completions[i] += [*self._phrase, *more[position]]
-            self._note(i, len(again[position]), len(more[position]))
+            sampled = len(more[position])
+            self.masks[i] += [0] * len(self._phrase) + [1] * sampled
+            self.later[i] = len(self._phrase) + sampled
+            self.continued.append((len(again[position]), len(self._phrase), sampled))
             if logprobs is not None and more_logprobs is not None:
                 forced = [None] * len(self._phrase)
                 logprobs[i] = [*logprobs[i], *forced, *more_logprobs[position]]
         return completions, logprobs
-
-    def _note(self, rollout: int, read: int, sampled: int) -> None:
-        """That `rollout` went on with the phrase and `sampled` tokens after `read` were read."""
-        assert self.masks is not None
-        self.masks[rollout] += [0] * len(self._phrase) + [1] * sampled
-        self.later[rollout] = len(self._phrase) + sampled
-        self.continued.append((read, len(self._phrase), sampled))

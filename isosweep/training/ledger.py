@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal, assert_never
+from typing import Any, Literal
 
 import numpy as np
 
@@ -93,25 +93,14 @@ class Ledger:
             checkpointing=self._spec.gradient_checkpointing,
             pairs=attention_pairs(self._spec.attention),
         )
-        match phase:
-            case "scoring":
-                self.spent += Compute(scoring_hardware_flops=float(np.sum(rows * row.scoring)))
-            case "training":
-                self.spent += Compute(training_hardware_flops=float(np.sum(rows * row.training)))
-            case unknown:
-                assert_never(unknown)
+        flops: Any = float(np.sum(rows * getattr(row, phase)))
+        self.spent += Compute(**{f"{phase}_hardware_flops": flops})
 
-    def add_seconds(self, seconds: float) -> None:
-        """Wall time of a whole step."""
-        self.spent += Compute(device_seconds=seconds * self._devices)
-
-    def add_checkpoint(self, seconds: float) -> None:
-        """Wall time that training stood still for a checkpoint."""
-        self.spent += Compute(checkpoint_seconds=seconds * self._devices)
-
-    def add_startup(self, seconds: float) -> None:
-        """Wall time from an attempt's beginning to its first evaluation or step."""
-        self.spent += Compute(startup_seconds=seconds * self._devices)
+    def took(self, kind: Literal["device", "checkpoint", "startup"], seconds: float) -> None:
+        """Wall time of a whole step, that training stood still for a checkpoint, or from an
+        attempt's beginning to its first evaluation or step."""
+        taken: Any = seconds * self._devices
+        self.spent += Compute(**{f"{kind}_seconds": taken})
 
     @contextmanager
     def timing(self, phase: Phase) -> Iterator[None]:

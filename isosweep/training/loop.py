@@ -14,13 +14,12 @@ from isosweep.store.records import Evaluation, Record
 from isosweep.store.state import OvertakenError
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.base_evaluation import BaseEvaluation
-from isosweep.training.decision import Decision
 from isosweep.training.evaluate import Evaluator
 from isosweep.training.progress import Progress
-from isosweep.training.protocols import Learner, Policy
+from isosweep.training.protocols import Decision, Learner, Policy
 from isosweep.training.saving import Saver
-from isosweep.training.session import Session
 from isosweep.training.sets import EvaluatedSet, pooled
+from isosweep.training.worker import Session
 
 
 class StoppedError(Exception):
@@ -50,7 +49,7 @@ class TrainingLoop:
         self._previous = self.spent
         session = self.session
         start, leave = session.start.checkpoint, session.reporter.leave
-        self._saver = Saver(session.checkpoint, session.attempt, start, leave)
+        self._saver = Saver(session.job.saving, session.attempt, start, leave)
 
     @property
     def spent(self) -> Compute:
@@ -91,7 +90,7 @@ class TrainingLoop:
         Raises StoppedError where the run is not to begin.
         """
         self._leave_if_asked()
-        self.progress.ledger.add_startup(time.monotonic() - self.session.began)
+        self.progress.ledger.took("startup", time.monotonic() - self.session.began)
         self._decide(step)
         # The trainer asks for no decision before its first step has ended.
         self._leave_if_asked()
@@ -99,7 +98,7 @@ class TrainingLoop:
 
     def step_ended(self, step: int, seconds: float) -> Decision:
         """Count the step's wall seconds; whether to save, and whether to stop."""
-        self.progress.ledger.add_seconds(seconds)
+        self.progress.ledger.took("device", seconds)
         return self._decide(step)
 
     def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
@@ -111,9 +110,9 @@ class TrainingLoop:
         self._take_record(step, self.spent)
         if ended.rule == "non_finite":
             # Nothing can go on from numbers that are not finite.
-            return Decision.STOP
+            return Decision(stop=True)
         self._saver.decided()
-        return Decision.SAVE_AND_STOP
+        return Decision(save=True, stop=True)
 
     def complete(self, checkpoint: Path, write: Callable[[], None]) -> None:
         """Add the progress to a checkpoint and complete it, with what `write` writes."""
@@ -127,7 +126,7 @@ class TrainingLoop:
 
     def saved(self, seconds: float) -> None:
         """Count the wall seconds that training stood still for a checkpoint."""
-        self.progress.ledger.add_checkpoint(seconds)
+        self.progress.ledger.took("checkpoint", seconds)
         self.session.reporter.progress()
 
     # Decisions.
@@ -149,7 +148,7 @@ class TrainingLoop:
             raise OvertakenError(stop.overtaken)
         reporter.doing(f"step {step + 1}")
         if self._amid_a_generation(step):
-            return Decision.GO_ON
+            return Decision()
         spent = self.spent
         reporter.step, reporter.spent = step, spent
         due = step == 0 or self.session.schedule.record_due(self._previous, spent)
@@ -168,7 +167,7 @@ class TrainingLoop:
         stop = self.session.schedule.is_over(spent) or self.session.stop.reason is not None
         due = stop or self._saver.due
         # The step that training starts from has a checkpoint, or is the model itself.
-        return Decision.of(save=due and step > self.session.start.step, stop=stop)
+        return Decision(save=due and step > self.session.start.step, stop=stop)
 
     def _judge(self, step: int, values: dict[str, float]) -> HealthWarning | None:
         """Hand the health rules a step's metrics; the warning that ends the run, if one does."""

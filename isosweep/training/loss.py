@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from isosweep.config.executed import require_own
@@ -73,11 +74,16 @@ class LossOutputs:
 Loss = Callable[[LossInputs], LossOutputs]
 
 
+class LossError(RuntimeError):
+    """What the function raised in training, with the setting that names it."""
+
+
 def load_loss(recipe: RecipeConfig, sha256: str | None) -> Loss | None:
     """The function that the recipe names, imported; None where the loss is TRL's.
 
     Raises SettingError where it may be somebody else's, cannot be imported, takes no single
-    argument, or is in a module whose file has another `sha256` than it was planned with.
+    argument, or is in a module whose file has another `sha256` than it was planned with. What the
+    function raises itself is a LossError.
     """
     own = own_loss(recipe.loss_type)
     if own is None:
@@ -91,10 +97,15 @@ def load_loss(recipe: RecipeConfig, sha256: str | None) -> Loss | None:
         inspect.signature(function).bind(None)
     except TypeError as error:
         raise own.refused(f"does not take LossInputs: {error}") from None
-    return lambda inputs: _checked(own, function(inputs))
+    return partial(_called, own, function)
 
 
-def _checked(own: OwnFunction, made: Any) -> LossOutputs:
+def _called(own: OwnFunction, function: Callable[..., Any], inputs: LossInputs) -> LossOutputs:
+    try:
+        made = function(inputs)
+    except Exception as error:
+        after = f"{own.setting}={own.path} failed after {inputs.step} updates"
+        raise LossError(f"{after}: {type(error).__name__}: {error}") from error
     if not isinstance(made, LossOutputs):
         raise own.refused(f"returned {type(made).__name__}, not LossOutputs")
     if getattr(made.loss, "ndim", None) != 0 or not made.loss.requires_grad:
@@ -136,7 +147,8 @@ def try_loss(config: SweepConfig) -> None:
             float(number)
     except SettingError:
         raise
-    except Exception as error:
+    except Exception as raised:
+        error = raised.__cause__ if isinstance(raised, LossError) else raised
         rule = f"fails on a micro-batch of two rollouts: {type(error).__name__}: {error}"
         raise own.refused(rule) from None
     if not math.isfinite(made.loss.item()):

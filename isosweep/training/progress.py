@@ -46,13 +46,8 @@ class ResumePoint:
     @staticmethod
     def from_json(document: JsonObject) -> "ResumePoint":
         """The point that `to_json` wrote."""
-        path = document["checkpoint"]
-        return ResumePoint(
-            document["step"],
-            document["parent"],
-            Path(path) if path else None,
-            tuple(document["losses"]),
-        )
+        path, losses = document["checkpoint"], tuple(document["losses"])
+        return ResumePoint(**{**document, "checkpoint": path and Path(path), "losses": losses})
 
 
 def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:

@@ -1,83 +1,27 @@
 """What the loop, the evaluator and the trainer ask of each other and of other people's objects."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from isosweep.training.decision import Decision
-
-
-class Tokenizer(Protocol):
-    """Of transformers' tokenizers: what turns problems into tokens, and answers into text."""
-
-    chat_template: str | None
-    eos_token_id: int
-    pad_token_id: int
-
-    def __call__(self, text: str, *, add_special_tokens: bool = True) -> Mapping[str, Any]:
-        """The tokens of `text`, under `input_ids`."""
-
-    def apply_chat_template(
-        self,
-        conversation: list[dict[str, str]],
-        *,
-        add_generation_prompt: bool,
-        return_dict: bool,
-        **template: Any,
-    ) -> Mapping[str, Any]:
-        """The tokens of a conversation in the model's format, under `input_ids`."""
-
-    def pad(self, encoded: dict[str, Any], *, return_tensors: str) -> Mapping[str, Any]:
-        """Sequences as tensors of one length: (sequences, tokens)."""
-
-    def batch_decode(self, sequences: Any, *, skip_special_tokens: bool) -> list[str]:
-        """The text of each sequence."""
+# A tokenizer and a language model of transformers.
+Tokenizer = Any
+Policy = Any
 
 
-class Policy(Protocol):
-    """Of transformers' language models: what a held-out evaluation uses."""
+class Decision(NamedTuple):
+    """What comes of a step: whether it is checkpointed, and whether it is the last."""
 
-    training: bool
-    generation_config: Any
-    config: Any
-
-    @property
-    def device(self) -> Any:
-        """Where the weights lie."""
-
-    def eval(self) -> Any:
-        """Switch dropout off."""
-
-    def train(self, mode: bool = True) -> Any:
-        """Switch dropout on, or off where `mode` is false."""
-
-    def __call__(self, **inputs: Any) -> Any:
-        """Logits, among others: (sequences, tokens, vocabulary)."""
-
-    def generate(self, **inputs: Any) -> Any:
-        """Prompts and completions: (sequences, tokens)."""
+    save: bool = False
+    stop: bool = False
 
 
-class Sampled(Protocol):
+class Sampled(NamedTuple):
     """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
 
-    @property
-    def texts(self) -> tuple[tuple[str, ...], ...]:
-        """The completions' text: (prompts, k)."""
-
-    @property
-    def tokens(self) -> tuple[tuple[int, ...], ...]:
-        """The completions' lengths: (prompts, k)."""
-
-
-class Sampler(Protocol):
-    """An engine that samples with the policy's weights."""
-
-    def sample(
-        self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
-    ) -> Sampled:
-        """`k` completions of each of the `prompts` (token ids), of at most `limit` tokens."""
+    texts: list[list[str]]
+    tokens: list[list[int]]
 
 
 class Observer(Protocol):

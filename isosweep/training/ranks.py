@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 # How long ranks that are asked to stop may take to finish a step and write a checkpoint.
@@ -20,14 +20,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rank:
-    """A process's place among those of its run. Rank 0 decides and writes, the others compute.
+    """A process's place among those of its run, alone if it is not said. Rank 0 decides and writes,
+    the others compute.
 
     `pid`: the process that represents the run, and passes signals on.
     """
 
-    number: int
-    count: int
-    pid: int
+    number: int = 0
+    count: int = 1
+    pid: int = field(default_factory=os.getpid)
 
     @property
     def leads(self) -> bool:
@@ -42,16 +43,6 @@ class Rank:
 
         agreed: T = broadcast_object_list([value], from_process=0)[0]
         return agreed
-
-
-def only_rank() -> Rank:
-    """The place of a process that trains alone."""
-    return Rank(0, 1, os.getpid())
-
-
-def own_rank(pid: int) -> Rank:
-    """The place that `Ranks` gave to this process."""
-    return Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), pid)
 
 
 def end_with(parent: int) -> None:
@@ -86,7 +77,11 @@ class Ranks:
         sent: float | None = None
         try:
             for rank in range(self._count):
-                environment = {**os.environ, **address, **_place(rank, self._count)}
+                # What torch's launcher tells a process of its place.
+                numbers = {"RANK": rank, "LOCAL_RANK": rank}
+                numbers |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), self._count)
+                place = {name: str(number) for name, number in numbers.items()}
+                environment = {**os.environ, **address, **place}
                 command = [sys.executable, *self._arguments]
                 self._processes.append(subprocess.Popen(command, env=environment))
             while any(process.poll() is None for process in self._processes):
@@ -109,12 +104,6 @@ class Ranks:
             if process.poll() is None:
                 process.kill()
             process.wait()
-
-
-def _place(rank: int, count: int) -> dict[str, str]:
-    """What torch's launcher tells a process of its place."""
-    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-    return {name: str(number) for name, number in numbers.items()}
 
 
 def _free_port() -> int:

@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from isosweep.compute import Compute
 from isosweep.store.checkpoints import complete_bytes
@@ -65,8 +67,10 @@ class Reporter:
         if self._rank.leads:
             wait_for(self._run.root, self.leave)
 
-    def _keep(self, write: Callable[[], None]) -> None:
-        persist(write, self._run.root, self.leave)
+    def _keep(self, append: Callable[..., None], log: Path, *line: Any) -> None:
+        """Append to a log of the run, in the first process."""
+        if self._rank.leads:
+            persist(lambda: append(log, *line), self._run.root, self.leave)
 
     def check(self) -> None:
         """Raise OvertakenError if a later attempt has claimed the run."""
@@ -94,7 +98,7 @@ class Reporter:
                 self._ended = status != "running"
                 self._checkpoint_bytes = complete_bytes(self._run)
                 self._last = last = self._state(status, reason)
-                self._keep(lambda: self._attempt.write(last))
+                persist(lambda: self._attempt.write(last), self._run.root, self.leave)
 
     def tidied(self) -> None:
         """Write the end of the attempt again, now that fewer checkpoints are left."""
@@ -131,36 +135,29 @@ class Reporter:
 
     def started(self, start: ResumePoint) -> set[int]:
         """Write where this attempt starts; steps whose records earlier ones have taken."""
-        if self._rank.leads:
-            line = AttemptStart(
-                attempt=self._attempt.number, parent=start.parent, resumed_step=start.step
-            )
-            self._keep(lambda: append_attempt(self._run.records, line))
-            for loss in start.losses:
-                self._lost = (LOST_CHECKPOINT,)
-                self.warning(HealthWarning.without_value(start.step, LOST_CHECKPOINT, loss))
+        line = AttemptStart(
+            attempt=self._attempt.number, parent=start.parent, resumed_step=start.step
+        )
+        self._keep(append_attempt, self._run.records, line)
+        for loss in start.losses:
+            self._lost = (LOST_CHECKPOINT,)
+            self.warning(HealthWarning.without_value(start.step, LOST_CHECKPOINT, loss))
         earlier = read_records(self._run.records).records
         self.reward = earlier[-1].reward if earlier else None
         return {record.step for record in earlier}
 
     def record(self, record: Record) -> None:
         """Append a record. Raises OvertakenError where a newer attempt owns the run."""
-        if self._rank.leads:
-            self.check()
-            number = self._attempt.number
-            self._keep(lambda: append_record(self._run.records, number, record))
+        self.check()
+        self._keep(append_record, self._run.records, self._attempt.number, record)
         self.reward = record.reward
 
     def metrics(self, step: int, values: dict[str, float]) -> None:
         """A value that is not finite is written as null."""
-        if self._rank.leads:
-            finite = {name: v if math.isfinite(v) else None for name, v in values.items()}
-            line = {"step": step, "time": time.time(), **finite}
-            number = self._attempt.number
-            self._keep(lambda: append_metrics(self._run.metrics, number, line))
+        finite = {name: v if math.isfinite(v) else None for name, v in values.items()}
+        line = {"step": step, "time": time.time(), **finite}
+        self._keep(append_metrics, self._run.metrics, self._attempt.number, line)
 
     def warning(self, warning: HealthWarning) -> None:
         """Append a warning of the health monitor."""
-        if self._rank.leads:
-            number = self._attempt.number
-            self._keep(lambda: append_warning(self._run.warnings, number, warning))
+        self._keep(append_warning, self._run.warnings, self._attempt.number, warning)

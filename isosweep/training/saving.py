@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import assert_never
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.store.checkpoints import complete, keep_only, keep_weights, newest, remove
@@ -86,19 +85,12 @@ class Saver:
         self._attempt.check()
         run, number = self._attempt.run, self._attempt.number
         last = newest(run, number, self._start)[:1]
-        match self._config.keep:
-            case "all":
-                pass
-            case "resumable":
-                keep_only(run, number, last)
-            case "weights":
-                keep_only(run, number, last)
-                for checkpoint in last:
-                    keep_weights(checkpoint)
-            case "none":
-                keep_only(run, number, ())
-            case unknown:
-                assert_never(unknown)
+        keep = self._config.keep
+        if keep != "all":
+            keep_only(run, number, () if keep == "none" else last)
+        if keep == "weights":
+            for checkpoint in last:
+                keep_weights(checkpoint)
 
     def _write(self, checkpoint: Path, write: Callable[[], object]) -> None:
         """Write and complete it; once more where the run's directory was away meanwhile."""

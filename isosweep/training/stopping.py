@@ -57,11 +57,6 @@ class StopRequest:
         warned_only = self.requeued and set(self.signals) == {WARNING}
         return self.reason is not None and not warned_only
 
-    @property
-    def passed_on(self) -> signal.Signals | None:
-        """The signal that asks the processes of a run to stop as this one was asked; None yet."""
-        return self.signals[0] if self.signals else None
-
     def cancel(self, by: str) -> None:
         """Stop, and do not go on: somebody has asked for that."""
         self.cancelled, self.reason = True, f"cancelled by {by}"

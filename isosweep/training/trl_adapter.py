@@ -6,8 +6,8 @@ it relies on is looked up by tests/training/test_trl_signatures.py, which says w
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from trl.trainer import grpo_trainer
 from trl.trainer import utils as trl_utils
 
 from isosweep.config.recipe import RecipeConfig
+from isosweep.training.arguments import ENDLESS
 from isosweep.training.changed import changed, without_routing
 from isosweep.training.loss import Loss, LossInputs
 from isosweep.training.microbatches import (
@@ -35,10 +36,6 @@ from isosweep.training.schedule import share_of_rate
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
 from isosweep.training.trl_lean import is_plain, pad, sample_plainly
-
-# Far beyond any plan: a run ends by measured compute, and with a constant rate after warm-up its
-# steps do not depend on this number.
-ENDLESS = 10**9
 
 
 class _Placeholders:
@@ -70,34 +67,21 @@ class TRLTrainer(CheckpointedTrainer):
     # Settings of sampling that were looked at last, and whether they are plain.
     _judged: tuple[dict[str, Any], bool] = ({}, False)
 
-    # Hooks.
-
-    def make_batch(self, count: int) -> Batch:
-        """A generation of which this process samples `count` rollouts, ready to train on."""
-        raise NotImplementedError
-
-    def prompt_tokens(self, text: str) -> list[int]:
-        """The prompt as the model reads it."""
-        raise NotImplementedError
-
-    def roll_out(self, prompts: list[str]) -> Rollouts:
-        """One rollout of each of `prompts`, in which every prompt comes n times."""
-        return self.trl_rollouts(prompts)
-
-    def sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
-        """A completion of each prompt, which come `num_generations` times each."""
-        return self.trl_sample(prompt_ids, num_generations)
-
-    def score(self, rows: list[Row], texts: list[str], ids: list[list[int]]) -> Any:
-        """Rewards of the rollouts of all processes: (n x B, reward functions)."""
-        return self.trl_rewards(rows, texts, ids)
-
-    def timing_update(self) -> AbstractContextManager[None]:
-        """Entered around the forward and backward pass of a micro-batch."""
-        return nullcontext()
-
-    def computed(self, phase: Literal["scoring", "training"], shapes: Sequence[Shape]) -> None:
-        """Told of the micro-batches that this process computes with."""
+    # Hooks: what a subclass does where TRL asks.
+    make_batch: Callable[[int], Batch]
+    """A generation of which this process samples so many rollouts, ready to train on."""
+    prompt_tokens: Callable[[str], list[int]]
+    """The prompt as the model reads it."""
+    roll_out: Callable[[list[str]], Rollouts]
+    """One rollout of each prompt, of which every one comes n times."""
+    sample: Callable[[list[list[int]], int], Completions]
+    """A completion of each prompt, which come as many times each as the number says."""
+    score: Callable[[list[Row], list[str], list[list[int]]], Any]
+    """Rewards of the rollouts of all processes: (n x B, reward functions)."""
+    timing_update: Callable[[], AbstractContextManager[None]]
+    """Entered around the forward and backward pass of a micro-batch."""
+    computed: Callable[[Literal["scoring", "training"], Sequence[Shape]], None]
+    """Told of the micro-batches that this process computes with."""
 
     # What TRL does by itself, for hooks to use.
 

@@ -57,8 +57,9 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Do as the observer decides of the step."""
         seconds = time.perf_counter() - self._began
-        decision = self._observer.step_ended(state.global_step, seconds)
-        control.should_save, control.should_training_stop = decision.save, decision.stop
+        control.should_save, control.should_training_stop = self._observer.step_ended(
+            state.global_step, seconds
+        )
         self._began = time.perf_counter()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -70,7 +71,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]
         values |= {name: logs[name] for name in logs if name.startswith(named)}
         decision = self._observer.metrics_logged(state.global_step, values) if values else None
         if decision is not None:
-            control.should_save, control.should_training_stop = decision.save, decision.stop
+            control.should_save, control.should_training_stop = decision
         self._logged = time.perf_counter()
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:

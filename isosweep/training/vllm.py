@@ -1,21 +1,20 @@
 """Rollouts and held-out samples through vLLM, driven by TRL, the same at every repetition.
 
 TRL builds the engine in the trainer's process (`generation.mode=colocate`) or speaks to a server
-(`server`). This module says how, and adds what TRL leaves out: the engine's precision, and a seed
-for every request, so that what is sampled depends on the run's seed and the step alone.
+(`server`). This module adds what TRL leaves out: the engine's own arguments, and a seed for every
+request, so that what is sampled depends on the run's seed and the step alone.
 """
 
 import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from isosweep.plan.spec import RunSpec
-from isosweep.training.protocols import Tokenizer
+from isosweep.training.arguments import engine_arguments
+from isosweep.training.protocols import Sampled, Tokenizer
 
 if TYPE_CHECKING:
     from isosweep.training.trl_adapter import TRLTrainer
@@ -25,57 +24,6 @@ if TYPE_CHECKING:
 _CPU_CACHE_GB = "1"
 # What training and evaluation draw their noise from: never the same seeds.
 _TRAINING, _EVALUATION = 0, 1
-
-
-def vllm_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
-    """GRPOConfig settings of `generation=vllm`; none for another backend.
-
-    `context`: tokens of the longest prompt and completion together.
-    """
-    generation = spec.generation
-    if generation.name != "vllm":
-        return {}
-    arguments: dict[str, Any] = {"use_vllm": True, "vllm_mode": generation.mode}
-    if generation.mode == "server":
-        server = {"vllm_server_base_url": generation.server_url, "vllm_group_port": _free_port()}
-        return arguments | server
-    arguments["vllm_max_model_length"] = context
-    arguments["vllm_enable_sleep_mode"] = generation.sleep
-    arguments["vllm_tensor_parallel_size"] = generation.tensor_parallel
-    if spec.device == "cuda":
-        arguments["vllm_gpu_memory_utilization"] = spec.vllm_share
-    return arguments
-
-
-def engine_arguments(spec: RunSpec) -> dict[str, Any]:
-    """Arguments of `vllm.LLM` that TRL does not pass, or passes otherwise.
-
-    Left alone, vLLM turns a float32 checkpoint into bfloat16 and reads the newest revision. TRL
-    asks for as many requests at once as an engine has rollouts, with 4096 tokens of a forward
-    pass: vLLM refuses more requests than tokens.
-    """
-    cpu = spec.device == "cpu"
-    # The head as the trainer computes it (arXiv 2510.13786).
-    head = {"hf_overrides": {"head_dtype": "float32"}} if spec.recipe.cast_lm_head_to_fp32 else {}
-    planned = {
-        "max_num_seqs": spec.vllm_max_num_seqs,
-        "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
-        # On a CPU the environment says how large the cache is.
-        "kv_cache_memory_bytes": 0 if cpu else spec.vllm_cache_bytes,
-    }
-    return {
-        **head,
-        **{name: value for name, value in planned.items() if value},
-        # Of what a model ships, where its answers end alone: that is read under this name as well.
-        "generation_config": "vllm",
-        # On a CPU nothing is autocast: training computes in the precision of the weights.
-        "dtype": spec.weights_dtype if cpu else spec.dtype,
-        "revision": spec.model.revision,
-        "tokenizer_revision": spec.model.revision,
-        "enable_prefix_caching": spec.generation.prefix_sharing,
-        # Compiling takes longer than a run of a model that a CPU can train.
-        "enforce_eager": cpu,
-    }
 
 
 def prepare_vllm(spec: RunSpec) -> None:
@@ -172,14 +120,6 @@ def seed_requests(llm: Any, noise: Noise, engine: int = 0) -> None:
     llm.generate = seeded
 
 
-@dataclass(frozen=True, kw_only=True)
-class Samples:
-    """Completions of each prompt. `texts`, `tokens` (lengths): (prompts, k)."""
-
-    texts: tuple[tuple[str, ...], ...]
-    tokens: tuple[tuple[int, ...], ...]
-
-
 class VllmSampler:
     """Samples held-out completions through the engine that makes a trainer's rollouts."""
 
@@ -188,7 +128,7 @@ class VllmSampler:
 
     def sample(
         self, prompts: Sequence[Sequence[int]], *, k: int, temperature: float, limit: int, seed: int
-    ) -> Samples:
+    ) -> Sampled:
         """`k` completions of at most `limit` tokens for each of `prompts` (token ids).
 
         The engine's weights are brought up to date first. Training is left as it was: its later
@@ -202,11 +142,10 @@ class VllmSampler:
             # Training's prompts are read from scratch, as they would be without an evaluation.
             self._engine.llm.reset_prefix_cache()
         texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
-        return Samples(
-            texts=tuple(tuple(texts[i : i + k]) for i in range(0, len(rows), k)),
-            tokens=tuple(
-                tuple(len(ids) for ids in completions[i : i + k]) for i in range(0, len(rows), k)
-            ),
+        starts = range(0, len(rows), k)
+        return Sampled(
+            [texts[i : i + k] for i in starts],
+            [[len(ids) for ids in completions[i : i + k]] for i in starts],
         )
 
 
@@ -253,10 +192,3 @@ def make_sampler(spec: RunSpec, trainer: "TRLTrainer", tokenizer: Tokenizer) -> 
         # The processes of one engine sample the same requests together.
         seed_requests(engine.llm, noise, trainer.process // spec.generation.tensor_parallel)
     return VllmSampler(engine, noise, tokenizer)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        port: int = listener.getsockname()[1]
-        return port

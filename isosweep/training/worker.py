@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from isosweep.compute import BudgetUnit, Compute
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.executed import executed_by_run, require_unpickled, require_vouched
-from isosweep.config.health import HealthConfig, Rule
+from isosweep.config.health import HealthConfig
 from isosweep.config.settings import read
 from isosweep.devices import keep_first
 from isosweep.errors import RecordError
@@ -34,10 +35,9 @@ from isosweep.store.state import (
 from isosweep.training.health import HealthMonitor
 from isosweep.training.heartbeat import Heartbeat, Watch
 from isosweep.training.progress import ResumePoint, find_resume_point
-from isosweep.training.ranks import Rank, Ranks, end_with, only_rank, own_rank
+from isosweep.training.ranks import Rank, Ranks, end_with
 from isosweep.training.reporter import Reporter
 from isosweep.training.schedule import Schedule
-from isosweep.training.session import Session
 from isosweep.training.stopping import StopRequest
 
 if TYPE_CHECKING:
@@ -101,18 +101,58 @@ class Submitted:
     job_id: str | None = None
 
 
-@dataclass(frozen=True)
-class _Work:
-    """One process's part of an attempt."""
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One process's part in an attempt: which run, from where, how far, and what may end it.
+
+    `began`: when the attempt did, by the monotonic clock.
+    """
 
     job: TrainRun
     attempt: Attempt
     spec: RunSpec
-    submitted: Submitted
+    submitted: Submitted = Submitted()
     start: ResumePoint
     rank: Rank
     stop: StopRequest
     began: float
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """How far the run goes, and when it is recorded."""
+        per_decade = self.spec.evaluation.records_per_decade
+        return Schedule(self.job.milestones, self.job.unit, per_decade)
+
+    @cached_property
+    def monitor(self) -> HealthMonitor:
+        """The run's health, as it was where the attempt starts."""
+        health = judged_health(self.spec, self.job.health)
+        return HealthMonitor(health, self.spec.problems_per_batch, self.start.health)
+
+    @cached_property
+    def reporter(self) -> Reporter:
+        """What writes the run's files; it begins with what earlier attempts have spent."""
+        reporter = Reporter(
+            self.attempt,
+            self.rank,
+            self.monitor,
+            self.start.step,
+            job_id=self.submitted.job_id,
+            submission=self.submitted.number,
+            leave=lambda: self.stop.reason is not None,
+        )
+        records = read_records(self.job.run.records).records
+        reporter.spent = records[-1].compute if records else Compute()
+        return reporter
+
+    def outcome(self, spent: Compute) -> tuple[RunStatus, str | None]:
+        """How an attempt that left by itself has ended with `spent` behind it, and why."""
+        ended = self.monitor.verdict
+        if ended is not None:
+            return "diverged", f"{ended.rule} at step {ended.step}: {ended.message}"
+        if self.stop.reason is None or self.schedule.is_over(spent):
+            return "finished", None
+        return "cancelled" if self.stop.cancelled else "interrupted", self.stop.reason
 
 
 @contextmanager
@@ -150,8 +190,17 @@ def run_attempt(
         require_unpickled(start.checkpoint)
     for loss in start.losses:
         sys.stderr.write(f"{job.run.run_id}: {loss}\n")
-    work = _Work(job, attempt, spec, submitted, start, only_rank(), stop, began)
-    return _lead_ranks(work) if spec.devices > 1 else _attempt(work)
+    session = Session(
+        job=job,
+        attempt=attempt,
+        spec=spec,
+        submitted=submitted,
+        start=start,
+        rank=Rank(),
+        stop=stop,
+        began=began,
+    )
+    return _lead_ranks(session) if spec.devices > 1 else _attempt(session)
 
 
 def _spec_of(run: RunPaths) -> RunSpec:
@@ -171,16 +220,17 @@ def _spec_of(run: RunPaths) -> RunSpec:
     return spec
 
 
-def _lead_ranks(work: _Work) -> Ended:
+def _lead_ranks(session: Session) -> Ended:
     """Train in one process a device; this one passes signals on and speaks for them."""
-    attempt, stop = work.attempt, work.stop
-    place = {"attempt": attempt.number, "pid": os.getpid(), "start": work.start.to_json()}
-    document = {"job": work.job.to_json(), "submitted": asdict(work.submitted), **place}
+    attempt, stop = session.attempt, session.stop
+    place = {"attempt": attempt.number, "pid": os.getpid(), "start": session.start.to_json()}
+    job, submitted = session.job.to_json(), asdict(session.submitted)
+    document = {"job": job, "submitted": submitted, **place}
     words = ["-P", "-m", "isosweep.training.worker", json.dumps(document)]
-    ranks = Ranks(work.spec.devices, words)
+    ranks = Ranks(session.spec.devices, words)
     stop.last_words.append(lambda reason: _end_state(attempt, "interrupted", reason))
     stop.last_words.append(lambda _: ranks.kill())
-    statuses = ranks.run(lambda: stop.passed_on)
+    statuses = ranks.run(lambda: next(iter(stop.signals), None))
     try:
         attempt.check()
     except OvertakenError as overtaken:
@@ -215,33 +265,32 @@ def main(text: str) -> None:
     end_with(document["pid"])
     job = TrainRun.from_json(document["job"])
     stop.requeues = job.requeue
-    work = _Work(
-        job,
-        Attempt(job.run, document["attempt"]),
-        _spec_of(job.run),
-        Submitted(**document["submitted"]),
-        ResumePoint.from_json(document["start"]),
-        own_rank(document["pid"]),
-        stop,
-        began,
+    session = Session(
+        job=job,
+        attempt=Attempt(job.run, document["attempt"]),
+        spec=_spec_of(job.run),
+        submitted=Submitted(**document["submitted"]),
+        start=ResumePoint.from_json(document["start"]),
+        rank=Rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), document["pid"]),
+        stop=stop,
+        began=began,
     )
-    if _attempt(work) == OVERTAKEN:
+    if _attempt(session) == OVERTAKEN:
         # The others wait for this one: they are ended as after a failure.
         sys.exit(_OVERTAKEN_STATUS)
 
 
-def _attempt(work: _Work) -> Ended:
-    if work.spec.device == "cpu":
+def _attempt(session: Session) -> Ended:
+    if session.spec.device == "cpu":
         # More threads than cores slow tiny models by an order of magnitude.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    watch = Watch(work.attempt, work.submitted.number, work.stop)
-    session = _session(work)
-    reporter = session.reporter
-    work.stop.last_words.append(lambda reason: reporter.state("interrupted", reason))
+    watch = Watch(session.attempt, session.submitted.number, session.stop)
+    reporter, leads = session.reporter, session.rank.leads
+    session.stop.last_words.append(lambda reason: reporter.state("interrupted", reason))
     try:
-        with Heartbeat(reporter, watch) if work.rank.leads else nullcontext():
+        with Heartbeat(reporter, watch) if leads else nullcontext():
             loop = _train(session)
-            if work.rank.leads:
+            if leads:
                 # A cancelled job is sent a signal as well, and may have seen that first.
                 watch.look()
         status, reason = session.outcome(reporter.spent)
@@ -266,37 +315,8 @@ def judged_health(spec: RunSpec, health: HealthConfig) -> HealthConfig:
     if mixture is None or len(mixture.points) == 1:
         return health
     # Where shares change, reward may fall because harder problems come.
-    stop: list[Rule] = [rule for rule in health.stop if rule != "collapse"]
+    stop = [rule for rule in health.stop if rule != "collapse"]
     return replace(health, collapse_share=None, stop=stop)
-
-
-def _session(work: _Work) -> Session:
-    job, spec, attempt = work.job, work.spec, work.attempt
-    health = judged_health(spec, job.health)
-    monitor = HealthMonitor(health, spec.problems_per_batch, work.start.health)
-    reporter = Reporter(
-        attempt,
-        work.rank,
-        monitor,
-        work.start.step,
-        job_id=work.submitted.job_id,
-        submission=work.submitted.number,
-        leave=lambda: work.stop.reason is not None,
-    )
-    records = read_records(job.run.records).records
-    reporter.spent = records[-1].compute if records else Compute()
-    return Session(
-        spec=spec,
-        attempt=attempt,
-        rank=work.rank,
-        stop=work.stop,
-        start=work.start,
-        schedule=Schedule(job.milestones, job.unit, spec.evaluation.records_per_decade),
-        monitor=monitor,
-        reporter=reporter,
-        checkpoint=job.saving,
-        began=work.began,
-    )
 
 
 def _train(session: Session) -> "TrainingLoop | None":

@@ -132,7 +132,7 @@ class Scaled:
         weights: Precision = "float32",
         computed: Precision = "bfloat16",
     ) -> None:
-        from tests.training.test_trainer import trainer_of
+        from tests.training.builders import trainer_of
 
         config = make_config("task.num_eval_problems=32", *overrides)
         torch.manual_seed(0)

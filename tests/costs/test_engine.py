@@ -203,7 +203,7 @@ def test_a_servers_devices_are_planned_and_counted() -> None:
     assert (faster.training == phases.training).all()
     sizes = {"num_generations": 8, "problems_per_batch": 8, "seed": 0, "micro_batch": 1}
     ledger = Ledger(run_spec(study.config, **sizes))
-    ledger.add_seconds(10.0)
+    ledger.took("device", 10.0)
     assert ledger.spent.device_seconds == 120.0
 
 

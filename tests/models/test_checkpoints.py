@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from isosweep.config.model_files import architecture_from_config
+from isosweep.errors import SettingError
 from isosweep.models.checkpoints import broken_parts, safetensors_shapes
+from isosweep.models.weights import missing_weights
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
-from tests.conftest import isosweep
+from tests.conftest import isosweep, make_config
 from tests.models.checkpoints import save_qwen2
 from tests.tasks.files import ROWS, math_overrides, write_rows
 
@@ -97,7 +99,7 @@ def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
             lambda d: _rewrite(d / "config.json", lambda c: c.update(vocab_size=400)),
             "embed_tokens.weight has shape [336, 64], and config.json implies [400, 64]",
         ),
-        (lambda d: (d / "tokenizer.json").unlink(), "missing: tokenizer.json (or"),
+        (lambda d: (d / "tokenizer.json").unlink(), "tokenizer.json (or"),
         (lambda d: _cut(d / "tokenizer.json", 500), "a readable"),
         (
             lambda d: _rewrite(
@@ -112,25 +114,19 @@ def test_shapes_are_those_that_the_library_reads(saved: Path) -> None:
 def test_a_broken_model_is_reported_before_anything_starts(
     damage: Callable[[Path], object], message: str, saved: Path, tmp_path: Path
 ) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(saved, model)
+    model = shutil.copytree(saved, tmp_path / "model")
     damage(model)
-    cwd = tmp_path / "work"
-    cwd.mkdir()
-    done = isosweep(*_overrides(model, cwd.parent), cwd=cwd, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list(cwd.iterdir()) == []
+    try:
+        said = str(missing_weights(make_config(*_overrides(model, tmp_path)).model))
+    except SettingError as error:
+        said = str(error)
+    assert message in said
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            lambda d: next(d.glob("model-00002*")).unlink(),
-            "model-00002-of-0000",
-        ),
+        (lambda d: next(d.glob("model-00002*")).unlink(), "model-00002-of-0000"),
         (lambda d: (d / _INDEX).unlink(), "model.safetensors or model.safetensors.index.json in"),
         (lambda d: _cut(d / _INDEX, 50), "a readable"),
         (
@@ -149,11 +145,22 @@ def test_a_broken_model_is_reported_before_anything_starts(
 def test_every_shard_must_be_there(
     damage: Callable[[Path], object], message: str, sharded: Path, tmp_path: Path
 ) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(sharded, model)
+    model = shutil.copytree(sharded, tmp_path / "model")
     damage(model)
     (problem,) = broken(model)
     assert message in problem
+
+
+def test_nothing_is_launched_with_a_broken_model(saved: Path, tmp_path: Path) -> None:
+    model = shutil.copytree(saved, tmp_path / "model")
+    _cut(model / _SINGLE, 100)
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    done = isosweep(*_overrides(model, tmp_path), cwd=cwd, check=False)
+    assert done.returncode == 2
+    assert "it has 100 bytes, and its header alone says" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(cwd.iterdir()) == []
 
 
 def _overrides(model: Path, folder: Path) -> tuple[str, ...]:

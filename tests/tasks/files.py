@@ -12,6 +12,16 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+def write_sums(path: Path, first: int, count: int, question: str = "What is") -> Path:
+    """Rows that are numbered from 0, of the sums of 1 and the numbers from `first` on."""
+    numbers = range(first, first + count)
+    rows = [
+        {"id": str(i), "problem": f"{question} {number} + 1?", "answer": str(number + 1)}
+        for i, number in enumerate(numbers)
+    ]
+    return write_rows(path, rows)
+
+
 def math_overrides(path: Path, *more: str) -> tuple[str, ...]:
     """Settings of a math task on the rows of `path`: 8 problems to train on, 4 held out."""
     return (

@@ -1,6 +1,5 @@
 """Problems of a mixture: each part's own, judged as its own, and none in two parts."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from isosweep.tasks import (
 from isosweep.tasks.mixing import PartProblem
 from isosweep.tasks.sets import problems_of_sets
 from tests.conftest import make_config
+from tests.tasks.files import write_sums
 from tests.tasks.scoring import scores
 
 PART = "+task@task.mixture.parts."
@@ -37,16 +37,7 @@ def test_a_mixture_has_the_problems_that_its_parts_have_alone() -> None:
     assert [own(p) for p in mixed.heldout] == [p for sets in alone for p in sets.heldout]
 
 
-def rows(path: Path, first: int, count: int, question: str = "What is") -> str:
-    lines = [
-        {"id": str(i), "problem": f"{question} {first + i} + 1?", "answer": str(first + i + 1)}
-        for i in range(count)
-    ]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    return str(path)
-
-
-def math(part: str, path: str) -> tuple[str, ...]:
+def math(part: str, path: Path) -> tuple[str, ...]:
     return tuple(
         f"task.mixture.parts.{part}.{setting}"
         for setting in (
@@ -59,8 +50,8 @@ def math(part: str, path: str) -> tuple[str, ...]:
 
 def typed_files(tmp_path: Path, first: int, question: str = "What is") -> tuple[str, ...]:
     """Two files that number their rows alike; the second begins with row `first` of the other."""
-    one = math("a", rows(tmp_path / "a.jsonl", 0, 30))
-    other = math("b", rows(tmp_path / "b.jsonl", first, 30, question))
+    one = math("a", write_sums(tmp_path / "a.jsonl", 0, 30))
+    other = math("b", write_sums(tmp_path / "b.jsonl", first, 30, question))
     return ("task=mixture", f"{PART}a=math", f"{PART}b=math", *one, *other)
 
 
@@ -100,7 +91,7 @@ def test_every_part_judges_its_own_problems_and_says_what_success_is(tmp_path: P
         "task.mixture.parts.s.sort.answer=last_number",
         "task.mixture.parts.s.success_at=0.5",
     )
-    path = rows(tmp_path / "m.jsonl", 0, 30)
+    path = write_sums(tmp_path / "m.jsonl", 0, 30)
     task = make_config("task=mixture", *sorts, f"{PART}m=math", *math("m", path)).task
     by_part = {p.part: p for p in training_problems(task) if isinstance(p, PartProblem)}
     asked = [by_part[name] for name in ("m", "s", "s", "m")]

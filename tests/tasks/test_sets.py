@@ -1,6 +1,5 @@
 """Problems of further evaluation sets: never among those trained on, unless they are asked for."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from isosweep.errors import SettingError
 from isosweep.tasks import Problem, heldout_problems, training_problems
 from isosweep.tasks.sets import problems_of_sets
 from tests.conftest import make_config
+from tests.tasks.files import write_sums
 
 
 def drawn(config: SweepConfig) -> dict[str, list[Problem]]:
@@ -54,26 +54,13 @@ def test_training_problems_are_a_set_in_the_order_they_are_drawn_in() -> None:
     assert drawn(config)["t"] == training_problems(config.task)[:20]
 
 
-def rows(path: Path, first: int, count: int) -> Path:
-    lines = [
-        {"id": str(i), "problem": f"What is {first + i} + 1?", "answer": str(first + i + 1)}
-        for i in range(count)
-    ]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    return path
-
-
 def of_files(tmp_path: Path, more: str) -> SweepConfig:
-    rows(tmp_path / "a.jsonl", 0, 60)
-    rows(tmp_path / "b.jsonl", 40, 60)
+    write_sums(tmp_path / "a.jsonl", 0, 60)
+    write_sums(tmp_path / "b.jsonl", 40, 60)
     return make_config(
         *("task=math", "task.math.dataset=null", f"task.math.path={tmp_path / 'a.jsonl'}"),
-        *(
-            "task.math.id_column=id",
-            "task.math.problem_column=problem",
-            "task.math.answer_after=null",
-            "task.math.subset=null",
-        ),
+        *("task.math.id_column=id", "task.math.problem_column=problem"),
+        *("task.math.answer_after=null", "task.math.subset=null"),
         *("task.num_train_problems=32", "task.num_eval_problems=16"),
         *("task.max_completion_tokens=8", "task.completion_tokens=4", "task.prompt_tokens=9"),
         f"evaluation.sets={{other:{{task:{{{more}}}}}}}",

@@ -1,75 +1,128 @@
-"""What TRL is given of a recipe."""
+"""What TRL's GRPOConfig and vLLM's engine are given: one table of settings, argument and value."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from isosweep.plan.spec import run_spec
-from tests.conftest import make_config
+from isosweep.plan.study import resolve
+from isosweep.training.arguments import engine_arguments, trl_arguments
+from tests.conftest import make_config, plan_of
 
 # Settings of a recipe that TRL knows under the same name and must not be given as they are: the
 # rate is resolved for n x B, and the loss may be a function.
 OURS = {"learning_rate", "loss_type"}
+GPU = ("model=qwen-0.5b", "budget=1e18")
+SERVER = (
+    *("generation.mode=server", "generation.server_url=http://gpu7:8000"),
+    "launcher.max_parallel=1",
+)
+TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10", "budget=1e18")
+FSDP, ZERO = ("hardware.sharding=fsdp", *TWO), ("hardware.sharding=zero2", *TWO)
+AWAY = "hardware.offload_optimizer=true"
+
+# Of a run with n = B = 4 and micro-batches of 8; None: it is not given.
+TRL = [
+    (("recipe.learning_rate=3e-5", "recipe.learning_rate_rule=constant"), "learning_rate", 3e-5),
+    (("recipe.epsilon_high=0.4",), "epsilon_high", 0.4),
+    (("recipe.max_grad_norm=0.25",), "max_grad_norm", 0.25),
+    (("recipe=tis",), "vllm_importance_sampling_mode", "token_truncate"),
+    (("recipe.importance_sampling_cap=3",), "vllm_importance_sampling_clip_max", 3.0),
+    (("recipe.loss_type=tests.training.own_losses:dapo",), "loss_type", "grpo"),
+    (("recipe.loss_type=dr_grpo",), "loss_type", "dr_grpo"),
+    (("recipe=grpo",), "reward_weights", [1.0]),
+    (("recipe=dapo",), "reward_weights", [2.0, 1.0]),
+    ((), "gradient_accumulation_steps", 2),
+    (("recipe.mini_batches=2",), "gradient_accumulation_steps", 1),
+    (("recipe.mini_batches=2",), "steps_per_generation", 2),
+    ((), "optim", None),
+    (("hardware.optimizer=adamw_torch_8bit",), "optim", "adamw_torch_8bit"),
+    (("hardware.optimizer=paged_adamw", *GPU), "optim", "paged_adamw_32bit"),
+    (("hardware.compile=true",), "torch_compile", True),
+    ((), "model_init_kwargs", None),
+    ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
+    ((), "use_cpu", True),
+    (GPU, "bf16", True),
+    ((), "use_vllm", None),
+    (GPU, "vllm_mode", "colocate"),
+    (GPU, "vllm_max_model_length", 64),
+    (GPU, "vllm_enable_sleep_mode", False),
+    ((*GPU, "generation.sleep=true"), "vllm_enable_sleep_mode", True),
+    ((*GPU, *SERVER), "vllm_mode", "server"),
+    ((*GPU, *SERVER), "vllm_server_base_url", "http://gpu7:8000"),
+    ((*GPU, *SERVER), "vllm_gpu_memory_utilization", None),
+    # States are offloaded by the library that shards.
+    ((*GPU, *FSDP), "fsdp_config", {"version": 2, "cpu_ram_efficient_loading": True}),
+    ((*GPU, *FSDP, AWAY), "fsdp_config.cpu_offload", True),
+    ((*GPU, *ZERO), "deepspeed.zero_optimization", {"stage": 2}),
+    ((*GPU, *ZERO), "deepspeed.optimizer", None),
+    ((*GPU, *ZERO, AWAY), "deepspeed.zero_optimization.offload_optimizer.device", "cpu"),
+    ((*GPU, *ZERO, AWAY), "deepspeed.optimizer.type", "AdamW"),
+]
+VLLM = [
+    # An engine computes as training does, and no sampling settings of a model's own act.
+    (("generation=vllm",), "dtype", "float32"),
+    (("generation=vllm",), "enforce_eager", True),
+    (GPU, "dtype", "bfloat16"),
+    (GPU, "enforce_eager", False),
+    (GPU, "enable_prefix_caching", True),
+    (GPU, "generation_config", "vllm"),
+    ((*GPU, "model.revision=abc"), "revision", "abc"),
+    ((*GPU, "model.revision=abc"), "tokenizer_revision", "abc"),
+    (GPU, "hf_overrides", None),
+    ((*GPU, "recipe.cast_lm_head_to_fp32=true"), "hf_overrides.head_dtype", "float32"),
+]
 
 
-def test_trl_knows_every_setting_that_is_marked_for_it() -> None:
-    from trl import GRPOConfig
-
-    known = {item.name for item in fields(GRPOConfig)}
-    assert make_config().recipe.for_trl().keys() <= known
-
-
-def test_no_setting_of_trls_name_is_left_unmarked() -> None:
-    from trl import GRPOConfig
-
-    recipe = make_config().recipe
-    shared = {item.name for item in fields(recipe)} & {item.name for item in fields(GRPOConfig)}
-    assert shared - recipe.for_trl().keys() == OURS
+def given(overrides: tuple[str, ...], of_trl: bool) -> dict[str, Any]:
+    config = make_config(*overrides)
+    spec = run_spec(
+        config,
+        num_generations=4,
+        problems_per_batch=4,
+        seed=3,
+        micro_batch=8 // config.hardware.devices_per_run,
+    )
+    return trl_arguments(spec, 64) if of_trl else engine_arguments(spec)
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "name"),
-    [
-        ("epsilon_high", 0.4, "epsilon_high"),
-        ("max_grad_norm", 0.25, "max_grad_norm"),
-        ("importance_sampling_cap", 3.0, "vllm_importance_sampling_clip_max"),
-    ],
+    ("overrides", "argument", "value", "of_trl"),
+    [*((*row, True) for row in TRL), *((*row, False) for row in VLLM)],
 )
-def test_trl_trains_with_the_recipes_setting(setting: str, value: Any, name: str) -> None:
-    from isosweep.training.arguments import trl_arguments
-
-    config = make_config()
-    config = replace(config, recipe=replace(config.recipe, **{setting: value}))
-    spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
-    arguments = trl_arguments(spec, 64)
-    assert getattr(arguments, name) == value
-    assert arguments.learning_rate == spec.learning_rate
+def test_trl_and_vllm_are_given_what_the_settings_say(
+    overrides: tuple[str, ...], argument: str, value: Any, of_trl: bool
+) -> None:
+    found: Any = given(overrides, of_trl)
+    for part in argument.split("."):
+        found = found.get(part)
+    assert found == value
 
 
-def test_trl_is_given_the_hardwares_optimizer_and_compilation() -> None:
-    from isosweep.training.arguments import trl_arguments
+def test_an_engine_has_the_limits_that_were_planned() -> None:
+    config = make_config(*GPU)
+    specs = resolve(config).specs
+    for run in plan_of(config).runs:
+        share = trl_arguments(specs[run.run_id], 1024)["vllm_gpu_memory_utilization"]
+        assert 0 < run.vllm_share == share
+        planned = engine_arguments(specs[run.run_id])
+        assert planned["max_num_seqs"] == run.vllm_max_num_seqs > 0
+        assert planned["max_num_batched_tokens"] == run.vllm_max_num_batched_tokens
+        assert planned["kv_cache_memory_bytes"] == run.vllm_cache_bytes
 
-    plain = run_spec(make_config(), num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
-    assert trl_arguments(plain, 64).optim == "adamw_torch_fused"
-    eight_bit = replace(plain, optimizer="adamw_torch_8bit", compile=True)
-    arguments = trl_arguments(eight_bit, 64)
-    assert arguments.optim == "adamw_torch_8bit"
-    assert arguments.torch_compile
-    names = {plain.run_id, eight_bit.run_id, replace(plain, attention="flash_attention_2").run_id}
-    assert len(names) == 3
+
+def test_a_server_is_spoken_to_by_a_port_that_no_other_run_has() -> None:
+    ports = {given((*GPU, *SERVER), of_trl=True)["vllm_group_port"] for _ in range(8)}
+    assert 51216 not in ports
 
 
-@pytest.mark.parametrize("offloaded", [False, True])
-def test_states_are_offloaded_by_the_library_that_shards(offloaded: bool) -> None:
-    from isosweep.training.arguments import _sharding
+@pytest.mark.train
+def test_trl_knows_every_argument_and_no_setting_of_its_name_is_left_unmarked() -> None:
+    from trl import GRPOConfig
 
-    plain = run_spec(make_config(), num_generations=4, problems_per_batch=4, seed=3, micro_batch=8)
-    spread = replace(plain, devices=2, device="cuda", offload_optimizer=offloaded)
-    zero = _sharding(replace(spread, sharding="zero2"))["deepspeed"]
-    away = {"device": "cpu", "pin_memory": True} if offloaded else None
-    assert zero["zero_optimization"].get("offload_optimizer") == away
-    assert ("optimizer" in zero) == offloaded
-    fsdp = _sharding(replace(spread, sharding="fsdp"))["fsdp_config"]
-    assert fsdp.get("cpu_offload", False) == offloaded
-    assert fsdp["cpu_ram_efficient_loading"]
+    known, recipe = {item.name for item in fields(GRPOConfig)}, make_config().recipe
+    assert given((), of_trl=True).keys() | given(GPU, of_trl=True).keys() <= known
+    assert given((*GPU, *SERVER), of_trl=True).keys() <= known
+    shared = {item.name for item in fields(recipe)} & known
+    assert shared - recipe.for_trl().keys() == OURS

@@ -14,43 +14,37 @@ from typing import Any
 
 import pytest
 
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.health import HealthConfig
 from isosweep.models.weights import weights
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, read_records
-from tests.conftest import SMALL, isosweep, make_config
-from tests.modes.sweeps import runs
+from isosweep.training.worker import TrainRun
+from tests.training.builders import prepared, spec_of
 from tests.training.test_loop import loop_of
 
 pytestmark = pytest.mark.train
 
 
-def spec_of(config: SweepConfig, n: int = 4, B: int = 4, **changes: Any) -> RunSpec:
-    sizes = {"num_generations": n, "problems_per_batch": B, "seed": 0, "micro_batch": n * B}
-    return run_spec(config, **{**sizes, **changes})
-
-
 def test_what_changes_its_numbers_and_nothing_else_names_it() -> None:
     from isosweep.training.base_evaluation import base_identity
 
-    config = make_config()
-    spec = spec_of(config)
+    spec = spec_of()
     name = base_identity(spec)
 
     def other(group: str, **changes: Any) -> RunSpec:
         return replace(spec, **{group: replace(getattr(spec, group), **changes)})
 
     same = (
-        *(spec_of(config, n=8, B=2), spec_of(config, seed=3)),
+        *(spec_of(n=8, B=2), replace(spec, seed=3)),
         *(other("recipe", loss_type="grpo", temperature=0.6), other("model", name="other")),
         other("evaluation", records_per_decade=2),
     )
     assert {base_identity(each) for each in same} == {name}
     others = (
         *(other("evaluation", seed=1), other("evaluation", temperature=0.5)),
-        *(other("evaluation", samples_per_problem=3), other("evaluation", batch_size=64)),
-        *(other("task", num_eval_problems=32), other("task", data_seed=1)),
+        *(other("evaluation", samples_per_problem=3), other("evaluation", batch_size=60)),
+        *(other("task", num_eval_problems=30), other("task", data_seed=1)),
         *(other("task", max_completion_tokens=5), other("recipe", lora_rank=4)),
         *(replace(spec, devices=2), replace(spec, dtype="bfloat16")),
     )
@@ -67,7 +61,7 @@ def test_engines_that_hold_as_much_at_once_share_it_and_others_do_not() -> None:
     from isosweep.training.base_evaluation import base_identity
 
     def engine(n: int = 4, **limits: Any) -> str | None:
-        spec = spec_of(make_config(), n=n)
+        spec = spec_of(n=n)
         sampler = replace(spec.generation, name="vllm")
         held = {"vllm_max_num_seqs": 64, "vllm_max_num_batched_tokens": 512}
         return base_identity(replace(spec, generation=sampler, **{**held, **limits}))
@@ -77,30 +71,24 @@ def test_engines_that_hold_as_much_at_once_share_it_and_others_do_not() -> None:
     assert len({engine(), *(engine(**{name: 128}) for name in limits)}) == 4
 
 
-def test_runs_of_a_sweep_share_it_and_its_record_is_the_one_they_would_take(
-    tmp_path: Path,
-) -> None:
-    import torch
-
+def test_runs_share_it_and_their_record_is_the_one_that_they_would_take(tmp_path: Path) -> None:
     from isosweep.training.evaluate import Evaluator
     from isosweep.training.grpo import load_policy
 
-    isosweep(*SMALL, "budget=[4e9]", "tracking=none", cwd=tmp_path)
-    (file,) = (tmp_path / "sweeps" / "evaluations").glob("*")
+    for n in (2, 4):
+        run = prepared(spec_of(n=n), tmp_path)
+        assert TrainRun(str(run.root), (16.0,), "rollouts", HealthConfig())() == "finished"
+    (file,) = (tmp_path / "evaluations").glob("*")
     document = json.loads(file.read_text())
     assert document.pop("version") == 2
     assert document.pop("sha256") == file.stem
     shared = Evaluation.from_json(document)
-    assert len(runs(tmp_path)) == 2
-    for run in runs(tmp_path):
-        spec = RunSpec.from_json(json.loads(run.spec.read_text())["spec"])
-        torch.set_num_threads(1)
-        model, tokenizer = load_policy(spec, weights(spec.model))
-        assert Evaluator(spec, tokenizer)(model) == shared
-        record = read_records(run.records).records[0]
-        assert record.step == 0
+    model, tokenizer = load_policy(spec_of(), weights(spec_of().model))
+    assert Evaluator(spec_of(), tokenizer)(model) == shared
+    for root in (tmp_path / "runs").iterdir():
+        record = read_records(RunPaths(root).records).records[0]
+        assert (record.step, record.samples_per_problem) == (0, 2)
         assert record.to_json().items() >= shared.to_json().items()
-        assert record.samples_per_problem == spec.evaluation.samples_per_problem
 
 
 def test_a_run_takes_down_what_another_has_evaluated(tmp_path: Path) -> None:
@@ -178,36 +166,28 @@ def test_nobody_waits_for_one_who_is_gone_or_too_long(
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"version": 2}', '{"version": 1}'])
-def test_a_broken_file_is_written_anew(content: str, tmp_path: Path) -> None:
-    stored = base(tmp_path)
-    stored.path.parent.mkdir(parents=True)
-    stored.path.write_text(content)
-    assert stored.wait() is None
-    stored.store(evaluation())
-    assert base(tmp_path).wait() == evaluation()
-
-
 @pytest.mark.parametrize(
-    "change",
+    "content",
     [
-        {"sha256": "def"},
-        {"successes": [1, 0]},
-        {"successes": []},
-        {"successes": [1, 0, 3]},
-        {"successes": [1, 0, -1]},
-        {"completion_tokens": math.nan},
+        # Broken files.
+        *("", "[]", "{}", '{"version": 2}', '{"version": 1}'),
+        # Numbers that cannot be this model's.
+        *({"sha256": "def"}, {"successes": [1, 0]}, {"successes": []}, {"successes": [1, 0, 3]}),
+        *({"successes": [1, 0, -1]}, {"completion_tokens": math.nan}),
     ],
 )
-def test_numbers_that_cannot_be_this_model_s_are_not_taken_down(
-    change: dict[str, Any], tmp_path: Path
+def test_what_cannot_be_the_models_is_not_taken_down_and_written_anew(
+    content: str | dict[str, Any], tmp_path: Path
 ) -> None:
     stored = base(tmp_path)
     assert stored.wait() is None
     stored.store(evaluation())
     assert base(tmp_path).read() == evaluation()
-    stored.path.write_text(json.dumps(json.loads(stored.path.read_text()) | change))
-    assert base(tmp_path).wait() is None
+    whole = json.loads(stored.path.read_text())
+    stored.path.write_text(content if isinstance(content, str) else json.dumps(whole | content))
+    assert stored.wait() is None
+    stored.store(evaluation())
+    assert base(tmp_path).wait() == evaluation()
 
 
 @pytest.mark.parametrize("suffix", [".json", ".claim"])

@@ -27,7 +27,7 @@ from isosweep.costs.engine import BLOCK_TOKENS, blocks, cache_bytes_per_token, c
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
 from isosweep.preflight.vllm import server_needs
-from isosweep.training.vllm import engine_arguments, vllm_arguments
+from isosweep.training.arguments import engine_arguments, trl_arguments
 from tests.conftest import in_ci, make_config, missing
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -110,7 +110,7 @@ def given_to_vllm(spec: RunSpec, model: Path, options: dict[str, Any]) -> dict[s
 
     from isosweep.training.trl_engine import engine_options
 
-    trl = vllm_arguments(spec, spec.vllm_max_model_len)
+    trl = trl_arguments(spec, spec.vllm_max_model_len)
     backend = vllm_generation.VLLMGeneration.__new__(vllm_generation.VLLMGeneration)
     backend.model = SimpleNamespace(name_or_path=str(model), named_modules=list)
     backend.accelerator = SimpleNamespace(

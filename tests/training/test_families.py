@@ -1,17 +1,17 @@
 """A model of every family is planned from its config.json, and trained as its paper has it."""
 
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from isosweep.models.weights import missing_weights, weights
+from isosweep.models.weights import missing_weights
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import candidates_of, in_ci, make_config
 from tests.models.checkpoints import save_family
 from tests.models.families import FAMILIES
 from tests.tasks.files import ROWS, math_overrides, write_rows
-from tests.training.until import Until
+from tests.training.builders import parameters, train, trainer_of
 
 pytestmark = pytest.mark.train
 
@@ -29,14 +29,6 @@ def spec_of(model: Path, folder: Path, *more: str) -> RunSpec:
     return run_spec(config, num_generations=2, problems_per_batch=2, seed=0, micro_batch=2)
 
 
-def trainer_of(spec: RunSpec, directory: Path) -> Any:
-    from isosweep.training.grpo import load_policy, make_stream, make_trainer
-    from isosweep.training.ledger import Ledger
-
-    model, tokenizer = load_policy(spec, weights(spec.model))
-    return make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
-
-
 # A plain one, experts, windows and norms of both sides, scaled logits.
 COMMON = ("Qwen3", "Qwen2Moe", "Gemma3Text", "Granite")
 
@@ -47,14 +39,11 @@ def test_a_saved_model_is_planned_and_trained(family: str, tmp_path: Path) -> No
 
     spec = spec_of(save_family(tmp_path / family, family), tmp_path, "recipe.warmup_steps=0")
     trainer = trainer_of(spec, tmp_path)
-    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
-    until = Until(2, trainer._ledger)
+    before = parameters(trainer)
     trainer.reward_funcs[0] = lambda completions, **_: [float(i % 2) for i in range(4)]
-    trainer.follow(until)
-    trainer.train()
+    train(trainer, 2)
     assert trainer._ledger.spent.rollouts == 8
-    after = list(trainer.model.parameters())
-    assert any((a != b).any() for a, b in zip(before, after, strict=True))
+    assert any((a != b).any() for a, b in zip(before, parameters(trainer), strict=True))
     # TRL's own head gives the log-probabilities that the model has, whatever caps and scales it.
     ids = torch.arange(3, 27).view(2, 12)
     ones = torch.ones_like(ids)
@@ -100,8 +89,6 @@ def test_capped_attention_scores_stay_capped(tmp_path: Path) -> None:
 
 
 def test_a_mixture_that_balances_its_load_is_evaluated_and_trained(tmp_path: Path) -> None:
-    import json
-
     from isosweep.training.evaluate import Evaluator
 
     directory = save_family(tmp_path / "model", "Mixtral")
@@ -112,14 +99,11 @@ def test_a_mixture_that_balances_its_load_is_evaluated_and_trained(tmp_path: Pat
     assert trainer.aux_loss_enabled
     Evaluator(spec, trainer.processing_class)(trainer.model)
     assert trainer.model.config.output_router_logits
-    trainer.follow(Until(1, trainer._ledger))
-    trainer.train()
+    train(trainer, 1)
     assert trainer.steps_done == 1
 
 
 def test_no_code_beside_the_weights_is_executed(tmp_path: Path) -> None:
-    import json
-
     from isosweep.training.grpo import load_policy
 
     directory = save_family(tmp_path / "model", "Phi3")

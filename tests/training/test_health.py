@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from isosweep.config.health import _THRESHOLDS, RULES, HealthConfig
+from isosweep.config.health import HealthConfig
 from isosweep.errors import SettingError
+from isosweep.health import RULES
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.health import HealthMonitor
 from tests.conftest import make_config
@@ -59,12 +60,15 @@ BROKEN = [
     ("gradient_spike", "grad_norm", 30.0, 15.0, 20.0),
     ("non_finite", "grad_norm", math.nan, 5.0, None),
     ("non_finite", "loss", -math.inf, 5.0, None),
+    ("non_finite", "reward", math.nan, 0.3, None),
 ]
 
 
-def test_every_rule_is_broken_here_has_its_thresholds_and_a_row_in_the_docs() -> None:
-    assert {rule for rule, *_ in BROKEN} == {*RULES} == {"non_finite", *_THRESHOLDS}
-    assert not [rule for rule in RULES if f"\n| `{rule}` |" not in PAGE.read_text()]
+def test_every_rule_is_broken_here_has_its_settings_and_a_row_in_the_docs() -> None:
+    assert {rule.name for rule in RULES} == {rule for rule, *_ in BROKEN}
+    settings = {item.name for item in fields(HealthConfig)} - {"name", "window", "stop"}
+    assert {name for rule in RULES for name in rule.thresholds} == settings
+    assert not [rule.name for rule in RULES if f"\n| `{rule.name}` |" not in PAGE.read_text()]
 
 
 @pytest.mark.parametrize(("rule", "metric", "value", "kept", "threshold"), BROKEN)
@@ -118,26 +122,15 @@ def test_a_spike_is_measured_against_steps_that_had_a_gradient() -> None:
     assert observe(idle, [HEALTHY], first=30) == [], "nothing to compare it with"
 
 
-def test_a_warning_is_raised_once_until_it_clears() -> None:
-    monitor, raised = after_health({"truncated_share": 0.5})
-    assert len(raised) == 1
-    # It takes a window until the mean is low again, and another without a breach.
-    assert observe(monitor, [HEALTHY] * (WINDOW + 5), first=100) == []
-    assert set(monitor.active) == {"truncation"}
-    assert observe(monitor, [HEALTHY] * WINDOW, first=120) == []
-    assert set(monitor.active) == set()
-    again = observe(monitor, [HEALTHY | {"truncated_share": 0.5}] * WINDOW, first=140)
-    assert [warning.rule for warning in again] == ["truncation"]
-
-
-def test_a_warning_clears_after_a_whole_window_without_a_breach() -> None:
+def test_a_warning_is_raised_once_until_a_whole_window_has_kept_its_rule() -> None:
     monitor = HealthMonitor(CONFIG, PROBLEMS)
     broken = HEALTHY | {"grad_norm": math.nan}
     steps = [broken, *[HEALTHY] * (WINDOW - 1)]
     assert len(observe(monitor, steps + steps)) == 1
-    assert set(monitor.active) == {"non_finite"}
+    assert [*monitor.active] == ["non_finite"]
     observe(monitor, [HEALTHY], first=50)
-    assert set(monitor.active) == set()
+    assert not [*monitor.active]
+    assert len(observe(monitor, steps, first=51)) == 1
 
 
 def test_means_are_not_judged_before_a_window_is_full() -> None:
@@ -155,20 +148,6 @@ def test_a_low_mean_of_steps_that_rise_again_is_no_collapse() -> None:
     assert observe(monitor, [{"reward": 0.12}], first=30) == []
     (warning,) = observe(monitor, [{"reward": 0.05}], first=31)
     assert warning.rule == "collapse"
-
-
-def test_a_fall_is_remembered_over_a_stop() -> None:
-    steps = [{"reward": 0.4}] * 20 + [{"reward": 0.0}] * 60
-    config = HealthConfig(window=20)
-    (straight,) = observe(HealthMonitor(config, 4), steps)
-    resumed = HealthMonitor(config, 4)
-    raised: list[HealthWarning] = []
-    for step, values in enumerate(steps, start=1):
-        resumed = HealthMonitor(config, 4, json.loads(json.dumps(resumed.to_json())))
-        raised += resumed.observe(step, values)
-    assert raised == [straight]
-    # Few problems a step: many steps have to say so.
-    assert straight.step > 45
 
 
 def test_the_run_ends_by_the_first_rule_of_stop() -> None:
@@ -191,16 +170,8 @@ def test_what_stood_at_a_checkpoint_ends_the_run_once_stop_names_it() -> None:
 
 
 def test_a_rule_without_a_threshold_judges_nothing() -> None:
-    config = HealthConfig(
-        window=WINDOW,
-        collapse_share=None,
-        entropy_rise=None,
-        entropy_fall=None,
-        truncated_share=None,
-        logp_difference=None,
-        gradient_spike=None,
-        stop=["non_finite"],
-    )
+    off = dict.fromkeys(name for rule in RULES for name in rule.thresholds)
+    config = HealthConfig(window=WINDOW, stop=["non_finite"], **off)  # type: ignore[arg-type]
     wild = {"reward": 0.0, "entropy": 9.0, "truncated_share": 1.0, "logp_difference": 9.0}
     assert after_health({**wild, "grad_norm": 1e9}, config)[1] == []
 
@@ -249,17 +220,10 @@ def test_a_resumed_monitor_raises_what_an_uninterrupted_one_does(
         assert resumed.observe(step, values) == straight.observe(step, values)
         assert resumed.active == straight.active
         assert resumed.verdict == straight.verdict
-    assert resumed.to_json() == straight.to_json()
-
-
-@settings(max_examples=50, deadline=None)
-@given(STEPS)
-def test_the_state_stays_bounded(steps: list[dict[str, float]]) -> None:
-    monitor = HealthMonitor(HealthConfig(window=3), PROBLEMS)
-    observe(monitor, steps * 3)
-    state = monitor.to_json()
-    assert all(len(values) <= 3 for values in state["recent"].values())
-    assert len(state["standing"]) <= len(RULES)
+    state = resumed.to_json()
+    assert state == straight.to_json()
+    # It stays as small as this, however long a run is.
+    assert all(len(recent) <= window for recent in state["recent"].values())
 
 
 def test_a_smaller_window_keeps_the_newest_steps() -> None:
@@ -272,15 +236,11 @@ def test_a_smaller_window_keeps_the_newest_steps() -> None:
 @pytest.mark.parametrize(
     ("override", "setting", "nearest"),
     [
-        ("health.stop=[colapse]", "health.stop", "health.stop=collapse"),
         ("health.stop=[collapse,collapse]", "health.stop", "health.stop=[collapse]"),
         ("health.collapse_share=null", "health.stop", "health.stop=[non_finite]"),
         ("health={stop:[entropy_runaway],entropy_rise:null}", "health.stop", "health.stop=[]"),
         ("health.collapse_share=1.5", "health.collapse_share", "health.collapse_share=0.25"),
-        ("health.truncated_share=0", "health.truncated_share", "health.truncated_share=0.1"),
-        ("health.gradient_spike=nan", "health.gradient_spike", "health.gradient_spike=20"),
         ("health.window=1", "health.window", "health.window=20"),
-        ("+health.collapse=0.5", "health.collapse", "health.collapse_share"),
     ],
 )
 def test_a_wrong_setting_is_named(override: str, setting: str, nearest: str) -> None:

@@ -3,22 +3,21 @@
 import os
 import random
 import signal
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
-from isosweep.files import write_json
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.spec import RunSpec
 from isosweep.store.checkpoints import fault
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import log_files, read_metrics, read_records
 from isosweep.store.state import read_state
+from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import reproducible
+from tests.training.builders import exit_status, in_a_process, prepared, spec_of
 
 pytestmark = pytest.mark.train
 
@@ -27,55 +26,25 @@ KILLS = 20
 # away, several updates a generation.
 SETTINGS = (
     *("recipe.zero_variance=resample", "recipe.max_draws=2", "recipe.retire_at=1"),
-    *(
-        "recipe.retire_window=6",
-        "recipe.mini_batches=2",
-        "recipe.num_iterations=2",
-        "task.num_train_problems=64",
-        "task.num_eval_problems=16",
-    ),
-    *("evaluation.samples_per_problem=2", "evaluation.records_per_decade=20"),
+    *("recipe.retire_window=6", "recipe.mini_batches=2", "recipe.num_iterations=2"),
+    *("task.num_train_problems=64", "task.num_eval_problems=16"),
+    "evaluation.records_per_decade=20",
 )
 MILESTONES = (1e10, 2e10)
 
 
 def small_run() -> RunSpec:
-    config = make_config(*SETTINGS)
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=8)
+    return spec_of(*SETTINGS, micro=8)
 
 
-def prepared(root: Path) -> RunPaths:
-    run = RunPaths(root)
-    root.mkdir()
-    write_json(run.spec, {"spec": small_run().to_json()})
-    return run
-
-
-def attempt(run: RunPaths, milestones: tuple[float, ...], interval_s: float = 0.0) -> None:
-    from isosweep.training.worker import TrainRun
-
+def attempt(run: RunPaths, milestones: tuple[float, ...], interval_s: float = 0.0) -> int:
+    """A process that trains the run."""
     saving = CheckpointConfig(share=1.0, min_interval_s=interval_s)
-    TrainRun(str(run.root), milestones, "flops", make_config().health, saving)()
-
-
-def in_a_process(work: Callable[[], object]) -> int:
-    """Start `work` in a fork of this process, so that torch is imported once; its number."""
-    process = os.fork()
-    if process:
-        return process
-    status = 1
-    try:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, sys.stderr.fileno())
-        work()
-        status = 0
-    finally:
-        os._exit(status)
+    return in_a_process(TrainRun(str(run.root), milestones, "flops", make_config().health, saving))
 
 
 def finish(run: RunPaths, milestones: tuple[float, ...]) -> None:
-    _, status = os.waitpid(in_a_process(lambda: attempt(run, milestones, 30.0)), 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert exit_status(attempt(run, milestones, 30.0)) == 0
 
 
 def trained(run: RunPaths) -> int:
@@ -92,16 +61,14 @@ def last_saved(run: RunPaths) -> int:
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run to both budgets, never interrupted."""
-    import isosweep.training.assembly  # noqa: F401  # forks have it imported
-
-    run = prepared(tmp_path_factory.mktemp("straight") / small_run().run_id)
+    run = prepared(small_run(), tmp_path_factory.mktemp("straight"))
     finish(run, MILESTONES)
     return run
 
 
 @pytest.mark.slow
 def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> None:
-    run = prepared(tmp_path / small_run().run_id)
+    run = prepared(small_run(), tmp_path)
     chance = random.Random(5)
     survived = 0
     last = read_records(straight.records).records[-1].step
@@ -111,7 +78,7 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
         saved = last_saved(run) if number % 4 == 0 else -1
         steps = chance.randint(0, last // (KILLS + 2))
         until = trained(run) + steps
-        process = in_a_process(lambda: attempt(run, MILESTONES))
+        process = attempt(run, MILESTONES)
         deadline = time.monotonic() + 60
         while trained(run) < until or last_saved(run) <= saved:
             assert time.monotonic() < deadline
@@ -119,8 +86,7 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
         # Somewhere within a step, a checkpoint, a record, or (without steps) the start.
         time.sleep(chance.uniform(0.0, 0.1 if steps else 1.0))
         os.kill(process, signal.SIGKILL)
-        _, status = os.waitpid(process, 0)
-        survived += os.waitstatus_to_exitcode(status) != -signal.SIGKILL
+        survived += exit_status(process) != -signal.SIGKILL
     finish(run, MILESTONES)
     assert survived == 0, "the run ended before all kills: they prove less"
     state = read_state(run)
@@ -144,7 +110,7 @@ def test_twenty_kills_change_no_record(straight: RunPaths, tmp_path: Path) -> No
 def test_a_run_extended_to_twice_its_budget_is_one_planned_for_it(
     straight: RunPaths, tmp_path: Path
 ) -> None:
-    run = prepared(tmp_path / small_run().run_id)
+    run = prepared(small_run(), tmp_path)
     finish(run, MILESTONES[:1])
     half = reproducible(run)
     assert half == reproducible(straight)[: len(half)]

@@ -6,41 +6,23 @@ from typing import Any
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.models.weights import weights
-from isosweep.plan.spec import RunSpec, passes_of, run_spec
-from tests.conftest import make_config
+from isosweep.plan.spec import RunSpec, passes_of
+from tests.training.builders import parameters, spec_of, trainer_of
 
 pytestmark = pytest.mark.train
 LAG = 2
 
 
-def spec(lag: int, *more: str) -> RunSpec:
-    config = make_config(
-        f"recipe.rollout_lag={lag}",
-        "recipe.learning_rate=1e-3",
-        "task.num_train_problems=1024",
-        *more,
-    )
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=8)
+def spec(lag: int) -> RunSpec:
+    more = ("recipe.learning_rate=1e-3", "task.num_train_problems=1024")
+    return spec_of(f"recipe.rollout_lag={lag}", *more, micro=8)
 
 
-def trainer_of(run: RunSpec, directory: Path, steps: int) -> Any:
-    import torch
-
-    from isosweep.training.grpo import load_policy, make_stream, make_trainer
-    from isosweep.training.ledger import Ledger
-
-    torch.manual_seed(run.seed)
-    trainer = make_trainer(
-        run, *load_policy(run, weights(run.model)), Ledger(run), make_stream(run), directory
-    )
+def lagging(directory: Path, steps: int, lag: int = LAG) -> Any:
+    trainer = trainer_of(spec(lag), directory)
     trainer.args.max_steps = steps
     trainer.args.save_strategy = "no"
     return trainer
-
-
-def parameters(trainer: Any) -> dict[str, Any]:
-    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
 
 
 def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_made_them(
@@ -49,16 +31,21 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
     import torch
 
     steps = LAG + 3
-    trainer = trainer_of(spec(LAG), tmp_path, steps)
+    trainer = lagging(tmp_path, steps)
     policies: list[dict[str, Any]] = []
     trained: list[dict[str, Any]] = []
-    prepare, loss = trainer.make_batch, trainer.compute_loss
+    booked: list[list[int]] = []
+    prepare, loss, book = trainer.make_batch, trainer.compute_loss, trainer._ledger.trained
 
     def generate(count: int) -> Any:
-        policies.append(parameters(trainer))
+        policies.append({n: v.clone() for n, v in trainer.model.state_dict().items()})
         batch = prepare(count)
         trained.append(batch)
         return batch
+
+    def listen(prompts: list[int], completions: list[int]) -> None:
+        booked.append(completions)
+        book(prompts, completions)
 
     seen: list[Any] = []
 
@@ -66,10 +53,13 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
         seen.append(inputs["old_per_token_logps"])
         return loss(model, inputs, *given, **named)
 
-    trainer.make_batch = generate
+    trainer.make_batch, trainer._ledger.trained = generate, listen
     trainer.compute_loss = compute_loss
     trainer.train()
     assert len(trained) == steps
+    # What is trained on is booked, and not what waits.
+    assert booked == [batch["completion_mask"].sum(1).tolist() for batch in trained]
+    assert booked[0] == booked[LAG] != booked[LAG + 1]
     # Two micro-batches a step: what is shuffled and split are these very numbers.
     for step, batch in enumerate(trained):
         used = torch.cat([logs.flatten() for logs in seen[2 * step : 2 * step + 2]])
@@ -83,54 +73,29 @@ def test_rollouts_are_trained_on_with_the_log_probabilities_of_the_policy_that_m
             gap = (logs - batch["old_per_token_logps"])[mask[step]].abs().max().item()
             assert (gap < 1e-5) == (policy == made_by), (step, policy, gap)
     # The first ones have no older ones to wait for, and come again in their turn.
-    assert [trained[step] is trained[step + LAG] for step in range(steps - LAG)] == [
-        True,
-        True,
-        False,
-    ]
-
-
-def test_what_is_trained_on_is_booked_and_not_what_waits(tmp_path: Path) -> None:
-    trainer = trainer_of(spec(LAG), tmp_path, LAG + 3)
-    booked: list[list[int]] = []
-    trained: list[list[int]] = []
-    book, generate = trainer._ledger.trained, trainer.make_batch
-
-    def listen(prompts: list[int], completions: list[int]) -> None:
-        booked.append(sorted(completions))
-        book(prompts, completions)
-
-    def prepare(count: int) -> Any:
-        batch = generate(count)
-        trained.append(sorted(batch["completion_mask"].sum(1).tolist()))
-        return batch
-
-    trainer._ledger.trained, trainer.make_batch = listen, prepare
-    trainer.train()
-    assert booked == trained
-    assert booked[0] == booked[LAG]
-    assert booked[LAG] != booked[LAG + 1]
+    again = [trained[step] is trained[step + LAG] for step in range(steps - LAG)]
+    assert again == [True, True, False]
 
 
 def test_a_resumed_run_trains_on_what_was_waiting(tmp_path: Path) -> None:
     import torch
 
-    straight = trainer_of(spec(LAG), tmp_path / "straight", 7)
+    straight = lagging(tmp_path / "straight", 6)
     straight.train()
-    first = trainer_of(spec(LAG), tmp_path / "resumed", 4)
+    first = lagging(tmp_path / "resumed", 4)
     first.args.save_strategy = "steps"
     first.args.save_steps = 4
     first.train()
-    again = trainer_of(spec(LAG), tmp_path / "resumed", 7)
+    again = lagging(tmp_path / "resumed", 6)
     # Four steps' problems have been met; a worker restores that from the checkpoint.
     again._stream.draw(4 * 4)
     again.train(resume_from_checkpoint=str(tmp_path / "resumed" / "checkpoint-4"))
-    after, expected = parameters(again), parameters(straight)
-    assert all(torch.equal(after[name], value) for name, value in expected.items())
+    expected = parameters(straight)
+    assert all(torch.equal(a, b) for a, b in zip(parameters(again), expected, strict=True))
     # The lag matters: on-policy training ends elsewhere.
-    plain = trainer_of(spec(0), tmp_path / "plain", 7)
+    plain = lagging(tmp_path / "plain", 6, lag=0)
     plain.train()
-    assert any(not torch.equal(value, expected[name]) for name, value in parameters(plain).items())
+    assert any(not torch.equal(a, b) for a, b in zip(parameters(plain), expected, strict=True))
 
 
 def test_a_lag_costs_one_more_pass_and_is_part_of_what_a_run_is() -> None:

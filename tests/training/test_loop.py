@@ -11,25 +11,21 @@ import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.models.weights import weights
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.spec import RunSpec
 from isosweep.store.checkpoints import fault
 from isosweep.store.paths import CHECKPOINT_PROGRESS, RunPaths
 from isosweep.store.records import read_records, read_warnings
 from isosweep.store.state import OvertakenError, claim_attempt, read_state
-from isosweep.training.decision import Decision
-from isosweep.training.health import HealthMonitor
 from isosweep.training.ledger import Ledger
 from isosweep.training.progress import Progress, ResumePoint
-from isosweep.training.protocols import Observer, Policy
-from isosweep.training.ranks import only_rank
-from isosweep.training.reporter import Reporter
-from isosweep.training.schedule import Schedule
-from isosweep.training.session import Session
+from isosweep.training.protocols import Decision, Observer, Policy
+from isosweep.training.ranks import Rank
 from isosweep.training.stopping import StopRequest
 from isosweep.training.stream import ProblemStream
-from isosweep.training.worker import TrainRun
+from isosweep.training.worker import Session, TrainRun
 from tests.conftest import make_config
 from tests.runs import log_lines
+from tests.training.builders import spec_of
 
 if TYPE_CHECKING:
     from isosweep.training.loop import TrainingLoop
@@ -41,8 +37,7 @@ SAVING = CheckpointConfig(share=0.5, keep="all")
 
 def spec(*overrides: str) -> RunSpec:
     small = ("task.num_eval_problems=4", "evaluation.samples_per_problem=1")
-    config = make_config("evaluation.records_per_decade=1", *small, *overrides)
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
+    return spec_of("evaluation.records_per_decade=1", *small, *overrides)
 
 
 class Still:
@@ -69,22 +64,19 @@ def loop_of(root: Path, *overrides: str, start: int = 0, interval_s: float = 1e9
     from isosweep.training.loop import TrainingLoop
 
     run = spec(*overrides)
-    attempt, rank = claim_attempt(RunPaths(root), None), only_rank()
-    monitor = HealthMonitor(make_config().health, run.problems_per_batch)
+    saving = CheckpointConfig(share=1.0, min_interval_s=interval_s, max_interval_s=1e9)
+    milestones = (2.0 * ROLLOUTS, 4.0 * ROLLOUTS)
     session = Session(
+        job=TrainRun(str(root), milestones, "rollouts", make_config().health, saving),
+        attempt=claim_attempt(RunPaths(root), None),
         spec=run,
-        attempt=attempt,
-        rank=rank,
-        stop=StopRequest(),
         start=ResumePoint(start, None, None),
-        schedule=Schedule((2.0 * ROLLOUTS, 4.0 * ROLLOUTS), "rollouts", 1),
-        monitor=monitor,
-        reporter=Reporter(attempt, rank, monitor, start),
-        checkpoint=CheckpointConfig(share=1.0, min_interval_s=interval_s, max_interval_s=1e9),
+        rank=Rank(),
+        stop=StopRequest(),
         began=time.monotonic() - 5,
     )
     recorded = session.reporter.started(session.start)
-    progress = Progress(Ledger(run), ProblemStream(64, 0), monitor)
+    progress = Progress(Ledger(run), ProblemStream(64, 0), session.monitor)
     model, tokenizer = load_policy(run, str(weights(run.model)))
     return TrainingLoop(session, progress, Still(model), Evaluator(run, tokenizer), recorded)
 
@@ -107,7 +99,7 @@ def test_a_run_is_recorded_at_its_milestones_and_saved_at_its_end(tmp_path: Path
     for step in range(1, 5):
         generate(loop)
         decisions.append(loop.step_ended(step, 0.5))
-    assert decisions == [Decision.GO_ON] * 3 + [Decision.SAVE_AND_STOP]
+    assert decisions == [Decision()] * 3 + [Decision(save=True, stop=True)]
     # Step 1 lies beyond the first grid points, of which it is the record.
     assert recorded_steps(loop) == [0, 1, 2, 4]
     assert loop.spent.device_seconds == 2.0
@@ -138,26 +130,26 @@ def test_nothing_is_decided_amid_a_generation(tmp_path: Path) -> None:
     for _ in range(4):
         generate(loop)
     loop.session.stop.reason = "stopped by SIGTERM"
-    assert loop.step_ended(1, 0.1) is Decision.GO_ON
+    assert loop.step_ended(1, 0.1) == Decision()
     assert recorded_steps(loop) == [0]
-    assert loop.step_ended(2, 0.1) is Decision.SAVE_AND_STOP
+    assert loop.step_ended(2, 0.1) == Decision(save=True, stop=True)
     assert recorded_steps(loop) == [0, 2]
 
 
 def test_checkpoints_keep_their_interval_and_none_repeats_the_first(tmp_path: Path) -> None:
     always = loop_of(tmp_path / "always", start=3, interval_s=0.0)
     always.begin(3)
-    assert always.step_ended(3, 0.0) is Decision.GO_ON
-    assert always.step_ended(4, 0.0) is Decision.SAVE
+    assert always.step_ended(3, 0.0) == Decision()
+    assert always.step_ended(4, 0.0) == Decision(save=True)
     never = loop_of(tmp_path / "never", start=3)
-    assert never.step_ended(4, 0.0) is Decision.GO_ON
+    assert never.step_ended(4, 0.0) == Decision()
 
 
 @pytest.mark.parametrize(
     ("values", "decision"),
     [
         ({"loss": 0.1, "grad_norm": 1.0}, None),
-        ({"loss": float("nan")}, Decision.STOP),
+        ({"loss": float("nan")}, Decision(stop=True)),
     ],
 )
 def test_metrics_that_break_a_rule_end_the_run(
@@ -165,11 +157,11 @@ def test_metrics_that_break_a_rule_end_the_run(
 ) -> None:
     loop = loop_of(tmp_path)
     loop.begin(0)
-    assert loop.metrics_logged(1, values) is decision
+    assert loop.metrics_logged(1, values) == decision
     run = loop.session.attempt.run
     (line,) = log_lines(run.metrics)
     assert (line["attempt"], line["step"]) == (1, 1)
-    assert (line["loss"] is None) == (decision is Decision.STOP)
+    assert (line["loss"] is None) == (decision is not None)
     rules = [warning.rule for warning in read_warnings(run.warnings, run.records)]
     assert rules == (["non_finite"] if decision else [])
     assert loop.session.outcome(loop.spent)[0] == ("diverged" if decision else "finished")
@@ -183,17 +175,14 @@ def test_a_policy_that_cannot_be_sampled_from_diverges_and_another_error_is_one(
     loop = loop_of(tmp_path)
     with pytest.raises(RuntimeError, match="probability tensor"):
         loop.run()
+    policy: Any = loop.learner.model
     with torch.no_grad():
-        next(iter(as_module(loop).parameters())).fill_(float("nan"))
+        next(policy.parameters()).fill_(float("nan"))
     loop.run()
     assert loop.session.outcome(loop.spent) == ("diverged", "non_finite at step 1: logits is nan")
     # What has diverged is not trained again.
     loop.learner.train = None  # type: ignore[assignment, method-assign]
     loop.run()
-
-
-def as_module(loop: "TrainingLoop") -> Any:
-    return loop.learner.model
 
 
 def test_an_overtaken_attempt_neither_records_nor_saves(tmp_path: Path) -> None:

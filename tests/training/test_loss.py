@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,20 +11,13 @@ import pytest
 from isosweep.errors import SettingError
 from isosweep.files import read_json
 from isosweep.modes.directory import read_sweep
-from isosweep.training.loss import load_loss, try_loss
-from tests.conftest import SMALL, isosweep, make_config
+from isosweep.training.loss import LossError, load_loss, try_loss
+from tests.conftest import SMALL, in_ci, isosweep, make_config
 from tests.modes.looked_after import sweep_in
 from tests.plan.test_spec import spec_of as planned
 from tests.runs import log_lines
-from tests.training.test_microbatches import (
-    apart,
-    batch_of,
-    corrected,
-    spec_of,
-    trainer_of,
-    updates,
-)
-from tests.training.until import Until
+from tests.training.builders import train, trainer_of
+from tests.training.test_microbatches import apart, batch_of, corrected, mixed_spec, updates
 
 pytestmark = pytest.mark.train
 OWN = "recipe.loss_type=tests.training.own_losses:"
@@ -32,24 +26,23 @@ PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 UPDATES = ("recipe.mini_batches=2", "recipe.num_iterations=2", "recipe.epsilon=0.01")
 
 
-@pytest.mark.parametrize("formula", ["grpo", "dapo"])
-@pytest.mark.parametrize("beta", [0, 0.04])
+@pytest.mark.parametrize(
+    ("formula", "beta"), in_ci(product(("grpo", "dapo"), (0, 0.04)), ("grpo", 0.04), ("dapo", 0))
+)
 def test_trls_formula_as_a_function_gives_trls_records(
     formula: str, beta: float, tmp_path: Path
 ) -> None:
-    import torch
-
-    metrics = []
-    for number, loss in enumerate((f"recipe.loss_type={formula}", f"{OWN}{formula}")):
-        settings = (f"recipe.beta={beta}", "recipe.epsilon_high=0.02", *UPDATES)
-        trainer = trainer_of(spec_of(loss, *settings), tmp_path / str(number))
-        until = Until(12, trainer._ledger)
-        trainer.follow(until)
-        torch.manual_seed(3)
-        trainer.train()
-        metrics.append(until.metrics)
-    theirs, ours = metrics
-    assert len(ours) == len(theirs) == 12
+    theirs, ours = (
+        train(
+            trainer_of(
+                mixed_spec(loss, f"recipe.beta={beta}", "recipe.epsilon_high=0.02", *UPDATES),
+                tmp_path / loss,
+            ),
+            8,
+        )
+        for loss in (f"recipe.loss_type={formula}", f"{OWN}{formula}")
+    )
+    assert len(ours) == len(theirs) == 8
     for expected, found in zip(theirs, ours, strict=True):
         clipped = found.pop("loss_clipped")
         assert clipped == pytest.approx(expected.pop("clipped_share"), abs=1e-6)
@@ -62,7 +55,7 @@ def test_trls_formula_as_a_function_gives_trls_records(
 def test_a_function_is_given_what_corrects_the_sampler(mode: str, tmp_path: Path) -> None:
     gradients = []
     for number, loss in enumerate(("recipe.loss_type=dapo", f"{OWN}dapo")):
-        trainer = trainer_of(spec_of(loss), tmp_path / str(number))
+        trainer = trainer_of(mixed_spec(loss), tmp_path / str(number))
         batch = batch_of(trainer)
         corrected(trainer, batch, mode)  # type: ignore[arg-type]
         trainer.model.double()
@@ -88,6 +81,12 @@ def test_what_is_no_loss_is_refused_before_anything_starts(function: str, rule: 
         try_loss(make_config(f"{OWN}{function}"))
     assert error.value.setting == "recipe.loss_type"
     assert "a function from LossInputs to LossOutputs" in error.value.nearest
+
+
+def test_what_it_raises_in_training_is_named_with_its_setting(tmp_path: Path) -> None:
+    trainer = trainer_of(mixed_spec(f"{OWN}later"), tmp_path)
+    with pytest.raises(LossError, match=f"{OWN}later failed after 3 updates: ValueError: no more"):
+        train(trainer, 5)
 
 
 @pytest.fixture

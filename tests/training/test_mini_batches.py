@@ -1,6 +1,5 @@
 """A generation cut into mini-batches: every rollout is trained on once, one update a part."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,15 @@ import pytest
 
 from isosweep.plan.spec import resolve_learning_rate
 from tests.conftest import candidates_of, make_config
-from tests.training.test_trainer import listen, spec_of, train, trainer_of
+from tests.training.builders import listen, spec_of, train, trainer_of
 
 pytestmark = pytest.mark.train
 PARTS = 4
 
 
 def test_each_update_uses_a_part_of_its_own(tmp_path: Path) -> None:
-    spec = spec_of(f"recipe.mini_batches={PARTS}", "recipe.learning_rate=1e-2")
-    trainer = trainer_of(spec_with_micro_batch(spec, 2), tmp_path)
+    parts_of = (f"recipe.mini_batches={PARTS}", "recipe.learning_rate=1e-2")
+    trainer = trainer_of(spec_of(*parts_of, micro=2), tmp_path)
     heard, used, ratios = listen(trainer), [], []
     compute = trainer.compute_loss
 
@@ -33,27 +32,17 @@ def test_each_update_uses_a_part_of_its_own(tmp_path: Path) -> None:
         steps = range(generation * PARTS, (generation + 1) * PARTS)
         parts = [[row for at, rows in used if at == step for row in rows] for step in steps]
         assert [len(part) for part in parts] == [4] * PARTS
-        rows = sorted(tuple(row[: len(ids)]) for row, ids in zip_longest_first(parts, given["ids"]))
-        assert rows == sorted(map(tuple, given["ids"]))
+        # Rows are padded: each begins with a completion of its own, the longest looked for first.
+        left = sorted(given["ids"], key=len, reverse=True)
+        for row in (row for part in parts for row in part):
+            left.remove(next(ids for ids in left if row[: len(ids)] == ids))
+        assert not left
     # The first update's rollouts are the policy's own; the last one's an older one's.
     assert ratios[0] < 1e-5 < ratios[2 * PARTS - 1]
 
 
-def spec_with_micro_batch(spec: Any, size: int) -> Any:
-    return replace(spec, micro_batch=size)
-
-
-def zip_longest_first(parts: list[list[list[int]]], ids: list[list[int]]) -> Any:
-    """Padded rows with the completion that each begins with; longer ones are looked for first."""
-    rest = sorted(ids, key=len, reverse=True)
-    for row in (row for part in parts for row in part):
-        found = next(given for given in rest if row[: len(given)] == given)
-        rest.remove(found)
-        yield row, found
-
-
 def test_training_costs_no_more_and_old_log_probabilities_are_counted(tmp_path: Path) -> None:
-    parts = trainer_of(spec_with_micro_batch(spec_of("recipe.mini_batches=2"), 8), tmp_path)
+    parts = trainer_of(spec_of("recipe.mini_batches=2", micro=8), tmp_path)
     train(parts, 2)
     spent = parts._ledger.spent
     assert (spent.generations, spent.rollouts) == (1, 16)
@@ -70,29 +59,6 @@ def test_the_plan_counts_updates_and_shares_costs_among_them() -> None:
     assert parts.steps[0, 0, 0] == 4 * whole.steps[0, 0, 0]
     assert parts.cost[0, 0] == pytest.approx(whole.cost[0, 0] / 4)
     assert parts.memory.micro_batch[0, 0] <= 16
-
-
-@pytest.mark.parametrize(
-    ("settings", "setting"),
-    [
-        (("recipe.mini_batches=16",), "recipe.mini_batches"),
-        (("recipe.mini_batches=4", "recipe.micro_batch=4"), "recipe.micro_batch"),
-    ],
-)
-def test_completions_that_cannot_be_cut_evenly_are_rejected(
-    settings: tuple[str, ...], setting: str
-) -> None:
-    from isosweep.plan.candidates import Place
-    from isosweep.plan.rules import rules_of
-
-    sizes = ("grid.num_generations=[2]", "grid.problems_per_batch=[4]", "budget=1e10")
-    (table,) = candidates_of(make_config(*sizes, *settings))
-    (rule, *_) = rules_of(int(table.broken[0, 0, 0]))
-    assert rule.setting == setting
-    reason, remedy = rule.reason(table.at(Place(0, 0, 0))), rule.remedy(table, Place(0, 0, 0))
-    assert "n x B = 2 x 4 = 8 is not a multiple of" in reason
-    (mended,) = candidates_of(make_config(*sizes, *settings, remedy))
-    assert setting not in [rule.setting for rule in rules_of(int(mended.broken[0, 0, 0]))]
 
 
 def test_the_rate_is_that_of_an_update() -> None:

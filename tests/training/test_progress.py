@@ -45,6 +45,9 @@ def checkpoint(
 
 
 def test_an_attempt_starts_from_the_newest_checkpoint_on_its_chain(run: RunPaths) -> None:
+    checkpoint(run, 1, 2, whole=False)
+    start = find_resume_point(run, 4)
+    assert (start.step, start.parent, start.checkpoint, start.health) == (0, None, None, None)
     checkpoint(run, 1, 3)
     checkpoint(run, 1, 5)
     checkpoint(run, 2, 9)
@@ -90,12 +93,6 @@ def test_all_of_a_checkpoint_is_on_the_disk_before_the_marker_says_so(
     everything = {file.stat().st_ino for file in (path.parent, path, *path.rglob("*"))}
     complete(path)
     assert everything <= synced
-
-
-def test_without_a_complete_checkpoint_a_run_starts_at_its_beginning(run: RunPaths) -> None:
-    checkpoint(run, 1, 3, whole=False)
-    start = find_resume_point(run, 4)
-    assert (start.step, start.parent, start.checkpoint, start.health) == (0, None, None, None)
 
 
 def record(run: RunPaths, attempt: int, step: int) -> None:

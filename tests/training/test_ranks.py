@@ -16,7 +16,7 @@ from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.files import write_json
 from isosweep.machine import process_alive
-from isosweep.plan.spec import run_spec
+from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.records import read_records
 from isosweep.store.state import read_state
@@ -26,17 +26,14 @@ from isosweep.training.worker import TrainRun
 from tests.conftest import SMALL, candidates_of, isosweep, make_config
 from tests.modes.sweeps import runs, wait_until_some_run_trains
 from tests.runs import log_lines, reproducible, wait_for
+from tests.training.builders import prepared, spec_of, trained
 
 pytestmark = pytest.mark.train
 TWO = ("hardware.devices_per_run=2", "hardware.interconnect_bandwidth=1e10")
 RUN = (
     *(*SMALL, *TWO, "grid.num_generations=[4]", "budget=[5e9,1e10]", "tracking=none"),
-    *(
-        "recipe.zero_variance=resample",
-        "recipe.max_draws=2",
-        "recipe.retire_at=1",
-        "recipe.retire_window=4",
-    ),
+    *("recipe.zero_variance=resample", "recipe.max_draws=2"),
+    *("recipe.retire_at=1", "recipe.retire_window=4"),
     *("task.num_train_problems=128", "task.difficulty=[0,0.9]"),
     *("difficulty.max_problems=300", "difficulty.samples_per_problem=4"),
 )
@@ -59,29 +56,36 @@ def test_the_first_process_is_asked_to_stop() -> None:
     assert ranks.run(lambda: next(asked, signal.SIGUSR2)) == [0, 0]
 
 
-STEPS = 8
+STEPS = 6
+OWN_LOSS = "recipe.loss_type=tests.training.own_losses:dapo"
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of two processes reports of STEPS steps."""
-    return trained_by_two(tmp_path_factory.mktemp("ranks"), STEPS)
+def both(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
+    """What each of two processes reports of STEPS steps with TRL's loss, and with one's own."""
+    return trained_by_two(tmp_path_factory.mktemp("ranks"), STEPS, "", OWN_LOSS)
 
 
-def trained_by_two(out: Path, steps: int, *more: str) -> list[dict[str, Any]]:
-    """What each of two processes reports of a run with n = 4, B = 8."""
-    config = make_config(*TWO, "recipe.learning_rate_rule=constant", *more)
-    spec = run_spec(config, num_generations=4, problems_per_batch=8, seed=0, micro_batch=4)
-    write_json(out / "spec.json", spec.to_json())
-    words = ["-m", "tests.training.two_ranks", str(out / "spec.json"), str(out), str(steps)]
-    statuses = Ranks(2, words).run(lambda: None)
-    assert statuses == [0, 0]
-    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
+@pytest.fixture(scope="module")
+def ranks(both: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return both[0]
+
+
+def trained_by_two(out: Path, steps: int, *losses: str) -> list[list[dict[str, Any]]]:
+    """What each of two processes reports of runs with n = 4, B = 8, a run for each loss."""
+    specs = []
+    for number, loss in enumerate(losses):
+        more = (*TWO, "recipe.learning_rate_rule=constant", *filter(None, [loss]))
+        specs.append(out / f"spec-{number}.json")
+        write_json(specs[-1], spec_of(*more, n=4, B=8, micro=4).to_json())
+    words = ["-m", "tests.training.two_ranks", str(out), str(steps), *map(str, specs)]
+    assert Ranks(2, words).run(lambda: None) == [0, 0]
+    found = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
+    return [list(pair) for pair in zip(*found, strict=True)]
 
 
 def test_counts_are_sums_over_processes(ranks: list[dict[str, Any]]) -> None:
-    names = ("rollouts", "prompt_tokens", "tokens")
-    sums = [sum(rank[name] for rank in ranks) for name in names]
+    sums = [sum(parts) for parts in zip(*(rank["sampled"] for rank in ranks), strict=True)]
     assert ranks[0]["spent"] == ranks[1]["spent"] == sums
     assert sums[0] == STEPS * 4 * 8
     assert ranks[0]["flops"] == ranks[1]["flops"]
@@ -100,25 +104,19 @@ def test_each_process_samples_its_share_of_the_same_batch(ranks: list[dict[str, 
         assert len(set(batch)) == 8
 
 
-def test_two_processes_train_one_policy(ranks: list[dict[str, Any]]) -> None:
-    assert ranks[0]["weights"] == ranks[1]["weights"]
-    assert ranks[0]["rewards"] == ranks[1]["rewards"]
-    assert len(ranks[0]["rewards"]) == STEPS
-
-
-def test_a_loss_of_ones_own_is_of_the_rollouts_of_both(
-    ranks: list[dict[str, Any]], tmp_path: Path
-) -> None:
-    trls = "recipe.loss_type=tests.training.own_losses:dapo"
-    own = trained_by_two(tmp_path, 4, trls)
-    for ours, theirs in zip(own, ranks, strict=True):
-        assert ours["losses"] == pytest.approx(theirs["losses"][:4], rel=1e-4, abs=1e-6)
-    assert own[0]["weights"] == own[1]["weights"]
+def test_two_processes_train_one_policy(both: list[list[dict[str, Any]]]) -> None:
+    for first, second in both:
+        assert first["weights"] == second["weights"]
+        assert first["rewards"] == second["rewards"]
+        assert len(first["rewards"]) == STEPS
+    # A loss of one's own is of the rollouts of both.
+    for theirs, ours in zip(*both, strict=True):
+        assert ours["losses"] == pytest.approx(theirs["losses"], rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.long
 def test_two_processes_train_a_policy_that_learns(tmp_path: Path) -> None:
-    rewards = trained_by_two(tmp_path, 150)[0]["rewards"]
+    rewards = trained_by_two(tmp_path, 150, "")[0][0]["rewards"]
     assert sum(rewards[-30:]) / 30 > sum(rewards[:30]) / 30 + 0.05
 
 
@@ -135,28 +133,20 @@ def test_what_is_loaded_to_a_numbered_cpu_is_on_the_cpu(tmp_path: Path) -> None:
     assert loaded["exp_avg"].device == torch.device("cpu")
 
 
-def trained_to(root: Path, *budgets: tuple[float, ...]) -> RunPaths:
-    """A run of two processes, taken to each of the `budgets` in an attempt of its own."""
+def of_two() -> RunSpec:
     sets = "evaluation.sets={train:{problems:train,task:{num_eval_problems:5}}}"
-    config = make_config(*SMALL, *TWO, "task.num_eval_problems=8", sets)
-    spec = run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=8)
-    run = RunPaths(root / spec.run_id)
-    run.root.mkdir(parents=True)
-    write_json(run.spec, {"spec": spec.to_json()})
-    for milestones in budgets:
-        assert TrainRun(str(run.root), milestones, "flops", config.health)() == "finished"
-    return run
+    return spec_of(*TWO, "task.num_eval_problems=8", sets, micro=8)
 
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """A run of two processes that was left alone."""
-    return trained_to(tmp_path_factory.mktemp("straight"), (1e9, 2e9))
+    return trained(of_two(), tmp_path_factory.mktemp("straight"), (1e9, 2e9))
 
 
 @pytest.mark.slow
 def test_a_run_of_two_processes_is_extended(straight: RunPaths, tmp_path: Path) -> None:
-    extended = trained_to(tmp_path / "extended", (1e9,), (1e9, 2e9))
+    extended = trained(of_two(), tmp_path, (1e9,), (1e9, 2e9))
     state = read_state(extended)
     assert state is not None
     assert (state.attempt, state.warnings) == (2, ())
@@ -173,7 +163,7 @@ def test_a_run_of_two_processes_is_extended(straight: RunPaths, tmp_path: Path) 
 def test_a_run_of_two_processes_stops_and_goes_on_as_one(
     straight: RunPaths, tmp_path: Path
 ) -> None:
-    run, job = trained_to(tmp_path / "stopped"), TrainRun("", (1e9, 2e9), "flops", HealthConfig())
+    run, job = prepared(of_two(), tmp_path), TrainRun("", (1e9, 2e9), "flops", HealthConfig())
     assert reproducible(run) == []
     often = CheckpointConfig(share=1.0, min_interval_s=0.0)
     document = replace(job, saving=often).to_json()

@@ -29,10 +29,6 @@ def save(saver: Saver, root: Path, step: int, write: Callable[[], object]) -> No
     saver.begin(path, write)
 
 
-def nothing() -> None:
-    """All is written."""
-
-
 def test_the_interval_follows_what_a_checkpoint_takes(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig())
     # Before anything was measured a kill costs what it costs at least.
@@ -47,17 +43,13 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig(share=1.0, min_interval_s=0.0))
     may_end = threading.Event()
     due = [saver.due]
-    save(saver, tmp_path, 1, lambda: assert_set(may_end))
+    save(saver, tmp_path, 1, lambda: may_end.wait(30))
     due.append(saver.due)
     assert due == [True, False]
     assert not complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1))
     may_end.set()
     saver.finish()
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
-
-
-def assert_set(event: threading.Event) -> None:
-    assert event.wait(30)
 
 
 def test_two_are_kept_until_the_next_is_complete(tmp_path: Path) -> None:
@@ -77,7 +69,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
     tmp_path: Path,
 ) -> None:
     saver = saver_in(tmp_path, CheckpointConfig())
-    save(saver, tmp_path, 1, nothing)
+    save(saver, tmp_path, 1, dict)
 
     def full() -> None:
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos\nframe #0")
@@ -97,7 +89,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(
 
 def test_an_overtaken_attempt_removes_nothing(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig(keep="none"))
-    save(saver, tmp_path, 1, nothing)
+    save(saver, tmp_path, 1, dict)
     saver.finish()
     claim_attempt(RunPaths(tmp_path), None)
     with pytest.raises(OvertakenError):
@@ -113,9 +105,7 @@ def test_what_is_no_checkpoint_ends_no_run(tmp_path: Path) -> None:
     assert "cannot be read" in str(fault(own / "checkpoint-1"))
     keep_only(attempt.run, 1, ())
     assert not (own / "checkpoint-1").exists()
-
-
-def test_a_marker_with_a_size_beyond_any_file_is_a_broken_one(tmp_path: Path) -> None:
+    # A size beyond any file's.
     files = '{"a": {"bytes": 1e999, "crc32": "0"}}'
     (tmp_path / CHECKPOINT_FILES).write_text(f'{{"version": 1, "files": {files}}}')
     assert "OverflowError" in str(fault(tmp_path))

@@ -1,69 +1,58 @@
-"""Further evaluation sets: each is recorded as a main evaluation would be, and changes nothing."""
+"""Runs on further evaluation sets, and on mixtures: each set and part is recorded as a main
+evaluation would be, and nothing of training changes."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from isosweep.files import write_json
 from isosweep.models.weights import weights
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.records import read_metrics, read_records
+from isosweep.store.records import read_records
 from isosweep.tasks import training_problems
-from isosweep.training.worker import TrainRun
-from tests.conftest import SMALL, make_config
+from isosweep.tasks.mixing import PartProblem
+from isosweep.training.worker import judged_health
+from tests.conftest import make_config
 from tests.runs import log_lines, reproducible
+from tests.training.builders import metrics, spec_of, trained
 
 pytestmark = pytest.mark.train
 
-BUDGETS = (3.2e9, 6.4e9)
+BUDGETS = (1.6e9, 3.2e9)
 SETS = (
     "evaluation.sets={"
     "long:{task:{sort:{levels:[6,7]},num_eval_problems:16},samples_per_problem:3},"
     "cool:{temperature:0.5,samples_per_problem:3},"
+    # As part `short` of the mixture: the limit is that of the longest answers of all.
+    "four:{task:{max_completion_tokens:7,sort:{levels:[4]},num_eval_problems:16}},"
     "train:{problems:train,task:{num_eval_problems:20}}}"
 )
 COOL = ("evaluation.temperature=0.5", "evaluation.samples_per_problem=3")
-
-
-def spec_of(*overrides: str) -> RunSpec:
-    config = make_config(*SMALL, *overrides)
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
-
-
-def trained(
-    root: Path, *overrides: str, attempts: tuple[tuple[float, ...], ...] = (BUDGETS,)
-) -> RunPaths:
-    """A run taken to the milestones of each of the `attempts`."""
-    spec = spec_of(*overrides)
-    run = RunPaths(root / "runs" / spec.run_id)
-    run.root.mkdir(parents=True)
-    write_json(run.spec, {"spec": spec.to_json()})
-    for milestones in attempts:
-        job = TrainRun(str(run.root), milestones, "flops", make_config().health)
-        assert job() == "finished"
-    return run
+# The shares change until after the first budget's end.
+MIXED = (
+    *("task=sort_mix", "task.mixture.parts.short.success_at=0.5"),
+    "task.mixture.shares=null",
+    "task.mixture.schedule=[{at:0,long:0,short:1},{at:40,long:1,short:0}]",
+)
 
 
 @pytest.fixture(scope="module")
 def with_sets(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """A run that is evaluated on three sets besides."""
-    return trained(tmp_path_factory.mktemp("sets"), SETS)
+    """A run that is evaluated on four sets besides."""
+    return trained(spec_of(SETS), tmp_path_factory.mktemp("sets"), BUDGETS)
 
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run without any."""
-    return trained(tmp_path_factory.mktemp("plain"))
+    return trained(spec_of(), tmp_path_factory.mktemp("plain"), BUDGETS)
 
 
-def metrics(run: RunPaths) -> list[dict[str, Any]]:
-    """What each step logged, but for times."""
-    lines = read_metrics(run.metrics, run.records)
-    timed = ("time", "attempt")
-    return [{k: v for k, v in x.items() if k not in timed and "seconds" not in k} for x in lines]
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """A run whose shares go from the short problems to the long ones."""
+    return trained(spec_of(*MIXED), tmp_path_factory.mktemp("mixed"), BUDGETS)
 
 
 def test_training_and_the_main_records_are_those_of_a_run_without_sets(
@@ -72,33 +61,26 @@ def test_training_and_the_main_records_are_those_of_a_run_without_sets(
     assert with_sets.run_id == without.run_id
     assert metrics(with_sets) == metrics(without) != []
     records = reproducible(with_sets)
-    assert [list(record.pop("sets")) for record in records] == [["long", "cool", "train"]] * len(
-        records
-    )
+    names = ["long", "cool", "four", "train"]
+    assert [list(record.pop("sets")) for record in records] == [names] * len(records)
     assert records == reproducible(without)
-
-
-def test_the_lines_of_a_run_without_sets_say_nothing_of_them(without: RunPaths) -> None:
     assert not any("sets" in line for line in log_lines(without.records))
 
 
 def test_a_set_s_records_are_those_of_a_run_that_has_it_as_its_main_evaluation(
     with_sets: RunPaths, tmp_path: Path
 ) -> None:
-    alone = reproducible(trained(tmp_path, *COOL))
-    own = [record["sets"]["cool"] for record in reproducible(with_sets)]
+    alone = reproducible(trained(spec_of(*COOL), tmp_path, BUDGETS[:1]))
+    own = [record["sets"]["cool"] for record in reproducible(with_sets)[: len(alone)]]
     assert own == [{name: record[name] for name in own[0]} for record in alone]
 
 
 def test_other_problems_and_those_trained_on_are_evaluated_as_main_ones_would_be(
     with_sets: RunPaths,
 ) -> None:
-    import torch
-
     from isosweep.training.evaluate import Evaluator
     from isosweep.training.grpo import load_policy
 
-    torch.set_num_threads(1)
     spec = spec_of()
     longer = spec_of(
         *("task.sort.levels=[6,7]", "task.num_eval_problems=16"), "evaluation.samples_per_problem=3"
@@ -116,15 +98,6 @@ def test_other_problems_and_those_trained_on_are_evaluated_as_main_ones_would_be
         assert record.sets["train"].successes == taken.successes
 
 
-@pytest.mark.long
-def test_a_run_that_is_extended_has_the_records_of_one_that_never_stopped(
-    with_sets: RunPaths, tmp_path: Path
-) -> None:
-    extended = trained(tmp_path, SETS, attempts=(BUDGETS[:1], BUDGETS))
-    assert len({line["attempt"] for line in log_lines(extended.records)}) == 2
-    assert reproducible(extended) == reproducible(with_sets)
-
-
 def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     with_sets: RunPaths,
 ) -> None:
@@ -135,4 +108,82 @@ def test_a_set_before_training_is_shared_with_runs_whose_main_evaluation_it_is(
     assert base_identity(on_sets(spec)["cool"]) == base_identity(spec_of(*COOL))
     assert base_identity(spec) == base_identity(replace(spec, evaluation=spec_of().evaluation))
     stored = (with_sets.root.parent.parent / "evaluations").glob("*.json")
-    assert len([*stored]) == 4
+    assert len([*stored]) == 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("whole", ["with_sets", "mixed"])
+def test_a_run_that_is_extended_has_the_records_of_one_that_never_stopped(
+    whole: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    straight: RunPaths = request.getfixturevalue(whole)
+    spec = spec_of(*(MIXED if whole == "mixed" else (SETS,)))
+    extended = trained(spec, tmp_path, BUDGETS[:1], BUDGETS)
+    assert len({line["attempt"] for line in log_lines(extended.records)}) == 2
+    assert reproducible(extended) == reproducible(straight)
+    assert metrics(extended) == metrics(straight)
+
+
+def test_a_mixture_of_one_part_trains_as_the_task_alone(without: RunPaths, tmp_path: Path) -> None:
+    one = spec_of("task=mixture", "+task@task.mixture.parts.only=sort")
+    only = trained(one, tmp_path, BUDGETS[:1])
+    records = reproducible(only)
+    for record in records:
+        own = record.pop("sets")["only"]
+        assert own == {name: record[name] for name in own}
+    assert records == reproducible(without)[: len(records)] != []
+    own_metrics = [{k: v for k, v in x.items() if "_of_only" not in k} for x in metrics(only)]
+    assert own_metrics == metrics(without)[: len(own_metrics)] != []
+
+
+def test_the_rollouts_of_a_step_are_in_the_shares_of_the_schedule_and_logged_by_part(
+    mixed: RunPaths,
+) -> None:
+    lines = metrics(mixed)
+    long = [line["share_of_long"] for line in lines]
+    # 4 problems a step, and 1/40 of the share a problem.
+    expected = [min(1.0, (4 * step + 1.5) / 40) for step in range(len(long))]
+    assert max(abs(sum(long[:i]) - sum(expected[:i])) * 4 for i in range(len(long))) < 1
+    assert (long[0], long[-1]) == (0, 1)
+    for line in lines:
+        parts = {name: line[f"share_of_{name}"] for name in ("long", "short")}
+        # A reward is that of rollouts that there are.
+        rewards = {name: line.get(f"reward_of_{name}") for name in parts}
+        assert all((reward is not None) == (parts[name] > 0) for name, reward in rewards.items())
+        whole = sum(share * (rewards[name] or 0) for name, share in parts.items())
+        assert whole == pytest.approx(line["reward"], abs=1e-6)
+
+
+def test_a_part_is_recorded_as_a_set_and_the_main_record_is_that_of_all_parts(
+    mixed: RunPaths, with_sets: RunPaths
+) -> None:
+    records = read_records(mixed.records).records
+    for record in records:
+        parts = [record.sets["long"], record.sets["short"]]
+        assert record.successes == (*parts[0].successes, *parts[1].successes)
+        mean = sum(part.completion_tokens or 0 for part in parts) / 2
+        assert record.completion_tokens == pytest.approx(mean)
+    # Before training: afterwards the policies are others.
+    assert reproducible(mixed)[0]["sets"]["short"] == reproducible(with_sets)[0]["sets"]["four"]
+
+
+def test_a_reward_that_falls_because_harder_problems_come_is_no_collapse() -> None:
+    health = make_config().health
+    assert judged_health(spec_of(*MIXED), health).collapse_share is None
+    assert judged_health(spec_of("task=sort_mix"), health) == health
+    assert judged_health(spec_of(), health) == health
+
+
+def test_runs_that_differ_in_n_and_b_see_the_same_problems_in_the_same_order() -> None:
+    from isosweep.training.grpo import make_stream
+
+    def drawn(spec: RunSpec) -> list[str]:
+        problems, stream = training_problems(spec.task), make_stream(spec)
+        steps = range(160 // spec.problems_per_batch)
+        return [problems[i].prompt for _ in steps for i in stream.draw(spec.problems_per_batch)]
+
+    first = drawn(spec_of(*MIXED))
+    assert drawn(spec_of(*MIXED, n=16)) == drawn(spec_of(*MIXED, B=32)) == first
+    problems = training_problems(spec_of("task=sort_mix").task)
+    parts = [problem.part for problem in problems if isinstance(problem, PartProblem)]
+    assert parts == ["long"] * 32 + ["short"] * 32

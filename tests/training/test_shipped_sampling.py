@@ -9,7 +9,7 @@ import pytest
 
 from isosweep.models.builtin import builtin_model
 from tests.conftest import in_ci
-from tests.training.test_trainer import listen, spec_of, train
+from tests.training.builders import listen, parameters, spec_of, train, trainer_of
 
 pytestmark = pytest.mark.train
 
@@ -59,20 +59,12 @@ def evaluated(directory: Path) -> list[list[int]]:
 
 def trained(directory: Path, checkpoints: Path) -> tuple[list[Any], list[Any]]:
     """Every completion of three steps, and the parameters after them."""
-    import torch
-
-    from isosweep.training.grpo import load_policy, make_stream, make_trainer
-    from isosweep.training.ledger import Ledger
-
-    torch.set_num_threads(1)
-    spec = spec_of("task.sort.levels=[4,6]")
-    torch.manual_seed(3)
-    model, tokenizer = load_policy(spec, str(directory))
-    trainer = make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), checkpoints)
+    local = ("model=local", f"model.path={directory}", "generation=transformers", "budget=1e10")
+    tiny = ("recipe=tiny", "hardware=cpu", "grid=tiny", "task=sort")
+    trainer = trainer_of(spec_of(*local, *tiny, "task.sort.levels=[4,6]"), checkpoints)
     heard = listen(trainer)
     train(trainer, 3)
-    parameters = [p.detach().clone() for p in trainer.model.parameters()]
-    return [step["ids"] for step in heard], parameters
+    return [step["ids"] for step in heard], parameters(trainer)
 
 
 @pytest.mark.parametrize("file", FILES)

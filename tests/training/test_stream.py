@@ -1,12 +1,15 @@
-"""The order of problems: seeded, endless, resumable, and rid of what is solved."""
+"""The order of problems: seeded, endless, resumable, and rid of what is solved: as often whatever n
+is, and through checkpoints."""
 
 import json
+import random
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isosweep.training.retirement import Retirement
-from isosweep.training.stream import MixtureStream, ProblemStream
+from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
 
 
 def test_every_epoch_holds_every_problem_once_in_another_order() -> None:
@@ -17,24 +20,26 @@ def test_every_epoch_holds_every_problem_once_in_another_order() -> None:
     assert ProblemStream(10, seed=4).draw(10) != first
 
 
-@given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(0, 3))
-def test_the_order_does_not_depend_on_how_many_are_drawn_at_once(
-    counts: list[int], seed: int
+def one_stream(seed: int) -> ProblemStream:
+    return ProblemStream(9, seed, least=2)
+
+
+def mixture(seed: int) -> MixtureStream:
+    """Three problems of each of three parts, in shares."""
+    streams = {name: ProblemStream(3, seed) for name in "abc"}
+    return MixtureStream(streams, lambda drawn: {"a": 0.6, "b": 0.3, "c": 0.1})
+
+
+@pytest.mark.parametrize("make", [one_stream, mixture])
+@given(counts=st.lists(st.integers(1, 7), min_size=1, max_size=8), seed=st.integers(0, 3))
+def test_the_order_depends_neither_on_how_many_are_drawn_at_once_nor_on_a_stop(
+    make: Callable[[int], Stream], counts: list[int], seed: int
 ) -> None:
-    stream, whole = ProblemStream(5, seed), ProblemStream(5, seed)
+    stream, whole, other = make(seed), make(seed), make(seed)
     drawn = [problem for count in counts for problem in stream.draw(count)]
     assert drawn == whole.draw(sum(counts))
-
-
-@given(st.integers(0, 30), st.sets(st.integers(0, 8), max_size=5))
-def test_a_restored_stream_goes_on_where_it_was(before: int, retired: set[int]) -> None:
-    stream = ProblemStream(9, seed=1, least=2)
-    stream.draw(before)
-    stream.retire(retired)
-    other = ProblemStream(9, seed=1, least=2)
-    other.restore(stream.to_json())
-    assert other.draw(20) == stream.draw(20)
-    assert not retired & set(stream.draw(20))
+    other.restore(json.loads(json.dumps(stream.to_json())))
+    assert other.draw(40) == stream.draw(40)
 
 
 def test_retiring_leaves_a_batch() -> None:
@@ -42,50 +47,27 @@ def test_retiring_leaves_a_batch() -> None:
     stream.retire(range(6))
     assert stream.retired == [0, 1]
     assert set(stream.draw(8)) == {2, 3, 4, 5}
+    resumed = ProblemStream(6, seed=0, least=4)
+    resumed.restore(stream.to_json())
+    assert set(resumed.draw(8)) == {2, 3, 4, 5}
 
 
-def mixture(shares: dict[str, float], seed: int = 0) -> MixtureStream:
-    """Three problems of each part, in the order of their names."""
-    streams = {name: ProblemStream(3, seed) for name in sorted(shares)}
-    return MixtureStream(streams, lambda drawn: shares)
-
-
-@given(st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(1, 60))
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=4).filter(any), st.integers(1, 60))
 def test_any_stretch_of_a_mixture_holds_its_shares(weights: list[int], drawn: int) -> None:
     shares = {f"p{i}": weight / sum(weights) for i, weight in enumerate(weights)}
-    parts = [number // 3 for number in mixture(shares).draw(200)]
+    streams = {name: ProblemStream(3, 0) for name in shares}
+    parts = [number // 3 for number in MixtureStream(streams, lambda _: shares).draw(200)]
     for start in (0, drawn):
         for i, share in enumerate(shares.values()):
             assert abs(parts[start : start + 60].count(i) - 60 * share) < len(shares)
-
-
-def test_a_share_of_none_is_never_drawn() -> None:
-    assert max(mixture({"a": 1.0, "b": 0.0}).draw(100)) == 2
+            assert share or i not in parts
 
 
 def test_each_part_of_a_mixture_is_gone_through_as_if_alone() -> None:
-    drawn = mixture({"a": 0.7, "b": 0.3}, seed=5).draw(40)
-    own = [number for number in drawn if number < 3]
-    other = [number - 3 for number in drawn if number >= 3]
-    assert own == ProblemStream(3, 5).draw(len(own))
-    assert other == ProblemStream(3, 5).draw(len(other))
-    assert (len(own), len(other)) == (28, 12)
-
-
-@given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(0, 3))
-def test_a_mixture_does_not_depend_on_how_many_are_drawn_at_once(
-    counts: list[int], seed: int
-) -> None:
-    stream, whole = mixture({"a": 0.7, "b": 0.3}, seed), mixture({"a": 0.7, "b": 0.3}, seed)
-    assert [p for count in counts for p in stream.draw(count)] == whole.draw(sum(counts))
-
-
-@given(st.integers(0, 30))
-def test_a_restored_mixture_goes_on_where_it_was(before: int) -> None:
-    stream, other = mixture({"a": 0.6, "b": 0.3, "c": 0.1}), mixture({"a": 0.6, "b": 0.3, "c": 0.1})
-    stream.draw(before)
-    other.restore(json.loads(json.dumps(stream.to_json())))
-    assert other.draw(40) == stream.draw(40)
+    drawn = mixture(5).draw(40)
+    for part, count in enumerate((24, 12, 4)):
+        own = [number - 3 * part for number in drawn if number // 3 == part]
+        assert own == ProblemStream(3, 5).draw(count)
 
 
 def test_a_schedule_moves_the_draws_of_a_mixture() -> None:
@@ -100,3 +82,52 @@ def test_what_is_solved_is_retired_in_its_own_part() -> None:
     stream.scored([(1, [1.0, 1.0]), (4, [1.0, 0.0]), (5, [1.0, 1.0])])
     assert stream.retired == [1, 5]
     assert not {1, 5} & set(stream.draw(20))
+
+
+# Rollouts that a problem gets in all, and problems of each success rate.
+ROLLOUTS, PROBLEMS = 256, 1000
+
+
+def retired_share(rate: float, n: int, seed: int, window: int = 64) -> float:
+    """Share of problems with success `rate` that are taken for solved within ROLLOUTS rollouts."""
+    draw = random.Random(seed)
+    judge = Retirement(0.9, window)
+    retired = 0
+    for problem in range(PROBLEMS):
+        visits = ([float(draw.random() < rate) for _ in range(n)] for _ in range(ROLLOUTS // n))
+        retired += any(judge.solved(problem, scores) for scores in visits)
+    return retired / PROBLEMS
+
+
+@pytest.mark.parametrize("rate", [0.7, 0.8, 0.85, 0.95])
+def test_as_many_problems_are_retired_with_n_of_4_as_of_64(rate: float) -> None:
+    few, many = retired_share(rate, 4, seed=1), retired_share(rate, 64, seed=2)
+    # Four standard errors of a difference of two shares.
+    error = (2 * max(few * (1 - few), 1 / PROBLEMS) / PROBLEMS) ** 0.5
+    assert abs(few - many) < 4 * error, (few, many)
+
+
+def test_the_rate_of_the_last_group_alone_would_depend_on_n() -> None:
+    # What a window of n rollouts does: the control of the test above.
+    few, many = retired_share(0.7, 4, seed=1, window=4), retired_share(0.7, 64, seed=2)
+    assert few > 0.9
+    assert many < 0.01
+
+
+@given(st.lists(st.booleans(), max_size=60), st.integers(1, 9), st.integers(1, 12))
+def test_it_makes_no_difference_how_rollouts_come(scores: list[bool], n: int, window: int) -> None:
+    whole, parts = Retirement(0.9, window), Retirement(0.9, window)
+    values = [float(score) for score in scores]
+    groups = [values[at : at + n] for at in range(0, len(values), n)]
+    solved = [parts.solved(7, group) for group in groups]
+    assert whole.solved(7, values) == any(solved)
+    assert whole.to_json() == parts.to_json()
+
+
+def test_a_window_is_filled_on_after_a_checkpoint() -> None:
+    judge = Retirement(0.9, 10)
+    assert not judge.solved(3, [1.0] * 9)
+    again = Retirement(0.9, 10)
+    again.restore(judge.to_json())
+    assert again.solved(3, [0.0])
+    assert again.to_json() == {}

@@ -5,48 +5,10 @@ from typing import Any
 
 import pytest
 
-from isosweep.plan.spec import RunSpec, run_spec
-from tests.conftest import in_ci, make_config
-from tests.training.until import Until
+from tests.conftest import in_ci
+from tests.training.builders import listen, parameters, spec_of, train, trainer_of
 
 pytestmark = pytest.mark.train
-
-
-def spec_of(*overrides: str, n: int = 4, B: int = 4) -> RunSpec:
-    config = make_config(
-        "task.num_eval_problems=32", "evaluation.samples_per_problem=2", *overrides
-    )
-    return run_spec(config, num_generations=n, problems_per_batch=B, seed=0, micro_batch=n * B)
-
-
-def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
-    from isosweep.models.weights import weights
-    from isosweep.training.grpo import load_policy, make_stream, make_trainer
-    from isosweep.training.ledger import Ledger
-
-    builtin, tokenizer = load_policy(spec_of(), weights(spec_of().model))
-    model = builtin if model is None else model
-    return make_trainer(spec, model, tokenizer, Ledger(spec), make_stream(spec), directory)
-
-
-def train(trainer: Any, steps: int, on_step: Any = None) -> None:
-    trainer.follow(Until(steps, trainer._ledger, on_step))
-    trainer.train()
-
-
-def listen(trainer: Any) -> list[dict[str, list[Any]]]:
-    """What TRL hands to reward functions, a dict a generation."""
-    heard: list[dict[str, list[Any]]] = []
-    right = trainer.reward_funcs[0]
-
-    def correctness(**given: Any) -> list[float]:
-        scores: list[float] = right(**given)
-        ids = [list(tokens) for tokens in given["completion_ids"]]
-        heard.append({"problem": given["problem"], "ids": ids, "scores": scores})
-        return scores
-
-    trainer.reward_funcs[0] = correctness
-    return heard
 
 
 def test_the_first_update_of_warm_up_learns(tmp_path: Path) -> None:
@@ -54,28 +16,26 @@ def test_the_first_update_of_warm_up_learns(tmp_path: Path) -> None:
 
     spec = spec_of("recipe.warmup_steps=3")
     trainer = trainer_of(spec, tmp_path)
-    before = [p.detach().clone() for p in trainer.model.parameters()]
+    before = parameters(trainer)
     moved: list[bool] = []
 
     def look(step: int) -> None:
         pairs = zip(trainer.model.parameters(), before, strict=True)
         moved.append(any(not torch.equal(now, then) for now, then in pairs))
 
-    until = Until(5, trainer._ledger, look)
-    trainer.follow(until)
-    trainer.train()
-    assert moved == [False, True, True, True, True, True]
-    rates = [values["learning_rate"] / spec.learning_rate for values in until.metrics]
-    assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1, 1])
+    metrics = train(trainer, 4, look)
+    assert moved == [False, True, True, True, True]
+    rates = [values["learning_rate"] / spec.learning_rate for values in metrics]
+    assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1])
 
 
 def test_counts_are_those_of_the_completions_that_were_sampled(tmp_path: Path) -> None:
     trainer = trainer_of(spec_of(), tmp_path)
     heard = listen(trainer)
-    train(trainer, 5)
+    train(trainer, 3)
     spent = trainer._ledger.spent
-    assert spent.generations == len(heard) == 5
-    assert spent.rollouts == 5 * 16
+    assert spent.generations == len(heard) == 3
+    assert spent.rollouts == 3 * 16
     assert spent.completion_tokens == sum(len(ids) for step in heard for ids in step["ids"])
     prompts = [len(trainer._questions[i].tokens) for step in heard for i in step["problem"]]
     assert spent.prompt_tokens == sum(prompts)
@@ -161,10 +121,10 @@ def test_evaluation_changes_no_number_of_training(tmp_path: Path) -> None:
     plain, evaluated = trainer_of(spec, tmp_path / "a"), trainer_of(spec, tmp_path / "b")
     evaluator = Evaluator(spec, evaluated.processing_class)
     torch.manual_seed(7)
-    train(plain, 4)
+    train(plain, 3)
     torch.manual_seed(7)
-    train(evaluated, 4, lambda step: evaluator(evaluated.model))
-    pairs = zip(plain.model.parameters(), evaluated.model.parameters(), strict=True)
+    train(evaluated, 3, lambda step: evaluator(evaluated.model))
+    pairs = zip(parameters(plain), parameters(evaluated), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
     assert plain._ledger.spent.flops == evaluated._ledger.spent.flops
 
@@ -202,39 +162,23 @@ def test_dynamic_sampling_gives_up_after_max_draws(tmp_path: Path) -> None:
     assert trainer._ledger.spent.generations == 1
 
 
-def test_solved_problems_are_not_drawn_again(tmp_path: Path) -> None:
-    settings = (
-        *("recipe.retire_at=0.9", "recipe.retire_window=4"),
-        *("task.num_train_problems=16", "recipe.learning_rate=1e-9"),
-    )
-    trainer = trainer_of(spec_of(*settings), tmp_path)
-    right = trainer.reward_funcs[0]
-
-    def even(**given: Any) -> list[float]:
-        assert len(right(**given)) == 16
-        return [float(problem % 2 == 0) for problem in given["problem"]]
-
-    trainer.reward_funcs[0] = even
-    heard = listen(trainer)
-    train(trainer, 8)
-    assert trainer._stream.retired == list(range(0, 16, 2))
-    assert all(problem % 2 for step in heard[4:] for problem in step["problem"])
-
-
-def test_problems_solved_before_they_are_thrown_away_are_retired(tmp_path: Path) -> None:
-    draws = (
-        *("recipe.zero_variance=resample", "recipe.max_draws=4"),
-        *("recipe.retire_at=0.9", "recipe.retire_window=2"),
-    )
-    trainer = trainer_of(spec_of(*draws, "task.num_train_problems=32", n=2), tmp_path)
+@pytest.mark.parametrize("resampled", [False, True])
+def test_solved_problems_are_retired_even_where_they_are_thrown_away(
+    resampled: bool, tmp_path: Path
+) -> None:
+    draws = ("recipe.zero_variance=resample", "recipe.max_draws=4") if resampled else ()
+    retired = ("recipe.retire_at=0.9", "recipe.retire_window=2", "task.num_train_problems=16")
+    trainer = trainer_of(spec_of(*retired, *draws, n=2), tmp_path)
 
     def half(problem: list[int], **_: Any) -> list[float]:
         # Even problems are always right, odd ones once in two.
         return [float(index % 2 == 0 or i % 2) for i, index in enumerate(problem)]
 
     trainer.reward_funcs[0] = half
-    train(trainer, 8)
-    assert trainer._stream.retired == list(range(0, 32, 2))
+    heard = listen(trainer)
+    train(trainer, 6)
+    assert trainer._stream.retired == list(range(0, 16, 2))
+    assert all(problem % 2 for problem in heard[-1]["problem"])
 
 
 def test_adapters_learn_and_nothing_else_does(tmp_path: Path) -> None:
@@ -274,6 +218,9 @@ def test_adapters_learn_and_nothing_else_does(tmp_path: Path) -> None:
 def test_a_long_answer_is_asked_to_finish(tmp_path: Path) -> None:
     import torch
 
+    phrase = ("recipe.interruption='===='", "recipe.interruption_tokens=4")
+    with pytest.raises(ValueError, match=r"recipe\.interruption takes 4 tokens"):
+        trainer_of(spec_of(*phrase), tmp_path)
     # Three tokens, then the phrase `==`, then two more.
     phrase = ("recipe.interruption='=='", "recipe.interruption_tokens=2")
     spec = spec_of(*phrase, "task.max_completion_tokens=7")
@@ -298,12 +245,6 @@ def test_a_long_answer_is_asked_to_finish(tmp_path: Path) -> None:
     assert trainer.compute_loss(trainer.model, output).item() == loss
     output["old_per_token_logps"][:, 5:] = -3
     assert trainer.compute_loss(trainer.model, output).item() != loss
-
-
-def test_an_interruption_without_room_is_refused(tmp_path: Path) -> None:
-    phrase = ("recipe.interruption='===='", "recipe.interruption_tokens=4")
-    with pytest.raises(ValueError, match=r"recipe\.interruption takes 4 tokens"):
-        trainer_of(spec_of(*phrase), tmp_path)
 
 
 def test_a_trainer_makes_no_directory_before_it_saves(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import in_ci
-from tests.training.test_trainer import spec_of, train, trainer_of
-from tests.training.until import Until
+from tests.training.builders import parameters, spec_of, train, trainer_of
 
 pytestmark = pytest.mark.train
 
@@ -22,15 +21,9 @@ CASES = {
 
 def trained(directory: Path, overrides: tuple[str, ...]) -> tuple[list[Any], list[Any], Any]:
     """Parameters after three steps, the metrics of each, and whose steps they were."""
-    import torch
-
-    torch.set_num_threads(1)
     trainer = trainer_of(spec_of(*overrides), directory)
-    until = Until(3, trainer._ledger)
-    torch.manual_seed(3)
-    trainer.follow(until)
-    trainer.train()
-    return [p.detach().clone() for p in trainer.model.parameters()], until.metrics, trainer
+    metrics = train(trainer, 3)
+    return parameters(trainer), metrics, trainer
 
 
 @pytest.mark.parametrize(
@@ -85,16 +78,14 @@ def test_what_is_sampled_otherwise_is_left_to_generate(tmp_path: Path) -> None:
     assert not is_plain(model, config)
 
 
-def test_a_setting_changed_amid_training_is_seen(tmp_path: Path) -> None:
+def test_what_samples_is_looked_at_again_where_settings_change(tmp_path: Path) -> None:
     trainer = trainer_of(spec_of(), tmp_path)
-    train(trainer, 1)
+    assert trainer._samples_plainly()
     with trainer.limited(2):
         assert trainer._samples_plainly()
     trainer.generation_config.suppress_tokens = trainer.eos_token_ids
     assert not trainer._samples_plainly()
-
-
-def test_adapters_are_sampled_by_generate(tmp_path: Path) -> None:
+    # Adapters are sampled by `generate`.
     assert not trainer_of(spec_of("recipe.lora_rank=4"), tmp_path)._samples_plainly()
 
 

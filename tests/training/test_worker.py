@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.task import CustomConfig
+from isosweep.errors import SettingError
 from isosweep.files import write_json
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths, complete_checkpoints
 from isosweep.store.state import RunState, claim_attempt, read_state
 from isosweep.store.submissions import (
@@ -31,23 +34,21 @@ from isosweep.training.stopping import ECHO_S
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.runs import log_lines, wait_for
-from tests.training.test_interruption import in_a_process
+from tests.training.builders import exit_status, in_a_process, prepared, spec_of
 
 pytestmark = pytest.mark.train
 
 
 def spec() -> RunSpec:
-    config = make_config("task.num_eval_problems=4", "evaluation.samples_per_problem=1")
-    return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=16)
+    return spec_of("task.num_eval_problems=4", "evaluation.samples_per_problem=1")
 
 
 def submitted(
     root: Path, budget: float = 1e9, launcher: LauncherName = "local", **changed: object
 ) -> Submission:
-    run = RunPaths(root / spec().run_id)
+    run = RunPaths(root / "runs" / spec().run_id)
     if not run.root.exists():
-        run.root.mkdir(parents=True)
-        write_json(run.spec, {"spec": spec().to_json()})
+        prepared(spec(), root)
     # One after every step, however busy the machine is.
     saving = CheckpointConfig(share=1.0, min_interval_s=0.0, background=False)
     document = TrainRun("", (budget,), "flops", make_config().health, saving).to_json() | changed
@@ -69,14 +70,8 @@ def ended(submission: Submission) -> tuple[str, str]:
 
 
 def forked(*argv: str) -> int:
-    """A worker in a fork, which has torch imported; its process."""
-    import isosweep.training.assembly  # noqa: F401
-
+    """A worker in a fork; its process."""
     return in_a_process(lambda: os._exit(main(list(argv))))
-
-
-def exit_status(process: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def execute(*argv: str) -> int:
@@ -327,17 +322,21 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    monkeypatch.setattr("isosweep.training.requeue._PAUSES_S", (0.0, 0.1))
+    monkeypatch.setattr("isosweep.training.__main__._PAUSES_S", (0.0, 0.1))
     return command
 
 
+REFUSED = "and not requeued: scontrol requeue 17: Requested operation is presently disabled"
+
+
 @pytest.mark.parametrize(
-    ("sent", "requeues", "calls", "outcome"),
+    ("sent", "requeues", "calls", "outcome", "refused"),
     [
-        (signal.SIGUSR2, True, 1, None),
-        pytest.param(signal.SIGUSR2, False, 0, "interrupted", marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, True, 0, None, marks=pytest.mark.slow),
-        pytest.param(signal.SIGINT, True, 0, "interrupted", marks=pytest.mark.slow),
+        (signal.SIGUSR2, True, 1, None, ""),
+        pytest.param(signal.SIGUSR2, False, 0, "interrupted", "", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, True, 0, None, "", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, True, 0, "interrupted", "", marks=pytest.mark.slow),
+        pytest.param(signal.SIGUSR2, True, 2, "interrupted", REFUSED, marks=pytest.mark.slow),
     ],
 )
 def test_under_slurm_a_warning_leads_to_a_requeue(
@@ -345,9 +344,12 @@ def test_under_slurm_a_warning_leads_to_a_requeue(
     requeues: bool,
     calls: int,
     outcome: str | None,
+    refused: str,
     scontrol: Path,
     tmp_path: Path,
 ) -> None:
+    if refused:
+        Path(f"{scontrol}.refuses").touch()
     submission = submitted(tmp_path, 1e12, "slurm", requeue=requeues)
     process = forked(file_of(submission))
     wait_for(lambda: trains(submission.run))
@@ -355,11 +357,11 @@ def test_under_slurm_a_warning_leads_to_a_requeue(
     assert exit_status(process) == 0
     asked = Path(f"{scontrol}.calls")
     assert (asked.read_text() if asked.exists() else "") == "requeue 17\n" * calls
-    end = read_submission(submission.run, 1).end
+    state, end = state_of(submission.run), read_submission(submission.run, 1).end
+    reason = f"{'requeued: ' if calls else ''}stopped by {sent.name}"
+    assert (state.status, state.reason) == ("interrupted", reason)
     assert (end.outcome if end else None) == outcome
-    state = state_of(submission.run)
-    words = "requeued: " if calls else ""
-    assert (state.status, state.reason) == ("interrupted", f"{words}stopped by {sent.name}")
+    assert end is None or end.reason == ", ".join(filter(None, [reason, refused]))
 
 
 def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
@@ -373,22 +375,6 @@ def test_a_warning_before_the_first_step_costs_no_more_than_the_rest_of_the_job(
     assert Path(f"{scontrol}.calls").read_text() == "requeue 17\n"
     # Each such job comes a step forward, however short its time limit is.
     assert complete_checkpoints(submission.run.attempt_checkpoints(1)).keys() == {1}
-
-
-@pytest.mark.slow
-def test_a_requeue_that_slurm_refuses_ends_the_submission(scontrol: Path, tmp_path: Path) -> None:
-    Path(f"{scontrol}.refuses").touch()
-    submission = submitted(tmp_path, 1e12, "slurm", requeue=True)
-    process = forked(file_of(submission))
-    wait_for(lambda: trains(submission.run))
-    os.kill(process, signal.SIGUSR2)
-    assert exit_status(process) == 0
-    assert ended(submission) == (
-        "interrupted",
-        "requeued: stopped by SIGUSR2, and not requeued: "
-        "scontrol requeue 17: Requested operation is presently disabled",
-    )
-    assert Path(f"{scontrol}.calls").read_text() == "requeue 17\n" * 2
 
 
 def test_a_step_longer_than_the_grace_costs_no_more_than_itself(
@@ -405,3 +391,28 @@ def test_a_step_longer_than_the_grace_costs_no_more_than_itself(
     assert execute(file_of(submission)) == 0
     assert ended(submission) == ("finished", "")
     assert resumed_step(submission.run, attempt=2) == last
+
+
+def test_a_spec_of_another_run_is_refused(tmp_path: Path) -> None:
+    submission = submitted(tmp_path)
+    other = replace(spec(), learning_rate=2 * spec().learning_rate)
+    write_json(submission.run.spec, {"spec": other.to_json()})
+    assert main([file_of(submission)]) == 1
+    outcome, reason = ended(submission)
+    assert outcome == "failed"
+    assert f"holds the spec of {other.run_id}, and this run is {spec().run_id}" in reason
+    assert read_state(submission.run) is None
+
+
+def test_a_spec_names_no_function_that_nobody_vouched_for(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    lengths = {"prompt_tokens": 5.0, "completion_tokens": 5.0, "max_completion_tokens": 5}
+    function = CustomConfig(function="evil:f", directory=str(tmp_path))
+    kind = {"kind": "custom", "sort": None, "template": None, "custom": function}
+    task = replace(spec().task, **kind, **lengths)  # type: ignore[arg-type]
+    run = prepared(replace(spec(), task=task), tmp_path)
+    run.spec.chmod(0o666)
+    job = TrainRun(str(run.root), (1e9,), "flops", make_config().health)
+    with pytest.raises(SettingError, match=r"task\.custom=.*may be written by everybody"):
+        job()
+    assert not (tmp_path / "ran").exists()

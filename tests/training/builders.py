@@ -1,0 +1,141 @@
+"""Runs and trainers on the built-in model, as small as tests need them, and what ends them."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from isosweep.files import write_json
+from isosweep.models.weights import weights
+from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_metrics
+from isosweep.training.protocols import Decision
+from isosweep.training.worker import TrainRun
+from tests.conftest import make_config
+
+_SMALL = ("task.num_eval_problems=32", "evaluation.samples_per_problem=2")
+
+
+def spec_of(*overrides: str, n: int = 4, B: int = 4, micro: int | None = None) -> RunSpec:
+    """A run with n and B, whose micro-batches have `micro` rollouts, or all."""
+    config = make_config(*_SMALL, *overrides)
+    return run_spec(
+        config, num_generations=n, problems_per_batch=B, seed=0, micro_batch=micro or n * B
+    )
+
+
+def trainer_of(spec: RunSpec, directory: Path, model: Any = None) -> Any:
+    """The run's trainer, of `model` or of its own policy."""
+    import torch
+
+    from isosweep.training.grpo import load_policy, make_stream, make_trainer
+    from isosweep.training.ledger import Ledger
+
+    torch.set_num_threads(1)
+    torch.manual_seed(spec.seed)
+    policy, tokenizer = load_policy(spec, weights(spec.model))
+    policy = policy if model is None else model
+    trainer = make_trainer(spec, policy, tokenizer, Ledger(spec), make_stream(spec), directory)
+    trainer.model.train()
+    return trainer
+
+
+class Until:
+    """Ends training after `steps`, books its seconds, and keeps every step's `metrics`."""
+
+    def __init__(
+        self, steps: int, ledger: Any, on_step: Callable[[int], Any] = lambda step: None
+    ) -> None:
+        self.metrics: list[dict[str, float]] = []
+        self._steps, self._ledger, self.begin = steps, ledger, on_step
+
+    def step_ended(self, step: int, seconds: float) -> Decision:
+        self._ledger.took("device", seconds)
+        self.begin(step)
+        return Decision(stop=True) if step == self._steps else Decision()
+
+    def metrics_logged(self, step: int, values: dict[str, float]) -> Decision | None:
+        self.metrics.append(values)
+        return None
+
+    def complete(self, checkpoint: Path, write: Callable[[], None]) -> None:
+        raise AssertionError("nothing was to be saved")
+
+    def saved(self, seconds: float) -> None:
+        raise AssertionError("nothing was to be saved")
+
+
+def train(trainer: Any, steps: int, *on_step: Callable[[int], Any]) -> list[dict[str, float]]:
+    """Train for so many steps; the metrics of each."""
+    until = Until(steps, trainer._ledger, *on_step)
+    trainer.follow(until)
+    trainer.train()
+    return until.metrics
+
+
+def parameters(trainer: Any) -> list[Any]:
+    """A copy of them."""
+    return [each.detach().clone() for each in trainer.model.parameters()]
+
+
+def listen(trainer: Any) -> list[dict[str, list[Any]]]:
+    """What TRL hands to reward functions, a dict a generation."""
+    heard: list[dict[str, list[Any]]] = []
+    right = trainer.reward_funcs[0]
+
+    def correctness(**given: Any) -> list[float]:
+        scores: list[float] = right(**given)
+        ids = [list(tokens) for tokens in given["completion_ids"]]
+        heard.append({"problem": given["problem"], "ids": ids, "scores": scores})
+        return scores
+
+    trainer.reward_funcs[0] = correctness
+    return heard
+
+
+def prepared(spec: RunSpec, root: Path) -> RunPaths:
+    """The run's directory, in `root`, with its spec."""
+    run = RunPaths(root / "runs" / spec.run_id)
+    run.root.mkdir(parents=True)
+    write_json(run.spec, {"spec": spec.to_json()})
+    return run
+
+
+def trained(spec: RunSpec, root: Path, *attempts: Sequence[float]) -> RunPaths:
+    """The run taken to the milestones, in FLOPs, of each of the `attempts`."""
+    run = prepared(spec, root)
+    for milestones in attempts:
+        job = TrainRun(str(run.root), tuple(milestones), "flops", make_config().health)
+        assert job() == "finished"
+    return run
+
+
+def metrics(run: RunPaths) -> list[dict[str, Any]]:
+    """What each step logged, but for times."""
+    lines = read_metrics(run.metrics, run.records)
+    timed = ("time", "attempt")
+    return [{k: v for k, v in x.items() if k not in timed and "seconds" not in k} for x in lines]
+
+
+def in_a_process(work: Callable[[], object]) -> int:
+    """Start `work` in a fork of this process, which has torch imported; its number."""
+    import isosweep.training.assembly  # noqa: F401
+
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, sys.stderr.fileno())
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def exit_status(process: int) -> int:
+    """Of a process of `in_a_process`, once it has ended."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
