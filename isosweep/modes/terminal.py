@@ -23,6 +23,17 @@ def typed(setting: str, value: object) -> str:
     return quote(printable(f"{setting}={value}").replace("\n", "\\n"))
 
 
+def say(console: Console, *lines: str, style: str | None = None) -> None:
+    """Print lines as they are: none of them is markup, and a terminal breaks the long ones."""
+    for line in lines:
+        console.print(line, style=style, markup=False, soft_wrap=True)
+
+
+def warn(console: Console, *lines: str) -> None:
+    """The same as warnings."""
+    say(console, *(f"warning: {line}" for line in lines), style="yellow")
+
+
 def _escaped(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
