@@ -12,7 +12,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.files import to_json
 from isosweep.modes.display_search import stored_course
 from isosweep.modes.further import further_n
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
 from isosweep.plan.cells import Plan
 from isosweep.plan.value_grid import RATE
 from isosweep.store.paths import SweepPaths
@@ -38,7 +38,7 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
     for axes in plan.axes:
         view = config.analysis.view(axes)
         if view:
-            console.print(f"{view}:", markup=False)
+            say(console, f"{view}:")
         own = plan.of_axes(axes)
         advice = _advice(own, config, paths) if own.runs else None
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
@@ -78,15 +78,13 @@ def _side_by_side(
     own = {name: relpath(report, target.analysis) for name, report in reports.items()}
     formats, width = config.analysis.formats, config.analysis.figure_width
     write_comparison(comparison, entries, target, formats, reports=own, width=width)
-    for sentence in summarise(comparison):
-        console.print(sentence, markup=False, soft_wrap=True)
-    console.print(f"variants side by side: {target.report}", soft_wrap=True)
+    say(console, *summarise(comparison))
+    say(console, f"variants side by side: {target.report}")
 
 
 def _show(analysis: "Analysis", console: Console) -> None:
     document = analysis.answer.document()
-    for line in words.lines("terminal", "analysis", document, analysis.report):
-        console.print(line, markup=False, soft_wrap=True)
+    say(console, *words.lines("terminal", "analysis", document, analysis.report))
 
 
 def _analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
@@ -107,14 +105,13 @@ def _analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console:
     write_tuning(
         tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
     )
-    for sentence in words.lines("tuning", "summary", to_json(asdict(tuning)), asked.margin):
-        console.print(sentence, markup=False, soft_wrap=True)
+    say(console, *words.lines("tuning", "summary", to_json(asdict(tuning)), asked.margin))
     if handed:
         line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"
         if "recipe.learning_rate_rule" in handed:
             line += f" (at the anchor still {tuning.cells[0].best.values[RATE]:g})"
-        console.print(line, markup=False, soft_wrap=True)
-    console.print(f"report: {target.report}", soft_wrap=True)
+        say(console, line)
+    say(console, f"report: {target.report}")
     return 0
 
 

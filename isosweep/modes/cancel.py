@@ -20,6 +20,7 @@ from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.look import Sight, look
+from isosweep.modes.terminal import say, warn
 from isosweep.plan.tally import Standing
 from isosweep.store.claims import highest
 from isosweep.store.drivers import living_driver, user_name
@@ -171,20 +172,18 @@ def _report(doing: _Cancelling, console: Console) -> None:
         line += f"; {finished} had finished"
     if doing.open:
         line += f"; {len(doing.open)} not confirmed"
-    console.print(line, markup=False, soft_wrap=True)
+    say(console, line)
     if doing.unfollowed:
         are = "is" if doing.unfollowed == 1 else "are"
         line = (
             f"{doing.unfollowed} {are} at rest, and nobody follows the sweep who would start them"
         )
-        console.print(line, soft_wrap=True)
-    for fault in doing.faults:
-        console.print(f"warning: {fault}", style="yellow", markup=False, soft_wrap=True)
+        say(console, line)
+    warn(console, *doing.faults)
     for state, told in doing.open:
         job = state.job.job_id if state.job else "not known"
-        console.print(
+        say(
+            console,
             f"{state.submission.run.run_id}: was {told}, job {job} of "
             f"{state.submission.launcher}; the request stands: its worker leaves when it sees it",
-            markup=False,
-            soft_wrap=True,
         )

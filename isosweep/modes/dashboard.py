@@ -25,7 +25,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.signals import Signals
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
 from isosweep.modes.track import asked_tracking
 from isosweep.tracking.faults import store_name
 from isosweep.tracking.guard import APP, TOKEN
@@ -70,7 +70,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
             page = Path(own, "link.html")
             page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
             _show(url, config, console, page.as_uri())
-            console.print("until Ctrl-C; the runs do not depend on it")
+            say(console, "until Ctrl-C; the runs do not depend on it")
             console.file.flush()
 
         _serve(shown.uri, told)
@@ -79,7 +79,7 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
 
 def _show(url: str, config: SweepConfig, console: Console, opened: str | None = None) -> None:
     """Print the address, and open it where there is a display; `opened`: what leads there."""
-    console.print(f"dashboard: {url}", markup=False, soft_wrap=True)
+    say(console, f"dashboard: {url}")
     console.file.flush()
     display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
     if config.open_browser and sys.stdout.isatty() and display:

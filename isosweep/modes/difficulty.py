@@ -27,6 +27,7 @@ from isosweep.errors import RecordError
 from isosweep.files import append_line, make_directories, write_json
 from isosweep.models.weights import weights
 from isosweep.modes.signals import INTERRUPTED
+from isosweep.modes.terminal import say
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.preflight.machine import preflight
 from isosweep.tasks import Problem, problem_pool
@@ -43,10 +44,10 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
     try:
         for single in configs:
             if len(configs) > 1:
-                console.print(f"{single.model.name}, {single.task.name}:", markup=False)
+                say(console, f"{single.model.name}, {single.task.name}:")
             measure(single, console)
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here")
+        say(console, "stopped; the same command goes on from here")
         return INTERRUPTED
     return 0
 
@@ -161,16 +162,16 @@ def _show(measured: Measurement, console: Console) -> None:
             counts[name] += 1
     split = {name: [*DIFFICULTIES[name], counts[name]] for name in counts}
     k = measured.samples_per_problem
-    console.print(f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
+    say(console, f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
     for name, (low, high, count) in split.items():
-        console.print(f"  {name}: {count} with success rates {low:g} to {high:g}", highlight=False)
+        say(console, f"  {name}: {count} with success rates {low:g} to {high:g}")
     outside = sum(not buckets_of(rate) for rate in rates)
-    console.print(f"  none of these: {outside}")
+    say(console, f"  none of these: {outside}")
     histogram = [measured.successes.count(successes) for successes in range(k + 1)]
     document: dict[str, Any] = {"version": FORMAT_VERSION, "problems": len(rates)}
     document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}
     write_json(measured.path.with_suffix(".json"), document)
-    console.print(f"difficulty: {measured.path}", soft_wrap=True)
+    say(console, f"difficulty: {measured.path}")
 
 
 def _path(config: SweepConfig) -> Path:

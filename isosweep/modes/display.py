@@ -9,6 +9,7 @@ from rich.table import Table
 from isosweep import words
 from isosweep.compute import BudgetUnit
 from isosweep.config.sweep import SweepConfig
+from isosweep.modes.terminal import say
 from isosweep.plan.cautions import WARM_UPS
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import ShortOfWarmup
@@ -34,24 +35,25 @@ def show_plan(
     for axes in plan.axes[:1] if tuned else plan.axes:
         for budget in plan.budgets[-1:] if tuned else plan.budgets:
             given = "".join(f", {name}={value}" for name, value in axes.items())
-            console.print(f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
+            say(console, f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
             console.print(_plan_table(plan.of_axes(axes), budget, letters))
     counts = Counter(rejection.rule for rejection in plan.rejected)
     for rule in rules:
         example = next(r for r in plan.rejected if r.rule == rule)
-        console.print(
+        say(
+            console,
             f"{letters[rule]}: {counts[rule]} rejected by {rule}, e.g. n={example.num_generations} "
             f"B={example.problems_per_batch}: {example.reason}",
-            soft_wrap=True,
         )
     if plan.mends:
         rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
-        line = f"{rule} alone keeps out {count} candidates, most of all; the nearest needs {mend}"
-        console.print(line, soft_wrap=True)
-    for line in _totals(plan, config, places):
-        console.print(line, markup=False, soft_wrap=True)
+        say(
+            console,
+            f"{rule} alone keeps out {count} candidates, most of all; the nearest needs {mend}",
+        )
+    say(console, *_totals(plan, config, places))
     counted = Tally.of(standing.runs, standing.collapsed)
-    console.print(words.line("plan", "standing", counted, standing.left), soft_wrap=True)
+    say(console, words.line("plan", "standing", counted, standing.left))
 
 
 def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:

@@ -9,6 +9,7 @@ from isosweep.launchers.slurm import SlurmLauncher
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.run import show_site
 from isosweep.modes.sets import require_sets
+from isosweep.modes.terminal import say
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
@@ -25,7 +26,7 @@ def show_launch(study: Study, console: Console) -> int:
     paths = sweep_paths(study)
     require_sets(study, paths)
     runs = sorted(_to_launch(study, paths), key=lambda run: -run.seconds)
-    console.print(f"dry run: {len(runs)} of {len(study.plan.runs)} runs would be submitted")
+    say(console, f"dry run: {len(runs)} of {len(study.plan.runs)} runs would be submitted")
     show_site(study.config, console)
     if study.config.launcher.name == "slurm":
         for batch, text in SlurmLauncher(study.config).scripts(runs, paths.root):

@@ -11,6 +11,7 @@ from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Sweep
 from isosweep.modes.stored import note_uses
+from isosweep.modes.terminal import say, warn
 from isosweep.modes.track import close_tracker
 from isosweep.plan.standing import standing
 from isosweep.plan.study import Study, resolve_stored
@@ -37,8 +38,7 @@ def complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:
     )
     for run_id, reason in failed.items():
         word = "cancelled" if standings.get(run_id) is Standing.CANCELLED else "failed"
-        line = f"{word}: {run_id}: {reason.removeprefix('cancelled ')}"
-        console.print(line, style="red", markup=False, soft_wrap=True)
+        say(console, f"{word}: {run_id}: {reason.removeprefix('cancelled ')}", style="red")
     analyse_sweep(sweep.study.config, sweep.study.plan, sweep.paths, console)
     return 1 if failed else 0
 
@@ -58,7 +58,7 @@ def tell(sweep: Sweep, status: Ended, failed: int, console: Console) -> None:
         failed=failed,
     )
     if (problem := on_finish(action, ended)) is not None:
-        console.print(f"warning: {problem}", style="yellow", markup=False, soft_wrap=True)
+        warn(console, problem)
 
 
 def over_all_budgets(sweeps: list[Sweep], console: Console) -> None:
@@ -92,11 +92,11 @@ def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
     try:
         study = resolve_stored(replace(config, budget=budgets, name=None, sweep_dir=None))
     except SettingError as error:
-        console.print(f"no analysis over all budgets: {error}", markup=False, soft_wrap=True)
+        say(console, f"no analysis over all budgets: {error}")
         return
     paths = sweep_paths(study)
     store_plan(study, paths)
     note_uses(study, paths)
     listed = ", ".join(f"{budget:g}" for budget in budgets)
-    console.print(f"over all budgets of these sweeps ({listed}): {paths.root}", soft_wrap=True)
+    say(console, f"over all budgets of these sweeps ({listed}): {paths.root}")
     analyse_sweep(study.config, study.plan, paths, console)

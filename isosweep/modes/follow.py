@@ -13,7 +13,7 @@ from isosweep.modes.queues import Queues, Sweep
 from isosweep.modes.searching import ask, close_searches, open_searches
 from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.stored import places_of
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
 from isosweep.modes.track import track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
@@ -49,9 +49,9 @@ def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
                 queue.step()
         _print_roots(claimed, console)
         waiting = sum(queue.waiting for queue in queues.all)
-        console.print(f"{len(queues.active)} runs started; follow them with mode=resume")
+        say(console, f"{len(queues.active)} runs started; follow them with mode=resume")
         if waiting:
-            console.print(f"{waiting} runs wait for a place: mode=resume starts them")
+            say(console, f"{waiting} runs wait for a place: mode=resume starts them")
         for queue in queues.all:
             queue.leave()
     finally:
@@ -75,14 +75,14 @@ def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
 
 def _queues(console: Console) -> Queues:
     def notice(line: str) -> None:
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
+        say(console, line, style="yellow")
 
     return Queues(notice)
 
 
 def _print_roots(sweeps: list[Sweep], console: Console) -> None:
     for sweep in sweeps:
-        console.print(f"sweep: {sweep.paths.root}", soft_wrap=True)
+        say(console, f"sweep: {sweep.paths.root}")
 
 
 class _Followed:
@@ -248,25 +248,25 @@ class _Followed:
         for queue in self._queues.all:
             if queue.launcher.detaches:
                 queue.leave()
-                self._console.print("detached; the jobs go on")
+                say(self._console, "detached; the jobs go on")
         if staying:
             self._stop_runs(staying, signals)
         for sweep, _ in self.watching.own.values():
             tell(sweep, "interrupted", len(self._queues.failed), self._console)
         for sweep in self.watching.sweeps:
             again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
-            self._console.print(f"go on with: {again}", soft_wrap=True)
+            say(self._console, f"go on with: {again}")
         return INTERRUPTED
 
     def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
         """Wait until the runs have left, as long as they may take; a second signal ends them."""
         if sum(queue.stop() for queue in staying):
-            self._console.print("stopping: every run writes a checkpoint")
+            say(self._console, "stopping: every run writes a checkpoint")
         grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
         deadline = time.monotonic() + grace
         while any(queue.busy for queue in staying) and time.monotonic() < deadline:
             if signals.asked > 1:
-                self._console.print("ended at once; runs go on from their last checkpoints")
+                say(self._console, "ended at once; runs go on from their last checkpoints")
                 deadline = time.monotonic() + _KILLED_S
                 for queue in staying:
                     queue.stop(kill=True)
@@ -276,7 +276,7 @@ class _Followed:
             signals.sleep(0.1, unless=1)
         signals.interrupt_from_now_on()
         if left := sum(len(queue.active) for queue in staying):
-            self._console.print(f"{left} runs are not at a checkpoint yet: they leave after it")
+            say(self._console, f"{left} runs are not at a checkpoint yet: they leave after it")
         for tracker in self._trackers.values():
             tracker.close("KILLED", [], None)
 

@@ -15,7 +15,8 @@ from isosweep.files import JsonObject, read_json
 from isosweep.modes.directory import StoredSweep, never_launched, read_sweep, sweep_roots
 from isosweep.modes.display_search import as_searched, stored_search
 from isosweep.modes.look import collapsed_runs
-from isosweep.modes.status_document import driver_of, who
+from isosweep.modes.status import driver_of, who
+from isosweep.modes.terminal import say
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import standing
 from isosweep.plan.tally import Tally
@@ -61,10 +62,10 @@ def list_sweeps(config: SweepConfig, console: Console) -> int:
         document = {"version": LIST_VERSION, "sweeps_dir": where, "sweeps": listed}
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
     elif not listed:
-        console.print(f"{config.sweeps_dir} holds no sweep", markup=False, soft_wrap=True)
+        say(console, f"{config.sweeps_dir} holds no sweep")
     else:
         for sweep in listed:
-            console.print(_described(sweep), markup=False, soft_wrap=True)
+            say(console, _described(sweep))
     return 1 if any(sweep["fault"] for sweep in listed) else 0
 
 

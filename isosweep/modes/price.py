@@ -15,6 +15,7 @@ from rich.prompt import Confirm
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
+from isosweep.modes.terminal import say
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
@@ -86,14 +87,14 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
     if question is None or all(study.config.confirm for study in studies):
         return 0
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        console.print(f"{question}; not on a terminal: launched without asking", soft_wrap=True)
+        say(console, f"{question}; not on a terminal: launched without asking")
         return 0
     try:
         agreed = Confirm.ask(f"{question}. Launch?", console=console, default=False)
     except EOFError:
         agreed = False
     except KeyboardInterrupt:
-        console.print("\nnothing was launched")
+        say(console, "\nnothing was launched")
         return INTERRUPTED
     if not agreed:
         raise NotConfirmedError(

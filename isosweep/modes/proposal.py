@@ -20,7 +20,7 @@ from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
 from isosweep.modes.further import further_n
 from isosweep.modes.sources import named_sweeps
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
 from isosweep.store.paths import SweepPaths
@@ -78,8 +78,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     if config.format == "json":
         print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
         return 0
-    for line in _lines(sweep.name, document):
-        console.print(line, markup=False, soft_wrap=True)
+    say(console, *_lines(sweep.name, document))
     return 0
 
 

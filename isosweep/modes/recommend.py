@@ -13,6 +13,7 @@ from isosweep.errors import SettingError
 from isosweep.files import JsonObject, make_directories, write_json
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.sources import named_sweeps
+from isosweep.modes.terminal import say
 
 # What a command says of a recommendation: which sweep, which budgets, how the records are read and
 # what is printed. Launcher and tracking have no part in it. All else is the sweep's own.
@@ -45,7 +46,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     for axes in plan.axes:
         view = replace(sweep.paths, view=asked.view(axes))
         if view.view and spoken:
-            console.print(f"{view.view}:", markup=False)
+            say(console, f"{view.view}:")
         data = load_view(view, asked, axes)
         findings = find(data, asked)
         splits = [
@@ -64,9 +65,8 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         if spoken:
             for split in document["recommendations"]:
                 of = plan.budget_unit, data.evaluation_set, asked.confidence
-                for line in words.lines("recommend", "recommendation", split, *of):
-                    console.print(line, markup=False, soft_wrap=True)
-            console.print(f"recommendation: {view.recommendation}", soft_wrap=True)
+                say(console, *words.lines("recommend", "recommendation", split, *of))
+            say(console, f"recommendation: {view.recommendation}")
     if not spoken:
         whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}
         print(json.dumps({**whole, "variants": variants}, indent=1), file=console.file)

@@ -19,6 +19,7 @@ from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import places_of, require_room, stored_plan
+from isosweep.modes.terminal import say, warn
 from isosweep.modes.track import asked_tracking
 from isosweep.modes.trust import require_trusted
 from isosweep.plan.standing import run_standing
@@ -39,8 +40,7 @@ def show_site(config: "SweepConfig", console: Console) -> None:
         return
     for variable, value in with_site(config, os.environ)[1].items():
         setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
-        line = f"{setting}={value} is taken from {variable} in the environment"
-        console.print(line, markup=False, soft_wrap=True)
+        say(console, f"{setting}={value} is taken from {variable} in the environment")
 
 
 def plan_sweep(study: Study, console: Console) -> int:
@@ -48,20 +48,19 @@ def plan_sweep(study: Study, console: Console) -> int:
     paths = stored_plan(study, console)
     show_site(study.config, console)
     if price := described_price(study):
-        console.print(price, soft_wrap=True)
+        say(console, price)
     for variant in study.variants:
         if variant.unmeasured:
             model, task = variant.config.model.name, variant.config.task
             parts = {name: part.difficulty for name, part in task.parts.items() if part.difficulty}
             asked = parts or task.difficulty
-            console.print(
+            say(
+                console,
                 f"task.difficulty={asked}: {model} has not been measured on these "
                 "problems; planned as if enough of them were that hard. Before mode=run: the same "
                 "command with mode=difficulty",
-                markup=False,
-                soft_wrap=True,
             )
-    console.print(f"plan: {paths.plan}; as a map: {paths.plan_page}", soft_wrap=True)
+    say(console, f"plan: {paths.plan}; as a map: {paths.plan_page}")
     return 0
 
 
@@ -149,7 +148,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     )
     require_trusted(asked, sweep.paths.root, console)
     if (missing := missing_address(launcher.on_finish or "")) is not None:
-        console.print(f"warning: {missing}", style="yellow", markup=False, soft_wrap=True)
+        warn(console, missing)
     study = replace(sweep.study(), config=asked)
     _require_stored_search(config, sweep.config)
     require_affordable([study])
@@ -161,8 +160,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         return INTERRUPTED
     left = {} if config.retry_failed else failed_for_good(study, sweep.paths)
     if left:
-        line = f"{len(left)} runs failed for good; retry_failed=true tries them again"
-        console.print(line, soft_wrap=True)
+        say(console, f"{len(left)} runs failed for good; retry_failed=true tries them again")
     return follow_sweeps([_sweep(study, sweep.paths, left)], console)
 
 

@@ -10,7 +10,7 @@ from isosweep.config.secrets import hidden
 from isosweep.errors import StorageError
 from isosweep.modes.display_search import described_step
 from isosweep.modes.stored import places_of
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
 
@@ -78,9 +78,9 @@ def ask(
         with _written(sweep):
             steps = sweep.search.next({**sweep.left, **failed})
         for step in steps:
-            console.print(f"search: {described_step(step, plan)}", markup=False, soft_wrap=True)
+            say(console, f"search: {described_step(step, plan)}")
         if steps:
             asking.append((sweep, {step.run_id for step in steps}))
         if before is None and sweep.search.stop is not None:
-            console.print(f"search: stopped: {sweep.search.stop}", markup=False, soft_wrap=True)
+            say(console, f"search: stopped: {sweep.search.stop}")
     return asking

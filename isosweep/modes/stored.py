@@ -26,6 +26,7 @@ from isosweep.modes.display import described_warmup, show_plan
 from isosweep.modes.display_search import described_plan
 from isosweep.modes.look import collapsed_runs
 from isosweep.modes.sets import require_sets, with_stored_sets
+from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.cautions import short_of_warmup
 from isosweep.plan.standing import run_standing, standing
@@ -49,8 +50,7 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     store_plan(study, paths, places)
     asked = Path(study.config.sweeps_dir).absolute()
     if paths.runs.parent.resolve() != asked.resolve():
-        line = f"its runs are in {paths.runs}; sweeps_dir={asked} is for sweeps to come"
-        console.print(line, markup=False, soft_wrap=True)
+        say(console, f"its runs are in {paths.runs}; sweeps_dir={asked} is for sweeps to come")
     progress = replace(
         standing(study.plan, paths.run, study.config.health.stop),
         collapsed=collapsed_runs(study.config, study.plan, paths),
@@ -61,9 +61,8 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
         words.line("plan", "checkpoints", checkpoint_plan(study, places)),
         *described_findings(study),
     ):
-        console.print(line, markup=False, soft_wrap=True)
-    for caution in (*described_cautions(study), *_losses(study, paths)):
-        console.print(f"warning: {caution}", style="yellow", markup=False, soft_wrap=True)
+        say(console, line)
+    warn(console, *(*described_cautions(study), *_losses(study, paths)))
     return paths
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
 from isosweep.modes.overview import sweep_overview
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
@@ -44,7 +44,7 @@ def track(
             overview=lambda: sweep_overview(config, plan, paths),
         ),
         config.tracking.interval_s,
-        lambda line: console.print(line, style="yellow", markup=False, soft_wrap=True),
+        lambda line: say(console, line, style="yellow"),
         remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
         join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
     )
@@ -69,7 +69,7 @@ def close_tracker(
         where = (
             tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
         )
-        console.print(f"dashboard: {where}", markup=False, soft_wrap=True)
+        say(console, f"dashboard: {where}")
 
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:

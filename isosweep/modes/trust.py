@@ -19,6 +19,7 @@ from isosweep.config.executed import (
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.price import NotConfirmedError, is_terminal
+from isosweep.modes.terminal import say
 from isosweep.ownership import others_may_write
 from isosweep.store.paths import SweepPaths
 
@@ -36,8 +37,7 @@ def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         require_own_all(left)
     lines = [f"others may have written {whose()}", "it would execute or use, as you:"]
-    for line in (*lines, *(f"  {each.setting}={each.shown}" for each in left)):
-        console.print(line, markup=False, soft_wrap=True)
+    say(console, *(*lines, *(f"  {each.setting}={each.shown}" for each in left)))
     try:
         agreed = Confirm.ask("Go on?", console=console, default=False)
     except EOFError:

@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from isosweep.modes.queues import Sweep
-from isosweep.modes.status_document import who
-from isosweep.modes.terminal import typed
+from isosweep.modes.status import who
+from isosweep.modes.terminal import say, typed
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
 from isosweep.store.presence import there
 
@@ -107,4 +107,4 @@ class Watching:
         self._print(f"{sweep.name} is followed by {who(driver)}; watching. {again}")
 
     def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, soft_wrap=True)
+        say(self._console, line)

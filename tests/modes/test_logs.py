@@ -6,7 +6,7 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.modes.choice import choose
-from isosweep.modes.logfiles import last_lines
+from isosweep.modes.logs import last_lines
 from isosweep.plan.tally import Standing
 from tests.conftest import isosweep
 from tests.modes.looked_after import logged, submitted, sweep_in

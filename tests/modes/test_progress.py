@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from isosweep.modes import display_progress
-from isosweep.modes.display_progress import Progress
-from isosweep.modes.estimate import Estimate
+from isosweep.modes.display_progress import Estimate, Progress
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunView, view_run

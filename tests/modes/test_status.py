@@ -12,8 +12,7 @@ from isosweep.launchers.launcher import Observed
 from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
-from isosweep.modes.status import show_status
-from isosweep.modes.status_document import run_document, status_document
+from isosweep.modes.status import run_document, show_status, status_document
 from isosweep.plan.tally import Standing
 from isosweep.store.submissions import close, request_cancel
 from tests.conftest import isosweep, make_config
