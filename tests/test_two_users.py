@@ -152,7 +152,7 @@ def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.soc
     tracking = {"name": "mlflow", "uri": uri}
     as_the_other(replaced(sweep.paths.config, lambda d: d["tracking"].update(tracking)))
     console, again = terminal(), read_sweep(sweep.paths.root)
-    catch_up(again.config, again.plan, again.paths, console)
+    catch_up(again, console)
     assert f"tracking.uri={uri}: would be used in your name" in printed(console)
     with pytest.raises(SettingError, match=r"tracking\.uri=.*in your name.*trust=true"):
         show_dashboard(make_config("mode=dashboard", f"sweep_dir={sweep.paths.root}"), console)
@@ -167,7 +167,7 @@ def test_a_database_of_the_other_is_not_asked(lab: Path, listener: socket.socket
     assert stored_search(again) is None
     assert "search.storage=sqlite" in str(fault := search_fault(again))
     assert "in your name" in str(fault)
-    assert stored_course(again.config, again.plan, again.paths) is None
+    assert stored_course(again) is None
     assert not mark.exists()
 
 
@@ -178,7 +178,7 @@ def test_artifacts_go_nowhere_else_that_the_other_says(lab: Path, tmp_path: Path
     store_runs(resolve(sweep.config), sweep.paths)
     sweep.paths.analysis.mkdir()
     sweep.paths.report.write_text("a report")
-    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    catch_up(sweep, console)
     assert "dashboard:" in printed(console)
     assert "incomplete" not in printed(console)
     (page,) = (lab / "mlartifacts").rglob("report.html")
@@ -192,7 +192,7 @@ def test_artifacts_go_nowhere_else_that_the_other_says(lab: Path, tmp_path: Path
 
     as_the_other(point)
     console = terminal()
-    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    catch_up(sweep, console)
     assert f"others may have written that they lie in {tmp_path.as_uri()}" in printed(console)
     assert {path.name for path in tmp_path.iterdir()} == {"report.html"}
     assert (tmp_path / "report.html").read_text() == "mine"

@@ -9,30 +9,54 @@ from rich.console import Console
 from isosweep import words
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
 from isosweep.files import to_json
+from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import stored_course
 from isosweep.modes.further import further_n
 from isosweep.modes.terminal import say, typed
+from isosweep.modes.track import asked_tracking, catch_up
 from isosweep.plan.cells import Plan
 from isosweep.plan.value_grid import RATE
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.analysis.conclude import Advice
-    from isosweep.analysis.report import Analysis
     from isosweep.analysis.statistics.best_values import Tuning
     from isosweep.analysis.statistics.entries import Entry
 
 
-def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
-    """Analyse every variant of the plan as `config.analysis` says, and set them side by side;
-    returns 0."""
+def analyse_stored(config: SweepConfig, console: Console) -> int:
+    """Analyse a stored sweep as this command asks, and bring its tracking up to date; returns 0.
+
+    Raises SettingError where the command names another unit than that of the sweep's budgets.
+    """
+    sweep = stored_sweep(config)
+    unit, own = config.budget_unit, sweep.config.budget_unit
+    if "budget_unit" in config.given and unit != own:
+        rule = (
+            f"this sweep's budgets are in {own}; what it has spent is analysed by other units too"
+        )
+        raise SettingError("budget_unit", unit, rule, f"analysis.compute_axis={unit}")
+    # What is asked of the records is this command's to say, not the sweep's.
+    tracking = asked_tracking(config, sweep.config)
+    settings = replace(sweep.config, analysis=config.analysis, tracking=tracking)
+    asked = replace(sweep, config=settings)
+    analyse_sweep(asked, console)
+    catch_up(asked, console)
+    return 0
+
+
+def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
+    """Analyse every variant as the settings of `analysis` say, and set them side by side."""
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
     if config.search.kind == "tune":
-        return _analyse_tuning(config, plan, paths, console)
-    course = stored_course(config, plan, paths)
+        _analyse_tuning(sweep, console)
+        return
+    course = stored_course(sweep)
     entries: list[Entry] = []
     reports: dict[str, str] = {}
     for axes in plan.axes:
@@ -42,12 +66,12 @@ def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: C
         own = plan.of_axes(axes)
         advice = _advice(own, config, paths) if own.runs else None
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
-        _show(analysis, console)
+        document = analysis.answer.document()
+        say(console, *words.lines("terminal", "analysis", document, analysis.report))
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
         reports[entries[-1].name] = str(analysis.report)
     if len(entries) > 1:
         _side_by_side(config, entries, reports, paths, console)
-    return 0
 
 
 def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
@@ -82,18 +106,14 @@ def _side_by_side(
     say(console, f"variants side by side: {target.report}")
 
 
-def _show(analysis: "Analysis", console: Console) -> None:
-    document = analysis.answer.document()
-    say(console, *words.lines("terminal", "analysis", document, analysis.report))
-
-
-def _analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
-    """Say which values are best, how surely, and what to start the grid with; returns 0."""
+def _analyse_tuning(sweep: StoredSweep, console: Console) -> None:
+    """Say which values are best, how surely, and what to start the grid with."""
     from isosweep.analysis.load import load_view
     from isosweep.analysis.pages.what_to_set import as_overrides, write_tuning
     from isosweep.analysis.statistics.best_values import find_tuning
     from isosweep.analysis.tuned import tuned_cells
 
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
     # On the plan's own budgets: below them a value that was ended early has no place.
     asked = replace(config.analysis, readings_per_decade=0, decades=0.0)
     cells = tuned_cells(plan, [load_view(paths, asked, axes) for axes in plan.axes])
@@ -101,7 +121,7 @@ def _analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console:
     tuning = find_tuning(cells, asked, rule)
     handed = settings_for_the_grid(tuning, config.recipe, asked.margin)
     target = replace(paths, view=asked.view({}))
-    course = stored_course(config, plan, paths)
+    course = stored_course(sweep)
     write_tuning(
         tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
     )
@@ -112,7 +132,6 @@ def _analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console:
             line += f" (at the anchor still {tuning.cells[0].best.values[RATE]:g})"
         say(console, line)
     say(console, f"report: {target.report}")
-    return 0
 
 
 def settings_for_the_grid(

@@ -27,7 +27,10 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     from isosweep.analysis.statistics.compare import compare
 
     sweeps = named_sweeps(config)
-    _require_distinct(config, sweeps)
+    roots = {sweep.paths.root.resolve(): name for name, sweep in sweeps}
+    if len(roots) < len(sweeps):
+        nearest = f"from=[{','.join(roots.values())}]"
+        raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
     entries = _entries(config, sweeps, console)
     _require_comparable(config, entries)
     comparison = compare(entries, config.analysis)
@@ -86,20 +89,10 @@ def _reports(
     }
 
 
-def _require_distinct(config: SweepConfig, sweeps: list[tuple[str, StoredSweep]]) -> None:
-    """Raise SettingError where a sweep is named twice."""
-    names = {sweep.paths.root.resolve(): name for name, sweep in sweeps}
-    if len(names) < len(sweeps):
-        nearest = f"from=[{','.join(names.values())}]"
-        raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
-
-
 def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
     if len(entries) < 2:
-        known = sorted(p.parent.name for p in Path(config.sweeps_dir).glob("*/plan.json"))
-        nearest = f"from=[{','.join(known[:2])}]" if len(known) > 1 else "from=[SWEEP,SWEEP]"
         rule = "names one sweep; a comparison needs two"
-        raise SettingError("from", config.from_sweep, rule, nearest)
+        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
     units = sorted({entry.data.plan.budget_unit for entry in entries})
     if len(units) > 1:
         rule = f"the sweeps' budgets are in {' and '.join(units)}"

@@ -17,6 +17,7 @@ from isosweep.files import JsonObject, make_directories, read_json, write_json, 
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable, typed
 from isosweep.plan.cells import Plan, plan_from_document
+from isosweep.plan.standing import PlanStanding, standing
 from isosweep.store.claims import highest, names
 from isosweep.store.paths import ATTEMPTS, OLD_STATE, SweepPaths
 
@@ -45,6 +46,20 @@ class StoredSweep:
     def name(self) -> str:
         """The directory's own name."""
         return self.paths.root.name
+
+    def standing(self) -> PlanStanding:
+        """How its runs stand at this moment, by their files."""
+        return standing(self.plan, self.paths.run, self.config.health.stop)
+
+    def collapsed(self) -> frozenset[str]:
+        """Runs that its own analysis found to have lost what they had gained; none before it, nor
+        where it cannot be read or is of a version that did not say."""
+        found: set[str] = set()
+        for axes in self.plan.axes:
+            with suppress(OSError, ValueError):
+                fits = read_json(replace(self.paths, view=self.config.analysis.view(axes)).fits)
+                found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
+        return frozenset(found)
 
     def study(self) -> "Study":
         """What its settings imply: what a run of it takes.

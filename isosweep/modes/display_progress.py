@@ -67,7 +67,8 @@ class Progress:
         self._before = 0
         for run in plan.runs:
             self._saw(run, view_run(paths.run(run.run_id)))
-        self._estimate = Estimate(plan.runs, self._share_behind(), places or len(plan.runs))
+        behind = {run.run_id: self._behind[run.run_id] / run.milestones[-1] for run in plan.runs}
+        self._estimate = Estimate(plan.runs, behind, places or len(plan.runs))
         # What was over before is told by nobody.
         self._told |= {name for name, standing in self._standings.items() if standing.ended}
         self._spent = sum(self._behind.values())
@@ -141,11 +142,6 @@ class Progress:
         self._views[run.run_id] = view
         self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
         self._behind[run.run_id] = compute_behind(run, view, unit, self._stop)
-
-    def _share_behind(self) -> dict[str, float]:
-        return {
-            run.run_id: self._behind[run.run_id] / run.milestones[-1] for run in self._plan.runs
-        }
 
     def _left(self, run_id: str, failed: str | None, seconds: float) -> None:
         """A run is active no longer: it is over, or waits to be tried again."""

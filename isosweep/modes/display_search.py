@@ -10,7 +10,6 @@ from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.plan.cells import Plan
 from isosweep.plan.tally import Standing
-from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.analysis.course import Course
@@ -23,16 +22,11 @@ _SHOWN = 3
 
 def stored_search(sweep: StoredSweep) -> JsonObject | None:
     """What the sweep's search has written down, as `read_search` has it; None without one."""
-    return search_document(sweep.config, sweep.plan, sweep.paths)
-
-
-def search_document(config: SweepConfig, plan: Plan, paths: SweepPaths) -> JsonObject | None:
-    """`stored_search` of a sweep that is at work."""
-    if not config.search.searches:
+    if not sweep.config.search.searches:
         return None
     from isosweep.search.study import read_search
 
-    return read_search(plan, paths, config.search)
+    return read_search(sweep.plan, sweep.paths, sweep.config.search)
 
 
 def search_fault(sweep: StoredSweep) -> str | None:
@@ -44,9 +38,9 @@ def search_fault(sweep: StoredSweep) -> str | None:
     return unread(sweep.plan, sweep.paths, sweep.config.search)
 
 
-def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course | None":
+def stored_course(sweep: StoredSweep) -> "Course | None":
     """What the sweep's search asked for, and what was known then; None without one."""
-    document = search_document(config, plan, paths)
+    document = stored_search(sweep)
     if document is None:
         return None
     from isosweep.analysis.course import read_course

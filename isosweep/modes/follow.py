@@ -1,30 +1,35 @@
 """Launches sweeps and follows them to their ends: one queue, one progress, one analysis each."""
 
 import time
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep.errors import StorageError
+from isosweep.errors import SettingError, StorageError
+from isosweep.modes.analyse import analyse_sweep
+from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display_progress import Progress
-from isosweep.modes.finish import complete, finish, over_all_budgets, tell
+from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Queues, Sweep
-from isosweep.modes.searching import ask, close_searches, open_searches
+from isosweep.modes.searching import ask, close_searches
 from isosweep.modes.signals import INTERRUPTED, Signals
-from isosweep.modes.stored import places_of
-from isosweep.modes.terminal import say, typed
-from isosweep.modes.track import track
+from isosweep.modes.stored import note_uses, places_of
+from isosweep.modes.terminal import say, typed, warn
+from isosweep.modes.track import close_tracker, track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
-from isosweep.plan.tally import Standing
+from isosweep.plan.study import resolve_stored
+from isosweep.plan.tally import Standing, Tally
 from isosweep.store.presence import LOOK_S
 from isosweep.store.state import RunView, view_run
 
 if TYPE_CHECKING:
     from isosweep.launchers.queue import RunQueue
     from isosweep.tracking.background import BackgroundTracker
+    from isosweep.tracking.points import FinalStatus
 
 # After a second Ctrl-C: what a killed process takes to go.
 _KILLED_S = 10.0
@@ -119,7 +124,7 @@ class _Followed:
                 if done or self.watching.sweeps != followed:
                     progress = None
                 analysed += self._finish(done, signals)
-        over_all_budgets(analysed, self._console)
+        _over_all_budgets(analysed, self._console)
         return self._worst
 
     def _progress(self, before: Progress | None) -> Progress:
@@ -131,7 +136,7 @@ class _Followed:
         for sweep in sweeps:
             # Compute of another unit, or runs that lie elsewhere, cannot be added up.
             alike = sweep.study.plan.budget_unit == first.study.plan.budget_unit
-            for run in sweep.runs if alike and _same_runs(sweep, first) else ():
+            for run in sweep.runs if alike and sweep.paths.runs == first.paths.runs else ():
                 known = runs.get(run.run_id)
                 if known is None or known.milestones[-1] < run.milestones[-1]:
                     runs[run.run_id] = run
@@ -183,12 +188,13 @@ class _Followed:
         claimed, completed = self.watching.claim()
         _print_roots(claimed, self._console)
         for sweep in claimed:
-            study = sweep.study
-            self._trackers[sweep.name] = track(study.config, study.plan, sweep.paths, self._console)
-        open_searches(claimed)
+            self._trackers[sweep.name] = track(sweep.stored, self._console)
+        for sweep in claimed:
+            if sweep.search is not None:
+                sweep.search.open(sweep.left)
         self._queues.add(claimed)
         for sweep, driver in completed:
-            self._worst = max(self._worst, complete(sweep, driver.failed, self._console))
+            self._worst = max(self._worst, _complete(sweep, driver.failed, self._console))
 
     def _ask(self) -> bool:
         """Queue what searches ask for now; whether they do."""
@@ -232,9 +238,11 @@ class _Followed:
         for name, (sweep, claim) in list(self.watching.own.items()):
             ids = sweep.run_ids
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}
-            status = finish(sweep, own, self._trackers.pop(name), self._console)
+            status = _complete(sweep, own, self._console)
+            ended: FinalStatus = "FAILED" if own else "FINISHED"
+            close_tracker(self._trackers.pop(name), sweep.paths, ended, self._console)
             claim.release(status, own)
-            tell(sweep, "failed" if own else "finished", len(own), self._console)
+            _tell(sweep, "failed" if own else "finished", len(own), self._console)
             del self.watching.own[name]
             self._worst = max(self._worst, status)
             finished.append(sweep)
@@ -252,7 +260,7 @@ class _Followed:
         if staying:
             self._stop_runs(staying, signals)
         for sweep, _ in self.watching.own.values():
-            tell(sweep, "interrupted", len(self._queues.failed), self._console)
+            _tell(sweep, "interrupted", len(self._queues.failed), self._console)
         for sweep in self.watching.sweeps:
             again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
             say(self._console, f"go on with: {again}")
@@ -281,10 +289,6 @@ class _Followed:
             tracker.close("KILLED", [], None)
 
 
-def _same_runs(sweep: Sweep, other: Sweep) -> bool:
-    return sweep.paths.runs == other.paths.runs
-
-
 def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:
     plan, stop = sweep.study.plan, sweep.study.config.health.stop
     views = ((run, view_run(sweep.paths.run(run.run_id))) for run in plan.runs)
@@ -293,3 +297,60 @@ def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:
         for run, view in views
         if run_standing(run, view, plan.budget_unit, stop) is Standing.RUNNING
     ]
+
+
+def _complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:
+    """Say which runs `failed` or were cancelled, and analyse the sweep; 1 if any were, else 0."""
+    standings = sweep.stored.standing().runs if failed else {}
+    for run_id, reason in failed.items():
+        word = "cancelled" if standings.get(run_id) is Standing.CANCELLED else "failed"
+        say(console, f"{word}: {run_id}: {reason.removeprefix('cancelled ')}", style="red")
+    analyse_sweep(sweep.stored, console)
+    return 1 if failed else 0
+
+
+def _tell(sweep: Sweep, status: Ended, failed: int, console: Console) -> None:
+    """Do what `launcher.on_finish` asks for; what goes wrong with that is a line."""
+    action = sweep.study.config.launcher.on_finish
+    if action is None:
+        return
+    paths, runs = sweep.paths, sweep.stored.standing().runs
+    ended = Finish(
+        sweep_dir=str(paths.root),
+        status=status,
+        report=str(paths.report) if paths.report.exists() else "",
+        done=Tally.of(runs).counts[Standing.DONE],
+        failed=failed,
+    )
+    if (problem := on_finish(action, ended)) is not None:
+        warn(console, problem)
+
+
+def _over_all_budgets(sweeps: list[Sweep], console: Console) -> None:
+    """One more analysis for sweeps that differ in nothing but budget, over all their budgets.
+
+    Their runs are its runs, so that nothing is trained for it.
+    """
+    alike: dict[str, list[Sweep]] = defaultdict(list)
+    for sweep in sweeps:
+        question = replace(sweep.study.config, budget=(1.0,), name=None, sweep_dir=None)
+        alike[repr(question)].append(sweep)
+    for group in alike.values():
+        if len(group) > 1:
+            _analyse_together(group, console)
+
+
+def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
+    config = sweeps[0].study.config
+    budgets = tuple(sorted({budget for s in sweeps for budget in s.study.config.budgets}))
+    try:
+        study = resolve_stored(replace(config, budget=budgets, name=None, sweep_dir=None))
+    except SettingError as error:
+        say(console, f"no analysis over all budgets: {error}")
+        return
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    note_uses(study, paths)
+    listed = ", ".join(f"{budget:g}" for budget in budgets)
+    say(console, f"over all budgets of these sweeps ({listed}): {paths.root}")
+    analyse_sweep(Sweep(study=study, paths=paths).stored, console)

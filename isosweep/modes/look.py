@@ -2,28 +2,34 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
 from isosweep.compute import BudgetUnit
 from isosweep.config.health import HealthConfig
-from isosweep.config.sweep import SweepConfig
-from isosweep.files import file_system_time, read_json
+from isosweep.files import file_system_time
 from isosweep.launchers.launcher import Observed
 from isosweep.machine import keeping_all
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Asked
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
-from isosweep.store.paths import RunPaths, SweepPaths
+from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunView, view_run
+from isosweep.store.submissions import Outcome
 from isosweep.store.warnings import not_judged
 from isosweep.words.numbers import duration
 
 # A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
 _SILENT_S = 30.0
+# Where a run is whose job has left, as its scheduler says, while its files say that it is at work.
+_GONE: dict[Outcome, Standing] = {
+    "cancelled": Standing.CANCELLED,
+    **dict.fromkeys(("failed", "refused", "stuck"), Standing.FAILED),
+    **dict.fromkeys(("finished", "interrupted", "lost"), Standing.INTERRUPTED),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,19 +62,6 @@ class Sight:
         submission = self.view.submission
         job = (submission.job if submission else None) or (self.observed and self.observed.job)
         return job.job_id if job else None
-
-
-def collapsed_runs(config: SweepConfig, plan: Plan, paths: SweepPaths) -> frozenset[str]:
-    """Runs that the sweep's own analysis found to have lost what they had gained; none before it,
-    nor where it cannot be read or is of a version that did not say."""
-    found: set[str] = set()
-    for axes in plan.axes:
-        try:
-            fits = read_json(replace(paths, view=config.analysis.view(axes)).fits)
-        except (OSError, ValueError):
-            continue
-        found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
-    return frozenset(found)
 
 
 @keeping_all()
@@ -105,14 +98,10 @@ def _settled(
         note = "its process ended without a word"
     if not note and view.state and view.state.warnings:
         note = ", ".join(view.state.warnings)
-    if not note and standing.ended and view.state and not health_judged(view.state, health):
+    state = view.state
+    if not note and standing.ended and state and not health.judges(state.compute.generations):
         note = f"health {not_judged(health.window)}"
     return Sight(run=run, paths=paths, view=view, standing=standing, note=note)
-
-
-def health_judged(state: RunState, health: HealthConfig) -> bool:
-    """Whether the run is long enough for rules of its health to say anything."""
-    return health.judges(state.compute.generations)
 
 
 def _live(
@@ -144,7 +133,8 @@ def _live(
             standing = Standing.RUNNING
             note = activity
         case "gone":
-            standing = _gone(standing, answer)
+            if standing in (Standing.QUEUED, Standing.RUNNING):
+                standing = _GONE[answer.outcome]
             note = f"its job is gone{': ' if note else ''}{note}"
             ages = None
         case "unknown":
@@ -164,21 +154,6 @@ def _live(
         heartbeat_s=ages[0] if ages else None,
         progress_s=ages[1] if ages else None,
     )
-
-
-def _gone(standing: Standing, answer: Observed) -> Standing:
-    """Where a run is whose job has left while its files say that it is at work."""
-    if standing not in (Standing.QUEUED, Standing.RUNNING):
-        return standing
-    match answer.outcome:
-        case "cancelled":
-            return Standing.CANCELLED
-        case "failed" | "refused" | "stuck":
-            return Standing.FAILED
-        case "finished" | "interrupted" | "lost":
-            return Standing.INTERRUPTED
-        case _:
-            assert_never(answer.outcome)
 
 
 def _activity(state: RunState | None, ages: tuple[float, float] | None, *, at_work: bool) -> str:

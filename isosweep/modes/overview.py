@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep import words
 from isosweep.config.identity import identity
-from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.files import JsonObject, read_json
+from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_search import (
     as_searched,
-    search_document,
     stopped_runs,
+    stored_search,
     trial_tags,
 )
-from isosweep.modes.look import collapsed_runs
 from isosweep.plan.cells import Plan, variant_label
-from isosweep.plan.standing import standing
 from isosweep.plan.tally import Tally
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
@@ -38,12 +36,13 @@ _SHOWN = (
 _Known = list[tuple[dict[str, Any], SweepPaths, JsonObject]]
 
 
-def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overview":
+def sweep_overview(sweep: StoredSweep) -> "Overview":
     """Verdicts, rewards at the budgets, tables and files; of the search alone where the analysis
     was asked for another metric, set or method than the sweep's own."""
     from isosweep.tracking.overview import Overview
 
-    search = search_document(config, plan, paths)
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
+    search = stored_search(sweep)
     tags, stopped = trial_tags(search, plan), stopped_runs(search)
     if config.analysis.view({}):
         return Overview(tags=tags, stopped=stopped)
@@ -59,7 +58,7 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         told = {"on_frontier": str(run_id in frontier).lower()}
         tags[run_id] = tags.get(run_id, {}) | told
     tags[None] = tags.get(None, {}) | _verdict_tags([answer for _, _, answer in known])
-    tags[None]["runs"] = _counted(config, plan, paths, search)
+    tags[None]["runs"] = _counted(sweep, search)
     tuning = read_json(paths.tuning) if config.search.kind == "tune" else None
     notes: list[str] = []
     if tuning is None:
@@ -92,11 +91,10 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
     )
 
 
-def _counted(config: SweepConfig, plan: Plan, paths: SweepPaths, search: JsonObject | None) -> str:
+def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:
     """How many runs stand how, as every other surface has it."""
-    found = standing(plan, paths.run, config.health.stop).runs
-    runs = {name: as_searched(each, search) for name, each in found.items()}
-    tally = Tally.of(runs, collapsed_runs(config, plan, paths))
+    runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
+    tally = Tally.of(runs, sweep.collapsed())
     return words.line("numbers", "tally", tally.counts, tally.collapsed)
 
 

@@ -1,6 +1,5 @@
 """`mode=recommend`: how to split each budget, from what one sweep has measured."""
 
-import json
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -12,8 +11,8 @@ from isosweep.config.typed import typed
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, make_directories, write_json
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.sources import named_sweeps
-from isosweep.modes.terminal import say
+from isosweep.modes.sources import one_sweep
+from isosweep.modes.terminal import say, show_json
 
 # What a command says of a recommendation: which sweep, which budgets, how the records are read and
 # what is printed. Launcher and tracking have no part in it. All else is the sweep's own.
@@ -35,11 +34,8 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     from isosweep.analysis.statistics.findings import find
     from isosweep.files import to_json
 
-    (_, sweep), *more = named_sweeps(config)
+    sweep = one_sweep(config, "a recommendation rests on")
     plan, asked = sweep.plan, config.analysis
-    if more:
-        rule = "a recommendation rests on one sweep"
-        raise SettingError("from", config.from_sweep, rule, f"from={sweep.name}")
     _require_settings_of(sweep, config)
     spoken = config.format == "text"
     variants: list[JsonObject] = []
@@ -69,7 +65,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
             say(console, f"recommendation: {view.recommendation}")
     if not spoken:
         whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}
-        print(json.dumps({**whole, "variants": variants}, indent=1), file=console.file)
+        show_json(console, {**whole, "variants": variants})
     return 0
 
 

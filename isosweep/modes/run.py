@@ -1,7 +1,8 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep.config.launcher import overridden
-from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
 from isosweep.launchers.site import with_site
@@ -22,7 +22,8 @@ from isosweep.modes.stored import places_of, require_room, stored_plan
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.track import asked_tracking
 from isosweep.modes.trust import require_trusted
-from isosweep.plan.standing import run_standing
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
 from isosweep.plan.tally import Standing
 from isosweep.store.drivers import living_driver
@@ -64,6 +65,36 @@ def plan_sweep(study: Study, console: Console) -> int:
     return 0
 
 
+def show_launch(study: Study, console: Console) -> int:
+    """Print the script of every job array, or the command of every run, that a launch would start,
+    longest run first; returns 0. Raises SettingError as `require_sets`."""
+    from isosweep.launchers.slurm import SlurmLauncher
+
+    paths = sweep_paths(study)
+    require_sets(study, paths)
+    found = standing(study.plan, paths.run, study.config.health.stop).runs
+    left = (r for r in study.plan.runs if not found[r.run_id].ended)
+    runs = sorted(
+        (run for run in left if found[run.run_id] not in (Standing.QUEUED, Standing.RUNNING)),
+        key=lambda run: -run.seconds,
+    )
+    say(console, f"dry run: {len(runs)} of {len(study.plan.runs)} runs would be submitted")
+    show_site(study.config, console)
+    scripts: Iterable[tuple[list[PlannedRun], str]]
+    if study.config.launcher.name == "slurm":
+        scripts = SlurmLauncher(study.config).scripts(runs, paths.root)
+    else:
+        command = f"{sys.executable} -P -m isosweep.training"
+        scripts = [([run], f"{command} {paths.run(run.run_id).root}\n") for run in runs]
+    for batch, text in scripts:
+        longest = max(run.seconds for run in batch) / 3600
+        about = f"{len(batch)} runs of up to" if len(batch) > 1 else "a run of"
+        # As it is, so that it can be kept as a file: no terminal's width applies to a script.
+        names = " ".join(run.run_id for run in batch)
+        sys.stdout.write(f"# {about} {longest:.3g} h: {names}\n{text}\n")
+    return 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """Sweeps about to be launched together, and followed to their end, or left (`follow`)."""
@@ -96,31 +127,25 @@ def together(launches: Sequence[Launch]) -> Launch:
     whose runs are to be chosen in two ways, or have one name.
     """
     studies = tuple(study for launch in launches for study in launch.studies)
-    _require_one_search(studies)
     _require_one_plan(studies)
     require_affordable(studies)
     return Launch(studies=studies, follow=any(launch.follow for launch in launches))
 
 
-def _require_one_search(studies: Sequence[Study]) -> None:
-    chosen: dict[Path, SearchConfig] = {}
-    for study in studies:
-        paths, search = sweep_paths(study), study.config.search
-        known = chosen.setdefault(paths.root, search)
-        if known != search:
-            rule = (
-                f"these jobs are one sweep, {paths.root}, and differ in nothing but how its runs "
-                "are chosen"
-            )
-            nearest = "one command after another, or sweeps_dir=DIRECTORY of its own for each"
-            raise SettingError("search", f"{known.name},{search.name}", rule, nearest)
-
-
 def _require_one_plan(studies: Sequence[Study]) -> None:
-    """Raise SettingError where several plans were given one directory."""
+    """Raise SettingError where one directory has several plans, or ways to choose its runs."""
     first: dict[Path, Study] = {}
     for study in studies:
-        known = first.setdefault(sweep_paths(study).root, study)
+        root = sweep_paths(study).root
+        known = first.setdefault(root, study)
+        if known.config.search != study.config.search:
+            rule = (
+                f"these jobs are one sweep, {root}, and differ in nothing but how its runs are "
+                "chosen"
+            )
+            names = f"{known.config.search.name},{study.config.search.name}"
+            nearest = "one command after another, or sweeps_dir=DIRECTORY of its own for each"
+            raise SettingError("search", names, rule, nearest)
         if known.plan.plan_id != study.plan.plan_id:
             setting = "sweep_dir" if study.config.name is None else "name"
             given = getattr(study.config, setting)

@@ -32,13 +32,6 @@ def search_of(study: Study, paths: SweepPaths) -> "Search | None":
     return Search(study.plan, paths, study.config, places_of(study) or _PLACES)
 
 
-def open_searches(sweeps: "Iterable[Sweep]") -> None:
-    """Open the searches of sweeps that were claimed; raises as `SearchStudy`."""
-    for sweep in sweeps:
-        if sweep.search is not None:
-            sweep.search.open(sweep.left)
-
-
 def close_searches(sweeps: "Iterable[Sweep]") -> None:
     """Tell what is left of searches that have stopped."""
     for sweep in sweeps:

@@ -3,7 +3,6 @@
 A document for programs, whose fields stay, is what the terminal words.
 """
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -21,8 +20,8 @@ from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.logs import log_tail
-from isosweep.modes.look import Sight, collapsed_runs, health_judged, look, of_planned
-from isosweep.modes.terminal import printable, say
+from isosweep.modes.look import Sight, look, of_planned
+from isosweep.modes.terminal import printable, say, show_json
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.drivers import Driver, living_driver
@@ -55,12 +54,12 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     search = stored_search(sweep)
     seen = (as_asked(sight, search) for sight in look(sweep, jobs, choice.runs))
     sights = [sight for sight in seen if choice.holds(sight.standing)]
-    collapsed = collapsed_runs(sweep.config, sweep.plan, sweep.paths)
+    collapsed = sweep.collapsed()
     failed = [sight for sight in sights if sight.standing is Standing.FAILED]
     document = status_document(sweep, sights, search, collapsed)
     if config.format == "json":
         document["runs"] = [run_document(sight, sweep, collapsed) for sight in sights]
-        print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
+        show_json(console, document)
         return 1 if failed else 0
     say(console, *words.lines("status", "summary", document))
     if unanswered := document["unanswered"]:
@@ -179,7 +178,7 @@ def status_document(
         "driver": _driver(driver) if driver else None,
         "unanswered": unanswered,
         "unanswered_runs": count,
-        "checkpoint_bytes": disk_bytes(sights),
+        "checkpoint_bytes": sum(map(_checkpoint_bytes, sights)),
         "search": search,
     }
 
@@ -216,7 +215,7 @@ def _driver(driver: Driver) -> JsonObject:
 def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
     """One of the document's `runs`."""
     run, state, submission = sight.run, sight.state, sight.view.submission
-    unit = sweep.plan.budget_unit
+    unit, judges = sweep.plan.budget_unit, sweep.config.health.judges
     ended = sight.standing in (Standing.FAILED, Standing.CANCELLED)
     return {
         "run_id": run.run_id,
@@ -240,7 +239,7 @@ def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -
         "planned": run.milestones[-1],
         "reward": state.reward if state else None,
         "warnings": list(state.warnings) if state else [],
-        "health_judged": state is not None and health_judged(state, sweep.config.health),
+        "health_judged": judges(state.compute.generations) if state else False,
         "activity": state.activity if state and sight.heartbeat_s is not None else None,
         "heartbeat_age_s": sight.heartbeat_s,
         "progress_age_s": sight.progress_s,
@@ -248,11 +247,9 @@ def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -
     }
 
 
-def disk_bytes(sights: Sequence[Sight]) -> int:
-    """Bytes of the checkpoints of runs that have begun, as their workers have recorded them."""
-    return sum(_recorded(sight) for sight in sights if sight.state is not None)
-
-
-def _recorded(sight: Sight) -> int:
-    known = sight.state.checkpoint_bytes if sight.state else None
+def _checkpoint_bytes(sight: Sight) -> int:
+    """What its checkpoints take on the disk, as its worker has recorded it."""
+    if sight.state is None:
+        return 0
+    known = sight.state.checkpoint_bytes
     return complete_bytes(sight.paths) if known is None else known

@@ -1,8 +1,10 @@
 """The terminal: what others wrote reaches it as text, and never as a command to it."""
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from shlex import quote
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -32,6 +34,11 @@ def say(console: Console, *lines: str, style: str | None = None) -> None:
 def warn(console: Console, *lines: str) -> None:
     """The same as warnings."""
     say(console, *(f"warning: {line}" for line in lines), style="yellow")
+
+
+def show_json(console: Console, document: Mapping[str, Any]) -> None:
+    """Print a document for programs."""
+    print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
 
 
 def _escaped(code: int) -> str:

@@ -6,9 +6,9 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
+from isosweep.modes.directory import StoredSweep
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.terminal import say, typed
-from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from isosweep.tracking.points import FinalStatus
 
 
-def track(
-    config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console
-) -> "BackgroundTracker":
+def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker":
     """A thread that keeps the store of `config.tracking` equal to the sweep's files."""
     from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker, make_tracker
 
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
     parameters: dict[str, str | float | int] = {
         "model": config.model.name,
         "task": config.task.name,
@@ -41,7 +40,7 @@ def track(
             config.tracking,
             paths.runs.parent,
             config.health,
-            overview=lambda: sweep_overview(config, plan, paths),
+            overview=lambda: sweep_overview(sweep),
         ),
         config.tracking.interval_s,
         lambda line: say(console, line, style="yellow"),
@@ -50,9 +49,9 @@ def track(
     )
 
 
-def catch_up(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> None:
+def catch_up(sweep: StoredSweep, console: Console) -> None:
     """Bring the store up to what the files say, statuses, figures and report included."""
-    close_tracker(track(config, plan, paths, console), paths, None, console)
+    close_tracker(track(sweep, console), sweep.paths, None, console)
 
 
 def close_tracker(

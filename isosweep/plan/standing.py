@@ -59,12 +59,10 @@ class PlanStanding:
     """Where every run of a plan is, by run id.
 
     `left`: share of the plan's compute, in its budget's unit, that is still to be spent.
-    `collapsed`: ids of runs, as in `Tally`.
     """
 
     runs: dict[str, Standing]
     left: float
-    collapsed: Collection[str] = ()
 
 
 def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]) -> PlanStanding:

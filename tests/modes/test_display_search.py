@@ -98,13 +98,13 @@ def test_runs_that_a_search_has_ended_with_are_stopped(
     search = SearchStudy(study.plan, paths, config.search)
     step = Step(run_id=first.run_id, milestone=6.4e9, compute=6.4e9, value=0.0, why="it is next")
     search.ask({first.run_id: first}, [step], {"compute": 0.0})
-    assert sweep_overview(config, study.plan, paths).stopped is None
+    assert sweep_overview(read_sweep(paths.root)).stopped is None
     search.note(Decision(steps=(), considered=(), stop="nothing is worth it"), {"compute": 0.0})
     at_work = ("to extend", {"not begun": 1, "to extend": 1})
     assert standings_of(tmp_path, capsys) == at_work
     search.tell(search.asked[first.run_id], "PRUNED", "the search stopped")
     assert standings_of(tmp_path, capsys) == ("stopped", {"not begun": 1, "stopped": 1})
-    assert sweep_overview(config, study.plan, paths).stopped == frozenset({first.run_id})
+    assert sweep_overview(read_sweep(paths.root)).stopped == frozenset({first.run_id})
     console, only = terminal(), make_config(f"sweeps_dir={tmp_path}", "runs=[stopped]")
     assert sweep_status(only, console) == 0
     assert re.search(r"stopped .* asked for up to 6\.4e\+09", printed(console))

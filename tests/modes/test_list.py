@@ -134,4 +134,4 @@ def test_a_plan_that_was_never_launched_is_marked(tmp_path: Path) -> None:
     list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
     assert ": planned, never launched; 6 runs: 6 not begun" in printed(console)
     drive(sweep.paths.drivers)
-    assert listed_sweep(sweep.paths.root).launched
+    assert listed_sweep(sweep.paths.root)["launched"]

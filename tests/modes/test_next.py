@@ -112,7 +112,7 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     name = planned(tmp_path, "grid.num_generations=[4,8,16]", "budget=[2e10,4e10,8e10]")
     train(tmp_path, name, to=3, gain=lambda run: run.num_generations // 4)
     sweep = read_sweep(tmp_path / "sweeps" / name)
-    analyse_sweep(sweep.config, sweep.plan, sweep.paths, Console(file=StringIO()))
+    analyse_sweep(sweep, Console(file=StringIO()))
     step, *_ = json.loads(sweep.paths.answer.read_text())["next_steps"]
     said = StringIO()
     of = (f"from=[{name}]", "search.max_compute=1e12")

@@ -21,9 +21,11 @@ def test_queues_on_the_same_places_of_this_machine_take_turns(
     launchers[2].places = False
     order = iter(launchers)
     monkeypatch.setattr(module, "make_launcher", lambda config: next(order))
-    monkeypatch.setattr(module, "_key", lambda config: config.budget)
-    budgets = (6.4e9, 1.28e10, 2.56e10)
-    studies = [resolve(make_config(*SMALL, f"budget={budget}")) for budget in budgets]
+    # Each has a launcher of its own settings.
+    studies = [
+        resolve(make_config(*SMALL, f"budget={budget}", f"launcher.max_retries={tries}"))
+        for tries, budget in enumerate((6.4e9, 1.28e10, 2.56e10))
+    ]
     shared = [
         Sweep(study=study, paths=SweepPaths(tmp_path / str(number), tmp_path / f"runs{number}"))
         for number, study in enumerate(studies)

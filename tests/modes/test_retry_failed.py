@@ -19,5 +19,5 @@ def test_runs_that_failed_for_good_are_left_by_a_queue(tmp_path: Path) -> None:
     assert set(left) == given_up
     assert left[study.plan.runs[0].run_id] == "because: failed"
     sweep = Sweep(study=study, paths=stored.paths, left=left)
-    queued = {item.run.run_id for item in sweep.items(lambda run: True)}
+    queued = {item.run.run_id for item in sweep.items()}
     assert queued == {run.run_id for run in study.plan.runs} - given_up

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from isosweep.errors import SettingError
-from isosweep.modes.dry_run import show_launch
-from isosweep.modes.run import plan_sweep, resume_sweep
+from isosweep.modes.run import plan_sweep, resume_sweep, show_launch
 from isosweep.modes.stored import store_runs
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve

@@ -179,7 +179,7 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     assert f"0 to extend, {words}; " in printed(console)
     listed = listed_sweep(sweep.paths.root)
     (row,) = sweep_rows([listed])
-    runs = list(run_rows(sweep.plan, sweep.paths, sweep.config))
+    runs = list(run_rows(sweep))
     assert (row["done"], row["collapsed"]) == (len(others) + 1, 1)
     assert sum(run["standing"] == "done" for run in runs) == row["done"]
     assert [run["run_id"] for run in runs if run["collapsed"]] == [first.run_id]

@@ -103,6 +103,6 @@ def test_commands_that_are_shown_quote_the_sweep_s_directory(tmp_path: Path) -> 
     root = sweep_in(tmp_path, "tracking=mlflow").paths.root
     sweep = read_sweep(root.rename(tmp_path / "x;id"))
     console = looked_after.terminal()
-    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    catch_up(sweep, console)
     shown = f"mode=dashboard 'sweep_dir={sweep.paths.root}'"
     assert shown in looked_after.printed(console)
