@@ -26,7 +26,7 @@ from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.study import resolve
-from tests.commands import forked
+from tests.commands import forked, in_process
 from tests.composing import composed_once
 
 # A sweep small enough for a test: a second or two of training a run.
@@ -174,3 +174,11 @@ def isosweep(
     if check:
         assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def refused(*overrides: str, cwd: Path) -> str:
+    """What the command line says, in words, when it ends with status 2 and before anything runs."""
+    done = in_process(overrides, cwd)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr

@@ -13,6 +13,8 @@ from isosweep.store.records import (
     append_record,
     read_metrics,
 )
+from isosweep.store.state import RunState, read_state
+from isosweep.store.submissions import SubmissionState, newest_submission
 from tests.runs import reproducible, wait_for
 
 QUIET = ("tracking=none",)
@@ -20,6 +22,26 @@ QUIET = ("tracking=none",)
 
 def runs(cwd: Path) -> list[RunPaths]:
     return [RunPaths(path) for path in sorted((cwd / "sweeps" / "runs").iterdir())]
+
+
+def state_of(run: RunPaths) -> RunState:
+    """What the run's newest attempt said last; there is one."""
+    state = read_state(run)
+    assert state is not None
+    return state
+
+
+def newest(run: RunPaths) -> SubmissionState:
+    """The run's newest submission; there is one."""
+    state = newest_submission(run)
+    assert state is not None
+    return state
+
+
+def outcome(run: RunPaths) -> str | None:
+    """What the run's newest submission ended with; None where it goes on."""
+    end = newest(run).end
+    return end.outcome if end else None
 
 
 def wait_until_some_run_trains(cwd: Path) -> RunPaths:
