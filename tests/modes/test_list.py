@@ -11,7 +11,7 @@ from isosweep.modes.directory import StoredSweep, named_root, stored_sweep
 from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.store.drivers import drive
 from isosweep.store.submissions import close
-from tests.conftest import isosweep, make_config
+from tests.conftest import make_config
 from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
 
 
@@ -41,8 +41,8 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
     total = len(older.plan.runs)
     assert f"alpha-1  1e+11 flops: {total} runs: {total - 1} not begun, 1 done; " in second
     assert second.endswith("; verdict: flat")
-    done_json = isosweep("mode=list", "format=json", f"sweeps_dir={tmp_path}", cwd=tmp_path)
-    document = json.loads(done_json.stdout)
+    list_sweeps(make_config(f"sweeps_dir={tmp_path}", "format=json"), console := terminal())
+    document = json.loads(printed(console))
     assert [sweep["name"] for sweep in document["sweeps"]] == ["alpha-2", "alpha-1"]
     assert document["sweeps"][1]["counts"]["done"] == 1
     assert document["sweeps"][1]["verdict"] == "flat"

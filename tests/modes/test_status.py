@@ -15,7 +15,8 @@ from isosweep.modes.run import plan_sweep
 from isosweep.modes.status import run_document, show_status, status_document
 from isosweep.plan.tally import Standing
 from isosweep.store.submissions import close, request_cancel
-from tests.conftest import isosweep, make_config
+from tests.commands import in_process
+from tests.conftest import make_config
 from tests.modes.looked_after import (
     Scheduled,
     logged,
@@ -141,7 +142,7 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     planned = sweep.plan.runs[0]
     run = sweep.paths.run(planned.run_id)
     close(submitted(run), "refused", "Invalid account")
-    done = isosweep("mode=status", "format=json", cwd=tmp_path, check=False)
+    done = in_process(("mode=status", "format=json"), tmp_path)
     assert done.returncode == 1
     document = json.loads(done.stdout)
     assert document["version"] == 1
