@@ -53,7 +53,6 @@ LONGEST = (
     "tests/modes/test_tuning.py",
     "tests/training/test_diverged.py",
     "tests/modes/test_sweep.py",
-    "tests/modes/test_sweep_extended.py",
     "tests/launchers/test_forked.py",
     "tests/modes/test_own_directory.py",
     "tests/training/test_recipes.py",
@@ -143,6 +142,16 @@ def shared_sweep(factory: pytest.TempPathFactory, name: str, make: Callable[[Pat
             make(directory)
             ready.touch()
     return directory
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an uninterrupted sweep to 1.28e10 FLOPs, which others compare with."""
+
+    def make(cwd: Path) -> None:
+        isosweep("budget=[6.4e9,1.28e10]", *SMALL, "tracking=none", cwd=cwd)
+
+    return shared_sweep(tmp_path_factory, "straight", make)
 
 
 def plan_of(config: SweepConfig) -> Plan:
