@@ -1,14 +1,13 @@
 """mode=calibrate on the terminal: every setting, as it was planned with and as it was measured."""
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.dispatch import prepare
 from tests.conftest import SMALL, make_config
+from tests.modes.looked_after import printed, terminal
 from tests.modes.sweeps import write_records
 
 
@@ -17,12 +16,11 @@ def test_each_setting_is_shown_with_what_was_measured_or_why_it_was_not(
 ) -> None:
     monkeypatch.setattr(RunQueue, "add", lambda self, items: None)
     asked = ("tracking=none", f"sweeps_dir={tmp_path / 'sweeps'}", *SMALL, "grid.seeds=[0,1,2]")
-    console = Console(file=StringIO(), width=160)
-    assert prepare(make_config("mode=plan", *asked))(Console(quiet=True)) == 0
+    console = terminal(160)
+    assert prepare(make_config("mode=plan", *asked))(terminal()) == 0
     write_records(tmp_path)
     assert prepare(make_config("mode=calibrate", *asked))(console) == 0
-    assert isinstance(console.file, StringIO)
-    lines = console.file.getvalue().splitlines()
+    lines = printed(console).splitlines()
 
     def line(start: str) -> str:
         (found,) = [text for text in lines if text.lstrip("│ ").startswith(start)]

@@ -10,9 +10,8 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, named_root, stored_sweep
 from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.store.drivers import drive
-from isosweep.store.submissions import close
 from tests.conftest import make_config
-from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
+from tests.modes.looked_after import PLAN, ended, printed, sweep_in, terminal
 
 
 @pytest.fixture
@@ -28,9 +27,7 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
     tmp_path: Path, two: tuple[StoredSweep, StoredSweep]
 ) -> None:
     older, newer = two
-    done = older.plan.runs[0]
-    close(submitted(older.paths.run(done.run_id)), "finished", "")
-    reported(older.paths.run(done.run_id), "finished", 1.0, done)
+    ended(older)
     older.paths.analysis.mkdir()
     older.paths.fits.write_text('{"verdict": "flat"}')
     drive(newer.paths.drivers)
