@@ -73,15 +73,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _quiet_libraries() -> Iterator[None]:
-    quiet = {"HF_HUB_OFFLINE": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
-    before = {name: os.environ.get(name) for name in quiet}
-    os.environ.update(quiet)
-    yield
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HF_HUB_OFFLINE", "MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+            patch.setenv(name, "true")
+        yield
 
 
 # Tests make many small objects beside large libraries, in which a collection finds nothing: a tenth

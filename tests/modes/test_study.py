@@ -1,6 +1,5 @@
 """What a config implies is worked out once, whatever the mode."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -79,27 +78,38 @@ def calibrate_by_hand(sweeps: Path) -> None:
     write_json(sweeps / "calibration.json", {"version": 1, "entries": {key: EFFICIENCY}})
 
 
+# How often each is executed where that is not once.
+OTHERWISE = {
+    # The config that is asked, to find the sweep; and the one that the sweep was stored with.
+    "resume": dict.fromkeys(ONCE, 2) | {"calibrated": 1},
+    "calibrate": {"combinations": 2, "enumerate_candidates": 2},
+}
+MODES = (
+    *("plan", "run", "launch", "resume", "status", "cancel"),
+    *("analyse", "recommend", "calibrate", "simulate"),
+)
+WORLD = ("simulation.sweeps=1", "simulation.worlds=[flat]")
+
+
 @pytest.mark.parametrize(
     "mode",
     in_ci(
-        ("plan", "run", "launch", "resume", "status", "cancel", "analyse", "recommend"),
-        *("plan", "run", "resume", "status"),
+        MODES,
+        *("plan", "run", "resume", "status", "calibrate", "simulate"),
     ),
 )
 def test_a_mode_resolves_its_config_once(
     mode: str, ask: Callable[..., int], tmp_path: Path
 ) -> None:
-    calibrate_by_hand(tmp_path / "sweeps")
-    ask("plan")
+    if mode != "calibrate":
+        calibrate_by_hand(tmp_path / "sweeps")
+    ask("plan", "grid.seeds=[0,1]")
     write_records(tmp_path)
+    # The smaller budget is in no plan with that calibration: asking without it names the same one.
+    asked = ("grid.seeds=[0,1]", *([] if mode == "calibrate" else ["budget=0.002"]))
     with counted() as counts:
-        # The smaller budget is in no plan: asking without it names the same sweep.
-        assert ask(mode, "budget=0.002") == 0
-    expected = ONCE
-    if mode == "resume":
-        # The config that is asked, to find the sweep; and the one that the sweep was stored with.
-        expected = dict.fromkeys(ONCE, 2) | {"calibrated": 1}
-    assert counts == expected
+        assert ask(mode, *asked, *(WORLD if mode == "simulate" else ())) == 0
+    assert counts == ONCE | OTHERWISE.get(mode, {})
 
 
 @pytest.mark.parametrize(
@@ -134,22 +144,6 @@ def test_one_n_more_is_priced_without_a_plan() -> None:
     assert counts == {"combinations": 1, "enumerate_candidates": 1}
 
 
-def test_calibration_enumerates_once_more_than_it_resolves(
-    ask: Callable[..., int], tmp_path: Path
-) -> None:
-    ask("plan", "grid.seeds=[0,1]")
-    write_records(tmp_path)
-    with counted() as counts:
-        assert ask("calibrate", "grid.seeds=[0,1]") == 0
-    assert counts == ONCE | {"combinations": 2, "enumerate_candidates": 2}
-
-
-def test_simulation_resolves_its_config_once(ask: Callable[..., int]) -> None:
-    with counted() as counts:
-        assert ask("simulate", "simulation.sweeps=1", "simulation.worlds=[flat]") == 0
-    assert counts == ONCE
-
-
 @pytest.mark.parametrize("mode", in_ci(("status", "resume", "analyse", "cancel"), "resume"))
 def test_a_calibrated_sweep_in_device_hours_is_found_again(
     mode: str, ask: Callable[..., int], tmp_path: Path
@@ -160,20 +154,6 @@ def test_a_calibrated_sweep_in_device_hours_is_found_again(
     assert plan_of(asked).plan_id != plain.plan_id
     ask("plan")
     assert ask(mode) == 0
-
-
-def test_a_stored_sweep_that_plans_otherwise_today_is_not_resumed(
-    ask: Callable[..., int], tmp_path: Path
-) -> None:
-    ask("plan")
-    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
-    document = json.loads(plan_file.read_text())
-    document["runs"] = document["runs"][1:]
-    # As a version would have written it that planned so.
-    del document["plan_id"]
-    write_json(plan_file, document)
-    with pytest.raises(SettingError, match="of which this version of isosweep would make"):
-        ask("resume", f"sweep_dir={plan_file.parent}")
 
 
 def test_a_job_after_a_measurement_is_planned_when_its_turn_comes(tmp_path: Path) -> None:
