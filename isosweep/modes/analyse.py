@@ -74,6 +74,34 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
         _side_by_side(config, entries, reports, paths, console)
 
 
+def _analyse_tuning(sweep: StoredSweep, console: Console) -> None:
+    """Say which values are best, how surely, and what to start the grid with."""
+    from isosweep.analysis.load import load_view
+    from isosweep.analysis.pages.what_to_set import as_overrides, write_tuning
+    from isosweep.analysis.statistics.best_values import find_tuning
+    from isosweep.analysis.tuned import tuned_cells
+
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
+    # On the plan's own budgets: below them a value that was ended early has no place.
+    asked = replace(config.analysis, readings_per_decade=0, decades=0.0)
+    cells = tuned_cells(plan, [load_view(paths, asked, axes) for axes in plan.axes])
+    rule = config.recipe.learning_rate_rule if set(config.grid.axes or {}) == {RATE} else None
+    tuning = find_tuning(cells, asked, rule)
+    handed = settings_for_the_grid(tuning, config.recipe, asked.margin)
+    target = replace(paths, view=asked.view({}))
+    course = stored_course(sweep)
+    write_tuning(
+        tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
+    )
+    say(console, *words.lines("tuning", "summary", to_json(asdict(tuning)), asked.margin))
+    if handed:
+        line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"
+        if "recipe.learning_rate_rule" in handed:
+            line += f" (at the anchor still {tuning.cells[0].best.values[RATE]:g})"
+        say(console, line)
+    say(console, f"report: {target.report}")
+
+
 def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
     """What makes the answer of one variant's `plan` surer."""
     from isosweep.analysis.conclude import Advice
@@ -104,34 +132,6 @@ def _side_by_side(
     write_comparison(comparison, entries, target, formats, reports=own, width=width)
     say(console, *summarise(comparison))
     say(console, f"variants side by side: {target.report}")
-
-
-def _analyse_tuning(sweep: StoredSweep, console: Console) -> None:
-    """Say which values are best, how surely, and what to start the grid with."""
-    from isosweep.analysis.load import load_view
-    from isosweep.analysis.pages.what_to_set import as_overrides, write_tuning
-    from isosweep.analysis.statistics.best_values import find_tuning
-    from isosweep.analysis.tuned import tuned_cells
-
-    config, plan, paths = sweep.config, sweep.plan, sweep.paths
-    # On the plan's own budgets: below them a value that was ended early has no place.
-    asked = replace(config.analysis, readings_per_decade=0, decades=0.0)
-    cells = tuned_cells(plan, [load_view(paths, asked, axes) for axes in plan.axes])
-    rule = config.recipe.learning_rate_rule if set(config.grid.axes or {}) == {RATE} else None
-    tuning = find_tuning(cells, asked, rule)
-    handed = settings_for_the_grid(tuning, config.recipe, asked.margin)
-    target = replace(paths, view=asked.view({}))
-    course = stored_course(sweep)
-    write_tuning(
-        tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
-    )
-    say(console, *words.lines("tuning", "summary", to_json(asdict(tuning)), asked.margin))
-    if handed:
-        line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"
-        if "recipe.learning_rate_rule" in handed:
-            line += f" (at the anchor still {tuning.cells[0].best.values[RATE]:g})"
-        say(console, line)
-    say(console, f"report: {target.report}")
 
 
 def settings_for_the_grid(

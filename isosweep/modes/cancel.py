@@ -90,14 +90,6 @@ def cancel_runs(
     return 1 if doing.open or doing.faults else 0
 
 
-def is_followed(drivers: Path) -> bool:
-    """Whether somebody follows the sweep and may start runs, as far as can be told."""
-    try:
-        return living_driver(drivers) is not None
-    except (RecordError, OSError):
-        return True
-
-
 def _held_back(
     sight: Sight, sweep: StoredSweep, batch: str, doing: _Cancelling
 ) -> SubmissionState | None:
@@ -115,6 +107,10 @@ def _held_back(
     close(own, "cancelled", f"mode=cancel ({before})")
     doing.counts[str(sight.standing)] += 1
     return None
+
+
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else ""
 
 
 def _stop(doing: _Cancelling, jobs: Asked, grace_s: float, wait: Callable[[float], None]) -> None:
@@ -159,10 +155,6 @@ def _count(doing: _Cancelling, state: SubmissionState, told: str) -> None:
     doing.counts["finished" if finished else told] += 1
 
 
-def _because(reason: str) -> str:
-    return f": {reason}" if reason else ""
-
-
 def _report(doing: _Cancelling, console: Console) -> None:
     """Say what is so: how many are gone, and of which that is not certain, with what was said."""
     finished = doing.counts.pop("finished", 0)
@@ -187,3 +179,11 @@ def _report(doing: _Cancelling, console: Console) -> None:
             f"{state.submission.run.run_id}: was {told}, job {job} of "
             f"{state.submission.launcher}; the request stands: its worker leaves when it sees it",
         )
+
+
+def is_followed(drivers: Path) -> bool:
+    """Whether somebody follows the sweep and may start runs, as far as can be told."""
+    try:
+        return living_driver(drivers) is not None
+    except (RecordError, OSError):
+        return True

@@ -170,10 +170,6 @@ def _judge(run: RunPaths, uses: Sequence[Use], needs: Needs, judged: _Judged) ->
         judged.found.append(Superfluous(run.root, "run", said, bytes_of(run.root), listed))
 
 
-def _size(count: float) -> str:
-    return size(count) if count >= _LEAST_BYTES else f"{count / 1e3:.3g} kB"
-
-
 def _show(judged: _Judged, console: Console) -> None:
     warn(console, *judged.faults)
     for what in ("run", "checkpoint", "plan", "leftover"):
@@ -194,6 +190,10 @@ def _show(judged: _Judged, console: Console) -> None:
             say(console, f"  {run_id}: {why}", style="yellow")
         if len(judged.kept) > _LISTED:
             say(console, f"  and {len(judged.kept) - _LISTED} more")
+
+
+def _size(count: float) -> str:
+    return size(count) if count >= _LEAST_BYTES else f"{count / 1e3:.3g} kB"
 
 
 def _count(number: int, what: str) -> str:

@@ -70,6 +70,16 @@ def _entries(
     ]
 
 
+def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
+    if len(entries) < 2:
+        rule = "names one sweep; a comparison needs two"
+        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
+    units = sorted({entry.data.plan.budget_unit for entry in entries})
+    if len(units) > 1:
+        rule = f"the sweeps' budgets are in {' and '.join(units)}"
+        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
+
+
 def _reports(
     config: SweepConfig,
     sweeps: list[tuple[str, StoredSweep]],
@@ -87,16 +97,6 @@ def _reports(
         for name, page in zip(names, pages, strict=True)
         if page.exists()
     }
-
-
-def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
-    if len(entries) < 2:
-        rule = "names one sweep; a comparison needs two"
-        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
-    units = sorted({entry.data.plan.budget_unit for entry in entries})
-    if len(units) > 1:
-        rule = f"the sweeps' budgets are in {' and '.join(units)}"
-        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
 
 
 def _show_comparison(comparison: "Comparison", console: Console) -> None:

@@ -77,16 +77,6 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
     return 0
 
 
-def _show(url: str, config: SweepConfig, console: Console, opened: str | None = None) -> None:
-    """Print the address, and open it where there is a display; `opened`: what leads there."""
-    say(console, f"dashboard: {url}")
-    console.file.flush()
-    display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
-    if config.open_browser and sys.stdout.isatty() and display:
-        with suppress(webbrowser.Error):
-            webbrowser.open(opened or url)
-
-
 def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
     """The store that tracks the sweep, with what the link rests on."""
     from isosweep.preflight.machine import require_mlflow
@@ -125,6 +115,16 @@ def _makes(sweep: StoredSweep, setting: str = "") -> str:
         f"mode=analyse {typed('sweep_dir', sweep.paths.root)} {setting}".rstrip()
         + ", which makes it"
     )
+
+
+def _show(url: str, config: SweepConfig, console: Console, opened: str | None = None) -> None:
+    """Print the address, and open it where there is a display; `opened`: what leads there."""
+    say(console, f"dashboard: {url}")
+    console.file.flush()
+    display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
+    if config.open_browser and sys.stdout.isatty() and display:
+        with suppress(webbrowser.Error):
+            webbrowser.open(opened or url)
 
 
 def _serve(uri: str, told: Callable[[str, str], None]) -> None:
@@ -177,12 +177,6 @@ def _wait(address: str, process: "subprocess.Popen[bytes]", signals: Signals) ->
     return False
 
 
-def _fault(log: IO[str]) -> str:
-    log.seek(0)
-    said = [line.strip() for line in log.read().splitlines() if line.strip()]
-    return "mlflow ui does not come up: " + " / ".join(said[-_LAST_LINES:])
-
-
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """End the server and its workers, which are a group of their own."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -191,3 +185,9 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_S)
             return
+
+
+def _fault(log: IO[str]) -> str:
+    log.seek(0)
+    said = [line.strip() for line in log.read().splitlines() if line.strip()]
+    return "mlflow ui does not come up: " + " / ".join(said[-_LAST_LINES:])

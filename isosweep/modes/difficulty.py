@@ -66,6 +66,11 @@ def measured_configs(config: SweepConfig) -> list[SweepConfig]:
     return list(configs.values())
 
 
+def _path(config: SweepConfig) -> Path:
+    sweeps = Path(config.sweeps_dir).absolute()
+    return measurement_path(config.model, config.task, config.difficulty, sweeps)
+
+
 def measure(config: SweepConfig, console: Console) -> Measurement:
     """Measure what is not measured yet, and show the split; every finished batch is kept.
 
@@ -105,6 +110,11 @@ def _complete(config: SweepConfig, path: Path, console: Console) -> Measurement:
         _measure_rest(config, path, pool, done, console)
         measured = read_measurement(path)
     return measured
+
+
+def _digest(pool: tuple[Problem, ...]) -> str:
+    document = [[problem.problem_id, problem.prompt, problem.answer] for problem in pool]
+    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
 def _measure_rest(
@@ -172,13 +182,3 @@ def _show(measured: Measurement, console: Console) -> None:
     document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}
     write_json(measured.path.with_suffix(".json"), document)
     say(console, f"difficulty: {measured.path}")
-
-
-def _path(config: SweepConfig) -> Path:
-    sweeps = Path(config.sweeps_dir).absolute()
-    return measurement_path(config.model, config.task, config.difficulty, sweeps)
-
-
-def _digest(pool: tuple[Problem, ...]) -> str:
-    document = [[problem.problem_id, problem.prompt, problem.answer] for problem in pool]
-    return hashlib.sha256(json.dumps(document).encode()).hexdigest()

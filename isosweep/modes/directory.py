@@ -95,6 +95,16 @@ def sweep_paths(study: "Study") -> SweepPaths:
     return SweepPaths(root, sweeps / "runs")
 
 
+def _document(path: Path) -> JsonObject:
+    try:
+        document = read_json(path)
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON ({error})") from None
+    if not isinstance(document, dict):
+        raise RecordError(f"{path}: {'no such file' if document is None else 'not an object'}")
+    return document
+
+
 def _sweeps_dir(
     root: Path, stored: JsonObject, run_ids: Collection[str], asked: Path | None = None
 ) -> Path:
@@ -156,87 +166,6 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     return replace(sweep, config=_with_typed_password(sweep.config, config))
 
 
-@keeping_all()
-def read_sweep(root: Path) -> StoredSweep:
-    """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
-    document, stored = _document(root / "plan.json"), _document(root / "config.json")
-    read_from(root / "config.json")
-    # The plan first: of a sweep made by another version, its format is what to report.
-    try:
-        plan = plan_from_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
-    sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
-    for group, name in _STORES:
-        known = stored.get(group)
-        if isinstance(known, dict) and isinstance(known.get(name), str):
-            uri = known[name].replace(f"{stored['sweeps_dir']}/", f"{sweeps}/")
-            stored = stored | {group: known | {name: uri}}
-    stored = stored | {"sweeps_dir": str(sweeps)}
-    if stored.get("sweep_dir") is not None or root.parent != sweeps:
-        stored = stored | {"sweep_dir": str(root), "name": None}
-    elif stored.get("name") is not None:
-        stored = stored | {"name": root.name}
-    paths = SweepPaths(root, sweeps / "runs")
-    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
-
-
-def _document(path: Path) -> JsonObject:
-    try:
-        document = read_json(path)
-    except ValueError as error:
-        raise RecordError(f"{path}: not JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise RecordError(f"{path}: {'no such file' if document is None else 'not an object'}")
-    return document
-
-
-def sweep_roots(sweeps_dir: str) -> list[Path]:
-    """The sweeps in `sweeps_dir`, that planned or launched last first."""
-    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
-    return [root for _, root in sorted(plans, reverse=True)]
-
-
-def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
-    """The sweep that `given` names: a directory, a name in `sweeps_dir`, or how one begins.
-
-    Of the setting `name` it is no directory elsewhere. Where a sweep of the working directory and
-    one in `sweeps_dir` have that name, standard error says which it is. Raises SettingError, of
-    `setting`, where there is none or more than one.
-    """
-    root = Path(sweeps_dir).absolute() / given
-    places = (root,) if setting == "name" else (Path(given).absolute(), root)
-    named = [place for place in places if (place / "plan.json").exists()]
-    if len({place.resolve() for place in named}) > 1:
-        other = f"sweep: {named[0]}; another one of that name is {named[1]}"
-        sys.stderr.write(f"{printable(other)}\n")
-    if named:
-        return named[0]
-    parent, begin = root.parent, root.name
-    if "/" in given and not parent.is_dir():
-        parent = Path(given).absolute().parent
-    fitting = sorted(plan.parent for plan in _plans(parent) if plan.parent.name.startswith(begin))
-    if len(fitting) == 1:
-        return fitting[0]
-    name = f"{setting}=[{{}}]" if setting == "from" else f"{setting}={{}}"
-    if fitting:
-        rule = f"begins the names of {len(fitting)} sweeps"
-        nearest = ", ".join(name.format(root.name) for root in fitting[:_NAMED])
-        raise SettingError(setting, given, rule, nearest + (", ..." if fitting[_NAMED:] else ""))
-    # A directory of sweeps means those in it.
-    known = [str(Path(given) / root.name) for root in sweep_roots(given)]
-    known = known or [root.name for root in sweep_roots(sweeps_dir)]
-    nearest = ", ".join(name.format(each) for each in close(given, known, _NEAREST))
-    rule = "holds no plan.json, and begins no sweep's name"
-    raise SettingError(setting, given, rule, nearest or "mode=run, which makes one")
-
-
-def _plans(directory: Path) -> list[Path]:
-    found = directory.absolute().glob("*/plan.json")
-    # A line's end in a name would be one in scripts and in what is printed.
-    return [path for path in found if path.parent.name.isprintable() and path.is_file()]
-
-
 def _root(config: SweepConfig) -> Path:
     if config.sweep_dir is not None:
         return named_root("sweep_dir", config.sweep_dir, config.sweeps_dir)
@@ -277,6 +206,85 @@ def _planned_root(config: SweepConfig) -> Path | None:
         return sweep_paths(resolve(config)).root
     except IsosweepError:
         return None
+
+
+def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
+    """A stored sweep's settings, with the password that this command has typed for its storage."""
+    known, given = stored.search.storage, typed.search.storage
+    if known is None or given is None or without_password(given) != known:
+        return stored
+    return replace(stored, search=replace(stored.search, storage=given))
+
+
+@keeping_all()
+def read_sweep(root: Path) -> StoredSweep:
+    """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
+    document, stored = _document(root / "plan.json"), _document(root / "config.json")
+    read_from(root / "config.json")
+    # The plan first: of a sweep made by another version, its format is what to report.
+    try:
+        plan = plan_from_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
+    sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
+    for group, name in _STORES:
+        known = stored.get(group)
+        if isinstance(known, dict) and isinstance(known.get(name), str):
+            uri = known[name].replace(f"{stored['sweeps_dir']}/", f"{sweeps}/")
+            stored = stored | {group: known | {name: uri}}
+    stored = stored | {"sweeps_dir": str(sweeps)}
+    if stored.get("sweep_dir") is not None or root.parent != sweeps:
+        stored = stored | {"sweep_dir": str(root), "name": None}
+    elif stored.get("name") is not None:
+        stored = stored | {"name": root.name}
+    paths = SweepPaths(root, sweeps / "runs")
+    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
+
+
+def sweep_roots(sweeps_dir: str) -> list[Path]:
+    """The sweeps in `sweeps_dir`, that planned or launched last first."""
+    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
+    return [root for _, root in sorted(plans, reverse=True)]
+
+
+def _plans(directory: Path) -> list[Path]:
+    found = directory.absolute().glob("*/plan.json")
+    # A line's end in a name would be one in scripts and in what is printed.
+    return [path for path in found if path.parent.name.isprintable() and path.is_file()]
+
+
+def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
+    """The sweep that `given` names: a directory, a name in `sweeps_dir`, or how one begins.
+
+    Of the setting `name` it is no directory elsewhere. Where a sweep of the working directory and
+    one in `sweeps_dir` have that name, standard error says which it is. Raises SettingError, of
+    `setting`, where there is none or more than one.
+    """
+    root = Path(sweeps_dir).absolute() / given
+    places = (root,) if setting == "name" else (Path(given).absolute(), root)
+    named = [place for place in places if (place / "plan.json").exists()]
+    if len({place.resolve() for place in named}) > 1:
+        other = f"sweep: {named[0]}; another one of that name is {named[1]}"
+        sys.stderr.write(f"{printable(other)}\n")
+    if named:
+        return named[0]
+    parent, begin = root.parent, root.name
+    if "/" in given and not parent.is_dir():
+        parent = Path(given).absolute().parent
+    fitting = sorted(plan.parent for plan in _plans(parent) if plan.parent.name.startswith(begin))
+    if len(fitting) == 1:
+        return fitting[0]
+    name = f"{setting}=[{{}}]" if setting == "from" else f"{setting}={{}}"
+    if fitting:
+        rule = f"begins the names of {len(fitting)} sweeps"
+        nearest = ", ".join(name.format(root.name) for root in fitting[:_NAMED])
+        raise SettingError(setting, given, rule, nearest + (", ..." if fitting[_NAMED:] else ""))
+    # A directory of sweeps means those in it.
+    known = [str(Path(given) / root.name) for root in sweep_roots(given)]
+    known = known or [root.name for root in sweep_roots(sweeps_dir)]
+    nearest = ", ".join(name.format(each) for each in close(given, known, _NEAREST))
+    rule = "holds no plan.json, and begins no sweep's name"
+    raise SettingError(setting, given, rule, nearest or "mode=run, which makes one")
 
 
 def store_plan(
@@ -325,11 +333,3 @@ def _stored_form(config: SweepConfig) -> SweepConfig:
     if tracking.uri is not None:
         tracking = replace(tracking, uri=without_password(tracking.uri))
     return replace(config, search=search, tracking=tracking, launcher=launcher, given=[])
-
-
-def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
-    """A stored sweep's settings, with the password that this command has typed for its storage."""
-    known, given = stored.search.storage, typed.search.storage
-    if known is None or given is None or without_password(given) != known:
-        return stored
-    return replace(stored, search=replace(stored.search, storage=given))

@@ -74,6 +74,12 @@ class Progress:
         self._spent = sum(self._behind.values())
         self._total = sum(run.milestones[-1] for run in plan.runs)
 
+    def _saw(self, run: PlannedRun, view: RunView) -> None:
+        unit = self._plan.budget_unit
+        self._views[run.run_id] = view
+        self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
+        self._behind[run.run_id] = compute_behind(run, view, unit, self._stop)
+
     def __enter__(self) -> "Progress":
         if self._shown:
             self._live.start()
@@ -101,48 +107,6 @@ class Progress:
         more._told, more._before = (self._told & kept) | (more._told - kept), before
         return more
 
-    def _has_passed(self, run: PlannedRun) -> bool:
-        """Whether the step is over, though the run may be at its next one already."""
-        state, unit = self._views[run.run_id].state, self._plan.budget_unit
-        reached = state is not None and state.compute.has_reached(run.milestones[-1], unit)
-        return reached or self._standings[run.run_id].ended
-
-    def update(self, active: Active, failed: Mapping[str, str]) -> None:
-        """Tell what has changed, and draw again at most twice a second; `failed`: why, by run."""
-        now = time.monotonic()
-        if self._shown and now - self._drawn <= _REDRAW_S:
-            return
-        going = dict(self._looked_at(active))
-        for run_id in [run_id for run_id in self._since if run_id not in going]:
-            self._left(run_id, failed.get(run_id), now - self._since.pop(run_id))
-        for run_id in going:
-            self._since.setdefault(run_id, now)
-        running = sum(self._standings[run_id] is Standing.RUNNING for run_id in going)
-        self._estimate.step(now, running)
-        if self._shown:
-            self._live.update(self._picture(going, len(failed), now))
-        # What that took is not counted, or a slow terminal would draw all the time.
-        self._drawn = time.monotonic()
-
-    def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
-        """The active runs of the plan, whose views count from now on."""
-        for queued, view in active:
-            if (run := self._runs.get(queued.run_id)) is None:
-                continue
-            if self._views.get(run.run_id) is not view:
-                before = self._behind[run.run_id]
-                self._saw(run, view)
-                change = self._behind[run.run_id] - before
-                self._spent += change
-                self._estimate.came_forward(run, change / run.milestones[-1])
-            yield run.run_id, run
-
-    def _saw(self, run: PlannedRun, view: RunView) -> None:
-        unit = self._plan.budget_unit
-        self._views[run.run_id] = view
-        self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
-        self._behind[run.run_id] = compute_behind(run, view, unit, self._stop)
-
     def _left(self, run_id: str, failed: str | None, seconds: float) -> None:
         """A run is active no longer: it is over, or waits to be tried again."""
         run, view = self._runs[run_id], view_run(self._paths.run(run_id))
@@ -167,6 +131,19 @@ class Progress:
         )
         say(self._console, line)
 
+    def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
+        """The active runs of the plan, whose views count from now on."""
+        for queued, view in active:
+            if (run := self._runs.get(queued.run_id)) is None:
+                continue
+            if self._views.get(run.run_id) is not view:
+                before = self._behind[run.run_id]
+                self._saw(run, view)
+                change = self._behind[run.run_id] - before
+                self._spent += change
+                self._estimate.came_forward(run, change / run.milestones[-1])
+            yield run.run_id, run
+
     def _counted(self) -> str:
         ended = sum(standing.ended for standing in self._standings.values())
         return f"{self._before + ended}/{self._before + len(self._runs)}"
@@ -174,6 +151,29 @@ class Progress:
     def _eta(self, now: float) -> str:
         seconds = self._estimate.seconds_left(now)
         return "ETA ..." if seconds is None else f"ETA {duration(seconds)}"
+
+    def _has_passed(self, run: PlannedRun) -> bool:
+        """Whether the step is over, though the run may be at its next one already."""
+        state, unit = self._views[run.run_id].state, self._plan.budget_unit
+        reached = state is not None and state.compute.has_reached(run.milestones[-1], unit)
+        return reached or self._standings[run.run_id].ended
+
+    def update(self, active: Active, failed: Mapping[str, str]) -> None:
+        """Tell what has changed, and draw again at most twice a second; `failed`: why, by run."""
+        now = time.monotonic()
+        if self._shown and now - self._drawn <= _REDRAW_S:
+            return
+        going = dict(self._looked_at(active))
+        for run_id in [run_id for run_id in self._since if run_id not in going]:
+            self._left(run_id, failed.get(run_id), now - self._since.pop(run_id))
+        for run_id in going:
+            self._since.setdefault(run_id, now)
+        running = sum(self._standings[run_id] is Standing.RUNNING for run_id in going)
+        self._estimate.step(now, running)
+        if self._shown:
+            self._live.update(self._picture(going, len(failed), now))
+        # What that took is not counted, or a slow terminal would draw all the time.
+        self._drawn = time.monotonic()
 
     def _picture(self, going: Mapping[str, PlannedRun], failed: int, now: float) -> RenderableType:
         running = [r for r in going if self._standings[r] is Standing.RUNNING]

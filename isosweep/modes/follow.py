@@ -64,6 +64,18 @@ def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
     return 0
 
 
+def _queues(console: Console) -> Queues:
+    def notice(line: str) -> None:
+        say(console, line, style="yellow")
+
+    return Queues(notice)
+
+
+def _print_roots(sweeps: list[Sweep], console: Console) -> None:
+    for sweep in sweeps:
+        say(console, f"sweep: {sweep.paths.root}")
+
+
 def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
     """Run and analyse all sweeps, or watch who does; the worst exit status.
 
@@ -76,18 +88,6 @@ def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
         return followed.run()
     finally:
         followed.watching.release(INTERRUPTED)
-
-
-def _queues(console: Console) -> Queues:
-    def notice(line: str) -> None:
-        say(console, line, style="yellow")
-
-    return Queues(notice)
-
-
-def _print_roots(sweeps: list[Sweep], console: Console) -> None:
-    for sweep in sweeps:
-        say(console, f"sweep: {sweep.paths.root}")
 
 
 class _Followed:
@@ -126,6 +126,78 @@ class _Followed:
                 analysed += self._finish(done, signals)
         _over_all_budgets(analysed, self._console)
         return self._worst
+
+    def _look_who(self) -> None:
+        for sweep in self.watching.overtaken():
+            self._worst = max(self._worst, INTERRUPTED)
+            self._queues.drop(sweep, [other for other, _ in self.watching.own.values()])
+            self._trackers.pop(sweep.name, None)
+        claimed, completed = self.watching.claim()
+        _print_roots(claimed, self._console)
+        for sweep in claimed:
+            self._trackers[sweep.name] = track(sweep.stored, self._console)
+        for sweep in claimed:
+            if sweep.search is not None:
+                sweep.search.open(sweep.left)
+        self._queues.add(claimed)
+        for sweep, driver in completed:
+            self._worst = max(self._worst, _complete(sweep, driver.failed, self._console))
+
+    def _leave(self, signals: Signals) -> int:
+        """Detach from jobs that go on by themselves; let local runs write checkpoints, or end them
+        when asked again."""
+        staying = [queue for queue in self._queues.all if not queue.launcher.detaches]
+        for queue in self._queues.all:
+            if queue.launcher.detaches:
+                queue.leave()
+                say(self._console, "detached; the jobs go on")
+        if staying:
+            self._stop_runs(staying, signals)
+        for sweep, _ in self.watching.own.values():
+            _tell(sweep, "interrupted", len(self._queues.failed), self._console)
+        for sweep in self.watching.sweeps:
+            again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
+            say(self._console, f"go on with: {again}")
+        return INTERRUPTED
+
+    def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
+        """Wait until the runs have left, as long as they may take; a second signal ends them."""
+        if sum(queue.stop() for queue in staying):
+            say(self._console, "stopping: every run writes a checkpoint")
+        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
+        deadline = time.monotonic() + grace
+        while any(queue.busy for queue in staying) and time.monotonic() < deadline:
+            if signals.asked > 1:
+                say(self._console, "ended at once; runs go on from their last checkpoints")
+                deadline = time.monotonic() + _KILLED_S
+                for queue in staying:
+                    queue.stop(kill=True)
+                signals.asked = 1
+            for queue in staying:
+                queue.step()
+            signals.sleep(0.1, unless=1)
+        signals.interrupt_from_now_on()
+        if left := sum(len(queue.active) for queue in staying):
+            say(self._console, f"{left} runs are not at a checkpoint yet: they leave after it")
+        for tracker in self._trackers.values():
+            tracker.close("KILLED", [], None)
+
+    def _ask(self) -> bool:
+        """Queue what searches ask for now; whether they do."""
+        own = [sweep for sweep, _ in self.watching.own.values()]
+        asked = ask(own, self._queues.failed, self._console)
+        for sweep, run_ids in asked:
+            self._queues.ask(sweep, run_ids)
+        return bool(asked)
+
+    def _others_ask(self) -> bool:
+        """Whether another process's search has asked for more since the last look."""
+        if not self.watching.others or time.monotonic() < self._others_asked_at:
+            return False
+        self._others_asked_at = time.monotonic() + _OTHERS_S
+        searches = [sweep.search for sweep in self.watching.others if sweep.search is not None]
+        # All of them look.
+        return max([search.look() for search in searches], default=False)
 
     def _progress(self, before: Progress | None) -> Progress:
         """Of all sweeps that are left: each run once, by the sweep that wants most of it; `before`:
@@ -180,43 +252,6 @@ class _Followed:
             return False
         return True if self.watching.own and not self._queues.busy and self._settled else None
 
-    def _look_who(self) -> None:
-        for sweep in self.watching.overtaken():
-            self._worst = max(self._worst, INTERRUPTED)
-            self._queues.drop(sweep, [other for other, _ in self.watching.own.values()])
-            self._trackers.pop(sweep.name, None)
-        claimed, completed = self.watching.claim()
-        _print_roots(claimed, self._console)
-        for sweep in claimed:
-            self._trackers[sweep.name] = track(sweep.stored, self._console)
-        for sweep in claimed:
-            if sweep.search is not None:
-                sweep.search.open(sweep.left)
-        self._queues.add(claimed)
-        for sweep, driver in completed:
-            self._worst = max(self._worst, _complete(sweep, driver.failed, self._console))
-
-    def _ask(self) -> bool:
-        """Queue what searches ask for now; whether they do."""
-        own = [sweep for sweep, _ in self.watching.own.values()]
-        asked = ask(own, self._queues.failed, self._console)
-        for sweep, run_ids in asked:
-            self._queues.ask(sweep, run_ids)
-        return bool(asked)
-
-    def _others_ask(self) -> bool:
-        """Whether another process's search has asked for more since the last look."""
-        if not self.watching.others or time.monotonic() < self._others_asked_at:
-            return False
-        self._others_asked_at = time.monotonic() + _OTHERS_S
-        searches = [sweep.search for sweep in self.watching.others if sweep.search is not None]
-        # All of them look.
-        return max([search.look() for search in searches], default=False)
-
-    @property
-    def _settled(self) -> bool:
-        return all(sweep.settled for sweep, _ in self.watching.own.values())
-
     def _active(self) -> list[tuple[PlannedRun, RunView]]:
         """The runs that are shown, with what was last read of each."""
         if self.watching.others and time.monotonic() > self._others_at:
@@ -225,6 +260,10 @@ class _Followed:
             ]
             self._others_at = time.monotonic() + _OTHERS_S
         return self._queues.views + (self._others_active if self.watching.others else [])
+
+    @property
+    def _settled(self) -> bool:
+        return all(sweep.settled for sweep, _ in self.watching.own.values())
 
     def _finish(self, done: bool, signals: Signals) -> list[Sweep]:
         """Analyse own sweeps, if they are through, and let them go; those."""
@@ -248,45 +287,6 @@ class _Followed:
             finished.append(sweep)
         signals.note_from_now_on()
         return finished
-
-    def _leave(self, signals: Signals) -> int:
-        """Detach from jobs that go on by themselves; let local runs write checkpoints, or end them
-        when asked again."""
-        staying = [queue for queue in self._queues.all if not queue.launcher.detaches]
-        for queue in self._queues.all:
-            if queue.launcher.detaches:
-                queue.leave()
-                say(self._console, "detached; the jobs go on")
-        if staying:
-            self._stop_runs(staying, signals)
-        for sweep, _ in self.watching.own.values():
-            _tell(sweep, "interrupted", len(self._queues.failed), self._console)
-        for sweep in self.watching.sweeps:
-            again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
-            say(self._console, f"go on with: {again}")
-        return INTERRUPTED
-
-    def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
-        """Wait until the runs have left, as long as they may take; a second signal ends them."""
-        if sum(queue.stop() for queue in staying):
-            say(self._console, "stopping: every run writes a checkpoint")
-        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
-        deadline = time.monotonic() + grace
-        while any(queue.busy for queue in staying) and time.monotonic() < deadline:
-            if signals.asked > 1:
-                say(self._console, "ended at once; runs go on from their last checkpoints")
-                deadline = time.monotonic() + _KILLED_S
-                for queue in staying:
-                    queue.stop(kill=True)
-                signals.asked = 1
-            for queue in staying:
-                queue.step()
-            signals.sleep(0.1, unless=1)
-        signals.interrupt_from_now_on()
-        if left := sum(len(queue.active) for queue in staying):
-            say(self._console, f"{left} runs are not at a checkpoint yet: they leave after it")
-        for tracker in self._trackers.values():
-            tracker.close("KILLED", [], None)
 
 
 def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:

@@ -42,18 +42,6 @@ class Jobs:
             found.update(zip(places, answers, strict=True))
         return [_not_begun(state, found[place]) for place, state in enumerate(submissions)]
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
-        """Ask their jobs to leave, or end them (`kill`); what went wrong, None if nothing."""
-        errors = []
-        for name, places in _by_launcher(submissions).items():
-            if name == "none":
-                continue
-            launcher, chosen = self._launcher(name), [submissions[place] for place in places]
-            errors.append(
-                launcher if isinstance(launcher, str) else launcher.stop(chosen, kill=kill)
-            )
-        return "; ".join(error for error in errors if error) or None
-
     def _launcher(self, name: Any) -> Launcher | str:
         """The launcher called `name`, or why there is none here."""
         from isosweep.launchers.make import make_launcher
@@ -68,6 +56,18 @@ class Jobs:
             except IsosweepError as error:
                 self._made[name] = str(error)
         return self._made[name]
+
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """Ask their jobs to leave, or end them (`kill`); what went wrong, None if nothing."""
+        errors = []
+        for name, places in _by_launcher(submissions).items():
+            if name == "none":
+                continue
+            launcher, chosen = self._launcher(name), [submissions[place] for place in places]
+            errors.append(
+                launcher if isinstance(launcher, str) else launcher.stop(chosen, kill=kill)
+            )
+        return "; ".join(error for error in errors if error) or None
 
 
 def _not_begun(state: SubmissionState, answer: Observed) -> Observed:

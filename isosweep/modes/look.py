@@ -156,6 +156,16 @@ def _live(
     )
 
 
+def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] | None:
+    """Seconds since the worker wrote, and since it came forward, by the file system's clock."""
+    try:
+        written = paths.attempt(state.attempt).stat().st_mtime
+    except OSError:
+        return None
+    heartbeat = max(0.0, now - written)
+    return heartbeat, heartbeat + max(0.0, state.updated - state.progressed)
+
+
 def _activity(state: RunState | None, ages: tuple[float, float] | None, *, at_work: bool) -> str:
     """What a running job's run does, since when, and what it is warned of."""
     if state is None:
@@ -175,16 +185,6 @@ def of_planned(step: int, planned: int) -> str:
     """Steps done of those planned: 40/63; a run ends by measured compute, so that it may take a few
     more: 64 (63 planned)."""
     return f"{step:,}/{planned:,}" if step <= planned else f"{step:,} ({planned:,} planned)"
-
-
-def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] | None:
-    """Seconds since the worker wrote, and since it came forward, by the file system's clock."""
-    try:
-        written = paths.attempt(state.attempt).stat().st_mtime
-    except OSError:
-        return None
-    heartbeat = max(0.0, now - written)
-    return heartbeat, heartbeat + max(0.0, state.updated - state.progressed)
 
 
 def file_now(directory: Path) -> float:

@@ -53,14 +53,37 @@ def on_finish(action: str | None, finish: Finish, timeout_s: float = TIMEOUT_S) 
     return _run(action, finish, timeout_s)
 
 
-def missing_address(action: str) -> str | None:
-    """That its address was not stored, and what to do; None where it was, or it has none."""
-    if not lacks_token(action):
-        return None
-    return (
-        f"launcher.on_finish={action}: an address is not stored, for it may be a secret; type "
-        "launcher.on_finish=... with mode=resume, or begin with one that names $NAME"
-    )
+def _send(address: str, finish: Finish, timeout_s: float) -> str | None:
+    shown = _shown(address)
+    try:
+        request = urllib.request.Request(  # http and https alone come here
+            address,
+            data=json.dumps(asdict(finish)).encode(),
+            headers={"Content-Type": "application/json", "User-Agent": "isosweep"},
+        )
+        with urllib.request.urlopen(request, timeout=timeout_s):
+            return None
+    except urllib.error.HTTPError as error:
+        return f"launcher.on_finish: {shown} answers {error.code}"
+    except urllib.error.URLError as error:
+        reason = error.reason.strerror if isinstance(error.reason, OSError) else None
+        return f"launcher.on_finish: {shown} does not answer{_after(reason or '')}"
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        # Not in the error's words: those may have the address.
+        return f"launcher.on_finish: {shown} does not answer ({type(error).__name__})"
+
+
+def _shown(address: str) -> str:
+    """Scheme and host: neither path nor user, which may be secrets."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+        return f"{parts.scheme}://{parts.hostname}"
+    except ValueError:
+        return "the address"
+
+
+def _after(said: str) -> str:
+    return f": {said[:_SAID]}" if said else ""
 
 
 def _run(command: str, finish: Finish, timeout_s: float) -> str | None:
@@ -95,34 +118,11 @@ def _run(command: str, finish: Finish, timeout_s: float) -> str | None:
     return f"launcher.on_finish: exit status {process.returncode}{_after(said[-1] if said else '')}"
 
 
-def _send(address: str, finish: Finish, timeout_s: float) -> str | None:
-    shown = _shown(address)
-    try:
-        request = urllib.request.Request(  # http and https alone come here
-            address,
-            data=json.dumps(asdict(finish)).encode(),
-            headers={"Content-Type": "application/json", "User-Agent": "isosweep"},
-        )
-        with urllib.request.urlopen(request, timeout=timeout_s):
-            return None
-    except urllib.error.HTTPError as error:
-        return f"launcher.on_finish: {shown} answers {error.code}"
-    except urllib.error.URLError as error:
-        reason = error.reason.strerror if isinstance(error.reason, OSError) else None
-        return f"launcher.on_finish: {shown} does not answer{_after(reason or '')}"
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        # Not in the error's words: those may have the address.
-        return f"launcher.on_finish: {shown} does not answer ({type(error).__name__})"
-
-
-def _shown(address: str) -> str:
-    """Scheme and host: neither path nor user, which may be secrets."""
-    try:
-        parts = urllib.parse.urlsplit(address)
-        return f"{parts.scheme}://{parts.hostname}"
-    except ValueError:
-        return "the address"
-
-
-def _after(said: str) -> str:
-    return f": {said[:_SAID]}" if said else ""
+def missing_address(action: str) -> str | None:
+    """That its address was not stored, and what to do; None where it was, or it has none."""
+    if not lacks_token(action):
+        return None
+    return (
+        f"launcher.on_finish={action}: an address is not stored, for it may be a secret; type "
+        "launcher.on_finish=... with mode=resume, or begin with one that names $NAME"
+    )

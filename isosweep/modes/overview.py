@@ -91,24 +91,6 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
     )
 
 
-def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:
-    """How many runs stand how, as every other surface has it."""
-    runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
-    tally = Tally.of(runs, sweep.collapsed())
-    return words.line("numbers", "tally", tally.counts, tally.collapsed)
-
-
-def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
-    """Of the sweep's own task: a variant of `grid.axes` may have another."""
-    from isosweep.tracking.overview import Problems
-
-    source = identity(task)
-    return (
-        Problems(f"{task.name} to train on", "training", task.num_train_problems, source),
-        Problems(f"{task.name} held out", "evaluation", task.num_eval_problems, source),
-    )
-
-
 def _best_runs(answer: JsonObject, plan: Plan) -> set[str]:
     """The runs of the best (n, B) at one of the plan's budgets."""
     best = {
@@ -128,6 +110,13 @@ def _verdict_tags(answers: list[JsonObject]) -> dict[str, str]:
         "best_B": [str(each.get("problems_per_batch", "")) for each in use],
     }
     return {key: ", ".join(values) for key, values in columns.items() if any(values)}
+
+
+def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:
+    """How many runs stand how, as every other surface has it."""
+    runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
+    tally = Tally.of(runs, sweep.collapsed())
+    return words.line("numbers", "tally", tally.counts, tally.collapsed)
 
 
 def _handed(tuning: JsonObject) -> str:
@@ -167,6 +156,11 @@ def _add_readings(
         tags[run_id] = tags.get(run_id, {}) | {"collapsed": by}
 
 
+def _rounded(number: float) -> float:
+    """To the four digits that a page shows."""
+    return float(f"{number:.4g}")
+
+
 def _tables(known: _Known, budgets: Sequence[float]) -> "dict[str, Table]":
     """Cells and frontier; of several variants each under its label."""
     tables = {}
@@ -185,6 +179,13 @@ def _table(view: SweepPaths, name: str) -> "Table":
     return Table(columns=head, rows=[[_cell(text) for text in row] for row in rows])
 
 
+def _cell(text: str) -> str | float | None:
+    try:
+        return _rounded(float(text)) if text else None
+    except ValueError:
+        return text
+
+
 def _at_budgets(table: "Table", budgets: Sequence[float]) -> "Table":
     """Its rows at `budgets`, the largest first, and the columns that say most: the page has room
     for a dozen of each. All rows where they are in another unit."""
@@ -195,13 +196,12 @@ def _at_budgets(table: "Table", budgets: Sequence[float]) -> "Table":
     return replace(table, columns=_SHOWN, rows=kept)
 
 
-def _cell(text: str) -> str | float | None:
-    try:
-        return _rounded(float(text)) if text else None
-    except ValueError:
-        return text
+def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
+    """Of the sweep's own task: a variant of `grid.axes` may have another."""
+    from isosweep.tracking.overview import Problems
 
-
-def _rounded(number: float) -> float:
-    """To the four digits that a page shows."""
-    return float(f"{number:.4g}")
+    source = identity(task)
+    return (
+        Problems(f"{task.name} to train on", "training", task.num_train_problems, source),
+        Problems(f"{task.name} held out", "evaluation", task.num_eval_problems, source),
+    )

@@ -78,6 +78,26 @@ def require_affordable(studies: Sequence[Study]) -> None:
     raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
 
 
+def _rounded_up(hours: float) -> str:
+    """In three digits, and never less than it is."""
+    unit = 10 ** (math.floor(math.log10(hours)) - 2)
+    return f"{math.ceil(hours / unit) * unit:g}"
+
+
+def _smaller_budget(study: Study, limit: float) -> str:
+    """The smallest budgets of the list that `limit` device-hours are predicted to pay for, as they
+    are typed; in words where the first one alone takes more."""
+    budgets = study.plan.budgets
+    for count in range(len(budgets) - 1, 0, -1):
+        if math.fsum(_hours_left(study, budgets[count - 1]).values()) <= limit:
+            return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
+    return "a smaller budget"
+
+
+def _in_words(hours: float) -> str:
+    return f"{hours:,.0f} device-hours" if hours >= 10 else f"{hours:.2g} device-hours"
+
+
 def confirm(studies: Sequence[Study], console: Console) -> int:
     """0 if they may be launched, INTERRUPTED after Ctrl-C; asks on a terminal.
 
@@ -103,17 +123,6 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
     return 0
 
 
-def described_price(study: Study) -> str | None:
-    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
-    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
-    if limit is not None and hours > limit:
-        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
-        return f"mode=run would refuse this: {line}"
-    if (question := _question([study])) is not None and not study.config.confirm:
-        return f"mode=run would ask first: {question}"
-    return None
-
-
 def _question(studies: Sequence[Study]) -> str | None:
     """What is to be agreed to; None where it is no more than `launcher.confirm_above`."""
     limits = [study.config.launcher.confirm_above for study in studies]
@@ -127,26 +136,17 @@ def _question(studies: Sequence[Study]) -> str | None:
     )
 
 
+def described_price(study: Study) -> str | None:
+    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
+    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
+    if limit is not None and hours > limit:
+        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
+        return f"mode=run would refuse this: {line}"
+    if (question := _question([study])) is not None and not study.config.confirm:
+        return f"mode=run would ask first: {question}"
+    return None
+
+
 def is_terminal(stream: object) -> bool:
     """Whether someone may sit at it; a standard stream that was closed is None."""
     return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
-
-
-def _smaller_budget(study: Study, limit: float) -> str:
-    """The smallest budgets of the list that `limit` device-hours are predicted to pay for, as they
-    are typed; in words where the first one alone takes more."""
-    budgets = study.plan.budgets
-    for count in range(len(budgets) - 1, 0, -1):
-        if math.fsum(_hours_left(study, budgets[count - 1]).values()) <= limit:
-            return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
-    return "a smaller budget"
-
-
-def _in_words(hours: float) -> str:
-    return f"{hours:,.0f} device-hours" if hours >= 10 else f"{hours:.2g} device-hours"
-
-
-def _rounded_up(hours: float) -> str:
-    """In three digits, and never less than it is."""
-    unit = 10 ** (math.floor(math.log10(hours)) - 2)
-    return f"{math.ceil(hours / unit) * unit:g}"

@@ -34,6 +34,15 @@ class Signals:
             self._before[number] = signal.signal(number, self._note)
         return self
 
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            silence()
+            self.asked = max(self.asked, 1)
+            return
+        self.asked += 1
+        if self._at_once:
+            raise KeyboardInterrupt
+
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -51,15 +60,6 @@ class Signals:
     def note_from_now_on(self) -> None:
         """Note signals again."""
         self._at_once = False
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            silence()
-            self.asked = max(self.asked, 1)
-            return
-        self.asked += 1
-        if self._at_once:
-            raise KeyboardInterrupt
 
 
 class Output:
@@ -90,6 +90,20 @@ class Output:
         return getattr(self._stream, name)
 
 
+def silence() -> None:
+    """What is still written to a terminal goes nowhere; a file or a pipe is still there."""
+    _send_nowhere(lambda status: stat.S_ISCHR(status.st_mode))
+
+
+def _send_nowhere(chosen: Callable[[os.stat_result], bool]) -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if chosen(os.fstat(descriptor)):
+                os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
 @contextmanager
 def _hangups_silenced() -> Iterator[None]:
     try:
@@ -103,17 +117,3 @@ def _hangups_silenced() -> Iterator[None]:
             _send_nowhere(lambda status: os.path.samestat(status, output))
         else:
             raise
-
-
-def silence() -> None:
-    """What is still written to a terminal goes nowhere; a file or a pipe is still there."""
-    _send_nowhere(lambda status: stat.S_ISCHR(status.st_mode))
-
-
-def _send_nowhere(chosen: Callable[[os.stat_result], bool]) -> None:
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        with suppress(OSError):
-            if chosen(os.fstat(descriptor)):
-                os.dup2(nothing, descriptor)
-    os.close(nothing)

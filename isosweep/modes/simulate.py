@@ -43,31 +43,6 @@ def simulate_sweeps(study: Study, console: Console) -> int:
     return 0
 
 
-def _power(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
-    """How the plan fares in each world."""
-    from isosweep.analysis.simulation.power import measure_power
-    from isosweep.analysis.simulation.presets import presets_of
-    from isosweep.analysis.simulation.sweep import read_plan
-
-    config, plan, settings = study.config, study.plan, study.config.simulation
-    store_plan(study, paths)
-    known = presets_of(read_plan(plan, config.analysis), settings.midpoint)
-    powers = []
-    for name in settings.worlds:
-        power = measure_power(
-            plan,
-            known[name],
-            config.analysis,
-            sweeps=settings.sweeps,
-            seed=settings.seed,
-            num_problems=config.task.num_eval_problems,
-            samples_per_problem=config.evaluation.samples_per_problem,
-        )
-        powers.append(power)
-        _show_power(power, console)
-    return {"worlds": [asdict(power) for power in powers]}
-
-
 def _search(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
     """Which design of the plan's compute decides most."""
     from isosweep.analysis.simulation.designs import TOLERANCE, designs_of, num_sweeps, search
@@ -112,25 +87,6 @@ def _search(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
     }
 
 
-def _show_power(power: "Power", console: Console) -> None:
-    """Print what the analysis made of one simulated world."""
-    say(console, *words.lines("simulation", "power", power))
-    table = Table(
-        "budget", "best n", "interval covers", "doublings", "set covers", "n in it", "lost"
-    )
-    for at in power.budgets:
-        table.add_row(
-            f"{at.budget:.3g}",
-            "any" if at.best_n is None else f"{at.best_n:.3g}",
-            "" if at.covered is None else f"{at.covered:.0%}",
-            "" if at.width is None else f"{at.width:.1f}",
-            f"{at.held:.0%}",
-            f"{at.set_size:.1f}",
-            f"{at.lost:.4f}",
-        )
-    console.print(table)
-
-
 def _show_search(found: "Search", console: Console) -> None:
     """Print designs of one plan's compute, the best first, and what is typed to get each."""
     from isosweep.analysis.simulation.designs import share_interval
@@ -157,3 +113,47 @@ def _show_search(found: "Search", console: Console) -> None:
     console.print(table)
     say(console, words.line("simulation", "designs", found.truths))
     say(console, *lines)
+
+
+def _power(study: Study, console: Console, paths: SweepPaths) -> JsonObject:
+    """How the plan fares in each world."""
+    from isosweep.analysis.simulation.power import measure_power
+    from isosweep.analysis.simulation.presets import presets_of
+    from isosweep.analysis.simulation.sweep import read_plan
+
+    config, plan, settings = study.config, study.plan, study.config.simulation
+    store_plan(study, paths)
+    known = presets_of(read_plan(plan, config.analysis), settings.midpoint)
+    powers = []
+    for name in settings.worlds:
+        power = measure_power(
+            plan,
+            known[name],
+            config.analysis,
+            sweeps=settings.sweeps,
+            seed=settings.seed,
+            num_problems=config.task.num_eval_problems,
+            samples_per_problem=config.evaluation.samples_per_problem,
+        )
+        powers.append(power)
+        _show_power(power, console)
+    return {"worlds": [asdict(power) for power in powers]}
+
+
+def _show_power(power: "Power", console: Console) -> None:
+    """Print what the analysis made of one simulated world."""
+    say(console, *words.lines("simulation", "power", power))
+    table = Table(
+        "budget", "best n", "interval covers", "doublings", "set covers", "n in it", "lost"
+    )
+    for at in power.budgets:
+        table.add_row(
+            f"{at.budget:.3g}",
+            "any" if at.best_n is None else f"{at.best_n:.3g}",
+            "" if at.covered is None else f"{at.covered:.0%}",
+            "" if at.width is None else f"{at.width:.1f}",
+            f"{at.held:.0%}",
+            f"{at.set_size:.1f}",
+            f"{at.lost:.4f}",
+        )
+    console.print(table)

@@ -132,13 +132,6 @@ def _told(sight: Sight, unanswered: str | None, *, fell: bool) -> str:
     return f"job {sight.job_id}{': ' if note else ''}{note}"
 
 
-def _unasked_for(sight: Sight) -> bool:
-    """Whether it went wrong: what was cancelled by request did not."""
-    if sight.standing is Standing.CANCELLED:
-        return sight.view.submission is not None and sight.view.submission.cancel is None
-    return sight.standing is Standing.FAILED
-
-
 def _quote(sights: list[Sight], console: Console) -> None:
     """The ends of the logs of what failed."""
     quoted = 0
@@ -152,6 +145,13 @@ def _quote(sights: list[Sight], console: Console) -> None:
         quoted += 1
         head = f"{sight.standing}: {sight.run.run_id}, the end of its log:"
         say(console, "\n".join([head, *(f"  {line}" for line in lines)]))
+
+
+def _unasked_for(sight: Sight) -> bool:
+    """Whether it went wrong: what was cancelled by request did not."""
+    if sight.standing is Standing.CANCELLED:
+        return sight.view.submission is not None and sight.view.submission.cancel is None
+    return sight.standing is Standing.FAILED
 
 
 def status_document(
@@ -183,6 +183,23 @@ def status_document(
     }
 
 
+def _driver(driver: Driver) -> JsonObject:
+    return {
+        "user": driver.user,
+        "host": driver.by.host,
+        "pid": driver.by.pid,
+        "since_unix_time": driver.unix_time,
+    }
+
+
+def _checkpoint_bytes(sight: Sight) -> int:
+    """What its checkpoints take on the disk, as its worker has recorded it."""
+    if sight.state is None:
+        return 0
+    known = sight.state.checkpoint_bytes
+    return complete_bytes(sight.paths) if known is None else known
+
+
 def unknown(sight: Sight) -> str | None:
     """Why it is not known how the run's job is; None where it is known, or there is none."""
     if sight.observed is None or sight.observed.status != "unknown":
@@ -201,15 +218,6 @@ def driver_of(drivers: Path) -> Driver | None:
 def who(driver: Driver) -> str:
     """Who follows a sweep, where, and since when."""
     return words.line("status", "driver", _driver(driver))
-
-
-def _driver(driver: Driver) -> JsonObject:
-    return {
-        "user": driver.user,
-        "host": driver.by.host,
-        "pid": driver.by.pid,
-        "since_unix_time": driver.unix_time,
-    }
 
 
 def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
@@ -245,11 +253,3 @@ def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -
         "progress_age_s": sight.progress_s,
         "log_tail": log_tail(sight.paths, _TAIL_LINES) if ended else [],
     }
-
-
-def _checkpoint_bytes(sight: Sight) -> int:
-    """What its checkpoints take on the disk, as its worker has recorded it."""
-    if sight.state is None:
-        return 0
-    known = sight.state.checkpoint_bytes
-    return complete_bytes(sight.paths) if known is None else known

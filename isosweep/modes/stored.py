@@ -121,6 +121,26 @@ def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
     return table
 
 
+def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
+    """What has been lost of runs that the plan asks for, a line each."""
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        try:
+            view = RunView(state=read_state(files), submission=newest_submission(files))
+        except RecordError as error:
+            yield str(error)
+            continue
+        stop = study.config.health.stop
+        how_far = run_standing(run, view, study.plan.budget_unit, stop)
+        if how_far is Standing.TO_EXTEND and not any(
+            complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
+        ):
+            yield (
+                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
+                "is trained again from step 0"
+            )
+
+
 def described_findings(study: Study) -> Iterator[str]:
     """What evaluation takes and what the plan could find, a line each."""
     from isosweep.analysis.outlook import outlook_of_variants
@@ -208,26 +228,6 @@ def store_runs(study: Study, paths: SweepPaths) -> list[str]:
             if rates is not None:
                 store_base_rates(files, rates)
     return closed
-
-
-def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
-    """What has been lost of runs that the plan asks for, a line each."""
-    for run in study.plan.runs:
-        files = paths.run(run.run_id)
-        try:
-            view = RunView(state=read_state(files), submission=newest_submission(files))
-        except RecordError as error:
-            yield str(error)
-            continue
-        stop = study.config.health.stop
-        how_far = run_standing(run, view, study.plan.budget_unit, stop)
-        if how_far is Standing.TO_EXTEND and not any(
-            complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
-        ):
-            yield (
-                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
-                "is trained again from step 0"
-            )
 
 
 def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None] | None:

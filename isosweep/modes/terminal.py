@@ -19,6 +19,10 @@ def printable(text: str) -> str:
     return _COMMANDS.sub(lambda found: _escaped(ord(found[0])), text)
 
 
+def _escaped(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
 def typed(setting: str, value: object) -> str:
     """The setting as a shell takes it, in a command that is shown to be typed: all of it one word,
     on one line."""
@@ -39,10 +43,6 @@ def warn(console: Console, *lines: str) -> None:
 def show_json(console: Console, document: Mapping[str, Any]) -> None:
     """Print a document for programs."""
     print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
-
-
-def _escaped(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class Terminal(Console):

@@ -30,9 +30,10 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cwd
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def dashboard(analysed: Path) -> Iterator[str]:
     """The link of a dashboard, which then ends by Ctrl-C, with status 0 and nothing left."""
+    # One for all tests: what an earlier one has written would be taken for its link.
     command = Command("mode=dashboard", cwd=analysed, output=analysed / "written")
     try:
         wait_for(lambda: "until Ctrl-C" in command.written)
