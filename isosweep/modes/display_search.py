@@ -1,5 +1,6 @@
 """What the terminal shows of a search: what it may cost, what it has asked for, and why."""
 
+from collections import defaultdict
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -51,9 +52,9 @@ def stored_course(sweep: StoredSweep) -> "Course | None":
 
 def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict[str, str]]:
     """What a tracker says of the search's trials, by run id, and of the whole search by None."""
+    tags: dict[str | None, dict[str, str]] = defaultdict(dict)
     if document is None:
-        return {}
-    tags: dict[str | None, dict[str, str]] = {}
+        return tags
     # Each decision was made at a compute of its own.
     decisions = set[float | None]()
     for run_id, trial in document["trials"].items():

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from isosweep.compute import BudgetUnit
 from isosweep.config.health import HealthConfig
 from isosweep.files import file_system_time
 from isosweep.launchers.launcher import Observed
@@ -79,48 +78,36 @@ def look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None = No
     sights = []
     for place, (run, paths) in enumerate(zip(chosen, files, strict=True)):
         answer = observed.get(place)
-        if answer is None:
-            standing = run_standing(run, views[place], unit, health.stop)
-            sights.append(_settled(run, paths, views[place], standing, health))
-            continue
-        if answer.status == "gone":
+        if answer is not None and answer.status == "gone":
             # Its worker may have said its last word since the files were read.
             views[place] = view_run(paths)
-        sights.append(_live(run, paths, views[place], answer, unit=unit, health=health, now=now))
+        view = views[place]
+        standing = run_standing(run, view, unit, health.stop)
+        sight = Sight(run=run, paths=paths, view=view, standing=standing, note=view.reason)
+        if answer is None or view.submission is None or not view.submission.live:
+            sights.append(_settled(sight, health))
+        else:
+            sights.append(_live(sight, answer, now))
     return sights
 
 
-def _settled(
-    run: PlannedRun, paths: RunPaths, view: RunView, standing: Standing, health: HealthConfig
-) -> Sight:
-    note = view.reason
-    if standing is Standing.INTERRUPTED and not note:
+def _settled(sight: Sight, health: HealthConfig) -> Sight:
+    note, state = sight.note, sight.state
+    if sight.standing is Standing.INTERRUPTED and not note:
         note = "its process ended without a word"
-    if not note and view.state and view.state.warnings:
-        note = ", ".join(view.state.warnings)
-    state = view.state
-    if not note and standing.ended and state and not health.judges(state.compute.generations):
+    if not note and state and state.warnings:
+        note = ", ".join(state.warnings)
+    if not note and sight.standing.ended and state and not health.judges(state.compute.generations):
         note = f"health {not_judged(health.window)}"
-    return Sight(run=run, paths=paths, view=view, standing=standing, note=note)
+    return replace(sight, note=note)
 
 
-def _live(
-    run: PlannedRun,
-    paths: RunPaths,
-    view: RunView,
-    answer: Observed,
-    *,
-    unit: BudgetUnit,
-    health: HealthConfig,
-    now: float,
-) -> Sight:
-    """A run whose submission was live when its files were read."""
-    standing = run_standing(run, view, unit, health.stop)
-    if view.submission is None or not view.submission.live:
-        return _settled(run, paths, view, standing, health)
+def _live(sight: Sight, answer: Observed, now: float) -> Sight:
+    """A run whose submission is live, as the scheduler answers."""
+    view, standing = sight.view, sight.standing
     state = view.current
     at_work = standing is Standing.RUNNING
-    ages = _ages(paths, state, now) if state is not None and at_work else None
+    ages = _ages(sight.paths, state, now) if state is not None and at_work else None
     activity = _activity(state, ages, at_work=at_work)
     note = answer.reason
     match answer.status:
@@ -142,12 +129,10 @@ def _live(
             note = f"{told} by its files"
         case _:
             assert_never(answer.status)
-    if view.submission.cancel and answer.status != "gone":
+    if view.submission and view.submission.cancel and answer.status != "gone":
         note = f"to be cancelled; {note}"
-    return Sight(
-        run=run,
-        paths=paths,
-        view=view,
+    return replace(
+        sight,
         standing=standing,
         note=note,
         observed=answer,

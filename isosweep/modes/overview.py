@@ -53,11 +53,10 @@ def sweep_overview(sweep: StoredSweep) -> "Overview":
         if (answer := read_json(view.answer)) is not None:
             known.append((axes, view, answer))
             frontier |= _best_runs(answer, plan.of_axes(axes))
-    read = {run.run_id for axes, _, _ in known for run in plan.of_axes(axes).runs}
-    for run_id in read:
-        told = {"on_frontier": str(run_id in frontier).lower()}
-        tags[run_id] = tags.get(run_id, {}) | told
-    tags[None] = tags.get(None, {}) | _verdict_tags([answer for _, _, answer in known])
+    for axes, _, _ in known:
+        for run in plan.of_axes(axes).runs:
+            tags[run.run_id]["on_frontier"] = str(run.run_id in frontier).lower()
+    tags[None] |= _verdict_tags([answer for _, _, answer in known])
     tags[None]["runs"] = _counted(sweep, search)
     tuning = read_json(paths.tuning) if config.search.kind == "tune" else None
     notes: list[str] = []
@@ -153,7 +152,7 @@ def _add_readings(
     for run_id, budget in collapsed.items():
         # Said of all that were read: one that is trained further may have recovered.
         by = "no" if budget == math.inf else f"by {_rounded(budget):g} {plan.budget_unit}"
-        tags[run_id] = tags.get(run_id, {}) | {"collapsed": by}
+        tags[run_id]["collapsed"] = by
 
 
 def _rounded(number: float) -> float:
