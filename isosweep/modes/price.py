@@ -110,9 +110,7 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
         say(console, f"{question}; not on a terminal: launched without asking")
         return 0
     try:
-        agreed = Confirm.ask(f"{question}. Launch?", console=console, default=False)
-    except EOFError:
-        agreed = False
+        agreed = agrees(f"{question}. Launch?", console)
     except KeyboardInterrupt:
         say(console, "\nnothing was launched")
         return INTERRUPTED
@@ -145,6 +143,14 @@ def described_price(study: Study) -> str | None:
     if (question := _question([study])) is not None and not study.config.confirm:
         return f"mode=run would ask first: {question}"
     return None
+
+
+def agrees(question: str, console: Console) -> bool:
+    """Whether the user says yes; an end of the input is a no."""
+    try:
+        return Confirm.ask(question, console=console, default=False)
+    except EOFError:
+        return False
 
 
 def is_terminal(stream: object) -> bool:

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.prompt import Confirm
 
 from isosweep.config.executed import (
     Executed,
@@ -18,7 +17,7 @@ from isosweep.config.executed import (
 )
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.modes.price import NotConfirmedError, is_terminal
+from isosweep.modes.price import NotConfirmedError, agrees, is_terminal
 from isosweep.modes.terminal import say
 from isosweep.ownership import others_may_write
 from isosweep.store.paths import SweepPaths
@@ -38,11 +37,7 @@ def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
         require_own_all(left)
     lines = [f"others may have written {whose()}", "it would execute or use, as you:"]
     say(console, *(*lines, *(f"  {each.setting}={each.shown}" for each in left)))
-    try:
-        agreed = Confirm.ask("Go on?", console=console, default=False)
-    except EOFError:
-        agreed = False
-    if not agreed:
+    if not agrees("Go on?", console):
         raise NotConfirmedError("nothing was launched. trust=true executes it unasked")
     agree(left)
 
