@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,21 +39,15 @@ class Terminal:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.execv(sys.executable, [sys.executable, "-m", "isosweep", *overrides])
 
-    def read_until(self, pattern: str) -> None:
-        assert self._reads(pattern, TIMEOUT_S), self.text
-
-    def _reads(self, pattern: str, timeout_s: float) -> bool:
+    def read_until(self, pattern: str, timeout_s: float = TIMEOUT_S) -> None:
         deadline = time.monotonic() + timeout_s
         while not re.search(pattern, self.text):
             if time.monotonic() > deadline:
-                return False
+                raise TimeoutError(self.text)
             if select.select([self._screen], [], [], 0.5)[0]:
-                self._read()
-        return True
-
-    def _read(self) -> None:
-        # Without colours.
-        self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", os.read(self._screen, 65536).decode())
+                # Without colours.
+                shown = os.read(self._screen, 65536).decode()
+                self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
 
     def type(self, keys: str) -> None:
         os.write(self._screen, keys.encode())
@@ -65,20 +60,15 @@ class Terminal:
         """
         for _ in range(6):
             self.type(keys)
-            if self._reads(pattern, TIMEOUT_S / 6):
-                return
+            with suppress(TimeoutError):
+                return self.read_until(pattern, TIMEOUT_S / 6)
         raise AssertionError(self.text)
 
     def status(self) -> int:
         """The exit status, once it has ended."""
-        deadline = time.monotonic() + TIMEOUT_S
-        try:
-            while time.monotonic() < deadline:
-                if select.select([self._screen], [], [], 0.5)[0]:
-                    self._read()
-            raise AssertionError(f"it has not ended: {self.text}")
-        except OSError:
-            pass  # Linux: nobody has the other side open any more.
+        # Linux: nobody has the other side open any more.
+        with pytest.raises(OSError, match="Input/output error"):
+            self.read_until("(?!)")
         os.close(self._screen)
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
