@@ -162,7 +162,7 @@ def status_document(
 ) -> JsonObject:
     """The document but for its `runs`; docs/running.md says what each field is.
 
-    `search`: as `read_search` has it; `collapsed`: ids, as `look.collapsed_runs` has them.
+    `search`: as `read_search` has it; `collapsed`: ids, as `StoredSweep.collapsed` has them.
     """
     counted = Tally.of({sight.run.run_id: sight.standing for sight in sights}, collapsed)
     reasons: Counter[str | None] = Counter(reason for sight in sights if (reason := unknown(sight)))
