@@ -102,6 +102,34 @@ def _analyse_tuning(sweep: StoredSweep, console: Console) -> None:
     say(console, f"report: {target.report}")
 
 
+def settings_for_the_grid(
+    tuning: "Tuning", recipe: RecipeConfig, margin: float
+) -> dict[str, object]:
+    """Dotted settings: the anchor's best values, and another rule of the learning rate where the
+    recipe's own does not agree with the second cell and costs more than `margin` there. None where
+    nothing was learned, or values were not tried at all."""
+    if not tuning.cells or tuning.untried or not tuning.cells[0].learns(tuning.base_reward):
+        return {}
+    anchor = tuning.cells[0]
+    values: dict[str, object] = dict(anchor.best.values)
+    own = recipe.learning_rate_rule
+    refuted = any(rule.rule == own and rule.agrees is False for rule in tuning.rules)
+    losses = {
+        r.rule: r.loss for r in tuning.rules if r.loss is not None and (r.agrees or r.rule == own)
+    }
+    if not refuted or losses.get(own, 1.0) <= margin:
+        return values
+    best = min(losses, key=lambda rule: losses[rule])
+    if best == own:
+        return values
+    exponents = {rule.rule: rule.exponent for rule in tuning.rules}
+    completions = anchor.num_generations * anchor.problems_per_batch / recipe.mini_batches
+    ratio = completions / recipe.reference_completions
+    # The same rate at the anchor.
+    rate = anchor.best.values[RATE] * ratio ** (exponents[own] - exponents[best])
+    return {**values, RATE: float(f"{rate:.4g}"), "recipe.learning_rate_rule": best}
+
+
 def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
     """What makes the answer of one variant's `plan` surer."""
     from isosweep.analysis.conclude import Advice
@@ -132,31 +160,3 @@ def _side_by_side(
     write_comparison(comparison, entries, target, formats, reports=own, width=width)
     say(console, *summarise(comparison))
     say(console, f"variants side by side: {target.report}")
-
-
-def settings_for_the_grid(
-    tuning: "Tuning", recipe: RecipeConfig, margin: float
-) -> dict[str, object]:
-    """Dotted settings: the anchor's best values, and another rule of the learning rate where the
-    recipe's own does not agree with the second cell and costs more than `margin` there. None where
-    nothing was learned, or values were not tried at all."""
-    if not tuning.cells or tuning.untried or not tuning.cells[0].learns(tuning.base_reward):
-        return {}
-    anchor = tuning.cells[0]
-    values: dict[str, object] = dict(anchor.best.values)
-    own = recipe.learning_rate_rule
-    refuted = any(rule.rule == own and rule.agrees is False for rule in tuning.rules)
-    losses = {
-        r.rule: r.loss for r in tuning.rules if r.loss is not None and (r.agrees or r.rule == own)
-    }
-    if not refuted or losses.get(own, 1.0) <= margin:
-        return values
-    best = min(losses, key=lambda rule: losses[rule])
-    if best == own:
-        return values
-    exponents = {rule.rule: rule.exponent for rule in tuning.rules}
-    completions = anchor.num_generations * anchor.problems_per_batch / recipe.mini_batches
-    ratio = completions / recipe.reference_completions
-    # The same rate at the anchor.
-    rate = anchor.best.values[RATE] * ratio ** (exponents[own] - exponents[best])
-    return {**values, RATE: float(f"{rate:.4g}"), "recipe.learning_rate_rule": best}

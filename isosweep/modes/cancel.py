@@ -84,6 +84,14 @@ def cancel_runs(sweep: StoredSweep, words: Sequence[str], jobs: Asked, console: 
     return 1 if doing.open or doing.faults else 0
 
 
+def _is_followed(drivers: Path) -> bool:
+    """Whether somebody follows the sweep and may start runs, as far as can be told."""
+    try:
+        return living_driver(drivers) is not None
+    except (RecordError, OSError):
+        return True
+
+
 def _held_back(
     sight: Sight, sweep: StoredSweep, batch: str, doing: _Cancelling
 ) -> SubmissionState | None:
@@ -173,11 +181,3 @@ def _report(doing: _Cancelling, console: Console) -> None:
             f"{state.submission.run.run_id}: was {told}, job {job} of "
             f"{state.submission.launcher}; the request stands: its worker leaves when it sees it",
         )
-
-
-def _is_followed(drivers: Path) -> bool:
-    """Whether somebody follows the sweep and may start runs, as far as can be told."""
-    try:
-        return living_driver(drivers) is not None
-    except (RecordError, OSError):
-        return True

@@ -78,21 +78,39 @@ class StoredSweep:
         return study
 
 
-def sweep_paths(study: "Study") -> SweepPaths:
-    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`.
+def stored_sweep(config: SweepConfig) -> StoredSweep:
+    """The sweep that `sweep_dir` names, or the one that this very config plans, or the newest.
 
-    The runs of a sweep that exists are where that sweep has them, whatever `sweeps_dir` says.
+    Which one the newest is, standard error says. Raises SettingError where there is none, or
+    where a name fits several; RecordError where it is of another format.
     """
-    config = study.config
-    sweeps = Path(config.sweeps_dir).absolute()
-    name = config.name or f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
-    root = sweeps / name if config.sweep_dir is None else Path(config.sweep_dir).absolute()
-    with suppress(RecordError, OSError):
-        stored = _document(root / "config.json")
-        if _document(root / "plan.json").get("plan_id") == study.plan.plan_id:
-            run_ids = {run.run_id for run in study.plan.runs}
-            sweeps = _sweeps_dir(root, stored, run_ids, sweeps)
-    return SweepPaths(root, sweeps / "runs")
+    sweep = read_sweep(_root(config))
+    return replace(sweep, config=_with_typed_password(sweep.config, config))
+
+
+@keeping_all()
+def read_sweep(root: Path) -> StoredSweep:
+    """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
+    document, stored = _document(root / "plan.json"), _document(root / "config.json")
+    read_from(root / "config.json")
+    # The plan first: of a sweep made by another version, its format is what to report.
+    try:
+        plan = plan_from_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
+    sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
+    for group, name in _STORES:
+        known = stored.get(group)
+        if isinstance(known, dict) and isinstance(known.get(name), str):
+            uri = known[name].replace(f"{stored['sweeps_dir']}/", f"{sweeps}/")
+            stored = stored | {group: known | {name: uri}}
+    stored = stored | {"sweeps_dir": str(sweeps)}
+    if stored.get("sweep_dir") is not None or root.parent != sweeps:
+        stored = stored | {"sweep_dir": str(root), "name": None}
+    elif stored.get("name") is not None:
+        stored = stored | {"name": root.name}
+    paths = SweepPaths(root, sweeps / "runs")
+    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
 
 
 def _document(path: Path) -> JsonObject:
@@ -134,38 +152,6 @@ def _runs_in(sweeps: Path, run_ids: Collection[str]) -> int:
     return 0
 
 
-def only_planned(root: Path) -> bool:
-    """Whether nothing lies in `root` but what planning and simulating a sweep writes."""
-    own = SweepPaths(root, root)
-    planned = (own.plan, own.plan_csv, own.plan_page, own.config, own.simulation)
-    return {path.name for path in planned}.issuperset(names(root))
-
-
-def never_launched(root: Path) -> bool:
-    """Whether the sweep in `root` was only planned, or simulated.
-
-    What cannot be read counts as launched, and so does what a version without drivers may have.
-    """
-    try:
-        if not only_planned(root):
-            return False
-        sweep = read_sweep(root)
-        runs = [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
-        return not any(_BEGUN & {*names(run.root)} and not highest(run.submissions) for run in runs)
-    except (IsosweepError, OSError):
-        return False
-
-
-def stored_sweep(config: SweepConfig) -> StoredSweep:
-    """The sweep that `sweep_dir` names, or the one that this very config plans, or the newest.
-
-    Which one the newest is, standard error says. Raises SettingError where there is none, or
-    where a name fits several; RecordError where it is of another format.
-    """
-    sweep = read_sweep(_root(config))
-    return replace(sweep, config=_with_typed_password(sweep.config, config))
-
-
 def _root(config: SweepConfig) -> Path:
     if config.sweep_dir is not None:
         return named_root("sweep_dir", config.sweep_dir, config.sweeps_dir)
@@ -196,61 +182,6 @@ def _root(config: SweepConfig) -> Path:
     line = f"sweep: {newest}, the newest in {config.sweeps_dir}{note}"
     sys.stderr.write(f"{printable(line)}\n")
     return newest
-
-
-def _planned_root(config: SweepConfig) -> Path | None:
-    """Where the sweep of this config would lie; None where it plans none."""
-    from isosweep.plan.study import resolve
-
-    try:
-        return sweep_paths(resolve(config)).root
-    except IsosweepError:
-        return None
-
-
-def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
-    """A stored sweep's settings, with the password that this command has typed for its storage."""
-    known, given = stored.search.storage, typed.search.storage
-    if known is None or given is None or without_password(given) != known:
-        return stored
-    return replace(stored, search=replace(stored.search, storage=given))
-
-
-@keeping_all()
-def read_sweep(root: Path) -> StoredSweep:
-    """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
-    document, stored = _document(root / "plan.json"), _document(root / "config.json")
-    read_from(root / "config.json")
-    # The plan first: of a sweep made by another version, its format is what to report.
-    try:
-        plan = plan_from_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"{root / 'plan.json'}: not a plan ({error!r})") from None
-    sweeps = _sweeps_dir(root, stored, {run.run_id for run in plan.runs})
-    for group, name in _STORES:
-        known = stored.get(group)
-        if isinstance(known, dict) and isinstance(known.get(name), str):
-            uri = known[name].replace(f"{stored['sweeps_dir']}/", f"{sweeps}/")
-            stored = stored | {group: known | {name: uri}}
-    stored = stored | {"sweeps_dir": str(sweeps)}
-    if stored.get("sweep_dir") is not None or root.parent != sweeps:
-        stored = stored | {"sweep_dir": str(root), "name": None}
-    elif stored.get("name") is not None:
-        stored = stored | {"name": root.name}
-    paths = SweepPaths(root, sweeps / "runs")
-    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
-
-
-def sweep_roots(sweeps_dir: str) -> list[Path]:
-    """The sweeps in `sweeps_dir`, that planned or launched last first."""
-    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
-    return [root for _, root in sorted(plans, reverse=True)]
-
-
-def _plans(directory: Path) -> list[Path]:
-    found = directory.absolute().glob("*/plan.json")
-    # A line's end in a name would be one in scripts and in what is printed.
-    return [path for path in found if path.parent.name.isprintable() and path.is_file()]
 
 
 def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
@@ -285,6 +216,75 @@ def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
     nearest = ", ".join(name.format(each) for each in close(given, known, _NEAREST))
     rule = "holds no plan.json, and begins no sweep's name"
     raise SettingError(setting, given, rule, nearest or "mode=run, which makes one")
+
+
+def _plans(directory: Path) -> list[Path]:
+    found = directory.absolute().glob("*/plan.json")
+    # A line's end in a name would be one in scripts and in what is printed.
+    return [path for path in found if path.parent.name.isprintable() and path.is_file()]
+
+
+def sweep_roots(sweeps_dir: str) -> list[Path]:
+    """The sweeps in `sweeps_dir`, that planned or launched last first."""
+    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
+    return [root for _, root in sorted(plans, reverse=True)]
+
+
+def _planned_root(config: SweepConfig) -> Path | None:
+    """Where the sweep of this config would lie; None where it plans none."""
+    from isosweep.plan.study import resolve
+
+    try:
+        return sweep_paths(resolve(config)).root
+    except IsosweepError:
+        return None
+
+
+def sweep_paths(study: "Study") -> SweepPaths:
+    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`.
+
+    The runs of a sweep that exists are where that sweep has them, whatever `sweeps_dir` says.
+    """
+    config = study.config
+    sweeps = Path(config.sweeps_dir).absolute()
+    name = config.name or f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
+    root = sweeps / name if config.sweep_dir is None else Path(config.sweep_dir).absolute()
+    with suppress(RecordError, OSError):
+        stored = _document(root / "config.json")
+        if _document(root / "plan.json").get("plan_id") == study.plan.plan_id:
+            run_ids = {run.run_id for run in study.plan.runs}
+            sweeps = _sweeps_dir(root, stored, run_ids, sweeps)
+    return SweepPaths(root, sweeps / "runs")
+
+
+def never_launched(root: Path) -> bool:
+    """Whether the sweep in `root` was only planned, or simulated.
+
+    What cannot be read counts as launched, and so does what a version without drivers may have.
+    """
+    try:
+        if not only_planned(root):
+            return False
+        sweep = read_sweep(root)
+        runs = [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
+        return not any(_BEGUN & {*names(run.root)} and not highest(run.submissions) for run in runs)
+    except (IsosweepError, OSError):
+        return False
+
+
+def only_planned(root: Path) -> bool:
+    """Whether nothing lies in `root` but what planning and simulating a sweep writes."""
+    own = SweepPaths(root, root)
+    planned = (own.plan, own.plan_csv, own.plan_page, own.config, own.simulation)
+    return {path.name for path in planned}.issuperset(names(root))
+
+
+def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
+    """A stored sweep's settings, with the password that this command has typed for its storage."""
+    known, given = stored.search.storage, typed.search.storage
+    if known is None or given is None or without_password(given) != known:
+        return stored
+    return replace(stored, search=replace(stored.search, storage=given))
 
 
 def store_plan(

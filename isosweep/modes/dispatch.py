@@ -31,6 +31,24 @@ _FUNCTIONS: dict[Mode, tuple[str, str]] = {
 _ANALYSE = ("simulate", "analyse", "calibrate", "compare", "next", "recommend")
 
 
+def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
+    """What the jobs of a multirun do, in their order; raises as `prepare` does.
+
+    A job that comes after a measurement is made ready when its turn comes, since it is planned
+    with what was measured. The others are agreed to together, before the first one starts.
+    """
+    actions: list[Action] = []
+    measures = False
+    for config in configs:
+        actions.append(partial(_prepare_and_do, config) if measures else prepare(config))
+        measures |= config.mode in ("calibrate", "difficulty")
+    return _launched_together(actions) if len(actions) > 1 else actions
+
+
+def _prepare_and_do(config: SweepConfig, console: Console) -> int:
+    return prepare(config)(console)
+
+
 def prepare(config: SweepConfig) -> Action:
     """What `config.mode` says, ready to be done.
 
@@ -70,24 +88,6 @@ def prepare(config: SweepConfig) -> Action:
     preflight(study.config, study.variants)
     require_room(study)
     return Launch(studies=(study,), follow=config.mode == "run")
-
-
-def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
-    """What the jobs of a multirun do, in their order; raises as `prepare` does.
-
-    A job that comes after a measurement is made ready when its turn comes, since it is planned
-    with what was measured. The others are agreed to together, before the first one starts.
-    """
-    actions: list[Action] = []
-    measures = False
-    for config in configs:
-        actions.append(partial(_prepare_and_do, config) if measures else prepare(config))
-        measures |= config.mode in ("calibrate", "difficulty")
-    return _launched_together(actions) if len(actions) > 1 else actions
-
-
-def _prepare_and_do(config: SweepConfig, console: Console) -> int:
-    return prepare(config)(console)
 
 
 def _launched_together(actions: list[Action]) -> list[Action]:

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-def stored_search(sweep: StoredSweep) -> JsonObject | None:
-    """What the sweep's search has written down, as `read_search` has it; None without one."""
-    if not sweep.config.search.searches:
-        return None
-    from isosweep.search.study import read_search
-
-    return read_search(sweep.plan, sweep.paths, sweep.config.search)
-
-
 def search_fault(sweep: StoredSweep) -> str | None:
     """Why the sweep's search cannot be read; None where it can, or there is none."""
     if not sweep.config.search.searches:
@@ -48,6 +39,28 @@ def stored_course(sweep: StoredSweep) -> "Course | None":
 
     over = stopped_runs(document) is not None
     return read_course(list(document["trials"].items()), document["decision"], over=over)
+
+
+def stored_search(sweep: StoredSweep) -> JsonObject | None:
+    """What the sweep's search has written down, as `read_search` has it; None without one."""
+    if not sweep.config.search.searches:
+        return None
+    from isosweep.search.study import read_search
+
+    return read_search(sweep.plan, sweep.paths, sweep.config.search)
+
+
+def stopped_runs(document: JsonObject | None) -> frozenset[str] | None:
+    """The runs of a search that has ended; None while it goes on; `document`: as in `as_asked`."""
+    over = as_searched(Standing.TO_EXTEND, document) is Standing.STOPPED
+    return frozenset(document["trials"]) if over and document else None
+
+
+def as_searched(standing: Standing, document: JsonObject | None) -> Standing:
+    """How a run stands that a search may have ended with; `document`: as in `as_asked`."""
+    decision = document and document["decision"]
+    over = decision and decision["stop"] is not None and not (document and document["open"])
+    return Standing.STOPPED if over and standing is Standing.TO_EXTEND else standing
 
 
 def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict[str, str]]:
@@ -136,16 +149,3 @@ def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":
     if sight.standing is Standing.TO_EXTEND:
         return replace(sight, standing=as_searched(sight.standing, document), note=note)
     return sight
-
-
-def stopped_runs(document: JsonObject | None) -> frozenset[str] | None:
-    """The runs of a search that has ended; None while it goes on; `document`: as in `as_asked`."""
-    over = as_searched(Standing.TO_EXTEND, document) is Standing.STOPPED
-    return frozenset(document["trials"]) if over and document else None
-
-
-def as_searched(standing: Standing, document: JsonObject | None) -> Standing:
-    """How a run stands that a search may have ended with; `document`: as in `as_asked`."""
-    decision = document and document["decision"]
-    over = decision and decision["stop"] is not None and not (document and document["open"])
-    return Standing.STOPPED if over and standing is Standing.TO_EXTEND else standing

@@ -44,13 +44,6 @@ def list_sweeps(config: SweepConfig, console: Console) -> int:
     return 1 if any(sweep["fault"] for sweep in listed) else 0
 
 
-def _described(sweep: JsonObject) -> str:
-    when = datetime.fromtimestamp(sweep["planned_unix_time"], UTC).astimezone().strftime(_LATE)
-    if sweep["fault"]:
-        return f"{when}  {sweep['name']}: cannot be read: {sweep['fault']}"
-    return f"{when}  {sweep['name']}  {words.line('status', 'listed', sweep)}"
-
-
 def listed_sweep(root: Path) -> JsonObject:
     """The sweep in `root` as its files say that it is; one that cannot be read has a `fault`.
 
@@ -121,3 +114,10 @@ def _verdict(sweep: StoredSweep) -> str | None:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             verdicts.append("unreadable")
     return ", ".join(dict.fromkeys(verdicts)) or None
+
+
+def _described(sweep: JsonObject) -> str:
+    when = datetime.fromtimestamp(sweep["planned_unix_time"], UTC).astimezone().strftime(_LATE)
+    if sweep["fault"]:
+        return f"{when}  {sweep['name']}: cannot be read: {sweep['fault']}"
+    return f"{when}  {sweep['name']}  {words.line('status', 'listed', sweep)}"

@@ -91,6 +91,14 @@ def look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None = No
     return sights
 
 
+def file_now(directory: Path) -> float:
+    """The time by the clock of what workers write; this machine's where nothing may be written."""
+    try:
+        return file_system_time(directory)
+    except OSError:
+        return time.time()
+
+
 def _settled(sight: Sight, health: HealthConfig) -> Sight:
     note, state = sight.note, sight.state
     if sight.standing is Standing.INTERRUPTED and not note:
@@ -170,11 +178,3 @@ def of_planned(step: int, planned: int) -> str:
     """Steps done of those planned: 40/63; a run ends by measured compute, so that it may take a few
     more: 64 (63 planned)."""
     return f"{step:,}/{planned:,}" if step <= planned else f"{step:,} ({planned:,} planned)"
-
-
-def file_now(directory: Path) -> float:
-    """The time by the clock of what workers write; this machine's where nothing may be written."""
-    try:
-        return file_system_time(directory)
-    except OSError:
-        return time.time()

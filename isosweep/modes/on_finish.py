@@ -51,6 +51,16 @@ def on_finish(action: str | None, finish: Finish, timeout_s: float = TIMEOUT_S) 
     return _run(action, finish, timeout_s)
 
 
+def missing_address(action: str) -> str | None:
+    """That its address was not stored, and what to do; None where it was, or it has none."""
+    if not lacks_token(action):
+        return None
+    return (
+        f"launcher.on_finish={action}: an address is not stored, for it may be a secret; type "
+        "launcher.on_finish=... with mode=resume, or begin with one that names $NAME"
+    )
+
+
 def _send(address: str, finish: Finish, timeout_s: float) -> str | None:
     shown = _shown(address)
     try:
@@ -98,13 +108,3 @@ def _run(command: str, finish: Finish, timeout_s: float) -> str | None:
         return None
     said = (answer.errors.strip() or answer.output.strip()).splitlines()
     return f"launcher.on_finish: exit status {answer.status}{_after(said[-1] if said else '')}"
-
-
-def missing_address(action: str) -> str | None:
-    """That its address was not stored, and what to do; None where it was, or it has none."""
-    if not lacks_token(action):
-        return None
-    return (
-        f"launcher.on_finish={action}: an address is not stored, for it may be a secret; type "
-        "launcher.on_finish=... with mode=resume, or begin with one that names $NAME"
-    )

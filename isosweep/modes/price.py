@@ -26,6 +26,21 @@ class NotConfirmedError(IsosweepError):
     """The user was asked, and does not want it launched."""
 
 
+def require_affordable(studies: Sequence[Study]) -> None:
+    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
+    limits = [study.config.launcher.max_device_hours for study in studies]
+    limit = min((limit for limit in limits if limit is not None), default=math.inf)
+    if math.isinf(limit) or (hours := device_hours_left(studies)) <= limit:
+        return
+    nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
+    if len(studies) > 1:
+        what, nearest = f"the {len(studies)} jobs", f"{nearest}, or fewer jobs"
+    else:
+        what, nearest = "the plan", f"{_smaller_budget(studies[0], limit)}, or {nearest}"
+    rule = f"what is left of {what} is predicted to take {_in_words(hours)}"
+    raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
+
+
 def device_hours_left(studies: Sequence[Study]) -> float:
     """Predicted device-hours of all that the runs of `studies` have not trained yet."""
     left: dict[str, float] = {}
@@ -61,21 +76,6 @@ def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
         share = compute / run.milestones[-1]
         hours[run.run_id] = run.seconds * config.devices_taken / 3600 * share
     return hours
-
-
-def require_affordable(studies: Sequence[Study]) -> None:
-    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
-    limits = [study.config.launcher.max_device_hours for study in studies]
-    limit = min((limit for limit in limits if limit is not None), default=math.inf)
-    if math.isinf(limit) or (hours := device_hours_left(studies)) <= limit:
-        return
-    nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
-    if len(studies) > 1:
-        what, nearest = f"the {len(studies)} jobs", f"{nearest}, or fewer jobs"
-    else:
-        what, nearest = "the plan", f"{_smaller_budget(studies[0], limit)}, or {nearest}"
-    rule = f"what is left of {what} is predicted to take {_in_words(hours)}"
-    raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
 
 
 def _rounded_up(hours: float) -> str:
@@ -134,15 +134,9 @@ def _question(studies: Sequence[Study]) -> str | None:
     )
 
 
-def described_price(study: Study) -> str | None:
-    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
-    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
-    if limit is not None and hours > limit:
-        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
-        return f"mode=run would refuse this: {line}"
-    if (question := _question([study])) is not None and not study.config.confirm:
-        return f"mode=run would ask first: {question}"
-    return None
+def is_terminal(stream: object) -> bool:
+    """Whether someone may sit at it; a standard stream that was closed is None."""
+    return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
 
 
 def agrees(question: str, console: Console) -> bool:
@@ -153,6 +147,12 @@ def agrees(question: str, console: Console) -> bool:
         return False
 
 
-def is_terminal(stream: object) -> bool:
-    """Whether someone may sit at it; a standard stream that was closed is None."""
-    return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
+def described_price(study: Study) -> str | None:
+    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
+    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
+    if limit is not None and hours > limit:
+        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
+        return f"mode=run would refuse this: {line}"
+    if (question := _question([study])) is not None and not study.config.confirm:
+        return f"mode=run would ask first: {question}"
+    return None

@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from isosweep.modes.queues import Sweep
 
 
-def show_site(config: "SweepConfig", console: Console) -> None:
-    """Say which settings of Slurm jobs are the site's, and where they come from."""
-    if config.launcher.name != "slurm":
-        return
-    for variable, value in with_site(config, os.environ)[1].items():
-        setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
-        say(console, f"{setting}={value} is taken from {variable} in the environment")
-
-
 def plan_sweep(study: Study, console: Console) -> int:
     """Store and show the plan; returns 0."""
     paths = stored_plan(study, console)
@@ -63,6 +54,15 @@ def plan_sweep(study: Study, console: Console) -> int:
             )
     say(console, f"plan: {paths.plan}; as a map: {paths.plan_page}")
     return 0
+
+
+def show_site(config: "SweepConfig", console: Console) -> None:
+    """Say which settings of Slurm jobs are the site's, and where they come from."""
+    if config.launcher.name != "slurm":
+        return
+    for variable, value in with_site(config, os.environ)[1].items():
+        setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
+        say(console, f"{setting}={value} is taken from {variable} in the environment")
 
 
 def show_launch(study: Study, console: Console) -> int:
@@ -201,13 +201,6 @@ def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None
         raise SettingError(setting, given, rule, nearest)
 
 
-def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":
-    from isosweep.modes.queues import Sweep
-    from isosweep.modes.searching import search_of
-
-    return Sweep(study=study, paths=paths, left=left or {}, search=search_of(study, paths))
-
-
 def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
     """The runs that a driver gave up, and why."""
     unit, stop = study.plan.budget_unit, study.config.health.stop
@@ -217,3 +210,10 @@ def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
         for run, view in views
         if run_standing(run, view, unit, stop) is Standing.FAILED
     }
+
+
+def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":
+    from isosweep.modes.queues import Sweep
+    from isosweep.modes.searching import search_of
+
+    return Sweep(study=study, paths=paths, left=left or {}, search=search_of(study, paths))

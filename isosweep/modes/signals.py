@@ -90,20 +90,6 @@ class Output:
         return getattr(self._stream, name)
 
 
-def silence() -> None:
-    """What is still written to a terminal goes nowhere; a file or a pipe is still there."""
-    _send_nowhere(lambda status: stat.S_ISCHR(status.st_mode))
-
-
-def _send_nowhere(chosen: Callable[[os.stat_result], bool]) -> None:
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        with suppress(OSError):
-            if chosen(os.fstat(descriptor)):
-                os.dup2(nothing, descriptor)
-    os.close(nothing)
-
-
 @contextmanager
 def _hangups_silenced() -> Iterator[None]:
     try:
@@ -117,3 +103,17 @@ def _hangups_silenced() -> Iterator[None]:
             _send_nowhere(lambda status: os.path.samestat(status, output))
         else:
             raise
+
+
+def silence() -> None:
+    """What is still written to a terminal goes nowhere; a file or a pipe is still there."""
+    _send_nowhere(lambda status: stat.S_ISCHR(status.st_mode))
+
+
+def _send_nowhere(chosen: Callable[[os.stat_result], bool]) -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if chosen(os.fstat(descriptor)):
+                os.dup2(nothing, descriptor)
+    os.close(nothing)

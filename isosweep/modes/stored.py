@@ -69,6 +69,20 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     return paths
 
 
+def places_of(study: Study) -> int | None:
+    """Runs that can be alive at once: as configured, or what this machine holds; None: all of the
+    plan, on a cluster, or as far as a machine without GPUs can tell."""
+    launcher, hardware = study.config.launcher, study.config.hardware
+    if launcher.name == "inline":
+        return 1
+    if launcher.max_parallel is not None:
+        return launcher.max_parallel
+    if launcher.name == "local" and hardware.device == "cpu":
+        return max(1, available_cores() // hardware.devices_per_run)
+    gpus = len(visible_devices().names) if launcher.name == "local" else 0
+    return gpus // hardware.devices_per_run * launcher.runs_per_device or None
+
+
 def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Console) -> None:
     """Print T and device-hours by n (down) and B (across), what was rejected, and the totals.
 
@@ -121,26 +135,6 @@ def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
     return table
 
 
-def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
-    """What has been lost of runs that the plan asks for, a line each."""
-    for run in study.plan.runs:
-        files = paths.run(run.run_id)
-        try:
-            view = RunView(state=read_state(files), submission=newest_submission(files))
-        except RecordError as error:
-            yield str(error)
-            continue
-        stop = study.config.health.stop
-        how_far = run_standing(run, view, study.plan.budget_unit, stop)
-        if how_far is Standing.TO_EXTEND and not any(
-            complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
-        ):
-            yield (
-                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
-                "is trained again from step 0"
-            )
-
-
 def described_findings(study: Study) -> Iterator[str]:
     """What evaluation takes and what the plan could find, a line each."""
     from isosweep.analysis.outlook import outlook_of_variants
@@ -162,6 +156,26 @@ def described_cautions(study: Study) -> Iterator[str]:
         yield words.line("plan", "shipped_sampling", shipped)
 
 
+def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
+    """What has been lost of runs that the plan asks for, a line each."""
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        try:
+            view = RunView(state=read_state(files), submission=newest_submission(files))
+        except RecordError as error:
+            yield str(error)
+            continue
+        stop = study.config.health.stop
+        how_far = run_standing(run, view, study.plan.budget_unit, stop)
+        if how_far is Standing.TO_EXTEND and not any(
+            complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
+        ):
+            yield (
+                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
+                "is trained again from step 0"
+            )
+
+
 def require_room(study: Study, paths: SweepPaths | None = None) -> None:
     """Raise SettingError where the disk has no room for the checkpoints of the runs to come, or
     others could change what a scheduler is to execute there."""
@@ -169,35 +183,6 @@ def require_room(study: Study, paths: SweepPaths | None = None) -> None:
 
     require_own_scripts(study.config, paths or sweep_paths(study))
     require_disk(study, paths or sweep_paths(study), places_of(study) or len(study.plan.runs))
-
-
-def places_of(study: Study) -> int | None:
-    """Runs that can be alive at once: as configured, or what this machine holds; None: all of the
-    plan, on a cluster, or as far as a machine without GPUs can tell."""
-    launcher, hardware = study.config.launcher, study.config.hardware
-    if launcher.name == "inline":
-        return 1
-    if launcher.max_parallel is not None:
-        return launcher.max_parallel
-    if launcher.name == "local" and hardware.device == "cpu":
-        return max(1, available_cores() // hardware.devices_per_run)
-    gpus = len(visible_devices().names) if launcher.name == "local" else 0
-    return gpus // hardware.devices_per_run * launcher.runs_per_device or None
-
-
-def note_uses(study: Study, paths: SweepPaths) -> list[str]:
-    """Have each run of the plan know that the sweep uses it; the runs where this user may not."""
-    closed = []
-    for run in study.plan.runs:
-        files = paths.run(run.run_id)
-        try:
-            make_directories(files.root)
-            note_use(files, paths.root, study.plan.plan_id)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise
-            closed.append(run.run_id)
-    return closed
 
 
 def store_runs(study: Study, paths: SweepPaths) -> list[str]:
@@ -227,6 +212,21 @@ def store_runs(study: Study, paths: SweepPaths) -> list[str]:
                 store_selection(files, selection)
             if rates is not None:
                 store_base_rates(files, rates)
+    return closed
+
+
+def note_uses(study: Study, paths: SweepPaths) -> list[str]:
+    """Have each run of the plan know that the sweep uses it; the runs where this user may not."""
+    closed = []
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        try:
+            make_directories(files.root)
+            note_use(files, paths.root, study.plan.plan_id)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            closed.append(run.run_id)
     return closed
 
 

@@ -14,6 +14,12 @@ from rich.segment import Segment
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
+def typed(setting: str, value: object) -> str:
+    """The setting as a shell takes it, in a command that is shown to be typed: all of it one word,
+    on one line."""
+    return quote(printable(f"{setting}={value}").replace("\n", "\\n"))
+
+
 def printable(text: str) -> str:
     r"""`text`, with what a terminal would obey written out: `\x1b`."""
     return _COMMANDS.sub(lambda found: _escaped(ord(found[0])), text)
@@ -23,21 +29,15 @@ def _escaped(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def typed(setting: str, value: object) -> str:
-    """The setting as a shell takes it, in a command that is shown to be typed: all of it one word,
-    on one line."""
-    return quote(printable(f"{setting}={value}").replace("\n", "\\n"))
+def warn(console: Console, *lines: str) -> None:
+    """The same as warnings."""
+    say(console, *(f"warning: {line}" for line in lines), style="yellow")
 
 
 def say(console: Console, *lines: str, style: str | None = None) -> None:
     """Print lines as they are: none of them is markup, and a terminal breaks the long ones."""
     for line in lines:
         console.print(line, style=style, markup=False, soft_wrap=True)
-
-
-def warn(console: Console, *lines: str) -> None:
-    """The same as warnings."""
-    say(console, *(f"warning: {line}" for line in lines), style="yellow")
 
 
 def show_json(console: Console, document: Mapping[str, Any]) -> None:

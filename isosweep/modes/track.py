@@ -16,6 +16,28 @@ if TYPE_CHECKING:
     from isosweep.tracking.points import FinalStatus
 
 
+def catch_up(sweep: StoredSweep, console: Console) -> None:
+    """Bring the store up to what the files say, statuses, figures and report included."""
+    close_tracker(track(sweep, console), sweep.paths, None, console)
+
+
+def close_tracker(
+    tracker: "BackgroundTracker",
+    paths: SweepPaths,
+    status: "FinalStatus | None",
+    console: Console,
+) -> None:
+    """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
+    `BackgroundTracker.close`."""
+    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
+    tracker.close(status, figures, paths.report if paths.report.exists() else None)
+    if tracker.shown:
+        where = (
+            tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
+        )
+        say(console, f"dashboard: {where}")
+
+
 def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker":
     """A thread that keeps the store of `config.tracking` equal to the sweep's files."""
     from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker, make_tracker
@@ -47,28 +69,6 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker":
         remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
         join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
     )
-
-
-def catch_up(sweep: StoredSweep, console: Console) -> None:
-    """Bring the store up to what the files say, statuses, figures and report included."""
-    close_tracker(track(sweep, console), sweep.paths, None, console)
-
-
-def close_tracker(
-    tracker: "BackgroundTracker",
-    paths: SweepPaths,
-    status: "FinalStatus | None",
-    console: Console,
-) -> None:
-    """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
-    `BackgroundTracker.close`."""
-    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
-    tracker.close(status, figures, paths.report if paths.report.exists() else None)
-    if tracker.shown:
-        where = (
-            tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
-        )
-        say(console, f"dashboard: {where}")
 
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:
