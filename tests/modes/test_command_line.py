@@ -1,5 +1,6 @@
 """The command line: bad input ends with status 2, says what to do, and launches nothing."""
 
+import io
 import os
 import signal
 import subprocess
@@ -12,8 +13,10 @@ from hydra.errors import HydraException
 
 from isosweep import __version__
 from isosweep.config.sweep import Mode
+from isosweep.modes.signals import Output
 from tests.commands import in_process
 from tests.conftest import SMALL, in_ci, isosweep, missing, refused
+from tests.modes.looked_after import sweep_in
 
 NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
 
@@ -171,6 +174,28 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "sweeps").write_text("a file in the way")
     said = refused(*SMALL, "budget=1e10", cwd=tmp_path)
     assert "must be a directory that can be written" in said
+
+
+@pytest.mark.parametrize("redirection", in_ci(("| true", "| head -1", ">&-"), "| true", ">&-"))
+def test_a_reader_that_leaves_is_no_error(redirection: str, tmp_path: Path) -> None:
+    root = sweep_in(tmp_path / "sweeps").paths.root
+    line = f'"$0" -m isosweep mode=status sweep_dir={root} {redirection}'
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line, sys.executable],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_the_output_cannot_encode_is_escaped() -> None:
+    written = io.BytesIO()
+    output = Output(io.TextIOWrapper(written, encoding="ascii"))
+    assert output.write("100% █") == len("100% █")
+    output.flush()
+    assert written.getvalue() == rb"100% \u2588"
 
 
 @pytest.mark.disk

@@ -1,6 +1,7 @@
-"""`mode=next`: what is proposed is planned as it would be trained, and nothing is started."""
+"""What `mode=next` proposes is planned as it would be; one n more is offered, or kept out."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
+from isosweep.modes.further import further_n
 from isosweep.modes.proposal import propose_next
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
-from tests.conftest import SMALL, make_config
+from tests.conftest import SMALL, make_config, plan_of
 from tests.modes.looked_after import printed, terminal
 
 TWO_SEEDS = (*SMALL, "budget=[6.4e9,1.28e10]", "grid.seeds=[0,1]", "tracking=none")
@@ -111,3 +113,52 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     (variant,) = proposed(tmp_path, *of)["variants"]
     assert variant["first"] == {**step, "end": None}
     assert {step["num_generations"] for step in variant["steps"]} == {32}
+
+
+GRID = ("budget=[4e10,8e10]", "grid.num_generations=[4,8,16]", "grid.problems_per_batch=[4]")
+
+
+def offered(n: int, *overrides: str) -> str:
+    config = make_config(*GRID, *overrides)
+    return words.line("answer", "add_n", further_n(plan_of(config), config, n))
+
+
+@pytest.mark.parametrize(("n", "grid"), [(32, "[4,8,16,32]"), (2, "[2,4,8,16]")])
+def test_what_is_offered_can_be_typed_and_keeps_what_was_trained(n: int, grid: str) -> None:
+    said = offered(n)
+    assert said == f"grid.num_generations={grid} (3 runs, 33% more compute; what was trained stays)"
+    (typed,) = re.findall(r"^\S+", said)
+    own, wide = plan_of(make_config(*GRID)), plan_of(make_config(*GRID[:1], *GRID[2:], typed))
+    ids = {run.run_id for run in own.runs}
+    assert ids < {run.run_id for run in wide.runs}
+    assert len(wide.runs) == len(own.runs) + 3
+
+
+def test_where_n_x_b_is_fixed_the_batch_comes_with_it() -> None:
+    fixed = ("grid.problems_per_batch=[4,8,16]", "grid.completions_per_step=[64]")
+    assert offered(32, *fixed).startswith(
+        "grid.num_generations=[4,8,16,32] grid.problems_per_batch=[2,4,8,16] (3 runs, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "rule"),
+    [
+        ("grid.max_completions_per_step=64", "grid.max_completions_per_step"),
+        ("grid.min_steps=60", "grid.min_steps"),
+    ],
+)
+def test_what_keeps_an_n_out_is_named(setting: str, rule: str) -> None:
+    said = offered(32, setting)
+    assert said.startswith(f"n = 32, which {rule} keeps out at ")
+    # Asked for already, and left out: no more use.
+    assert offered(32, setting, "grid.num_generations=[4,8,16,32]") == said
+
+
+def test_of_several_variants_each_has_its_own() -> None:
+    config = make_config(*GRID, "grid.axes={recipe.beta:[0.0,0.01]}")
+    plan = plan_of(config)
+    for axes in plan.axes:
+        assert "(3 runs of each variant, 33% more" in words.line(
+            "answer", "add_n", further_n(plan.of_axes(axes), config, 32)
+        )
