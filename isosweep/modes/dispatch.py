@@ -13,7 +13,7 @@ Action = Callable[[Console], int]
 
 # The module of `isosweep.modes` and its function, called with the command's config and a console,
 # of each mode that plans nothing to launch.
-_FUNCTIONS: dict[Mode, tuple[str, str]] = {
+FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "resume": ("run", "resume_sweep"),
     "status": ("status", "sweep_status"),
     "list": ("listing", "list_sweeps"),
@@ -28,7 +28,7 @@ _FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "next": ("proposal", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
 }
-_ANALYSE = ("simulate", "analyse", "calibrate", "compare", "next", "recommend")
+ANALYSES = ("simulate", "analyse", "calibrate", "compare", "next", "recommend")
 
 
 def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:
@@ -56,12 +56,12 @@ def prepare(config: SweepConfig) -> Action:
     sweep can show is raised when it is done, for an earlier job of a multirun may make that sweep.
     """
     # Each mode imports what it alone needs: `mode=plan` is to answer at once, and `mode=status`.
-    if config.mode in _ANALYSE:
+    if config.mode in ANALYSES:
         from isosweep.preflight.machine import require_analysis
 
         require_analysis()
-    if config.mode in _FUNCTIONS:
-        module, function = _FUNCTIONS[config.mode]
+    if config.mode in FUNCTIONS:
+        module, function = FUNCTIONS[config.mode]
         return partial(getattr(import_module(f"isosweep.modes.{module}"), function), config)
     from isosweep.plan.study import resolve
 

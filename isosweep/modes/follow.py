@@ -13,7 +13,6 @@ from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display_progress import Progress
 from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Queues, Sweep
-from isosweep.modes.searching import ask, close_searches
 from isosweep.modes.signals import INTERRUPTED, Signals
 from isosweep.modes.stored import note_uses, places_of
 from isosweep.modes.terminal import say, typed, warn
@@ -184,11 +183,12 @@ class _Followed:
 
     def _ask(self) -> bool:
         """Queue what searches ask for now; whether they do."""
-        own = [sweep for sweep, _ in self.watching.own.values()]
-        asked = ask(own, self._queues.failed, self._console)
-        for sweep, run_ids in asked:
-            self._queues.ask(sweep, run_ids)
-        return bool(asked)
+        asked = False
+        for sweep, _ in self.watching.own.values():
+            if run_ids := sweep.ask(self._queues.failed, self._console):
+                self._queues.ask(sweep, run_ids)
+                asked = True
+        return asked
 
     def _others_ask(self) -> bool:
         """Whether another process's search has asked for more since the last look."""
@@ -273,7 +273,8 @@ class _Followed:
         failed = self._queues.failed
         # What is on the disk stays there: an analysis is interrupted at once.
         signals.interrupt_from_now_on()
-        close_searches(sweep for sweep, _ in self.watching.own.values())
+        for sweep, _ in self.watching.own.values():
+            sweep.close_search()
         for name, (sweep, claim) in list(self.watching.own.items()):
             ids = sweep.run_ids
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}

@@ -1,16 +1,23 @@
 """The queues of one command: one for all sweeps that share a launcher and its settings."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
+from isosweep.config.secrets import hidden
+from isosweep.errors import StorageError
 from isosweep.launchers.items import QueueItem
 from isosweep.launchers.make import make_launcher
 from isosweep.launchers.queue import RunQueue
 from isosweep.modes.directory import StoredSweep
+from isosweep.modes.display_search import described_step
 from isosweep.modes.stored import places_of, store_runs
+from isosweep.modes.terminal import say, typed
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.patience import stuck_after
 from isosweep.plan.study import Study
@@ -64,6 +71,40 @@ class Sweep:
     def settled(self) -> bool:
         """Whether no further run will be wanted."""
         return self.search is None or self.search.stop is not None
+
+    def ask(self, failed: Mapping[str, str], console: Console) -> set[str]:
+        """The runs that its search asks for now, which is told; `failed`: those that were given up,
+        and why."""
+        if self.search is None:
+            return set()
+        before = self.search.stop
+        with self._written():
+            steps = self.search.next({**self.left, **failed})
+        say(console, *(f"search: {described_step(step, self.study.plan)}" for step in steps))
+        if before is None and self.search.stop is not None:
+            say(console, f"search: stopped: {self.search.stop}")
+        return {step.run_id for step in steps}
+
+    def close_search(self) -> None:
+        """Tell what is left of a search that has stopped."""
+        if self.search is not None:
+            with self._written():
+                self.search.close()
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """A storage that fails while runs are at work, as a StorageError."""
+        from optuna.exceptions import OptunaError
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (OptunaError, SQLAlchemyError) as error:
+            from isosweep.search.study import shown_storage
+
+            where = shown_storage(self.paths, self.study.config.search)
+            again = f"python -m isosweep mode=resume {typed('sweep_dir', self.paths.root)}"
+            raise StorageError(where, hidden(" ".join(str(error).split())[:300]), again) from error
 
     def items(self, only: Collection[str] | None = None) -> list[QueueItem]:
         """What a queue is to do for it, of all its runs or those called so."""

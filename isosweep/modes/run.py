@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
     from isosweep.modes.queues import Sweep
 
+# Runs at once where neither launcher.max_parallel nor this machine says how many: a decision of a
+# search that is made for many runs knows what the ones before have shown.
+_PLACES = 8
+
 
 def plan_sweep(study: Study, console: Console) -> int:
     """Store and show the plan; returns 0."""
@@ -214,6 +218,10 @@ def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
 
 def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":
     from isosweep.modes.queues import Sweep
-    from isosweep.modes.searching import search_of
 
-    return Sweep(study=study, paths=paths, left=left or {}, search=search_of(study, paths))
+    search = None
+    if study.config.search.searches:
+        from isosweep.search.asking import Search
+
+        search = Search(study.plan, paths, study.config, places_of(study) or _PLACES)
+    return Sweep(study=study, paths=paths, left=left or {}, search=search)

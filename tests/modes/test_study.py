@@ -4,20 +4,21 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
 
 from isosweep.config.axes import combinations
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import Mode, SweepConfig
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.launchers.queue import RunQueue
-from isosweep.modes.dispatch import prepare, prepare_all
+from isosweep.modes.dispatch import ANALYSES, FUNCTIONS, prepare, prepare_all
 from isosweep.modes.further import further_n
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.enumerate import enumerate_candidates
@@ -38,6 +39,13 @@ EFFICIENCY = {
     "token_overhead_s": 0.001,
     "sweep": "another",
 }
+
+
+def test_every_mode_has_a_function_or_plans() -> None:
+    assert {*FUNCTIONS, "plan", "run", "launch", "simulate"} == {*get_args(Mode)}
+    assert {*ANALYSES} < {*get_args(Mode)}
+    for module, function in FUNCTIONS.values():
+        assert callable(getattr(import_module(f"isosweep.modes.{module}"), function))
 
 
 @contextmanager
