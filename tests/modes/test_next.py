@@ -17,9 +17,9 @@ from isosweep.modes.further import further_n
 from isosweep.modes.proposal import propose_next
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
-from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
 from tests.conftest import SMALL, make_config, plan_of
 from tests.modes.looked_after import printed, terminal
+from tests.modes.sweeps import recorded
 
 TWO_SEEDS = (*SMALL, "budget=[6.4e9,1.28e10]", "grid.seeds=[0,1]", "tracking=none")
 
@@ -38,26 +38,21 @@ def train(
     by `gain`."""
     sweep = read_sweep(tmp_path / "sweeps" / name)
     for place, run in enumerate(sweep.plan.runs):
-        records = sweep.paths.run(run.run_id).records
-        records.parent.mkdir(parents=True)
-        append_attempt(records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-        more = gain(run) or 3 * place
-        more += run.seed
-        taken = [
+        more = (gain(run) or 3 * place) + run.seed
+        taken = [(0, 0.0, 0)] + [
             (round(run.num_steps * at / run.milestones[-1]), at, 4 + more * k)
             for k, at in enumerate(run.milestones[:to], start=1)
         ]
-        for step, flops, right in ((0, 0.0, 0), *taken):
-            record = Record(
-                step=step,
-                compute=Compute(generations=step, rollouts=8 * step, training_flops=flops),
-                successes=(1,) * (16 + right) + (0,) * (16 - right),
-                samples_per_problem=2,
-                completion_tokens=200,
-                unix_time=1.0,
-                seconds=0.1,
-            )
-            append_record(records, 1, record)
+        recorded(
+            sweep.paths.run(run.run_id),
+            (
+                (
+                    Compute(generations=step, rollouts=8 * step, training_flops=flops),
+                    (1,) * (16 + right) + (0,) * (16 - right),
+                )
+                for step, flops, right in taken
+            ),
+        )
 
 
 def said(tmp_path: Path, *overrides: str) -> str:

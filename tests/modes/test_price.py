@@ -168,7 +168,7 @@ def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
         prepare_all(jobs)
 
 
-@pytest.mark.parametrize("keys", in_ci(("n\r", "\r"), "n\r"))
+@pytest.mark.parametrize("keys", in_ci(("n\r", "\r"), "\r"))
 def test_a_multirun_asks_once_and_no_launches_nothing(keys: str, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "-m", *DEAR[:-3], "budget=1e10,2e10", *DEAR[-2:])
     terminal.read_until(r"for 2 jobs, more than\s+launcher.confirm_above=1e-06. Launch\?")
