@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import optuna
@@ -141,16 +139,12 @@ def test_what_was_given_up_fails_the_search_and_is_not_asked_for_again(
 
 @pytest.mark.slow
 def test_of_two_drivers_one_searches_and_the_other_watches(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "isosweep", *SEARCH]
-    logs = [tmp_path / "one", tmp_path / "other"]
-    drivers = []
-    for path in logs:
-        with path.open("w") as log:
-            drivers.append(
-                subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
-            )
+    drivers = [
+        Command(*SEARCH, cwd=tmp_path, output=tmp_path.parent / f"{tmp_path.name}-{name}")
+        for name in ("one", "other")
+    ]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0]
-    told = [path.read_text() for path in logs]
+    told = [driver.written for driver in drivers]
     # A line for each step that is asked for, by whoever asks.
     assert sorted("search: " in text for text in told) == [False, True], told
     assert sorted("; watching. " in text for text in told) == [False, True], told

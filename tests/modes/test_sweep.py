@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from isosweep.store.claims import highest
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths
 from isosweep.store.records import attempt_file, read_metrics, read_records
+from tests.commands import Command
 from tests.conftest import SMALL, isosweep, missing
 from tests.modes.sweeps import QUIET, assert_same_records, runs, state_of
 from tests.runs import reproducible, wait_for
@@ -134,16 +134,12 @@ def test_a_disk_that_fills_up_in_mid_run_ends_in_a_line_with_the_path(tmp_path: 
     with mounted(mount, "24m"):
         settings = ("budget=1e12", *SMALL, *QUIET, "grid.num_generations=[4]")
         once = (f"sweeps_dir={mount}", "launcher.max_retries=0")
-        words = [sys.executable, "-m", "isosweep", *settings, *once]
-        driver = subprocess.Popen(
-            words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        driver = Command(*settings, *once, cwd=tmp_path, output=tmp_path / "written")
         wait_for(lambda: any(mount.glob("runs/*/metrics/*.jsonl")))
         fill(mount)
-        stdout, stderr = driver.communicate(timeout=120)
-    assert driver.returncode == 1
-    assert "Traceback" not in stderr
-    (line,) = [line for line in (stdout + stderr).splitlines() if "No space left" in line]
+        assert driver.wait(timeout=120) == 1
+    assert "Traceback" not in driver.written
+    (line,) = [line for line in driver.written.splitlines() if "No space left" in line]
     assert str(mount / "runs") in line
 
 
