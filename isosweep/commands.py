@@ -123,9 +123,11 @@ def _run(
     try:
         output, errors = process.communicate(given, timeout=timeout_s)
         status = process.returncode
-    except subprocess.TimeoutExpired:
+    except BaseException as error:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
         status = None
         try:
             output, errors = process.communicate(timeout=_KILLED_S)

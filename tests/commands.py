@@ -5,14 +5,19 @@ has no threads, and ends with the tests. Each fork runs `isosweep.__main__.main`
 command does. What forks its runs (`tests.server`) comes from the same process.
 """
 
+import io
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import pytest
+
+from isosweep.config import executed
 from tests.composing import composed_once
 from tests.server import fork_helper
 
@@ -45,6 +50,32 @@ def forked(
     process.close()
     out, err = (Path(file).read_text() for file in files)
     return subprocess.CompletedProcess(overrides, status, out, err)
+
+
+def in_process(overrides: tuple[str, ...], cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """The command in this very process: for what ends before any run is started."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    import isosweep.__main__ as program
+
+    out, err = io.StringIO(), io.StringIO()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    status = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", ["isosweep", *overrides])
+        patch.setattr(program, "_jobs", [])
+        patch.setattr(executed, "_SAID", executed._Said())
+        GlobalHydra.instance().clear()
+        try:
+            program.main()
+        except SystemExit as left:
+            status = int(left.code or 0)
+        finally:
+            GlobalHydra.instance().clear()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    return subprocess.CompletedProcess(overrides, status, out.getvalue(), err.getvalue())
 
 
 class Command:

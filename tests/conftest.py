@@ -26,7 +26,7 @@ from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.study import resolve
-from tests.commands import forked
+from tests.commands import forked, in_process
 from tests.composing import composed_once
 
 # A sweep small enough for a test: a second or two of training a run.
@@ -53,7 +53,6 @@ LONGEST = (
     "tests/modes/test_tuning.py",
     "tests/training/test_diverged.py",
     "tests/modes/test_sweep.py",
-    "tests/modes/test_sweep_extended.py",
     "tests/launchers/test_forked.py",
     "tests/modes/test_own_directory.py",
     "tests/training/test_recipes.py",
@@ -74,15 +73,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _quiet_libraries() -> Iterator[None]:
-    quiet = {"HF_HUB_OFFLINE": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
-    before = {name: os.environ.get(name) for name in quiet}
-    os.environ.update(quiet)
-    yield
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HF_HUB_OFFLINE", "MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+            patch.setenv(name, "true")
+        yield
 
 
 # Tests make many small objects beside large libraries, in which a collection finds nothing: a tenth
@@ -145,6 +139,16 @@ def shared_sweep(factory: pytest.TempPathFactory, name: str, make: Callable[[Pat
     return directory
 
 
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an uninterrupted sweep to 1.28e10 FLOPs, which others compare with."""
+
+    def make(cwd: Path) -> None:
+        isosweep("budget=[6.4e9,1.28e10]", *SMALL, "tracking=none", cwd=cwd)
+
+    return shared_sweep(tmp_path_factory, "straight", make)
+
+
 def plan_of(config: SweepConfig) -> Plan:
     """The plan that `config` comes to."""
     return resolve(config).plan
@@ -174,3 +178,11 @@ def isosweep(
     if check:
         assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def refused(*overrides: str, cwd: Path) -> str:
+    """What the command line says, in words, when it ends with status 2 and before anything runs."""
+    done = in_process(overrides, cwd)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr

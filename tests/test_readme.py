@@ -2,17 +2,21 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from isosweep import make_plan
-from tests.conftest import SMALL, isosweep
+from tests.commands import in_process
+from tests.conftest import SMALL
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 START = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
-# Two runs of seconds, in place of the 18 of the default sweep.
+
+
+# Two runs of seconds, in place of the 18 of the default sweep: those of the fixture `straight`.
 FEWER = ("budget=[6.4e9,1.28e10]", *SMALL)
 
 
@@ -56,16 +60,16 @@ def test_the_dry_run_of_the_cluster_prints_its_scripts(tmp_path: Path) -> None:
     # It is about the sweep that the next command launches.
     limit = [word for word in real if word.startswith("launcher.max_device_hours=")]
     assert [word for word in dry if word not in ("mode=launch", "dry_run=true")] + limit == real
-    printed = isosweep(*dry, cwd=tmp_path).stdout
+    printed = in_process(tuple(dry), tmp_path).stdout
     assert "#SBATCH --partition=gpu" in printed
     assert not list(tmp_path.glob("sweeps/runs/*"))
 
 
 @pytest.mark.train
-def test_the_laptops_commands_follow_each_other(tmp_path: Path) -> None:
+def test_the_laptops_commands_follow_each_other(straight: Path, tmp_path: Path) -> None:
     default, status, recommend = recipe("laptop")
     assert default == []
-    isosweep(*FEWER, "tracking=none", cwd=tmp_path)
-    assert isosweep(*status, cwd=tmp_path).stdout.count("done") >= 2
-    asked = ["budget=1e10" if word.startswith("budget=") else word for word in recommend]
-    assert "budget 1e+10 flops: n = " in isosweep(*asked, cwd=tmp_path).stdout
+    shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
+    assert in_process(tuple(status), tmp_path).stdout.count("done") >= 2
+    asked = tuple("budget=1e10" if word.startswith("budget=") else word for word in recommend)
+    assert "budget 1e+10 flops: n = " in in_process(asked, tmp_path).stdout

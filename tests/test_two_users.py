@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import socket
 import sqlite3
 import subprocess
@@ -90,6 +91,12 @@ def replaced(path: Path, change: Callable[[Any], None]) -> Callable[[], None]:
     return act
 
 
+def settings_changed(sweep: StoredSweep, group: str, **values: object) -> StoredSweep:
+    """The sweep as it is read once the other has put values into a group of its settings."""
+    as_the_other(replaced(sweep.paths.config, lambda d: d[group].update(values)))
+    return read_sweep(sweep.paths.root)
+
+
 def shared_sweep(lab: Path) -> StoredSweep:
     sweep = sweep_in(lab, "tracking=none")
     store_runs(resolve(sweep.config), sweep.paths)
@@ -99,10 +106,7 @@ def shared_sweep(lab: Path) -> StoredSweep:
 
 def test_a_command_that_the_other_wrote_is_not_executed(lab: Path, tmp_path: Path) -> None:
     sweep, mark = shared_sweep(lab), tmp_path / "ran"
-    command = {"on_finish": f"id -un >{mark}"}
-    as_the_other(
-        replaced(sweep.paths.config, lambda d: d["launcher"].update(on_finish=command["on_finish"]))
-    )
+    settings_changed(sweep, "launcher", on_finish=f"id -un >{mark}")
     config = make_config("mode=resume", f"sweep_dir={sweep.paths.root}", "tracking=none")
     with pytest.raises(SettingError, match=rf"launcher\.on_finish=.*{sweep.paths.root}") as refused:
         resume_sweep(config, terminal())
@@ -116,13 +120,10 @@ def test_a_look_executes_no_command_of_the_other(lab: Path, tmp_path: Path) -> N
     submission = submitted(run)
     opened_to_all(lab)
 
-    def change(document: Any) -> None:
-        command = {"submit": "true", "poll": f"touch {mark}; echo {{id}}", "cancel": "true"}
-        document["launcher"]["command"].update(command)
-
-    as_the_other(replaced(sweep.paths.config, change))
     as_the_other(replaced(submission.path, lambda d: d.update(launcher="command")))
-    again = read_sweep(sweep.paths.root)
+    commands = {"submit": "true", "poll": f"touch {mark}; echo {{id}}", "cancel": "true"}
+    own = json.loads(sweep.paths.config.read_text())["launcher"]["command"]
+    again = settings_changed(sweep, "launcher", command=own | commands)
     (sight,) = look(again, Jobs(again.config), again.plan.runs[:1])
     assert sight.observed is not None
     assert sight.observed.status == "unknown"
@@ -149,10 +150,8 @@ def was_called(server: socket.socket) -> bool:
 @pytest.mark.mlflow
 def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.socket) -> None:
     sweep, uri = shared_sweep(lab), f"http://127.0.0.1:{listener.getsockname()[1]}"
-    tracking = {"name": "mlflow", "uri": uri}
-    as_the_other(replaced(sweep.paths.config, lambda d: d["tracking"].update(tracking)))
-    console, again = terminal(), read_sweep(sweep.paths.root)
-    catch_up(again.config, again.plan, again.paths, console)
+    console, again = terminal(), settings_changed(sweep, "tracking", name="mlflow", uri=uri)
+    catch_up(again, console)
     assert f"tracking.uri={uri}: would be used in your name" in printed(console)
     with pytest.raises(SettingError, match=r"tracking\.uri=.*in your name.*trust=true"):
         show_dashboard(make_config("mode=dashboard", f"sweep_dir={sweep.paths.root}"), console)
@@ -162,12 +161,10 @@ def test_an_address_of_the_other_is_sent_nothing(lab: Path, listener: socket.soc
 def test_a_database_of_the_other_is_not_asked(lab: Path, listener: socket.socket) -> None:
     sweep, mark = shared_sweep(lab), lab.parent / "asked.db"
     search = {"name": "frontier", "kind": "frontier", "storage": f"sqlite:///{mark}"}
-    as_the_other(replaced(sweep.paths.config, lambda d: d["search"].update(search)))
-    again = read_sweep(sweep.paths.root)
+    again = settings_changed(sweep, "search", **search)
     assert stored_search(again) is None
-    assert "search.storage=sqlite" in str(fault := search_fault(again))
-    assert "in your name" in str(fault)
-    assert stored_course(again.config, again.plan, again.paths) is None
+    assert re.search("search.storage=sqlite.*in your name", str(search_fault(again)))
+    assert stored_course(again) is None
     assert not mark.exists()
 
 
@@ -178,7 +175,7 @@ def test_artifacts_go_nowhere_else_that_the_other_says(lab: Path, tmp_path: Path
     store_runs(resolve(sweep.config), sweep.paths)
     sweep.paths.analysis.mkdir()
     sweep.paths.report.write_text("a report")
-    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    catch_up(sweep, console)
     assert "dashboard:" in printed(console)
     assert "incomplete" not in printed(console)
     (page,) = (lab / "mlartifacts").rglob("report.html")
@@ -192,7 +189,7 @@ def test_artifacts_go_nowhere_else_that_the_other_says(lab: Path, tmp_path: Path
 
     as_the_other(point)
     console = terminal()
-    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    catch_up(sweep, console)
     assert f"others may have written that they lie in {tmp_path.as_uri()}" in printed(console)
     assert {path.name for path in tmp_path.iterdir()} == {"report.html"}
     assert (tmp_path / "report.html").read_text() == "mine"

@@ -109,7 +109,7 @@ def follow(root: Path, *, drawn: bool) -> str:
 
     study, paths = _stored(root)
     sweep = Sweep(study=study, paths=paths)
-    items = sweep.items(lambda run: True)
+    items = sweep.items()
     live = [item for item in items if _is_live(item.paths)]
     clock = {"now": 0.0}
 

@@ -109,7 +109,7 @@ def simulated(runs: int, devices: int, error: float = 0.0) -> float:
     chance = random.Random(1)
     with memory() as directory, patch("time.monotonic", Clock()) as clock:
         sweep = make_sweep(directory, runs)
-        items = mixed(sweep.items(lambda run: True), seed=0)
+        items = mixed(sweep.items(), seed=0)
         seconds = {
             item.run.run_id: item.run.seconds * math.exp(chance.gauss(0.0, error)) for item in items
         }
@@ -172,7 +172,7 @@ def _sweep(
     with memory() as directory:
         sweep = make_sweep(directory, runs, *overrides)
         store_runs(sweep.study, sweep.paths)
-        items = mixed(sweep.items(lambda run: True), seed=0)
+        items = mixed(sweep.items(), seed=0)
         scale = bound_s / makespan_bound([item.run.seconds for item in items], places)
         seconds = {item.run.run_id: item.run.seconds * scale for item in items}
         table = directory / "seconds.json"

@@ -29,24 +29,28 @@ def _counted(standing: str, text: str) -> Column[Any]:
     return number(standing, lambda row: (row.counts or {}).get(standing), text)
 
 
-def _known(name: str, field: str, text: str) -> Column[Any]:
+def _known(name: str, text: str) -> Column[Any]:
     """A word that is "" where it is not known."""
-    return label(name, lambda row: getattr(row, field) or None, text)
+    return label(name, lambda row: getattr(row, name) or None, text)
 
 
-# Of `modes.listing.Listed`.
+# Of what `modes.listing.listed_sweep` has.
 SWEEPS: Columns = (
     label("name", "name", "Name of its directory. No unit."),
     other(
         "planned",
-        lambda row: datetime.fromtimestamp(row.planned, UTC),
+        lambda row: datetime.fromtimestamp(row.planned_unix_time, UTC),
         "When it was planned or launched last. UTC.",
     ),
     flag("launched", "launched", "Whether it was launched, and not only planned. Yes or no."),
-    _known("model", "model", "Name of the model. No unit."),
-    _known("task", "task", "Name of the task. No unit."),
-    _known("budget_unit", "unit", "Unit of its budgets."),
-    other("budgets", "budgets", "Compute that one cell may spend, ascending. In budget_unit."),
+    _known("model", "Name of the model. No unit."),
+    _known("task", "Name of the task. No unit."),
+    _known("budget_unit", "Unit of its budgets."),
+    other(
+        "budgets",
+        lambda row: tuple(row.budgets),
+        "Compute that one cell may spend, ascending. In budget_unit.",
+    ),
     number(
         "runs",
         lambda row: sum(row.counts.values()) if row.counts else None,
@@ -57,12 +61,12 @@ SWEEPS: Columns = (
     _counted("failed", "Of them, those that failed. A count."),
     number(
         "collapsed",
-        lambda row: row.tally and row.tally.collapsed,
+        "collapsed",
         "Of those done, the ones that lost for good what they had gained, by the analysis. "
         "A count.",
     ),
     label("verdict", "verdict", "Of its newest analysis; of all variants', where they differ."),
-    label("followed_by", "driver", "Who follows it now: user, machine and process."),
+    label("followed_by", "followed_by", "Who follows it now: user, machine and process."),
     label("fault", "fault", "What keeps it from being read."),
 )
 

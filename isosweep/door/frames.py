@@ -1,7 +1,7 @@
 """Frames of pandas: rows with the columns that `door.columns` and `analysis.tables` describe."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from isosweep.compute import BudgetUnit
 from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.errors import PreflightError
 from isosweep.heldout import score
+from isosweep.modes.directory import StoredSweep
 from isosweep.plan.cells import Cell, Plan, Rejection
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from isosweep.analysis.curves import SweepData
     from isosweep.analysis.statistics.findings import Findings
-    from isosweep.config.sweep import SweepConfig
-    from isosweep.modes.listing import Listed
 
 # What a run has that has not begun.
 _NO_STATE = SimpleNamespace(step=0, reward=None, attempt=0, warnings=())
@@ -64,9 +63,9 @@ def _row(columns: Columns, item: object, axes: Row, **further: Any) -> Row:
     return {**values, **further, **named}
 
 
-def sweep_rows(listed: "Sequence[Listed]") -> Iterator[Row]:
+def sweep_rows(listed: Iterable[Row]) -> Iterator[Row]:
     """One row a sweep."""
-    return (_row(SWEEPS, sweep, {}) for sweep in listed)
+    return (_row(SWEEPS, SimpleNamespace(**sweep), {}) for sweep in listed)
 
 
 def candidate_rows(plan: Plan) -> Iterator[Row]:
@@ -77,13 +76,11 @@ def candidate_rows(plan: Plan) -> Iterator[Row]:
     return (_row(PLAN, SimpleNamespace(**(lacked | row)), row["axes"]) for row in plan_rows(plan))
 
 
-def run_rows(plan: Plan, paths: SweepPaths, config: "SweepConfig") -> Iterator[Row]:
+def run_rows(sweep: StoredSweep) -> Iterator[Row]:
     """One row a run, in the plan's order, with how it stands by its files at this moment."""
-    from isosweep.modes.look import collapsed_runs
-
-    collapsed = collapsed_runs(config, plan, paths)
+    plan, config, collapsed = sweep.plan, sweep.config, sweep.collapsed()
     for run in plan.runs:
-        view = view_run(paths.run(run.run_id))
+        view = view_run(sweep.paths.run(run.run_id))
         standing = run_standing(run, view, plan.budget_unit, config.health.stop)
         now = SimpleNamespace(
             run=run,

@@ -12,7 +12,7 @@ from isosweep.door.columns import PLAN, RUNS
 from isosweep.door.display import Shown
 from isosweep.door.frames import candidate_rows, frame, run_rows
 from isosweep.errors import SettingError
-from isosweep.modes.directory import sweep_paths
+from isosweep.modes.directory import StoredSweep, sweep_paths
 from isosweep.modes.price import described_price, device_hours_left
 from isosweep.modes.stored import described_cautions, described_findings, places_of
 from isosweep.plan.scheduling import makespan
@@ -71,9 +71,9 @@ class PlannedSweep:
     @property
     def runs(self) -> "pandas.DataFrame":
         """Every run; of those that another sweep has trained already, how far they are."""
-        study = self.study
-        rows = run_rows(study.plan, sweep_paths(study), study.config)
-        return frame(RUNS, rows, study.plan.budget_unit)
+        study, plan = self.study, self.study.plan
+        sweep = StoredSweep(config=study.config, plan=plan, paths=sweep_paths(study))
+        return frame(RUNS, run_rows(sweep), plan.budget_unit)
 
     @cached_property
     def price(self) -> Price:

@@ -135,7 +135,7 @@ class Sweep:
     @property
     def runs(self) -> "pandas.DataFrame":
         """Every run, with how it stands: by its files, no scheduler is asked."""
-        return self._frame(RUNS, run_rows(self._plan, self.stored.paths, self.stored.config))
+        return self._frame(RUNS, run_rows(replace(self.stored, plan=self._plan)))
 
     @property
     def records(self) -> "pandas.DataFrame":
@@ -228,10 +228,8 @@ class Sweep:
         from isosweep.analysis.load import load_view
         from isosweep.modes.display_search import stored_course
 
-        stored = self.stored
-        data = load_view(stored.paths, self.analysis, self._one_variant())
-        course = stored_course(stored.config, stored.plan, stored.paths)
-        return replace(data, course=course)
+        data = load_view(self.stored.paths, self.analysis, self._one_variant())
+        return replace(data, course=stored_course(self.stored))
 
     @cached_property
     def findings(self) -> "Findings":

@@ -9,45 +9,125 @@ from rich.console import Console
 from isosweep import words
 from isosweep.config.recipe import RecipeConfig
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
 from isosweep.files import to_json
+from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import stored_course
 from isosweep.modes.further import further_n
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
+from isosweep.modes.track import asked_tracking, catch_up
 from isosweep.plan.cells import Plan
 from isosweep.plan.value_grid import RATE
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.analysis.conclude import Advice
-    from isosweep.analysis.report import Analysis
     from isosweep.analysis.statistics.best_values import Tuning
     from isosweep.analysis.statistics.entries import Entry
 
 
-def analyse_sweep(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
-    """Analyse every variant of the plan as `config.analysis` says, and set them side by side;
-    returns 0."""
+def analyse_stored(config: SweepConfig, console: Console) -> int:
+    """Analyse a stored sweep as this command asks, and bring its tracking up to date; returns 0.
+
+    Raises SettingError where the command names another unit than that of the sweep's budgets.
+    """
+    sweep = stored_sweep(config)
+    unit, own = config.budget_unit, sweep.config.budget_unit
+    if "budget_unit" in config.given and unit != own:
+        rule = (
+            f"this sweep's budgets are in {own}; what it has spent is analysed by other units too"
+        )
+        raise SettingError("budget_unit", unit, rule, f"analysis.compute_axis={unit}")
+    # What is asked of the records is this command's to say, not the sweep's.
+    tracking = asked_tracking(config, sweep.config)
+    settings = replace(sweep.config, analysis=config.analysis, tracking=tracking)
+    asked = replace(sweep, config=settings)
+    analyse_sweep(asked, console)
+    catch_up(asked, console)
+    return 0
+
+
+def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
+    """Analyse every variant as the settings of `analysis` say, and set them side by side."""
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
     if config.search.kind == "tune":
-        return _analyse_tuning(config, plan, paths, console)
-    course = stored_course(config, plan, paths)
+        _analyse_tuning(sweep, console)
+        return
+    course = stored_course(sweep)
     entries: list[Entry] = []
     reports: dict[str, str] = {}
     for axes in plan.axes:
         view = config.analysis.view(axes)
         if view:
-            console.print(f"{view}:", markup=False)
+            say(console, f"{view}:")
         own = plan.of_axes(axes)
         advice = _advice(own, config, paths) if own.runs else None
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
-        _show(analysis, console)
+        document = analysis.answer.document()
+        say(console, *words.lines("terminal", "analysis", document, analysis.report))
         entries.append(Entry.of_variant(axes, analysis.data, analysis.findings))
         reports[entries[-1].name] = str(analysis.report)
     if len(entries) > 1:
         _side_by_side(config, entries, reports, paths, console)
-    return 0
+
+
+def _analyse_tuning(sweep: StoredSweep, console: Console) -> None:
+    """Say which values are best, how surely, and what to start the grid with."""
+    from isosweep.analysis.load import load_view
+    from isosweep.analysis.pages.what_to_set import as_overrides, write_tuning
+    from isosweep.analysis.statistics.best_values import find_tuning
+    from isosweep.analysis.tuned import tuned_cells
+
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
+    # On the plan's own budgets: below them a value that was ended early has no place.
+    asked = replace(config.analysis, readings_per_decade=0, decades=0.0)
+    cells = tuned_cells(plan, [load_view(paths, asked, axes) for axes in plan.axes])
+    rule = config.recipe.learning_rate_rule if set(config.grid.axes or {}) == {RATE} else None
+    tuning = find_tuning(cells, asked, rule)
+    handed = settings_for_the_grid(tuning, config.recipe, asked.margin)
+    target = replace(paths, view=asked.view({}))
+    course = stored_course(sweep)
+    write_tuning(
+        tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
+    )
+    say(console, *words.lines("tuning", "summary", to_json(asdict(tuning)), asked.margin))
+    if handed:
+        line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"
+        if "recipe.learning_rate_rule" in handed:
+            line += f" (at the anchor still {tuning.cells[0].best.values[RATE]:g})"
+        say(console, line)
+    say(console, f"report: {target.report}")
+
+
+def settings_for_the_grid(
+    tuning: "Tuning", recipe: RecipeConfig, margin: float
+) -> dict[str, object]:
+    """Dotted settings: the anchor's best values, and another rule of the learning rate where the
+    recipe's own does not agree with the second cell and costs more than `margin` there. None where
+    nothing was learned, or values were not tried at all."""
+    if not tuning.cells or tuning.untried or not tuning.cells[0].learns(tuning.base_reward):
+        return {}
+    anchor = tuning.cells[0]
+    values: dict[str, object] = dict(anchor.best.values)
+    own = recipe.learning_rate_rule
+    refuted = any(rule.rule == own and rule.agrees is False for rule in tuning.rules)
+    losses = {
+        r.rule: r.loss for r in tuning.rules if r.loss is not None and (r.agrees or r.rule == own)
+    }
+    if not refuted or losses.get(own, 1.0) <= margin:
+        return values
+    best = min(losses, key=lambda rule: losses[rule])
+    if best == own:
+        return values
+    exponents = {rule.rule: rule.exponent for rule in tuning.rules}
+    completions = anchor.num_generations * anchor.problems_per_batch / recipe.mini_batches
+    ratio = completions / recipe.reference_completions
+    # The same rate at the anchor.
+    rate = anchor.best.values[RATE] * ratio ** (exponents[own] - exponents[best])
+    return {**values, RATE: float(f"{rate:.4g}"), "recipe.learning_rate_rule": best}
 
 
 def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
@@ -78,69 +158,5 @@ def _side_by_side(
     own = {name: relpath(report, target.analysis) for name, report in reports.items()}
     formats, width = config.analysis.formats, config.analysis.figure_width
     write_comparison(comparison, entries, target, formats, reports=own, width=width)
-    for sentence in summarise(comparison):
-        console.print(sentence, markup=False, soft_wrap=True)
-    console.print(f"variants side by side: {target.report}", soft_wrap=True)
-
-
-def _show(analysis: "Analysis", console: Console) -> None:
-    document = analysis.answer.document()
-    for line in words.lines("terminal", "analysis", document, analysis.report):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _analyse_tuning(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> int:
-    """Say which values are best, how surely, and what to start the grid with; returns 0."""
-    from isosweep.analysis.load import load_view
-    from isosweep.analysis.pages.what_to_set import as_overrides, write_tuning
-    from isosweep.analysis.statistics.best_values import find_tuning
-    from isosweep.analysis.tuned import tuned_cells
-
-    # On the plan's own budgets: below them a value that was ended early has no place.
-    asked = replace(config.analysis, readings_per_decade=0, decades=0.0)
-    cells = tuned_cells(plan, [load_view(paths, asked, axes) for axes in plan.axes])
-    rule = config.recipe.learning_rate_rule if set(config.grid.axes or {}) == {RATE} else None
-    tuning = find_tuning(cells, asked, rule)
-    handed = settings_for_the_grid(tuning, config.recipe, asked.margin)
-    target = replace(paths, view=asked.view({}))
-    course = stored_course(config, plan, paths)
-    write_tuning(
-        tuning, cells, target, asked.formats, handed=handed, margin=asked.margin, course=course
-    )
-    for sentence in words.lines("tuning", "summary", to_json(asdict(tuning)), asked.margin):
-        console.print(sentence, markup=False, soft_wrap=True)
-    if handed:
-        line = f"for the grid, in the place of search=tune: {as_overrides(handed)}"
-        if "recipe.learning_rate_rule" in handed:
-            line += f" (at the anchor still {tuning.cells[0].best.values[RATE]:g})"
-        console.print(line, markup=False, soft_wrap=True)
-    console.print(f"report: {target.report}", soft_wrap=True)
-    return 0
-
-
-def settings_for_the_grid(
-    tuning: "Tuning", recipe: RecipeConfig, margin: float
-) -> dict[str, object]:
-    """Dotted settings: the anchor's best values, and another rule of the learning rate where the
-    recipe's own does not agree with the second cell and costs more than `margin` there. None where
-    nothing was learned, or values were not tried at all."""
-    if not tuning.cells or tuning.untried or not tuning.cells[0].learns(tuning.base_reward):
-        return {}
-    anchor = tuning.cells[0]
-    values: dict[str, object] = dict(anchor.best.values)
-    own = recipe.learning_rate_rule
-    refuted = any(rule.rule == own and rule.agrees is False for rule in tuning.rules)
-    losses = {
-        r.rule: r.loss for r in tuning.rules if r.loss is not None and (r.agrees or r.rule == own)
-    }
-    if not refuted or losses.get(own, 1.0) <= margin:
-        return values
-    best = min(losses, key=lambda rule: losses[rule])
-    if best == own:
-        return values
-    exponents = {rule.rule: rule.exponent for rule in tuning.rules}
-    completions = anchor.num_generations * anchor.problems_per_batch / recipe.mini_batches
-    ratio = completions / recipe.reference_completions
-    # The same rate at the anchor.
-    rate = anchor.best.values[RATE] * ratio ** (exponents[own] - exponents[best])
-    return {**values, RATE: float(f"{rate:.4g}"), "recipe.learning_rate_rule": best}
+    say(console, *summarise(comparison))
+    say(console, f"variants side by side: {target.report}")

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.modes.directory import stored_sweep
+from isosweep.modes.terminal import say
 from isosweep.plan.calibration import Calibration, calibrate
 from isosweep.plan.coefficients import PHASES, RELATIVE_ERROR, Kept, Measured
 from isosweep.words.numbers import in_hours
@@ -14,12 +15,12 @@ def calibrate_sweep(config: SweepConfig, console: Console) -> int:
     """Fit the time model to the sweep that `config` names, store it and show it."""
     sweep = stored_sweep(config)
     calibration = calibrate(sweep.config, sweep.plan, sweep.paths)
-    console.print(f"{calibration.key}: each phase of {calibration.runs} runs by itself")
+    say(console, f"{calibration.key}: each phase of {calibration.runs} runs by itself")
     console.print(_phases(calibration))
     console.print(_settings(calibration))
-    console.print(
+    say(
+        console,
         f"{calibration.file}: used by every plan on this hardware (hardware.calibrated=false: not)",
-        soft_wrap=True,
     )
     return 0
 

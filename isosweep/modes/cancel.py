@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.jobs import Asked, Jobs
 from isosweep.modes.look import Sight, look
+from isosweep.modes.terminal import say, warn
 from isosweep.plan.tally import Standing
 from isosweep.store.claims import highest
 from isosweep.store.drivers import living_driver, user_name
@@ -55,19 +56,13 @@ def cancel_sweep(config: SweepConfig, console: Console) -> int:
     return cancel_runs(sweep, config.runs, Jobs(sweep.config), console)
 
 
-def cancel_runs(
-    sweep: StoredSweep,
-    words: Sequence[str],
-    jobs: Asked,
-    console: Console,
-    wait: Callable[[float], None] = time.sleep,
-) -> int:
-    """`cancel_sweep` of the runs of `sweep` that `words` choose; `wait` sleeps."""
+def cancel_runs(sweep: StoredSweep, words: Sequence[str], jobs: Asked, console: Console) -> int:
+    """`cancel_sweep` of the runs of `sweep` that `words` choose."""
     choice = choose(words, sweep.plan)
     sights = [s for s in look(sweep, jobs, choice.runs) if choice.holds(s.standing)]
     by = f"mode=cancel ({user_name()} on {socket.gethostname()})"
     doing = _Cancelling()
-    batch, followed = f"cancel-{secrets.token_hex(4)}", is_followed(sweep.paths.drivers)
+    batch, followed = f"cancel-{secrets.token_hex(4)}", _is_followed(sweep.paths.drivers)
     for sight in sights:
         state = sight.view.submission
         if state is None and highest(sight.paths.submissions):
@@ -84,12 +79,12 @@ def cancel_runs(
             request_cancel(state.submission, by)
             told = sight.standing if sight.standing is Standing.RUNNING else "pending"
             doing.open.append((state, str(told)))
-    _stop(doing, jobs, sweep.config.launcher.stop_grace_s, wait)
+    _stop(doing, jobs, sweep.config.launcher.stop_grace_s)
     _report(doing, console)
     return 1 if doing.open or doing.faults else 0
 
 
-def is_followed(drivers: Path) -> bool:
+def _is_followed(drivers: Path) -> bool:
     """Whether somebody follows the sweep and may start runs, as far as can be told."""
     try:
         return living_driver(drivers) is not None
@@ -116,7 +111,11 @@ def _held_back(
     return None
 
 
-def _stop(doing: _Cancelling, jobs: Asked, grace_s: float, wait: Callable[[float], None]) -> None:
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _stop(doing: _Cancelling, jobs: Asked, grace_s: float) -> None:
     """Stop what is open, and watch it until it is gone, or `grace_s` and a kill have not helped."""
     said = jobs.stop([state for state, _ in doing.open]) if doing.open else None
     began, killed = time.monotonic(), None
@@ -131,7 +130,7 @@ def _stop(doing: _Cancelling, jobs: Asked, grace_s: float, wait: Callable[[float
         elif killed is not None and now - killed >= min(_KILL_S, grace_s):
             doing.faults += [said] if said else []
             return
-        wait(min(_POLL_S, grace_s / 10))
+        time.sleep(min(_POLL_S, grace_s / 10))
 
 
 def _settle(doing: _Cancelling, jobs: Asked) -> None:
@@ -158,10 +157,6 @@ def _count(doing: _Cancelling, state: SubmissionState, told: str) -> None:
     doing.counts["finished" if finished else told] += 1
 
 
-def _because(reason: str) -> str:
-    return f": {reason}" if reason else ""
-
-
 def _report(doing: _Cancelling, console: Console) -> None:
     """Say what is so: how many are gone, and of which that is not certain, with what was said."""
     finished = doing.counts.pop("finished", 0)
@@ -171,20 +166,18 @@ def _report(doing: _Cancelling, console: Console) -> None:
         line += f"; {finished} had finished"
     if doing.open:
         line += f"; {len(doing.open)} not confirmed"
-    console.print(line, markup=False, soft_wrap=True)
+    say(console, line)
     if doing.unfollowed:
         are = "is" if doing.unfollowed == 1 else "are"
         line = (
             f"{doing.unfollowed} {are} at rest, and nobody follows the sweep who would start them"
         )
-        console.print(line, soft_wrap=True)
-    for fault in doing.faults:
-        console.print(f"warning: {fault}", style="yellow", markup=False, soft_wrap=True)
+        say(console, line)
+    warn(console, *doing.faults)
     for state, told in doing.open:
         job = state.job.job_id if state.job else "not known"
-        console.print(
+        say(
+            console,
             f"{state.submission.run.run_id}: was {told}, job {job} of "
             f"{state.submission.launcher}; the request stands: its worker leaves when it sees it",
-            markup=False,
-            soft_wrap=True,
         )

@@ -59,20 +59,6 @@ def choose(words: Sequence[str], plan: Plan) -> Choice:
     return Choice(runs=tuple(chosen), standings=frozenset(standings))
 
 
-def _named(run: PlannedRun, names: Collection[str]) -> bool:
-    return any(
-        fnmatchcase(run.run_id, name) if set(name) & set("*?[") else name in run.run_id
-        for name in names
-    )
-
-
-def _value(run: PlannedRun, name: str) -> str | None:
-    """The run's value of a setting as it is typed; None where it has none of that name."""
-    known = {"n": run.num_generations, "B": run.problems_per_batch, "seed": run.seed}
-    known |= {axis.rpartition(".")[2]: value for axis, value in run.axes.items()} | run.axes
-    return str(known[name]) if name in known else None
-
-
 def _require(word: str, words: Sequence[str], plan: Plan, fitting: Sequence[PlannedRun]) -> None:
     if fitting:
         return
@@ -84,3 +70,17 @@ def _require(word: str, words: Sequence[str], plan: Plan, fitting: Sequence[Plan
     )
     nearest = ", ".join(f"runs={run.run_id}" for run in plan.runs[:_NAMED])
     raise SettingError("runs", given, rule, nearest)
+
+
+def _value(run: PlannedRun, name: str) -> str | None:
+    """The run's value of a setting as it is typed; None where it has none of that name."""
+    known = {"n": run.num_generations, "B": run.problems_per_batch, "seed": run.seed}
+    known |= {axis.rpartition(".")[2]: value for axis, value in run.axes.items()} | run.axes
+    return str(known[name]) if name in known else None
+
+
+def _named(run: PlannedRun, names: Collection[str]) -> bool:
+    return any(
+        fnmatchcase(run.run_id, name) if set(name) & set("*?[") else name in run.run_id
+        for name in names
+    )

@@ -27,7 +27,7 @@ from isosweep.modes.needed import (
     occupied,
     superfluous_checkpoints,
 )
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed, warn
 from isosweep.store import checkpoints
 from isosweep.store.claims import names
 from isosweep.store.paths import RunPaths
@@ -63,7 +63,7 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
     if not (judged.found or gone):
         return 1 if unsure else 0
     if not config.confirm:
-        console.print("nothing was removed; confirm=true removes what is listed")
+        say(console, "nothing was removed; confirm=true removes what is listed")
         return 1 if unsure else 0
     removed, left = 0, []
     for item in judged.found:
@@ -71,14 +71,13 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
             removed += item.size
         else:
             left.append(f"not removed: {item.path}: {why}")
-    console.print(f"removed {len(judged.found) - len(left)}, {_size(removed)}")
+    say(console, f"removed {len(judged.found) - len(left)}, {_size(removed)}")
     for run, use in gone:
         try:
             forget(run, use)
         except OSError as error:
             left.append(f"{run.root}: its list of sweeps cannot be written: {error.strerror}")
-    for line in left:
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
+    say(console, *left, style="yellow")
     return 1 if left or unsure else 0
 
 
@@ -171,32 +170,30 @@ def _judge(run: RunPaths, uses: Sequence[Use], needs: Needs, judged: _Judged) ->
         judged.found.append(Superfluous(run.root, "run", said, bytes_of(run.root), listed))
 
 
-def _size(count: float) -> str:
-    return size(count) if count >= _LEAST_BYTES else f"{count / 1e3:.3g} kB"
-
-
 def _show(judged: _Judged, console: Console) -> None:
-    for fault in judged.faults:
-        console.print(f"warning: {fault}", style="yellow", markup=False, soft_wrap=True)
+    warn(console, *judged.faults)
     for what in ("run", "checkpoint", "plan", "leftover"):
         items = [item for item in judged.found if item.what == what]
         if not items:
             continue
         total = _size(sum(item.size for item in items))
-        console.print(f"{_count(len(items), what)}, {total}:", markup=False)
+        say(console, f"{_count(len(items), what)}, {total}:")
         for item in sorted(items, key=lambda item: -item.size)[:_LISTED]:
-            line = f"  {_size(item.size):>8}  {item.path}  ({item.why})"
-            console.print(line, markup=False, soft_wrap=True)
+            say(console, f"  {_size(item.size):>8}  {item.path}  ({item.why})")
         if len(items) > _LISTED:
-            console.print(f"  and {len(items) - _LISTED} smaller ones")
+            say(console, f"  and {len(items) - _LISTED} smaller ones")
     if not judged.found:
-        console.print("nothing is there that no sweep needs")
+        say(console, "nothing is there that no sweep needs")
     if judged.kept:
-        console.print(f"{_count(len(judged.kept), 'run')} kept, which some sweep may need:")
+        say(console, f"{_count(len(judged.kept), 'run')} kept, which some sweep may need:")
         for run_id, why in judged.kept[:_LISTED]:
-            console.print(f"  {run_id}: {why}", style="yellow", markup=False, soft_wrap=True)
+            say(console, f"  {run_id}: {why}", style="yellow")
         if len(judged.kept) > _LISTED:
-            console.print(f"  and {len(judged.kept) - _LISTED} more")
+            say(console, f"  and {len(judged.kept) - _LISTED} more")
+
+
+def _size(count: float) -> str:
+    return size(count) if count >= _LEAST_BYTES else f"{count / 1e3:.3g} kB"
 
 
 def _count(number: int, what: str) -> str:

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.table import Table
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.display_results import show_comparison
 from isosweep.modes.sources import named_sweeps
+from isosweep.modes.terminal import say
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
+    from isosweep.analysis.statistics.compare import Comparison
     from isosweep.analysis.statistics.entries import Entry
 
 
@@ -25,7 +27,10 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     from isosweep.analysis.statistics.compare import compare
 
     sweeps = named_sweeps(config)
-    _require_distinct(config, sweeps)
+    roots = {sweep.paths.root.resolve(): name for name, sweep in sweeps}
+    if len(roots) < len(sweeps):
+        nearest = f"from=[{','.join(roots.values())}]"
+        raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
     entries = _entries(config, sweeps, console)
     _require_comparable(config, entries)
     comparison = compare(entries, config.analysis)
@@ -36,10 +41,9 @@ def compare_sweeps(config: SweepConfig, console: Console) -> int:
     own = _reports(config, sweeps, [entry.name for entry in entries], target)
     formats, width = config.analysis.formats, config.analysis.figure_width
     write_comparison(comparison, entries, target, formats, reports=own, width=width)
-    show_comparison(comparison, console)
-    for doubt in doubts(comparison):
-        console.print(doubt, markup=False, soft_wrap=True)
-    console.print(f"comparison: {target.report}", soft_wrap=True)
+    _show_comparison(comparison, console)
+    say(console, *doubts(comparison))
+    say(console, f"comparison: {target.report}")
     return 0
 
 
@@ -58,12 +62,22 @@ def _entries(
     labels = sweep_labels(names, [of[0][1].config_document for of in loaded])
     for name, label in zip(names, labels, strict=True):
         if label != name:
-            console.print(f"{label}: {name}", markup=False, soft_wrap=True)
+            say(console, f"{label}: {name}")
     return [
         Entry.of_variant(axes, data, find(data, config.analysis), sweep=label)
         for label, of in zip(labels, loaded, strict=True)
         for axes, data in of
     ]
+
+
+def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
+    if len(entries) < 2:
+        rule = "names one sweep; a comparison needs two"
+        raise SettingError("from", config.from_sweep, rule, "from=[SWEEP,SWEEP]")
+    units = sorted({entry.data.plan.budget_unit for entry in entries})
+    if len(units) > 1:
+        rule = f"the sweeps' budgets are in {' and '.join(units)}"
+        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
 
 
 def _reports(
@@ -85,21 +99,23 @@ def _reports(
     }
 
 
-def _require_distinct(config: SweepConfig, sweeps: list[tuple[str, StoredSweep]]) -> None:
-    """Raise SettingError where a sweep is named twice."""
-    names = {sweep.paths.root.resolve(): name for name, sweep in sweeps}
-    if len(names) < len(sweeps):
-        nearest = f"from=[{','.join(names.values())}]"
-        raise SettingError("from", config.from_sweep, "names a sweep twice", nearest)
-
-
-def _require_comparable(config: SweepConfig, entries: "list[Entry]") -> None:
-    if len(entries) < 2:
-        known = sorted(p.parent.name for p in Path(config.sweeps_dir).glob("*/plan.json"))
-        nearest = f"from=[{','.join(known[:2])}]" if len(known) > 1 else "from=[SWEEP,SWEEP]"
-        rule = "names one sweep; a comparison needs two"
-        raise SettingError("from", config.from_sweep, rule, nearest)
-    units = sorted({entry.data.plan.budget_unit for entry in entries})
-    if len(units) > 1:
-        rule = f"the sweeps' budgets are in {' and '.join(units)}"
-        raise SettingError("from", config.from_sweep, rule, "analysis.compute_axis=flops")
+def _show_comparison(comparison: "Comparison", console: Console) -> None:
+    """Print the best of every sweep at every budget, and its verdict."""
+    table = Table(
+        "sweep", f"budget ({comparison.unit})", "best n", "B", "reward", "interval", "better"
+    )
+    for at in comparison.frontiers:
+        interval = "" if at.interval is None else f"{at.interval[0]:.3f} to {at.interval[1]:.3f}"
+        table.add_row(
+            at.entry,
+            f"{at.budget:.3g}",
+            str(at.best_n),
+            str(at.best_batch),
+            f"{at.reward:.3f}",
+            interval,
+            "" if at.better is None else f"{at.better:.0%}",
+        )
+    console.print(table)
+    say(console, "better: probability that the best reward lies above the first sweep's")
+    for name, verdict in comparison.verdicts.items():
+        say(console, f"{name}: {verdict}")

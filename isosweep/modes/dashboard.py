@@ -25,7 +25,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.signals import Signals
-from isosweep.modes.terminal import typed
+from isosweep.modes.terminal import say, typed
 from isosweep.modes.track import asked_tracking
 from isosweep.tracking.faults import store_name
 from isosweep.tracking.guard import APP, TOKEN
@@ -70,21 +70,11 @@ def show_dashboard(config: SweepConfig, console: Console) -> int:
             page = Path(own, "link.html")
             page.write_text(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
             _show(url, config, console, page.as_uri())
-            console.print("until Ctrl-C; the runs do not depend on it")
+            say(console, "until Ctrl-C; the runs do not depend on it")
             console.file.flush()
 
         _serve(shown.uri, told)
     return 0
-
-
-def _show(url: str, config: SweepConfig, console: Console, opened: str | None = None) -> None:
-    """Print the address, and open it where there is a display; `opened`: what leads there."""
-    console.print(f"dashboard: {url}", markup=False, soft_wrap=True)
-    console.file.flush()
-    display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
-    if config.open_browser and sys.stdout.isatty() and display:
-        with suppress(webbrowser.Error):
-            webbrowser.open(opened or url)
 
 
 def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
@@ -125,6 +115,16 @@ def _makes(sweep: StoredSweep, setting: str = "") -> str:
         f"mode=analyse {typed('sweep_dir', sweep.paths.root)} {setting}".rstrip()
         + ", which makes it"
     )
+
+
+def _show(url: str, config: SweepConfig, console: Console, opened: str | None = None) -> None:
+    """Print the address, and open it where there is a display; `opened`: what leads there."""
+    say(console, f"dashboard: {url}")
+    console.file.flush()
+    display = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
+    if config.open_browser and sys.stdout.isatty() and display:
+        with suppress(webbrowser.Error):
+            webbrowser.open(opened or url)
 
 
 def _serve(uri: str, told: Callable[[str, str], None]) -> None:
@@ -177,12 +177,6 @@ def _wait(address: str, process: "subprocess.Popen[bytes]", signals: Signals) ->
     return False
 
 
-def _fault(log: IO[str]) -> str:
-    log.seek(0)
-    said = [line.strip() for line in log.read().splitlines() if line.strip()]
-    return "mlflow ui does not come up: " + " / ".join(said[-_LAST_LINES:])
-
-
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """End the server and its workers, which are a group of their own."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -191,3 +185,9 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_S)
             return
+
+
+def _fault(log: IO[str]) -> str:
+    log.seek(0)
+    said = [line.strip() for line in log.read().splitlines() if line.strip()]
+    return "mlflow ui does not come up: " + " / ".join(said[-_LAST_LINES:])

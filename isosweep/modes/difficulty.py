@@ -27,6 +27,7 @@ from isosweep.errors import RecordError
 from isosweep.files import append_line, make_directories, write_json
 from isosweep.models.weights import weights
 from isosweep.modes.signals import INTERRUPTED
+from isosweep.modes.terminal import say
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.preflight.machine import preflight
 from isosweep.tasks import Problem, problem_pool
@@ -43,10 +44,10 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
     try:
         for single in configs:
             if len(configs) > 1:
-                console.print(f"{single.model.name}, {single.task.name}:", markup=False)
+                say(console, f"{single.model.name}, {single.task.name}:")
             measure(single, console)
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here")
+        say(console, "stopped; the same command goes on from here")
         return INTERRUPTED
     return 0
 
@@ -63,6 +64,11 @@ def measured_configs(config: SweepConfig) -> list[SweepConfig]:
             single = replace(config, task=task, grid=replace(config.grid, axes=None))
             configs.setdefault(_path(single), single)
     return list(configs.values())
+
+
+def _path(config: SweepConfig) -> Path:
+    sweeps = Path(config.sweeps_dir).absolute()
+    return measurement_path(config.model, config.task, config.difficulty, sweeps)
 
 
 def measure(config: SweepConfig, console: Console) -> Measurement:
@@ -104,6 +110,11 @@ def _complete(config: SweepConfig, path: Path, console: Console) -> Measurement:
         _measure_rest(config, path, pool, done, console)
         measured = read_measurement(path)
     return measured
+
+
+def _digest(pool: tuple[Problem, ...]) -> str:
+    document = [[problem.problem_id, problem.prompt, problem.answer] for problem in pool]
+    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
 def _measure_rest(
@@ -161,23 +172,13 @@ def _show(measured: Measurement, console: Console) -> None:
             counts[name] += 1
     split = {name: [*DIFFICULTIES[name], counts[name]] for name in counts}
     k = measured.samples_per_problem
-    console.print(f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
+    say(console, f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
     for name, (low, high, count) in split.items():
-        console.print(f"  {name}: {count} with success rates {low:g} to {high:g}", highlight=False)
+        say(console, f"  {name}: {count} with success rates {low:g} to {high:g}")
     outside = sum(not buckets_of(rate) for rate in rates)
-    console.print(f"  none of these: {outside}")
+    say(console, f"  none of these: {outside}")
     histogram = [measured.successes.count(successes) for successes in range(k + 1)]
     document: dict[str, Any] = {"version": FORMAT_VERSION, "problems": len(rates)}
     document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}
     write_json(measured.path.with_suffix(".json"), document)
-    console.print(f"difficulty: {measured.path}", soft_wrap=True)
-
-
-def _path(config: SweepConfig) -> Path:
-    sweeps = Path(config.sweeps_dir).absolute()
-    return measurement_path(config.model, config.task, config.difficulty, sweeps)
-
-
-def _digest(pool: tuple[Problem, ...]) -> str:
-    document = [[problem.problem_id, problem.prompt, problem.answer] for problem in pool]
-    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
+    say(console, f"difficulty: {measured.path}")

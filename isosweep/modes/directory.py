@@ -17,6 +17,7 @@ from isosweep.files import JsonObject, make_directories, read_json, write_json, 
 from isosweep.machine import keeping_all
 from isosweep.modes.terminal import printable, typed
 from isosweep.plan.cells import Plan, plan_from_document
+from isosweep.plan.standing import PlanStanding, standing
 from isosweep.store.claims import highest, names
 from isosweep.store.paths import ATTEMPTS, OLD_STATE, SweepPaths
 
@@ -46,6 +47,20 @@ class StoredSweep:
         """The directory's own name."""
         return self.paths.root.name
 
+    def standing(self) -> PlanStanding:
+        """How its runs stand at this moment, by their files."""
+        return standing(self.plan, self.paths.run, self.config.health.stop)
+
+    def collapsed(self) -> frozenset[str]:
+        """Runs that its own analysis found to have lost what they had gained; none before it, nor
+        where it cannot be read or is of a version that did not say."""
+        found: set[str] = set()
+        for axes in self.plan.axes:
+            with suppress(OSError, ValueError):
+                fits = read_json(replace(self.paths, view=self.config.analysis.view(axes)).fits)
+                found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
+        return frozenset(found)
+
     def study(self) -> "Study":
         """What its settings imply: what a run of it takes.
 
@@ -61,74 +76,6 @@ class StoredSweep:
             )
             raise SettingError("sweep_dir", self.paths.root, rule, "mode=run, without sweep_dir")
         return study
-
-
-def sweep_paths(study: "Study") -> SweepPaths:
-    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`.
-
-    The runs of a sweep that exists are where that sweep has them, whatever `sweeps_dir` says.
-    """
-    config = study.config
-    sweeps = Path(config.sweeps_dir).absolute()
-    name = config.name or f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
-    root = sweeps / name if config.sweep_dir is None else Path(config.sweep_dir).absolute()
-    with suppress(RecordError, OSError):
-        stored = _document(root / "config.json")
-        if _document(root / "plan.json").get("plan_id") == study.plan.plan_id:
-            run_ids = {run.run_id for run in study.plan.runs}
-            sweeps = _sweeps_dir(root, stored, run_ids, sweeps)
-    return SweepPaths(root, sweeps / "runs")
-
-
-def _sweeps_dir(
-    root: Path, stored: JsonObject, run_ids: Collection[str], asked: Path | None = None
-) -> Path:
-    """The directory whose runs/ has the runs of the sweep in `root`, whose settings are `stored`.
-
-    A sweep that was moved or copied together with its runs has them where they came to lie; one
-    that was moved alone, where they have stayed. `asked`: what counts where neither is there.
-    Raises RecordError where `stored` are no settings of a sweep.
-    """
-    if not isinstance(stored.get("sweeps_dir"), str):
-        raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
-    named = Path(stored["sweeps_dir"])
-    # A relative sweep_dir, as earlier versions stored it, was most likely typed beside sweeps_dir.
-    before = named.parent / (stored.get("sweep_dir") or named / root.name)
-    together = Path(os.path.normpath(root / os.path.relpath(named, before)))
-    places = [*dict.fromkeys(each for each in (together, named, asked) if each is not None)]
-    most = max(places, key=lambda place: _runs_in(place, run_ids))
-    if _runs_in(most, run_ids):
-        return most
-    return next((place for place in places if (place / "runs").is_dir()), places[-1])
-
-
-def _runs_in(sweeps: Path, run_ids: Collection[str]) -> int:
-    """How many of the runs have a directory there."""
-    with suppress(OSError):
-        return len(set(run_ids).intersection(names(sweeps / "runs")))
-    return 0
-
-
-def only_planned(root: Path) -> bool:
-    """Whether nothing lies in `root` but what planning and simulating a sweep writes."""
-    own = SweepPaths(root, root)
-    planned = (own.plan, own.plan_csv, own.plan_page, own.config, own.simulation)
-    return {path.name for path in planned}.issuperset(names(root))
-
-
-def never_launched(root: Path) -> bool:
-    """Whether the sweep in `root` was only planned, or simulated.
-
-    What cannot be read counts as launched, and so does what a version without drivers may have.
-    """
-    try:
-        if not only_planned(root):
-            return False
-        sweep = read_sweep(root)
-        runs = [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
-        return not any(_BEGUN & {*names(run.root)} and not highest(run.submissions) for run in runs)
-    except (IsosweepError, OSError):
-        return False
 
 
 def stored_sweep(config: SweepConfig) -> StoredSweep:
@@ -176,10 +123,65 @@ def _document(path: Path) -> JsonObject:
     return document
 
 
-def sweep_roots(sweeps_dir: str) -> list[Path]:
-    """The sweeps in `sweeps_dir`, that planned or launched last first."""
-    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
-    return [root for _, root in sorted(plans, reverse=True)]
+def _sweeps_dir(
+    root: Path, stored: JsonObject, run_ids: Collection[str], asked: Path | None = None
+) -> Path:
+    """The directory whose runs/ has the runs of the sweep in `root`, whose settings are `stored`.
+
+    A sweep that was moved or copied together with its runs has them where they came to lie; one
+    that was moved alone, where they have stayed. `asked`: what counts where neither is there.
+    Raises RecordError where `stored` are no settings of a sweep.
+    """
+    if not isinstance(stored.get("sweeps_dir"), str):
+        raise RecordError(f"{root / 'config.json'}: not the settings of a sweep (no sweeps_dir)")
+    named = Path(stored["sweeps_dir"])
+    # A relative sweep_dir, as earlier versions stored it, was most likely typed beside sweeps_dir.
+    before = named.parent / (stored.get("sweep_dir") or named / root.name)
+    together = Path(os.path.normpath(root / os.path.relpath(named, before)))
+    places = [*dict.fromkeys(each for each in (together, named, asked) if each is not None)]
+    most = max(places, key=lambda place: _runs_in(place, run_ids))
+    if _runs_in(most, run_ids):
+        return most
+    return next((place for place in places if (place / "runs").is_dir()), places[-1])
+
+
+def _runs_in(sweeps: Path, run_ids: Collection[str]) -> int:
+    """How many of the runs have a directory there."""
+    with suppress(OSError):
+        return len(set(run_ids).intersection(names(sweeps / "runs")))
+    return 0
+
+
+def _root(config: SweepConfig) -> Path:
+    if config.sweep_dir is not None:
+        return named_root("sweep_dir", config.sweep_dir, config.sweeps_dir)
+    if config.name is not None:
+        return named_root("name", config.name, config.sweeps_dir)
+    known = sweep_roots(config.sweeps_dir)
+    planned = _planned_root(config)
+    # One that was only planned is no newest, unless all were.
+    sweeps = (root for root in known if not never_launched(root))
+    newest = next(sweeps, None)
+    if planned in known:
+        if newest is not None and newest != planned and never_launched(planned):
+            line = f"sweep: {planned}, which was never launched; the newest that was is {newest}\n"
+            sys.stderr.write(line)
+        return planned
+    if not known:
+        rule = f"not given, and {config.sweeps_dir} holds no sweep"
+        raise SettingError("sweep_dir", "null", rule, "mode=run, which makes one")
+    note = "" if newest is not None else "; it was never launched"
+    others = len(known) > 1 if newest is None else next(sweeps, None) is not None
+    newest = newest or known[0]
+    if config.mode == "cancel" and others:
+        # What is stopped by mistake may have taken days to begin.
+        rule = "not given, these settings plan no sweep that exists, and there are several"
+        raise SettingError(
+            "sweep_dir", "null", rule, f"{typed('sweep_dir', newest.name)}, the newest"
+        )
+    line = f"sweep: {newest}, the newest in {config.sweeps_dir}{note}"
+    sys.stderr.write(f"{printable(line)}\n")
+    return newest
 
 
 def named_root(setting: str, given: str, sweeps_dir: str) -> Path:
@@ -222,36 +224,10 @@ def _plans(directory: Path) -> list[Path]:
     return [path for path in found if path.parent.name.isprintable() and path.is_file()]
 
 
-def _root(config: SweepConfig) -> Path:
-    if config.sweep_dir is not None:
-        return named_root("sweep_dir", config.sweep_dir, config.sweeps_dir)
-    if config.name is not None:
-        return named_root("name", config.name, config.sweeps_dir)
-    known = sweep_roots(config.sweeps_dir)
-    planned = _planned_root(config)
-    # One that was only planned is no newest, unless all were.
-    sweeps = (root for root in known if not never_launched(root))
-    newest = next(sweeps, None)
-    if planned in known:
-        if newest is not None and newest != planned and never_launched(planned):
-            line = f"sweep: {planned}, which was never launched; the newest that was is {newest}\n"
-            sys.stderr.write(line)
-        return planned
-    if not known:
-        rule = f"not given, and {config.sweeps_dir} holds no sweep"
-        raise SettingError("sweep_dir", "null", rule, "mode=run, which makes one")
-    note = "" if newest is not None else "; it was never launched"
-    others = len(known) > 1 if newest is None else next(sweeps, None) is not None
-    newest = newest or known[0]
-    if config.mode == "cancel" and others:
-        # What is stopped by mistake may have taken days to begin.
-        rule = "not given, these settings plan no sweep that exists, and there are several"
-        raise SettingError(
-            "sweep_dir", "null", rule, f"{typed('sweep_dir', newest.name)}, the newest"
-        )
-    line = f"sweep: {newest}, the newest in {config.sweeps_dir}{note}"
-    sys.stderr.write(f"{printable(line)}\n")
-    return newest
+def sweep_roots(sweeps_dir: str) -> list[Path]:
+    """The sweeps in `sweeps_dir`, that planned or launched last first."""
+    plans = [(path.stat().st_mtime, path.parent) for path in _plans(Path(sweeps_dir))]
+    return [root for _, root in sorted(plans, reverse=True)]
 
 
 def _planned_root(config: SweepConfig) -> Path | None:
@@ -262,6 +238,53 @@ def _planned_root(config: SweepConfig) -> Path | None:
         return sweep_paths(resolve(config)).root
     except IsosweepError:
         return None
+
+
+def sweep_paths(study: "Study") -> SweepPaths:
+    """Where the study's sweep lies: `sweep_dir`, or `name` or one of its own in `sweeps_dir`.
+
+    The runs of a sweep that exists are where that sweep has them, whatever `sweeps_dir` says.
+    """
+    config = study.config
+    sweeps = Path(config.sweeps_dir).absolute()
+    name = config.name or f"{config.model.name}-{config.task.name}-{study.plan.plan_id}"
+    root = sweeps / name if config.sweep_dir is None else Path(config.sweep_dir).absolute()
+    with suppress(RecordError, OSError):
+        stored = _document(root / "config.json")
+        if _document(root / "plan.json").get("plan_id") == study.plan.plan_id:
+            run_ids = {run.run_id for run in study.plan.runs}
+            sweeps = _sweeps_dir(root, stored, run_ids, sweeps)
+    return SweepPaths(root, sweeps / "runs")
+
+
+def never_launched(root: Path) -> bool:
+    """Whether the sweep in `root` was only planned, or simulated.
+
+    What cannot be read counts as launched, and so does what a version without drivers may have.
+    """
+    try:
+        if not only_planned(root):
+            return False
+        sweep = read_sweep(root)
+        runs = [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
+        return not any(_BEGUN & {*names(run.root)} and not highest(run.submissions) for run in runs)
+    except (IsosweepError, OSError):
+        return False
+
+
+def only_planned(root: Path) -> bool:
+    """Whether nothing lies in `root` but what planning and simulating a sweep writes."""
+    own = SweepPaths(root, root)
+    planned = (own.plan, own.plan_csv, own.plan_page, own.config, own.simulation)
+    return {path.name for path in planned}.issuperset(names(root))
+
+
+def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
+    """A stored sweep's settings, with the password that this command has typed for its storage."""
+    known, given = stored.search.storage, typed.search.storage
+    if known is None or given is None or without_password(given) != known:
+        return stored
+    return replace(stored, search=replace(stored.search, storage=given))
 
 
 def store_plan(
@@ -310,11 +333,3 @@ def _stored_form(config: SweepConfig) -> SweepConfig:
     if tracking.uri is not None:
         tracking = replace(tracking, uri=without_password(tracking.uri))
     return replace(config, search=search, tracking=tracking, launcher=launcher, given=[])
-
-
-def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:
-    """A stored sweep's settings, with the password that this command has typed for its storage."""
-    known, given = stored.search.storage, typed.search.storage
-    if known is None or given is None or without_password(given) != known:
-        return stored
-    return replace(stored, search=replace(stored.search, storage=given))

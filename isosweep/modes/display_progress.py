@@ -1,7 +1,7 @@
 """The progress of a sweep: a picture on a terminal, a line for each run that is over elsewhere."""
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -9,9 +9,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isosweep.modes.estimate import Estimate
 from isosweep.modes.look import of_planned
+from isosweep.modes.terminal import say
 from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import compute_behind, run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import SweepPaths
@@ -22,6 +23,11 @@ from isosweep.words.numbers import duration
 _SHOWN = 20
 # Between two pictures.
 _REDRAW_S = 0.5
+# Until runs have come forward by so many predicted seconds, the prediction counts as much as what
+# is measured: a run's start-up is over then, as a rule, and its first evaluation.
+_PRIOR_S = 60.0
+# Between two schedules of what is left, in seconds: one of 10,000 runs takes 10 ms.
+_SCHEDULED_S = 5.0
 
 Active = Iterable[tuple[PlannedRun, RunView]]
 
@@ -61,11 +67,18 @@ class Progress:
         self._before = 0
         for run in plan.runs:
             self._saw(run, view_run(paths.run(run.run_id)))
-        self._estimate = Estimate(plan.runs, self._share_behind(), places or len(plan.runs))
+        behind = {run.run_id: self._behind[run.run_id] / run.milestones[-1] for run in plan.runs}
+        self._estimate = Estimate(plan.runs, behind, places or len(plan.runs))
         # What was over before is told by nobody.
         self._told |= {name for name, standing in self._standings.items() if standing.ended}
         self._spent = sum(self._behind.values())
         self._total = sum(run.milestones[-1] for run in plan.runs)
+
+    def _saw(self, run: PlannedRun, view: RunView) -> None:
+        unit = self._plan.budget_unit
+        self._views[run.run_id] = view
+        self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
+        self._behind[run.run_id] = compute_behind(run, view, unit, self._stop)
 
     def __enter__(self) -> "Progress":
         if self._shown:
@@ -94,53 +107,6 @@ class Progress:
         more._told, more._before = (self._told & kept) | (more._told - kept), before
         return more
 
-    def _has_passed(self, run: PlannedRun) -> bool:
-        """Whether the step is over, though the run may be at its next one already."""
-        state, unit = self._views[run.run_id].state, self._plan.budget_unit
-        reached = state is not None and state.compute.has_reached(run.milestones[-1], unit)
-        return reached or self._standings[run.run_id].ended
-
-    def update(self, active: Active, failed: Mapping[str, str]) -> None:
-        """Tell what has changed, and draw again at most twice a second; `failed`: why, by run."""
-        now = time.monotonic()
-        if self._shown and now - self._drawn <= _REDRAW_S:
-            return
-        going = dict(self._looked_at(active))
-        for run_id in [run_id for run_id in self._since if run_id not in going]:
-            self._left(run_id, failed.get(run_id), now - self._since.pop(run_id))
-        for run_id in going:
-            self._since.setdefault(run_id, now)
-        running = sum(self._standings[run_id] is Standing.RUNNING for run_id in going)
-        self._estimate.step(now, running)
-        if self._shown:
-            self._live.update(self._picture(going, len(failed), now))
-        # What that took is not counted, or a slow terminal would draw all the time.
-        self._drawn = time.monotonic()
-
-    def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
-        """The active runs of the plan, whose views count from now on."""
-        for queued, view in active:
-            if (run := self._runs.get(queued.run_id)) is None:
-                continue
-            if self._views.get(run.run_id) is not view:
-                before = self._behind[run.run_id]
-                self._saw(run, view)
-                change = self._behind[run.run_id] - before
-                self._spent += change
-                self._estimate.came_forward(run, change / run.milestones[-1])
-            yield run.run_id, run
-
-    def _saw(self, run: PlannedRun, view: RunView) -> None:
-        unit = self._plan.budget_unit
-        self._views[run.run_id] = view
-        self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
-        self._behind[run.run_id] = compute_behind(run, view, unit, self._stop)
-
-    def _share_behind(self) -> dict[str, float]:
-        return {
-            run.run_id: self._behind[run.run_id] / run.milestones[-1] for run in self._plan.runs
-        }
-
     def _left(self, run_id: str, failed: str | None, seconds: float) -> None:
         """A run is active no longer: it is over, or waits to be tried again."""
         run, view = self._runs[run_id], view_run(self._paths.run(run_id))
@@ -163,7 +129,20 @@ class Progress:
             f"{counted}: {run.label}{far}{reward}"
             f", {duration(seconds)}{what}{why}; {self._eta(time.monotonic())}"
         )
-        self._console.print(line, markup=False, soft_wrap=True)
+        say(self._console, line)
+
+    def _looked_at(self, active: Active) -> Iterable[tuple[str, PlannedRun]]:
+        """The active runs of the plan, whose views count from now on."""
+        for queued, view in active:
+            if (run := self._runs.get(queued.run_id)) is None:
+                continue
+            if self._views.get(run.run_id) is not view:
+                before = self._behind[run.run_id]
+                self._saw(run, view)
+                change = self._behind[run.run_id] - before
+                self._spent += change
+                self._estimate.came_forward(run, change / run.milestones[-1])
+            yield run.run_id, run
 
     def _counted(self) -> str:
         ended = sum(standing.ended for standing in self._standings.values())
@@ -172,6 +151,29 @@ class Progress:
     def _eta(self, now: float) -> str:
         seconds = self._estimate.seconds_left(now)
         return "ETA ..." if seconds is None else f"ETA {duration(seconds)}"
+
+    def _has_passed(self, run: PlannedRun) -> bool:
+        """Whether the step is over, though the run may be at its next one already."""
+        state, unit = self._views[run.run_id].state, self._plan.budget_unit
+        reached = state is not None and state.compute.has_reached(run.milestones[-1], unit)
+        return reached or self._standings[run.run_id].ended
+
+    def update(self, active: Active, failed: Mapping[str, str]) -> None:
+        """Tell what has changed, and draw again at most twice a second; `failed`: why, by run."""
+        now = time.monotonic()
+        if self._shown and now - self._drawn <= _REDRAW_S:
+            return
+        going = dict(self._looked_at(active))
+        for run_id in [run_id for run_id in self._since if run_id not in going]:
+            self._left(run_id, failed.get(run_id), now - self._since.pop(run_id))
+        for run_id in going:
+            self._since.setdefault(run_id, now)
+        running = sum(self._standings[run_id] is Standing.RUNNING for run_id in going)
+        self._estimate.step(now, running)
+        if self._shown:
+            self._live.update(self._picture(going, len(failed), now))
+        # What that took is not counted, or a slow terminal would draw all the time.
+        self._drawn = time.monotonic()
 
     def _picture(self, going: Mapping[str, PlannedRun], failed: int, now: float) -> RenderableType:
         running = [r for r in going if self._standings[r] is Standing.RUNNING]
@@ -204,3 +206,40 @@ class Progress:
             ProgressBar(total=run.milestones[-1], completed=done, width=24),
             Text(", ".join(state.warnings) if state else "", style="yellow"),
         )
+
+
+class Estimate:
+    """The seconds that are left, from each run's predicted time and the share of it behind it."""
+
+    def __init__(
+        self, runs: Sequence[PlannedRun], behind: Mapping[str, float], places: int
+    ) -> None:
+        """`behind`: share of each run's compute that is spent, by id; `places`: runs at once."""
+        self._left = {run.run_id: run.seconds * (1 - behind[run.run_id]) for run in runs}
+        self._places = places
+        self._predicted = self._measured = 0.0
+        self._looked: float | None = None
+        self._scheduled = -_SCHEDULED_S
+        self._makespan = 0.0
+
+    def came_forward(self, run: PlannedRun, share: float) -> None:
+        """`share` more of a run's compute is behind it."""
+        self._left[run.run_id] = max(0.0, self._left[run.run_id] - run.seconds * share)
+        self._predicted += max(0.0, run.seconds * share)
+
+    def step(self, now: float, running: int) -> None:
+        """So many runs have been running since the last step; `now`: in seconds, by any clock."""
+        if self._looked is not None:
+            self._measured += running * (now - self._looked)
+        self._looked = now
+
+    def seconds_left(self, now: float) -> float | None:
+        """Seconds until the last run's end, with each free place taking the longest run that is
+        left; None before anything has come forward."""
+        if self._predicted == 0.0:
+            return None
+        if now - self._scheduled >= _SCHEDULED_S:
+            self._scheduled = now
+            self._makespan = makespan([s for s in self._left.values() if s > 0], self._places)
+        slower = (self._measured + _PRIOR_S) / (self._predicted + _PRIOR_S)
+        return self._makespan * slower

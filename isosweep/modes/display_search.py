@@ -1,5 +1,6 @@
 """What the terminal shows of a search: what it may cost, what it has asked for, and why."""
 
+from collections import defaultdict
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -10,7 +11,6 @@ from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
 from isosweep.plan.cells import Plan
 from isosweep.plan.tally import Standing
-from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
     from isosweep.analysis.course import Course
@@ -19,20 +19,6 @@ if TYPE_CHECKING:
 
 # Steps that were not chosen, of those that the newest decision considered.
 _SHOWN = 3
-
-
-def stored_search(sweep: StoredSweep) -> JsonObject | None:
-    """What the sweep's search has written down, as `read_search` has it; None without one."""
-    return search_document(sweep.config, sweep.plan, sweep.paths)
-
-
-def search_document(config: SweepConfig, plan: Plan, paths: SweepPaths) -> JsonObject | None:
-    """`stored_search` of a sweep that is at work."""
-    if not config.search.searches:
-        return None
-    from isosweep.search.study import read_search
-
-    return read_search(plan, paths, config.search)
 
 
 def search_fault(sweep: StoredSweep) -> str | None:
@@ -44,9 +30,9 @@ def search_fault(sweep: StoredSweep) -> str | None:
     return unread(sweep.plan, sweep.paths, sweep.config.search)
 
 
-def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course | None":
+def stored_course(sweep: StoredSweep) -> "Course | None":
     """What the sweep's search asked for, and what was known then; None without one."""
-    document = search_document(config, plan, paths)
+    document = stored_search(sweep)
     if document is None:
         return None
     from isosweep.analysis.course import read_course
@@ -55,11 +41,33 @@ def stored_course(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Course
     return read_course(list(document["trials"].items()), document["decision"], over=over)
 
 
+def stored_search(sweep: StoredSweep) -> JsonObject | None:
+    """What the sweep's search has written down, as `read_search` has it; None without one."""
+    if not sweep.config.search.searches:
+        return None
+    from isosweep.search.study import read_search
+
+    return read_search(sweep.plan, sweep.paths, sweep.config.search)
+
+
+def stopped_runs(document: JsonObject | None) -> frozenset[str] | None:
+    """The runs of a search that has ended; None while it goes on; `document`: as in `as_asked`."""
+    over = as_searched(Standing.TO_EXTEND, document) is Standing.STOPPED
+    return frozenset(document["trials"]) if over and document else None
+
+
+def as_searched(standing: Standing, document: JsonObject | None) -> Standing:
+    """How a run stands that a search may have ended with; `document`: as in `as_asked`."""
+    decision = document and document["decision"]
+    over = decision and decision["stop"] is not None and not (document and document["open"])
+    return Standing.STOPPED if over and standing is Standing.TO_EXTEND else standing
+
+
 def trial_tags(document: JsonObject | None, plan: Plan) -> dict[str | None, dict[str, str]]:
     """What a tracker says of the search's trials, by run id, and of the whole search by None."""
+    tags: dict[str | None, dict[str, str]] = defaultdict(dict)
     if document is None:
-        return {}
-    tags: dict[str | None, dict[str, str]] = {}
+        return tags
     # Each decision was made at a compute of its own.
     decisions = set[float | None]()
     for run_id, trial in document["trials"].items():
@@ -141,16 +149,3 @@ def as_asked(sight: "Sight", document: JsonObject | None) -> "Sight":
     if sight.standing is Standing.TO_EXTEND:
         return replace(sight, standing=as_searched(sight.standing, document), note=note)
     return sight
-
-
-def stopped_runs(document: JsonObject | None) -> frozenset[str] | None:
-    """The runs of a search that has ended; None while it goes on; `document`: as in `as_asked`."""
-    over = as_searched(Standing.TO_EXTEND, document) is Standing.STOPPED
-    return frozenset(document["trials"]) if over and document else None
-
-
-def as_searched(standing: Standing, document: JsonObject | None) -> Standing:
-    """How a run stands that a search may have ended with; `document`: as in `as_asked`."""
-    decision = document and document["decision"]
-    over = decision and decision["stop"] is not None and not (document and document["open"])
-    return Standing.STOPPED if over and standing is Standing.TO_EXTEND else standing

@@ -1,30 +1,34 @@
 """Launches sweeps and follows them to their ends: one queue, one progress, one analysis each."""
 
 import time
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from isosweep.errors import StorageError
+from isosweep.errors import SettingError, StorageError
+from isosweep.modes.analyse import analyse_sweep
+from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.display_progress import Progress
-from isosweep.modes.finish import complete, finish, over_all_budgets, tell
+from isosweep.modes.on_finish import Ended, Finish, on_finish
 from isosweep.modes.queues import Queues, Sweep
-from isosweep.modes.searching import ask, close_searches, open_searches
 from isosweep.modes.signals import INTERRUPTED, Signals
-from isosweep.modes.stored import places_of
-from isosweep.modes.terminal import typed
-from isosweep.modes.track import track
+from isosweep.modes.stored import note_uses, places_of
+from isosweep.modes.terminal import say, typed, warn
+from isosweep.modes.track import close_tracker, track
 from isosweep.modes.watching import Watching
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing
-from isosweep.plan.tally import Standing
+from isosweep.plan.study import resolve_stored
+from isosweep.plan.tally import Standing, Tally
 from isosweep.store.presence import LOOK_S
 from isosweep.store.state import RunView, view_run
 
 if TYPE_CHECKING:
     from isosweep.launchers.queue import RunQueue
     from isosweep.tracking.background import BackgroundTracker
+    from isosweep.tracking.points import FinalStatus
 
 # After a second Ctrl-C: what a killed process takes to go.
 _KILLED_S = 10.0
@@ -49,14 +53,26 @@ def launch_sweeps(sweeps: list[Sweep], console: Console) -> int:
                 queue.step()
         _print_roots(claimed, console)
         waiting = sum(queue.waiting for queue in queues.all)
-        console.print(f"{len(queues.active)} runs started; follow them with mode=resume")
+        say(console, f"{len(queues.active)} runs started; follow them with mode=resume")
         if waiting:
-            console.print(f"{waiting} runs wait for a place: mode=resume starts them")
+            say(console, f"{waiting} runs wait for a place: mode=resume starts them")
         for queue in queues.all:
             queue.leave()
     finally:
         watching.release(INTERRUPTED)
     return 0
+
+
+def _queues(console: Console) -> Queues:
+    def notice(line: str) -> None:
+        say(console, line, style="yellow")
+
+    return Queues(notice)
+
+
+def _print_roots(sweeps: list[Sweep], console: Console) -> None:
+    for sweep in sweeps:
+        say(console, f"sweep: {sweep.paths.root}")
 
 
 def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
@@ -71,18 +87,6 @@ def follow_sweeps(sweeps: list[Sweep], console: Console) -> int:
         return followed.run()
     finally:
         followed.watching.release(INTERRUPTED)
-
-
-def _queues(console: Console) -> Queues:
-    def notice(line: str) -> None:
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
-
-    return Queues(notice)
-
-
-def _print_roots(sweeps: list[Sweep], console: Console) -> None:
-    for sweep in sweeps:
-        console.print(f"sweep: {sweep.paths.root}", soft_wrap=True)
 
 
 class _Followed:
@@ -119,8 +123,81 @@ class _Followed:
                 if done or self.watching.sweeps != followed:
                     progress = None
                 analysed += self._finish(done, signals)
-        over_all_budgets(analysed, self._console)
+        _over_all_budgets(analysed, self._console)
         return self._worst
+
+    def _look_who(self) -> None:
+        for sweep in self.watching.overtaken():
+            self._worst = max(self._worst, INTERRUPTED)
+            self._queues.drop(sweep, [other for other, _ in self.watching.own.values()])
+            self._trackers.pop(sweep.name, None)
+        claimed, completed = self.watching.claim()
+        _print_roots(claimed, self._console)
+        for sweep in claimed:
+            self._trackers[sweep.name] = track(sweep.stored, self._console)
+        for sweep in claimed:
+            if sweep.search is not None:
+                sweep.search.open(sweep.left)
+        self._queues.add(claimed)
+        for sweep, driver in completed:
+            self._worst = max(self._worst, _complete(sweep, driver.failed, self._console))
+
+    def _leave(self, signals: Signals) -> int:
+        """Detach from jobs that go on by themselves; let local runs write checkpoints, or end them
+        when asked again."""
+        staying = [queue for queue in self._queues.all if not queue.launcher.detaches]
+        for queue in self._queues.all:
+            if queue.launcher.detaches:
+                queue.leave()
+                say(self._console, "detached; the jobs go on")
+        if staying:
+            self._stop_runs(staying, signals)
+        for sweep, _ in self.watching.own.values():
+            _tell(sweep, "interrupted", len(self._queues.failed), self._console)
+        for sweep in self.watching.sweeps:
+            again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
+            say(self._console, f"go on with: {again}")
+        return INTERRUPTED
+
+    def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
+        """Wait until the runs have left, as long as they may take; a second signal ends them."""
+        if sum(queue.stop() for queue in staying):
+            say(self._console, "stopping: every run writes a checkpoint")
+        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
+        deadline = time.monotonic() + grace
+        while any(queue.busy for queue in staying) and time.monotonic() < deadline:
+            if signals.asked > 1:
+                say(self._console, "ended at once; runs go on from their last checkpoints")
+                deadline = time.monotonic() + _KILLED_S
+                for queue in staying:
+                    queue.stop(kill=True)
+                signals.asked = 1
+            for queue in staying:
+                queue.step()
+            signals.sleep(0.1, unless=1)
+        signals.interrupt_from_now_on()
+        if left := sum(len(queue.active) for queue in staying):
+            say(self._console, f"{left} runs are not at a checkpoint yet: they leave after it")
+        for tracker in filter(None, self._trackers.values()):
+            tracker.close("KILLED", [], None)
+
+    def _ask(self) -> bool:
+        """Queue what searches ask for now; whether they do."""
+        asked = False
+        for sweep, _ in self.watching.own.values():
+            if run_ids := sweep.ask(self._queues.failed, self._console):
+                self._queues.ask(sweep, run_ids)
+                asked = True
+        return asked
+
+    def _others_ask(self) -> bool:
+        """Whether another process's search has asked for more since the last look."""
+        if not self.watching.others or time.monotonic() < self._others_asked_at:
+            return False
+        self._others_asked_at = time.monotonic() + _OTHERS_S
+        searches = [sweep.search for sweep in self.watching.others if sweep.search is not None]
+        # All of them look.
+        return max([search.look() for search in searches], default=False)
 
     def _progress(self, before: Progress | None) -> Progress:
         """Of all sweeps that are left: each run once, by the sweep that wants most of it; `before`:
@@ -131,7 +208,7 @@ class _Followed:
         for sweep in sweeps:
             # Compute of another unit, or runs that lie elsewhere, cannot be added up.
             alike = sweep.study.plan.budget_unit == first.study.plan.budget_unit
-            for run in sweep.runs if alike and _same_runs(sweep, first) else ():
+            for run in sweep.runs if alike and sweep.paths.runs == first.paths.runs else ():
                 known = runs.get(run.run_id)
                 if known is None or known.milestones[-1] < run.milestones[-1]:
                     runs[run.run_id] = run
@@ -175,42 +252,6 @@ class _Followed:
             return False
         return True if self.watching.own and not self._queues.busy and self._settled else None
 
-    def _look_who(self) -> None:
-        for sweep in self.watching.overtaken():
-            self._worst = max(self._worst, INTERRUPTED)
-            self._queues.drop(sweep, [other for other, _ in self.watching.own.values()])
-            self._trackers.pop(sweep.name, None)
-        claimed, completed = self.watching.claim()
-        _print_roots(claimed, self._console)
-        for sweep in claimed:
-            study = sweep.study
-            self._trackers[sweep.name] = track(study.config, study.plan, sweep.paths, self._console)
-        open_searches(claimed)
-        self._queues.add(claimed)
-        for sweep, driver in completed:
-            self._worst = max(self._worst, complete(sweep, driver.failed, self._console))
-
-    def _ask(self) -> bool:
-        """Queue what searches ask for now; whether they do."""
-        own = [sweep for sweep, _ in self.watching.own.values()]
-        asked = ask(own, self._queues.failed, self._console)
-        for sweep, run_ids in asked:
-            self._queues.ask(sweep, run_ids)
-        return bool(asked)
-
-    def _others_ask(self) -> bool:
-        """Whether another process's search has asked for more since the last look."""
-        if not self.watching.others or time.monotonic() < self._others_asked_at:
-            return False
-        self._others_asked_at = time.monotonic() + _OTHERS_S
-        searches = [sweep.search for sweep in self.watching.others if sweep.search is not None]
-        # All of them look.
-        return max([search.look() for search in searches], default=False)
-
-    @property
-    def _settled(self) -> bool:
-        return all(sweep.settled for sweep, _ in self.watching.own.values())
-
     def _active(self) -> list[tuple[PlannedRun, RunView]]:
         """The runs that are shown, with what was last read of each."""
         if self.watching.others and time.monotonic() > self._others_at:
@@ -220,6 +261,10 @@ class _Followed:
             self._others_at = time.monotonic() + _OTHERS_S
         return self._queues.views + (self._others_active if self.watching.others else [])
 
+    @property
+    def _settled(self) -> bool:
+        return all(sweep.settled for sweep, _ in self.watching.own.values())
+
     def _finish(self, done: bool, signals: Signals) -> list[Sweep]:
         """Analyse own sweeps, if they are through, and let them go; those."""
         if not done:
@@ -228,61 +273,21 @@ class _Followed:
         failed = self._queues.failed
         # What is on the disk stays there: an analysis is interrupted at once.
         signals.interrupt_from_now_on()
-        close_searches(sweep for sweep, _ in self.watching.own.values())
+        for sweep, _ in self.watching.own.values():
+            sweep.close_search()
         for name, (sweep, claim) in list(self.watching.own.items()):
             ids = sweep.run_ids
             own = {**sweep.left, **{r: why for r, why in failed.items() if r in ids}}
-            status = finish(sweep, own, self._trackers.pop(name), self._console)
+            status = _complete(sweep, own, self._console)
+            ended: FinalStatus = "FAILED" if own else "FINISHED"
+            close_tracker(self._trackers.pop(name), sweep.paths, ended, self._console)
             claim.release(status, own)
-            tell(sweep, "failed" if own else "finished", len(own), self._console)
+            _tell(sweep, "failed" if own else "finished", len(own), self._console)
             del self.watching.own[name]
             self._worst = max(self._worst, status)
             finished.append(sweep)
         signals.note_from_now_on()
         return finished
-
-    def _leave(self, signals: Signals) -> int:
-        """Detach from jobs that go on by themselves; let local runs write checkpoints, or end them
-        when asked again."""
-        staying = [queue for queue in self._queues.all if not queue.launcher.detaches]
-        for queue in self._queues.all:
-            if queue.launcher.detaches:
-                queue.leave()
-                self._console.print("detached; the jobs go on")
-        if staying:
-            self._stop_runs(staying, signals)
-        for sweep, _ in self.watching.own.values():
-            tell(sweep, "interrupted", len(self._queues.failed), self._console)
-        for sweep in self.watching.sweeps:
-            again = f"python -m isosweep mode=resume {typed('sweep_dir', sweep.paths.root)}"
-            self._console.print(f"go on with: {again}", soft_wrap=True)
-        return INTERRUPTED
-
-    def _stop_runs(self, staying: "list[RunQueue]", signals: Signals) -> None:
-        """Wait until the runs have left, as long as they may take; a second signal ends them."""
-        if sum(queue.stop() for queue in staying):
-            self._console.print("stopping: every run writes a checkpoint")
-        grace = max((s.study.config.launcher.stop_grace_s for s in self._sweeps), default=0.0)
-        deadline = time.monotonic() + grace
-        while any(queue.busy for queue in staying) and time.monotonic() < deadline:
-            if signals.asked > 1:
-                self._console.print("ended at once; runs go on from their last checkpoints")
-                deadline = time.monotonic() + _KILLED_S
-                for queue in staying:
-                    queue.stop(kill=True)
-                signals.asked = 1
-            for queue in staying:
-                queue.step()
-            signals.sleep(0.1, unless=1)
-        signals.interrupt_from_now_on()
-        if left := sum(len(queue.active) for queue in staying):
-            self._console.print(f"{left} runs are not at a checkpoint yet: they leave after it")
-        for tracker in filter(None, self._trackers.values()):
-            tracker.close("KILLED", [], None)
-
-
-def _same_runs(sweep: Sweep, other: Sweep) -> bool:
-    return sweep.paths.runs == other.paths.runs
 
 
 def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:
@@ -293,3 +298,60 @@ def _running(sweep: Sweep) -> list[tuple[PlannedRun, RunView]]:
         for run, view in views
         if run_standing(run, view, plan.budget_unit, stop) is Standing.RUNNING
     ]
+
+
+def _complete(sweep: Sweep, failed: dict[str, str], console: Console) -> int:
+    """Say which runs `failed` or were cancelled, and analyse the sweep; 1 if any were, else 0."""
+    standings = sweep.stored.standing().runs if failed else {}
+    for run_id, reason in failed.items():
+        word = "cancelled" if standings.get(run_id) is Standing.CANCELLED else "failed"
+        say(console, f"{word}: {run_id}: {reason.removeprefix('cancelled ')}", style="red")
+    analyse_sweep(sweep.stored, console)
+    return 1 if failed else 0
+
+
+def _tell(sweep: Sweep, status: Ended, failed: int, console: Console) -> None:
+    """Do what `launcher.on_finish` asks for; what goes wrong with that is a line."""
+    action = sweep.study.config.launcher.on_finish
+    if action is None:
+        return
+    paths, runs = sweep.paths, sweep.stored.standing().runs
+    ended = Finish(
+        sweep_dir=str(paths.root),
+        status=status,
+        report=str(paths.report) if paths.report.exists() else "",
+        done=Tally.of(runs).counts[Standing.DONE],
+        failed=failed,
+    )
+    if (problem := on_finish(action, ended)) is not None:
+        warn(console, problem)
+
+
+def _over_all_budgets(sweeps: list[Sweep], console: Console) -> None:
+    """One more analysis for sweeps that differ in nothing but budget, over all their budgets.
+
+    Their runs are its runs, so that nothing is trained for it.
+    """
+    alike: dict[str, list[Sweep]] = defaultdict(list)
+    for sweep in sweeps:
+        question = replace(sweep.study.config, budget=(1.0,), name=None, sweep_dir=None)
+        alike[repr(question)].append(sweep)
+    for group in alike.values():
+        if len(group) > 1:
+            _analyse_together(group, console)
+
+
+def _analyse_together(sweeps: list[Sweep], console: Console) -> None:
+    config = sweeps[0].study.config
+    budgets = tuple(sorted({budget for s in sweeps for budget in s.study.config.budgets}))
+    try:
+        study = resolve_stored(replace(config, budget=budgets, name=None, sweep_dir=None))
+    except SettingError as error:
+        say(console, f"no analysis over all budgets: {error}")
+        return
+    paths = sweep_paths(study)
+    store_plan(study, paths)
+    note_uses(study, paths)
+    listed = ", ".join(f"{budget:g}" for budget in budgets)
+    say(console, f"over all budgets of these sweeps ({listed}): {paths.root}")
+    analyse_sweep(Sweep(study=study, paths=paths).stored, console)

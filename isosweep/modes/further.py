@@ -51,13 +51,6 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
     return AddN(n=n, settings={}, kept_out=why)
 
 
-def _candidates(config: SweepConfig, axes: dict[str, Any]) -> Candidates:
-    """Those of one combination of `grid.axes`."""
-    variant = next(each for each in combinations(config) if each.axes == axes)
-    (table,) = enumerate_candidates([variant])
-    return table
-
-
 def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:
     """The grid with `n`, and where its n x B is fixed with the B that go with it."""
     wider = replace(grid, num_generations=sorted({*grid.num_generations, n}))
@@ -66,6 +59,13 @@ def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:
     batches = {product // n for product in fixed if product % n == 0}
     if not batches <= set(grid.problems_per_batch):
         yield replace(wider, problems_per_batch=sorted({*grid.problems_per_batch, *batches}))
+
+
+def _candidates(config: SweepConfig, axes: dict[str, Any]) -> Candidates:
+    """Those of one combination of `grid.axes`."""
+    variant = next(each for each in combinations(config) if each.axes == axes)
+    (table,) = enumerate_candidates([variant])
+    return table
 
 
 def _changed(old: GridConfig, new: GridConfig) -> dict[str, list[int]]:

@@ -1,7 +1,7 @@
 """The jobs of a sweep's runs, as their schedulers know them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -9,8 +9,6 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError
 from isosweep.launchers.launcher import Launcher, Observed
 from isosweep.store.submissions import SubmissionState
-
-MakeLauncher = Callable[[SweepConfig], Launcher]
 
 
 class Asked(Protocol):
@@ -26,59 +24,50 @@ class Asked(Protocol):
 class Jobs:
     """Asks each submission's own launcher: runs that sweeps share may come from several."""
 
-    def __init__(self, config: SweepConfig, make: MakeLauncher | None = None) -> None:
-        """`make` makes the launcher of a config; by default `launchers.make.make_launcher`."""
+    def __init__(self, config: SweepConfig) -> None:
         self._config = config
-        self._make = make
         self._made: dict[str, Launcher | str] = {}
 
     def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
         """What is known of their jobs, by one question to each scheduler."""
         found: dict[int, Observed] = {}
         for name, places in _by_launcher(submissions).items():
-            launcher = self._launcher(name)
             chosen = [submissions[place] for place in places]
             if name == "none":
                 answers = [Observed(status="gone", reason="it never had a job")] * len(places)
-            elif isinstance(launcher, str):
+            elif isinstance(launcher := self._launcher(name), str):
                 answers = [Observed(status="unknown", reason=launcher)] * len(places)
             else:
                 answers = launcher.observe(chosen)
             found.update(zip(places, answers, strict=True))
         return [_not_begun(state, found[place]) for place, state in enumerate(submissions)]
 
-    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
-        """Ask their jobs to leave, or end them (`kill`); what went wrong, None if nothing."""
-        errors = []
-        for name, places in _by_launcher(submissions).items():
-            launcher = self._launcher(name)
-            if name == "none":
-                continue
-            chosen = [submissions[place] for place in places]
-            errors.append(
-                launcher if isinstance(launcher, str) else launcher.stop(chosen, kill=kill)
-            )
-        return "; ".join(error for error in errors if error) or None
-
-    def _launcher(self, name: str) -> Launcher | str:
+    def _launcher(self, name: Any) -> Launcher | str:
         """The launcher called `name`, or why there is none here."""
+        from isosweep.launchers.make import make_launcher
+
         if name not in self._made:
+            own = self._config.launcher
+            config = self._config
             try:
-                self._made[name] = self._new(name)
+                if name != own.name:
+                    config = replace(config, launcher=replace(own, name=name))
+                self._made[name] = make_launcher(config)
             except IsosweepError as error:
                 self._made[name] = str(error)
         return self._made[name]
 
-    def _new(self, name: Any) -> Launcher | str:
-        from isosweep.launchers.make import make_launcher
-
-        if name == "none":
-            return "it never had a job"
-        known = self._config.launcher
-        config = self._config
-        if name != known.name:
-            config = replace(config, launcher=replace(known, name=name))
-        return (self._make or make_launcher)(config)
+    def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
+        """Ask their jobs to leave, or end them (`kill`); what went wrong, None if nothing."""
+        errors = []
+        for name, places in _by_launcher(submissions).items():
+            if name == "none":
+                continue
+            launcher, chosen = self._launcher(name), [submissions[place] for place in places]
+            errors.append(
+                launcher if isinstance(launcher, str) else launcher.stop(chosen, kill=kill)
+            )
+        return "; ".join(error for error in errors if error) or None
 
 
 def _not_begun(state: SubmissionState, answer: Observed) -> Observed:

@@ -1,4 +1,7 @@
-"""`mode=logs`: what the jobs of one run have printed."""
+"""`mode=logs`: what the jobs of one run have printed; and how that ends."""
+
+import os
+from pathlib import Path
 
 from rich.console import Console
 
@@ -6,14 +9,17 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
-from isosweep.modes.logfiles import last_lines, log_files
-from isosweep.modes.terminal import printable
+from isosweep.modes.terminal import printable, say
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
+from isosweep.store.claims import highest
+from isosweep.store.paths import RunPaths
 from isosweep.store.state import view_run
 
 # Runs that are named where the choice fits more than one.
 _NAMED = 8
+# Bytes that a line of a log is taken to have at most, on average, when its end is looked for.
+_BYTES_A_LINE = 400
 
 
 def show_logs(config: SweepConfig, console: Console) -> int:
@@ -26,7 +32,7 @@ def show_logs(config: SweepConfig, console: Console) -> int:
     paths = sweep.paths.run(run.run_id)
     files = log_files(paths)
     if not files:
-        console.print(f"{run.run_id} has no log yet: {paths.logs}", markup=False, soft_wrap=True)
+        say(console, f"{run.run_id} has no log yet: {paths.logs}")
     for path in files:
         print(printable(f"==> {path} <=="), file=console.file)
         for line in last_lines(path, config.lines):
@@ -53,3 +59,46 @@ def _only(config: SweepConfig, sweep: StoredSweep) -> PlannedRun:
     given = f"[{','.join(config.runs)}]"
     rule = f"fits {len(runs)} runs, and the logs are shown of one"
     raise SettingError("runs", given, rule, nearest + (", ..." if known[_NAMED:] else ""))
+
+
+def log_files(run: RunPaths) -> list[Path]:
+    """The logs of the run's newest submission that hold anything, by name: `.err` before `.out`.
+
+    Sweeps of before have them by attempt.
+    """
+    directory = run.submission_logs(highest(run.logs))
+    try:
+        with os.scandir(directory) as entries:
+            files = [
+                Path(entry.path)
+                for entry in entries
+                if entry.is_file() and entry.name.endswith((".out", ".err"))
+            ]
+    except OSError:
+        return []
+    return sorted(path for path in files if path.stat().st_size)
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last `count` lines of a file, read from its end."""
+    size = path.stat().st_size
+    wanted = count * _BYTES_A_LINE
+    with path.open("rb") as file:
+        while True:
+            file.seek(max(0, size - wanted))
+            lines = file.read().decode(errors="replace").splitlines()
+            if wanted >= size:
+                return lines[-count:]
+            if len(lines) > count:
+                return lines[-count:]
+            wanted *= 4
+
+
+def log_tail(run: RunPaths, count: int) -> list[str]:
+    """The last `count` lines of what the run's newest submission wrote to its error output, or
+    printed where that is empty; none where it wrote nothing."""
+    files = log_files(run)
+    chosen = next((path for path in files if path.suffix == ".err"), files[0] if files else None)
+    # Bars that are drawn over one another leave empty lines.
+    lines = last_lines(chosen, 2 * count) if chosen else []
+    return [line for line in lines if line.strip()][-count:]

@@ -6,24 +6,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from isosweep.compute import BudgetUnit
 from isosweep.config.health import HealthConfig
-from isosweep.config.sweep import SweepConfig
-from isosweep.files import file_system_time, read_json
+from isosweep.files import file_system_time
 from isosweep.launchers.launcher import Observed
 from isosweep.machine import keeping_all
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.jobs import Asked
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
-from isosweep.store.paths import RunPaths, SweepPaths
+from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunView, view_run
+from isosweep.store.submissions import Outcome
 from isosweep.store.warnings import not_judged
 from isosweep.words.numbers import duration
 
 # A heartbeat older than this is told: several of store.state.HEARTBEAT_S.
 _SILENT_S = 30.0
+# Where a run is whose job has left, as its scheduler says, while its files say that it is at work.
+_GONE: dict[Outcome, Standing] = {
+    "cancelled": Standing.CANCELLED,
+    **dict.fromkeys(("failed", "refused", "stuck"), Standing.FAILED),
+    **dict.fromkeys(("finished", "interrupted", "lost"), Standing.INTERRUPTED),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,19 +63,6 @@ class Sight:
         return job.job_id if job else None
 
 
-def collapsed_runs(config: SweepConfig, plan: Plan, paths: SweepPaths) -> frozenset[str]:
-    """Runs that the sweep's own analysis found to have lost what they had gained; none before it,
-    nor where it cannot be read or is of a version that did not say."""
-    found: set[str] = set()
-    for axes in plan.axes:
-        try:
-            fits = read_json(replace(paths, view=config.analysis.view(axes)).fits)
-        except (OSError, ValueError):
-            continue
-        found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
-    return frozenset(found)
-
-
 @keeping_all()
 def look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None = None) -> list[Sight]:
     """Every run of the sweep, or those of `runs`: their files, then one question for the jobs of
@@ -86,52 +78,44 @@ def look(sweep: StoredSweep, jobs: Asked, runs: Iterable[PlannedRun] | None = No
     sights = []
     for place, (run, paths) in enumerate(zip(chosen, files, strict=True)):
         answer = observed.get(place)
-        if answer is None:
-            standing = run_standing(run, views[place], unit, health.stop)
-            sights.append(_settled(run, paths, views[place], standing, health))
-            continue
-        if answer.status == "gone":
+        if answer is not None and answer.status == "gone":
             # Its worker may have said its last word since the files were read.
             views[place] = view_run(paths)
-        sights.append(_live(run, paths, views[place], answer, unit=unit, health=health, now=now))
+        view = views[place]
+        standing = run_standing(run, view, unit, health.stop)
+        sight = Sight(run=run, paths=paths, view=view, standing=standing, note=view.reason)
+        if answer is None or view.submission is None or not view.submission.live:
+            sights.append(_settled(sight, health))
+        else:
+            sights.append(_live(sight, answer, now))
     return sights
 
 
-def _settled(
-    run: PlannedRun, paths: RunPaths, view: RunView, standing: Standing, health: HealthConfig
-) -> Sight:
-    note = view.reason
-    if standing is Standing.INTERRUPTED and not note:
+def file_now(directory: Path) -> float:
+    """The time by the clock of what workers write; this machine's where nothing may be written."""
+    try:
+        return file_system_time(directory)
+    except OSError:
+        return time.time()
+
+
+def _settled(sight: Sight, health: HealthConfig) -> Sight:
+    note, state = sight.note, sight.state
+    if sight.standing is Standing.INTERRUPTED and not note:
         note = "its process ended without a word"
-    if not note and view.state and view.state.warnings:
-        note = ", ".join(view.state.warnings)
-    if not note and standing.ended and view.state and not health_judged(view.state, health):
+    if not note and state and state.warnings:
+        note = ", ".join(state.warnings)
+    if not note and sight.standing.ended and state and not health.judges(state.compute.generations):
         note = f"health {not_judged(health.window)}"
-    return Sight(run=run, paths=paths, view=view, standing=standing, note=note)
+    return replace(sight, note=note)
 
 
-def health_judged(state: RunState, health: HealthConfig) -> bool:
-    """Whether the run is long enough for rules of its health to say anything."""
-    return health.judges(state.compute.generations)
-
-
-def _live(
-    run: PlannedRun,
-    paths: RunPaths,
-    view: RunView,
-    answer: Observed,
-    *,
-    unit: BudgetUnit,
-    health: HealthConfig,
-    now: float,
-) -> Sight:
-    """A run whose submission was live when its files were read."""
-    standing = run_standing(run, view, unit, health.stop)
-    if view.submission is None or not view.submission.live:
-        return _settled(run, paths, view, standing, health)
+def _live(sight: Sight, answer: Observed, now: float) -> Sight:
+    """A run whose submission is live, as the scheduler answers."""
+    view, standing = sight.view, sight.standing
     state = view.current
     at_work = standing is Standing.RUNNING
-    ages = _ages(paths, state, now) if state is not None and at_work else None
+    ages = _ages(sight.paths, state, now) if state is not None and at_work else None
     activity = _activity(state, ages, at_work=at_work)
     note = answer.reason
     match answer.status:
@@ -144,7 +128,8 @@ def _live(
             standing = Standing.RUNNING
             note = activity
         case "gone":
-            standing = _gone(standing, answer)
+            if standing in (Standing.QUEUED, Standing.RUNNING):
+                standing = _GONE[answer.outcome]
             note = f"its job is gone{': ' if note else ''}{note}"
             ages = None
         case "unknown":
@@ -152,12 +137,10 @@ def _live(
             note = f"{told} by its files"
         case _:
             assert_never(answer.status)
-    if view.submission.cancel and answer.status != "gone":
+    if view.submission and view.submission.cancel and answer.status != "gone":
         note = f"to be cancelled; {note}"
-    return Sight(
-        run=run,
-        paths=paths,
-        view=view,
+    return replace(
+        sight,
         standing=standing,
         note=note,
         observed=answer,
@@ -166,19 +149,14 @@ def _live(
     )
 
 
-def _gone(standing: Standing, answer: Observed) -> Standing:
-    """Where a run is whose job has left while its files say that it is at work."""
-    if standing not in (Standing.QUEUED, Standing.RUNNING):
-        return standing
-    match answer.outcome:
-        case "cancelled":
-            return Standing.CANCELLED
-        case "failed" | "refused" | "stuck":
-            return Standing.FAILED
-        case "finished" | "interrupted" | "lost":
-            return Standing.INTERRUPTED
-        case _:
-            assert_never(answer.outcome)
+def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] | None:
+    """Seconds since the worker wrote, and since it came forward, by the file system's clock."""
+    try:
+        written = paths.attempt(state.attempt).stat().st_mtime
+    except OSError:
+        return None
+    heartbeat = max(0.0, now - written)
+    return heartbeat, heartbeat + max(0.0, state.updated - state.progressed)
 
 
 def _activity(state: RunState | None, ages: tuple[float, float] | None, *, at_work: bool) -> str:
@@ -200,21 +178,3 @@ def of_planned(step: int, planned: int) -> str:
     """Steps done of those planned: 40/63; a run ends by measured compute, so that it may take a few
     more: 64 (63 planned)."""
     return f"{step:,}/{planned:,}" if step <= planned else f"{step:,} ({planned:,} planned)"
-
-
-def _ages(paths: RunPaths, state: RunState, now: float) -> tuple[float, float] | None:
-    """Seconds since the worker wrote, and since it came forward, by the file system's clock."""
-    try:
-        written = paths.attempt(state.attempt).stat().st_mtime
-    except OSError:
-        return None
-    heartbeat = max(0.0, now - written)
-    return heartbeat, heartbeat + max(0.0, state.updated - state.progressed)
-
-
-def file_now(directory: Path) -> float:
-    """The time by the clock of what workers write; this machine's where nothing may be written."""
-    try:
-        return file_system_time(directory)
-    except OSError:
-        return time.time()

@@ -5,15 +5,13 @@ import json
 import os
 import re
 import shlex
-import signal
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from isosweep.commands import ask
 from isosweep.config.executed import require_own
 from isosweep.config.secrets import lacks_token
 
@@ -63,38 +61,6 @@ def missing_address(action: str) -> str | None:
     )
 
 
-def _run(command: str, finish: Finish, timeout_s: float) -> str | None:
-    values = {name: shlex.quote(str(value)) for name, value in asdict(finish).items()}
-    # Other braces are the shell's own.
-    filled = re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), command)
-    try:
-        process = subprocess.Popen(
-            filled,
-            shell=True,  # the setting is a shell command
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # so that all that it started can be ended
-        )
-    except OSError as error:
-        return f"launcher.on_finish: {error.strerror}"
-    with process:
-        try:
-            printed, _ = process.communicate(timeout=timeout_s)
-        except BaseException as error:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-            return f"launcher.on_finish: no end after {timeout_s:g} s"
-    if process.returncode == 0:
-        return None
-    said = printed.strip().splitlines()
-    return f"launcher.on_finish: exit status {process.returncode}{_after(said[-1] if said else '')}"
-
-
 def _send(address: str, finish: Finish, timeout_s: float) -> str | None:
     shown = _shown(address)
     try:
@@ -126,3 +92,19 @@ def _shown(address: str) -> str:
 
 def _after(said: str) -> str:
     return f": {said[:_SAID]}" if said else ""
+
+
+def _run(command: str, finish: Finish, timeout_s: float) -> str | None:
+    values = {name: shlex.quote(str(value)) for name, value in asdict(finish).items()}
+    # Other braces are the shell's own.
+    filled = re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), command)
+    try:
+        answer = ask(filled, timeout_s)
+    except OSError as error:
+        return f"launcher.on_finish: {error.strerror}"
+    if answer.status is None:
+        return f"launcher.on_finish: no end after {timeout_s:g} s"
+    if answer.status == 0:
+        return None
+    said = (answer.errors.strip() or answer.output.strip()).splitlines()
+    return f"launcher.on_finish: exit status {answer.status}{_after(said[-1] if said else '')}"

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep import words
 from isosweep.config.identity import identity
-from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.files import JsonObject, read_json
+from isosweep.modes.directory import StoredSweep
 from isosweep.modes.display_search import (
     as_searched,
-    search_document,
     stopped_runs,
+    stored_search,
     trial_tags,
 )
-from isosweep.modes.look import collapsed_runs
 from isosweep.plan.cells import Plan, variant_label
-from isosweep.plan.standing import standing
 from isosweep.plan.tally import Tally
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
@@ -38,12 +36,13 @@ _SHOWN = (
 _Known = list[tuple[dict[str, Any], SweepPaths, JsonObject]]
 
 
-def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overview":
+def sweep_overview(sweep: StoredSweep) -> "Overview":
     """Verdicts, rewards at the budgets, tables and files; of the search alone where the analysis
     was asked for another metric, set or method than the sweep's own."""
     from isosweep.tracking.overview import Overview
 
-    search = search_document(config, plan, paths)
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
+    search = stored_search(sweep)
     tags, stopped = trial_tags(search, plan), stopped_runs(search)
     if config.analysis.view({}):
         return Overview(tags=tags, stopped=stopped)
@@ -54,12 +53,11 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
         if (answer := read_json(view.answer)) is not None:
             known.append((axes, view, answer))
             frontier |= _best_runs(answer, plan.of_axes(axes))
-    read = {run.run_id for axes, _, _ in known for run in plan.of_axes(axes).runs}
-    for run_id in read:
-        told = {"on_frontier": str(run_id in frontier).lower()}
-        tags[run_id] = tags.get(run_id, {}) | told
-    tags[None] = tags.get(None, {}) | _verdict_tags([answer for _, _, answer in known])
-    tags[None]["runs"] = _counted(config, plan, paths, search)
+    for axes, _, _ in known:
+        for run in plan.of_axes(axes).runs:
+            tags[run.run_id]["on_frontier"] = str(run.run_id in frontier).lower()
+    tags[None] |= _verdict_tags([answer for _, _, answer in known])
+    tags[None]["runs"] = _counted(sweep, search)
     tuning = read_json(paths.tuning) if config.search.kind == "tune" else None
     notes: list[str] = []
     if tuning is None:
@@ -92,25 +90,6 @@ def sweep_overview(config: SweepConfig, plan: Plan, paths: SweepPaths) -> "Overv
     )
 
 
-def _counted(config: SweepConfig, plan: Plan, paths: SweepPaths, search: JsonObject | None) -> str:
-    """How many runs stand how, as every other surface has it."""
-    found = standing(plan, paths.run, config.health.stop).runs
-    runs = {name: as_searched(each, search) for name, each in found.items()}
-    tally = Tally.of(runs, collapsed_runs(config, plan, paths))
-    return words.line("numbers", "tally", tally.counts, tally.collapsed)
-
-
-def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
-    """Of the sweep's own task: a variant of `grid.axes` may have another."""
-    from isosweep.tracking.overview import Problems
-
-    source = identity(task)
-    return (
-        Problems(f"{task.name} to train on", "training", task.num_train_problems, source),
-        Problems(f"{task.name} held out", "evaluation", task.num_eval_problems, source),
-    )
-
-
 def _best_runs(answer: JsonObject, plan: Plan) -> set[str]:
     """The runs of the best (n, B) at one of the plan's budgets."""
     best = {
@@ -130,6 +109,13 @@ def _verdict_tags(answers: list[JsonObject]) -> dict[str, str]:
         "best_B": [str(each.get("problems_per_batch", "")) for each in use],
     }
     return {key: ", ".join(values) for key, values in columns.items() if any(values)}
+
+
+def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:
+    """How many runs stand how, as every other surface has it."""
+    runs = {name: as_searched(each, search) for name, each in sweep.standing().runs.items()}
+    tally = Tally.of(runs, sweep.collapsed())
+    return words.line("numbers", "tally", tally.counts, tally.collapsed)
 
 
 def _handed(tuning: JsonObject) -> str:
@@ -166,7 +152,12 @@ def _add_readings(
     for run_id, budget in collapsed.items():
         # Said of all that were read: one that is trained further may have recovered.
         by = "no" if budget == math.inf else f"by {_rounded(budget):g} {plan.budget_unit}"
-        tags[run_id] = tags.get(run_id, {}) | {"collapsed": by}
+        tags[run_id]["collapsed"] = by
+
+
+def _rounded(number: float) -> float:
+    """To the four digits that a page shows."""
+    return float(f"{number:.4g}")
 
 
 def _tables(known: _Known, budgets: Sequence[float]) -> "dict[str, Table]":
@@ -187,6 +178,13 @@ def _table(view: SweepPaths, name: str) -> "Table":
     return Table(columns=head, rows=[[_cell(text) for text in row] for row in rows])
 
 
+def _cell(text: str) -> str | float | None:
+    try:
+        return _rounded(float(text)) if text else None
+    except ValueError:
+        return text
+
+
 def _at_budgets(table: "Table", budgets: Sequence[float]) -> "Table":
     """Its rows at `budgets`, the largest first, and the columns that say most: the page has room
     for a dozen of each. All rows where they are in another unit."""
@@ -197,13 +195,12 @@ def _at_budgets(table: "Table", budgets: Sequence[float]) -> "Table":
     return replace(table, columns=_SHOWN, rows=kept)
 
 
-def _cell(text: str) -> str | float | None:
-    try:
-        return _rounded(float(text)) if text else None
-    except ValueError:
-        return text
+def _problems(task: TaskConfig) -> "tuple[Problems, ...]":
+    """Of the sweep's own task: a variant of `grid.axes` may have another."""
+    from isosweep.tracking.overview import Problems
 
-
-def _rounded(number: float) -> float:
-    """To the four digits that a page shows."""
-    return float(f"{number:.4g}")
+    source = identity(task)
+    return (
+        Problems(f"{task.name} to train on", "training", task.num_train_problems, source),
+        Problems(f"{task.name} held out", "evaluation", task.num_eval_problems, source),
+    )

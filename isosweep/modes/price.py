@@ -15,6 +15,7 @@ from rich.prompt import Confirm
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
+from isosweep.modes.terminal import say
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
@@ -23,6 +24,21 @@ from isosweep.store.state import view_run
 
 class NotConfirmedError(IsosweepError):
     """The user was asked, and does not want it launched."""
+
+
+def require_affordable(studies: Sequence[Study]) -> None:
+    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
+    limits = [study.config.launcher.max_device_hours for study in studies]
+    limit = min((limit for limit in limits if limit is not None), default=math.inf)
+    if math.isinf(limit) or (hours := device_hours_left(studies)) <= limit:
+        return
+    nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
+    if len(studies) > 1:
+        what, nearest = f"the {len(studies)} jobs", f"{nearest}, or fewer jobs"
+    else:
+        what, nearest = "the plan", f"{_smaller_budget(studies[0], limit)}, or {nearest}"
+    rule = f"what is left of {what} is predicted to take {_in_words(hours)}"
+    raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
 
 
 def device_hours_left(studies: Sequence[Study]) -> float:
@@ -62,19 +78,24 @@ def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
     return hours
 
 
-def require_affordable(studies: Sequence[Study]) -> None:
-    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
-    limits = [study.config.launcher.max_device_hours for study in studies]
-    limit = min((limit for limit in limits if limit is not None), default=math.inf)
-    if math.isinf(limit) or (hours := device_hours_left(studies)) <= limit:
-        return
-    nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
-    if len(studies) > 1:
-        what, nearest = f"the {len(studies)} jobs", f"{nearest}, or fewer jobs"
-    else:
-        what, nearest = "the plan", f"{_smaller_budget(studies[0], limit)}, or {nearest}"
-    rule = f"what is left of {what} is predicted to take {_in_words(hours)}"
-    raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
+def _rounded_up(hours: float) -> str:
+    """In three digits, and never less than it is."""
+    unit = 10 ** (math.floor(math.log10(hours)) - 2)
+    return f"{math.ceil(hours / unit) * unit:g}"
+
+
+def _smaller_budget(study: Study, limit: float) -> str:
+    """The smallest budgets of the list that `limit` device-hours are predicted to pay for, as they
+    are typed; in words where the first one alone takes more."""
+    budgets = study.plan.budgets
+    for count in range(len(budgets) - 1, 0, -1):
+        if math.fsum(_hours_left(study, budgets[count - 1]).values()) <= limit:
+            return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
+    return "a smaller budget"
+
+
+def _in_words(hours: float) -> str:
+    return f"{hours:,.0f} device-hours" if hours >= 10 else f"{hours:.2g} device-hours"
 
 
 def confirm(studies: Sequence[Study], console: Console) -> int:
@@ -86,31 +107,18 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
     if question is None or all(study.config.confirm for study in studies):
         return 0
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        console.print(f"{question}; not on a terminal: launched without asking", soft_wrap=True)
+        say(console, f"{question}; not on a terminal: launched without asking")
         return 0
     try:
-        agreed = Confirm.ask(f"{question}. Launch?", console=console, default=False)
-    except EOFError:
-        agreed = False
+        agreed = agrees(f"{question}. Launch?", console)
     except KeyboardInterrupt:
-        console.print("\nnothing was launched")
+        say(console, "\nnothing was launched")
         return INTERRUPTED
     if not agreed:
         raise NotConfirmedError(
             "nothing was launched. A smaller budget takes less; confirm=true launches unasked"
         )
     return 0
-
-
-def described_price(study: Study) -> str | None:
-    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
-    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
-    if limit is not None and hours > limit:
-        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
-        return f"mode=run would refuse this: {line}"
-    if (question := _question([study])) is not None and not study.config.confirm:
-        return f"mode=run would ask first: {question}"
-    return None
 
 
 def _question(studies: Sequence[Study]) -> str | None:
@@ -131,21 +139,20 @@ def is_terminal(stream: object) -> bool:
     return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
 
 
-def _smaller_budget(study: Study, limit: float) -> str:
-    """The smallest budgets of the list that `limit` device-hours are predicted to pay for, as they
-    are typed; in words where the first one alone takes more."""
-    budgets = study.plan.budgets
-    for count in range(len(budgets) - 1, 0, -1):
-        if math.fsum(_hours_left(study, budgets[count - 1]).values()) <= limit:
-            return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
-    return "a smaller budget"
+def agrees(question: str, console: Console) -> bool:
+    """Whether the user says yes; an end of the input is a no."""
+    try:
+        return Confirm.ask(question, console=console, default=False)
+    except EOFError:
+        return False
 
 
-def _in_words(hours: float) -> str:
-    return f"{hours:,.0f} device-hours" if hours >= 10 else f"{hours:.2g} device-hours"
-
-
-def _rounded_up(hours: float) -> str:
-    """In three digits, and never less than it is."""
-    unit = 10 ** (math.floor(math.log10(hours)) - 2)
-    return f"{math.ceil(hours / unit) * unit:g}"
+def described_price(study: Study) -> str | None:
+    """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
+    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
+    if limit is not None and hours > limit:
+        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
+        return f"mode=run would refuse this: {line}"
+    if (question := _question([study])) is not None and not study.config.confirm:
+        return f"mode=run would ask first: {question}"
+    return None

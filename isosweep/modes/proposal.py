@@ -1,9 +1,8 @@
 """`mode=next`: the further runs that would decide a sweep, and what each is worth."""
 
-import json
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
@@ -19,8 +18,8 @@ from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
 from isosweep.modes.further import further_n
-from isosweep.modes.sources import named_sweeps
-from isosweep.modes.terminal import typed
+from isosweep.modes.sources import one_sweep
+from isosweep.modes.terminal import say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
 from isosweep.store.paths import SweepPaths
@@ -38,7 +37,18 @@ NEXT_VERSION: Final = 2
 _SEEDS = 2
 # Of what the sweep has spent, what a proposal may take where search.max_compute does not say.
 _SHARE = 1 / 3
-_HEADING = ("n", "B", "seed", "to", "adds", "devices", "saves", "decides", "agree")
+# The table of steps: each column's heading, and what it has of a step.
+_COLUMNS: dict[str, Callable[[JsonObject], str]] = {
+    "n": lambda step: str(step["num_generations"]),
+    "B": lambda step: str(step["problems_per_batch"]),
+    "seed": lambda step: str(step["seed"]),
+    "to": lambda step: f"{step['milestone']:.3g}",
+    "adds": lambda step: f"{step['compute']:.3g}",
+    "devices": lambda step: in_hours(step["device_hours"]),
+    "saves": lambda step: f"{step['loss_saved']:.2g}",
+    "decides": lambda step: f"{step['verdict_decided']:.1%}",
+    "agree": lambda step: f"{step['agree']:.0%}",
+}
 
 
 def propose_next(config: SweepConfig, console: Console) -> int:
@@ -50,10 +60,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     """
     from isosweep.analysis.load import load_view
 
-    (_, sweep), *more = named_sweeps(config)
-    if more:
-        rule = "a proposal is for one sweep"
-        raise SettingError("from", config.from_sweep, rule, f"from={sweep.name}")
+    sweep = one_sweep(config, "a proposal is for")
     # On the sweep's own budgets: steps end at them.
     asked = replace(sweep.config.analysis, compute_axis=None)
     views = [load_view(sweep.paths, asked, axes) for axes in sweep.plan.axes]
@@ -76,10 +83,9 @@ def propose_next(config: SweepConfig, console: Console) -> int:
         ],
     }
     if config.format == "json":
-        print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
-        return 0
-    for line in _lines(sweep.name, document):
-        console.print(line, markup=False, soft_wrap=True)
+        show_json(console, document)
+    else:
+        say(console, *_lines(sweep.name, document))
     return 0
 
 
@@ -188,13 +194,6 @@ def _planned(sweep: StoredSweep, wide: Study, steps: "Sequence[Proposed]", spent
     return paths.root
 
 
-def _hours(step: "Proposed", plan: Plan) -> float:
-    """Device-hours that the step adds, as planned."""
-    cells = {cell.budget: cell for cell in plan.cells if cell.run_id == step.run.run_id}
-    before = cells[step.reached].device_hours if step.reached in cells else 0.0
-    return max(0.0, cells[step.milestone].device_hours - before)
-
-
 def _variant(
     axes: JsonObject, first: "AddN | None", proposal: "Proposal", plan: Plan
 ) -> JsonObject:
@@ -211,6 +210,8 @@ def _variant(
 
 
 def _step(step: "Proposed", plan: Plan) -> JsonObject:
+    cells = {cell.budget: cell for cell in plan.cells if cell.run_id == step.run.run_id}
+    before = cells[step.reached].device_hours if step.reached in cells else 0.0
     return {
         "run_id": step.run.run_id,
         "num_generations": step.run.num_generations,
@@ -219,7 +220,8 @@ def _step(step: "Proposed", plan: Plan) -> JsonObject:
         "reached": step.reached,
         "milestone": step.milestone,
         "compute": step.compute,
-        "device_hours": _hours(step, plan),
+        # That the step adds, as planned.
+        "device_hours": max(0.0, cells[step.milestone].device_hours - before),
         "loss_saved": step.loss,
         "verdict_decided": step.verdict,
         "agree": step.agree,
@@ -242,22 +244,6 @@ def _lines(name: str, document: JsonObject) -> list[str]:
 
 
 def _table(steps: list[JsonObject]) -> list[str]:
-    rows = [_HEADING, *map(_cells, steps)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows
-    ]
-
-
-def _cells(step: JsonObject) -> tuple[str, ...]:
-    return (
-        str(step["num_generations"]),
-        str(step["problems_per_batch"]),
-        str(step["seed"]),
-        f"{step['milestone']:.3g}",
-        f"{step['compute']:.3g}",
-        in_hours(step["device_hours"]),
-        f"{step['loss_saved']:.2g}",
-        f"{step['verdict_decided']:.1%}",
-        f"{step['agree']:.0%}",
-    )
+    columns = [[name, *map(read, steps)] for name, read in _COLUMNS.items()]
+    sized = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
+    return ["  " + "  ".join(row) for row in zip(*sized, strict=True)]

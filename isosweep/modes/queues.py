@@ -1,14 +1,23 @@
 """The queues of one command: one for all sweeps that share a launcher and its settings."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from isosweep.config.sweep import SweepConfig
+from rich.console import Console
+
+from isosweep.config.secrets import hidden
+from isosweep.errors import StorageError
 from isosweep.launchers.items import QueueItem
 from isosweep.launchers.make import make_launcher
 from isosweep.launchers.queue import RunQueue
+from isosweep.modes.directory import StoredSweep
+from isosweep.modes.display_search import described_step
 from isosweep.modes.stored import places_of, store_runs
+from isosweep.modes.terminal import say, typed
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.patience import stuck_after
 from isosweep.plan.study import Study
@@ -35,9 +44,23 @@ class Sweep:
         return self.paths.root.name
 
     @property
-    def run_ids(self) -> set[str]:
+    def stored(self) -> StoredSweep:
+        """What its directory holds of it."""
+        return StoredSweep(config=self.study.config, plan=self.study.plan, paths=self.paths)
+
+    @cached_property
+    def run_ids(self) -> frozenset[str]:
         """Its runs' ids."""
-        return {run.run_id for run in self.study.plan.runs}
+        return frozenset(run.run_id for run in self.study.plan.runs)
+
+    @cached_property
+    def key(self) -> str:
+        """What its launcher is made of, and what the jobs of that ask for."""
+        config = self.study.config
+        # The host memory of a Slurm job is planned by them.
+        planned = (config.model, config.recipe, config.grid.axes)
+        further = planned if config.launcher.name == "slurm" else ()
+        return repr((config.launcher, config.hardware, config.generation, *further))
 
     @property
     def runs(self) -> Sequence[PlannedRun]:
@@ -49,8 +72,42 @@ class Sweep:
         """Whether no further run will be wanted."""
         return self.search is None or self.search.stop is not None
 
-    def items(self, only: Callable[[PlannedRun], bool]) -> list[QueueItem]:
-        """What a queue is to do for it, of the runs of which `only` holds."""
+    def ask(self, failed: Mapping[str, str], console: Console) -> set[str]:
+        """The runs that its search asks for now, which is told; `failed`: those that were given up,
+        and why."""
+        if self.search is None:
+            return set()
+        before = self.search.stop
+        with self._written():
+            steps = self.search.next({**self.left, **failed})
+        say(console, *(f"search: {described_step(step, self.study.plan)}" for step in steps))
+        if before is None and self.search.stop is not None:
+            say(console, f"search: stopped: {self.search.stop}")
+        return {step.run_id for step in steps}
+
+    def close_search(self) -> None:
+        """Tell what is left of a search that has stopped."""
+        if self.search is not None:
+            with self._written():
+                self.search.close()
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """A storage that fails while runs are at work, as a StorageError."""
+        from optuna.exceptions import OptunaError
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (OptunaError, SQLAlchemyError) as error:
+            from isosweep.search.study import shown_storage
+
+            where = shown_storage(self.paths, self.study.config.search)
+            again = f"python -m isosweep mode=resume {typed('sweep_dir', self.paths.root)}"
+            raise StorageError(where, hidden(" ".join(str(error).split())[:300]), again) from error
+
+    def items(self, only: Collection[str] | None = None) -> list[QueueItem]:
+        """What a queue is to do for it, of all its runs or those called so."""
         config, patience = self.study.config, stuck_after(self.study)
         return [
             QueueItem(
@@ -64,16 +121,8 @@ class Sweep:
                 requeue=config.launcher.name == "slurm" and config.launcher.slurm.requeue,
             )
             for run in self.runs
-            if only(run) and run.run_id not in self.left
+            if (only is None or run.run_id in only) and run.run_id not in self.left
         ]
-
-
-def _key(config: SweepConfig) -> tuple[object, ...]:
-    """What a launcher is made of, and what its jobs ask for."""
-    # The host memory of a Slurm job is planned by them.
-    planned = (config.model, config.recipe, config.grid.axes)
-    further = planned if config.launcher.name == "slurm" else ()
-    return (config.launcher, config.hardware, config.generation, *further)
 
 
 class Queues:
@@ -81,53 +130,47 @@ class Queues:
 
     def __init__(self, notice: Callable[[str], None]) -> None:
         self._notice = notice
-        self._queues: list[tuple[object, RunQueue]] = []
+        self._queues: dict[str, RunQueue] = {}
 
     def add(self, sweeps: Iterable[Sweep]) -> None:
         """Follow the sweeps' runs; those with one launcher share its places."""
-        alike: list[tuple[object, list[Sweep]]] = []
+        alike: dict[str, list[Sweep]] = defaultdict(list)
         for sweep in sweeps:
-            config = sweep.study.config
             if closed := store_runs(sweep.study, sweep.paths):
                 self._notice(
                     f"{len(closed)} runs belong to another user and cannot note that {sweep.name} "
                     f"uses them: their owner's mode=clean may remove them; one is {closed[0]}"
                 )
-            key = _key(config)
-            same = next((group for known, group in alike if known == key), None)
-            if same is None:
-                alike.append((key, [sweep]))
-            else:
-                same.append(sweep)
-        for launcher, group in alike:
-            self._add(launcher, group)
-
-    def _add(self, key: object, sweeps: list[Sweep]) -> None:
-        items = [item for sweep in sweeps for item in sweep.items(lambda run: True)]
-        queue = next((queue for known, queue in self._queues if known == key), None)
-        if queue is not None:
-            queue.add(items)
-            return
-        study = sweeps[0].study
-        queue = RunQueue(
-            items,
-            make_launcher(study.config),
-            max_parallel=places_of(study) or sum(len(sweep.run_ids) for sweep in sweeps),
-            max_retries=study.config.launcher.max_retries,
-            notice=self._notice,
-        )
-        self._queues.append((key, queue))
+            alike[sweep.key].append(sweep)
+        for key, group in alike.items():
+            items = [item for sweep in group for item in sweep.items()]
+            if key in self._queues:
+                self._queues[key].add(items)
+                continue
+            study = group[0].study
+            self._queues[key] = RunQueue(
+                items,
+                make_launcher(study.config),
+                max_parallel=places_of(study) or sum(len(sweep.run_ids) for sweep in group),
+                max_retries=study.config.launcher.max_retries,
+                notice=self._notice,
+            )
 
     def ask(self, sweep: Sweep, run_ids: Collection[str]) -> None:
         """Follow further runs of a sweep that is followed already."""
-        key = _key(sweep.study.config)
-        queue = next(queue for known, queue in self._queues if known == key)
-        queue.add(sweep.items(lambda run: run.run_id in run_ids))
+        self._queues[sweep.key].add(sweep.items(run_ids))
+
+    def drop(self, sweep: Sweep, others: Iterable[Sweep]) -> None:
+        """Leave a sweep's runs to somebody else, but for those that `others` want as well."""
+        for queue in self.all:
+            queue.drop(sweep.run_ids)
+        for other in others:
+            self.ask(other, sweep.run_ids)
 
     @property
     def all(self) -> list[RunQueue]:
         """The queues."""
-        return [queue for _, queue in self._queues]
+        return [*self._queues.values()]
 
     @property
     def busy(self) -> bool:
@@ -166,15 +209,3 @@ class Queues:
         """One pass."""
         for queue in self.at_work:
             queue.step()
-
-    def drop(self, sweep: Sweep, others: Iterable[Sweep]) -> None:
-        """Leave a sweep's runs to somebody else, but for those that `others` want as well."""
-        ids = sweep.run_ids
-        for queue in self.all:
-            queue.drop(ids)
-        for other in others:
-            config = other.study.config
-            key = _key(config)
-            for known, queue in self._queues:
-                if known == key:
-                    queue.add(other.items(lambda run: run.run_id in ids))

@@ -1,6 +1,5 @@
 """`mode=recommend`: how to split each budget, from what one sweep has measured."""
 
-import json
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -12,7 +11,8 @@ from isosweep.config.typed import typed
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, make_directories, write_json
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.sources import named_sweeps
+from isosweep.modes.sources import one_sweep
+from isosweep.modes.terminal import say, show_json
 
 # What a command says of a recommendation: which sweep, which budgets, how the records are read and
 # what is printed. Launcher and tracking have no part in it. All else is the sweep's own.
@@ -34,18 +34,15 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
     from isosweep.analysis.statistics.findings import find
     from isosweep.files import to_json
 
-    (_, sweep), *more = named_sweeps(config)
+    sweep = one_sweep(config, "a recommendation rests on")
     plan, asked = sweep.plan, config.analysis
-    if more:
-        rule = "a recommendation rests on one sweep"
-        raise SettingError("from", config.from_sweep, rule, f"from={sweep.name}")
     _require_settings_of(sweep, config)
     spoken = config.format == "text"
     variants: list[JsonObject] = []
     for axes in plan.axes:
         view = replace(sweep.paths, view=asked.view(axes))
         if view.view and spoken:
-            console.print(f"{view.view}:", markup=False)
+            say(console, f"{view.view}:")
         data = load_view(view, asked, axes)
         findings = find(data, asked)
         splits = [
@@ -64,12 +61,11 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         if spoken:
             for split in document["recommendations"]:
                 of = plan.budget_unit, data.evaluation_set, asked.confidence
-                for line in words.lines("recommend", "recommendation", split, *of):
-                    console.print(line, markup=False, soft_wrap=True)
-            console.print(f"recommendation: {view.recommendation}", soft_wrap=True)
+                say(console, *words.lines("recommend", "recommendation", split, *of))
+            say(console, f"recommendation: {view.recommendation}")
     if not spoken:
         whole = {"version": 1, "sweep_dir": str(sweep.paths.root), "budget_unit": plan.budget_unit}
-        print(json.dumps({**whole, "variants": variants}, indent=1), file=console.file)
+        show_json(console, {**whole, "variants": variants})
     return 0
 
 

@@ -1,7 +1,8 @@
 """`mode=plan`, `run`, `launch` and `resume`: plan, launch, follow, analyse."""
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep.config.launcher import overridden
-from isosweep.config.search import SearchConfig
 from isosweep.config.secrets import hidden
 from isosweep.errors import SettingError
 from isosweep.launchers.site import with_site
@@ -19,9 +19,11 @@ from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.stored import places_of, require_room, stored_plan
+from isosweep.modes.terminal import say, warn
 from isosweep.modes.track import asked_tracking
 from isosweep.modes.trust import require_trusted
-from isosweep.plan.standing import run_standing
+from isosweep.plan.cells import PlannedRun
+from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
 from isosweep.plan.tally import Standing
 from isosweep.store.drivers import living_driver
@@ -32,15 +34,9 @@ if TYPE_CHECKING:
     from isosweep.config.sweep import SweepConfig
     from isosweep.modes.queues import Sweep
 
-
-def show_site(config: "SweepConfig", console: Console) -> None:
-    """Say which settings of Slurm jobs are the site's, and where they come from."""
-    if config.launcher.name != "slurm":
-        return
-    for variable, value in with_site(config, os.environ)[1].items():
-        setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
-        line = f"{setting}={value} is taken from {variable} in the environment"
-        console.print(line, markup=False, soft_wrap=True)
+# Runs at once where neither launcher.max_parallel nor this machine says how many: a decision of a
+# search that is made for many runs knows what the ones before have shown.
+_PLACES = 8
 
 
 def plan_sweep(study: Study, console: Console) -> int:
@@ -48,20 +44,58 @@ def plan_sweep(study: Study, console: Console) -> int:
     paths = stored_plan(study, console)
     show_site(study.config, console)
     if price := described_price(study):
-        console.print(price, soft_wrap=True)
+        say(console, price)
     for variant in study.variants:
         if variant.unmeasured:
             model, task = variant.config.model.name, variant.config.task
             parts = {name: part.difficulty for name, part in task.parts.items() if part.difficulty}
             asked = parts or task.difficulty
-            console.print(
+            say(
+                console,
                 f"task.difficulty={asked}: {model} has not been measured on these "
                 "problems; planned as if enough of them were that hard. Before mode=run: the same "
                 "command with mode=difficulty",
-                markup=False,
-                soft_wrap=True,
             )
-    console.print(f"plan: {paths.plan}; as a map: {paths.plan_page}", soft_wrap=True)
+    say(console, f"plan: {paths.plan}; as a map: {paths.plan_page}")
+    return 0
+
+
+def show_site(config: "SweepConfig", console: Console) -> None:
+    """Say which settings of Slurm jobs are the site's, and where they come from."""
+    if config.launcher.name != "slurm":
+        return
+    for variable, value in with_site(config, os.environ)[1].items():
+        setting = f"launcher.slurm.{variable.removeprefix('SBATCH_').lower()}"
+        say(console, f"{setting}={value} is taken from {variable} in the environment")
+
+
+def show_launch(study: Study, console: Console) -> int:
+    """Print the script of every job array, or the command of every run, that a launch would start,
+    longest run first; returns 0. Raises SettingError as `require_sets`."""
+    from isosweep.launchers.slurm import SlurmLauncher
+
+    paths = sweep_paths(study)
+    require_sets(study, paths)
+    found = standing(study.plan, paths.run, study.config.health.stop).runs
+    left = (r for r in study.plan.runs if not found[r.run_id].ended)
+    runs = sorted(
+        (run for run in left if found[run.run_id] not in (Standing.QUEUED, Standing.RUNNING)),
+        key=lambda run: -run.seconds,
+    )
+    say(console, f"dry run: {len(runs)} of {len(study.plan.runs)} runs would be submitted")
+    show_site(study.config, console)
+    scripts: Iterable[tuple[list[PlannedRun], str]]
+    if study.config.launcher.name == "slurm":
+        scripts = SlurmLauncher(study.config).scripts(runs, paths.root)
+    else:
+        command = f"{sys.executable} -P -m isosweep.training"
+        scripts = [([run], f"{command} {paths.run(run.run_id).root}\n") for run in runs]
+    for batch, text in scripts:
+        longest = max(run.seconds for run in batch) / 3600
+        about = f"{len(batch)} runs of up to" if len(batch) > 1 else "a run of"
+        # As it is, so that it can be kept as a file: no terminal's width applies to a script.
+        names = " ".join(run.run_id for run in batch)
+        sys.stdout.write(f"# {about} {longest:.3g} h: {names}\n{text}\n")
     return 0
 
 
@@ -97,31 +131,25 @@ def together(launches: Sequence[Launch]) -> Launch:
     whose runs are to be chosen in two ways, or have one name.
     """
     studies = tuple(study for launch in launches for study in launch.studies)
-    _require_one_search(studies)
     _require_one_plan(studies)
     require_affordable(studies)
     return Launch(studies=studies, follow=any(launch.follow for launch in launches))
 
 
-def _require_one_search(studies: Sequence[Study]) -> None:
-    chosen: dict[Path, SearchConfig] = {}
-    for study in studies:
-        paths, search = sweep_paths(study), study.config.search
-        known = chosen.setdefault(paths.root, search)
-        if known != search:
-            rule = (
-                f"these jobs are one sweep, {paths.root}, and differ in nothing but how its runs "
-                "are chosen"
-            )
-            nearest = "one command after another, or sweeps_dir=DIRECTORY of its own for each"
-            raise SettingError("search", f"{known.name},{search.name}", rule, nearest)
-
-
 def _require_one_plan(studies: Sequence[Study]) -> None:
-    """Raise SettingError where several plans were given one directory."""
+    """Raise SettingError where one directory has several plans, or ways to choose its runs."""
     first: dict[Path, Study] = {}
     for study in studies:
-        known = first.setdefault(sweep_paths(study).root, study)
+        root = sweep_paths(study).root
+        known = first.setdefault(root, study)
+        if known.config.search != study.config.search:
+            rule = (
+                f"these jobs are one sweep, {root}, and differ in nothing but how its runs are "
+                "chosen"
+            )
+            names = f"{known.config.search.name},{study.config.search.name}"
+            nearest = "one command after another, or sweeps_dir=DIRECTORY of its own for each"
+            raise SettingError("search", names, rule, nearest)
         if known.plan.plan_id != study.plan.plan_id:
             setting = "sweep_dir" if study.config.name is None else "name"
             given = getattr(study.config, setting)
@@ -149,7 +177,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     )
     require_trusted(asked, sweep.paths.root, console)
     if (missing := missing_address(launcher.on_finish or "")) is not None:
-        console.print(f"warning: {missing}", style="yellow", markup=False, soft_wrap=True)
+        warn(console, missing)
     study = replace(sweep.study(), config=asked)
     _require_stored_search(config, sweep.config)
     require_affordable([study])
@@ -161,8 +189,7 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
         return INTERRUPTED
     left = {} if config.retry_failed else failed_for_good(study, sweep.paths)
     if left:
-        line = f"{len(left)} runs failed for good; retry_failed=true tries them again"
-        console.print(line, soft_wrap=True)
+        say(console, f"{len(left)} runs failed for good; retry_failed=true tries them again")
     return follow_sweeps([_sweep(study, sweep.paths, left)], console)
 
 
@@ -178,13 +205,6 @@ def _require_stored_search(config: "SweepConfig", stored: "SweepConfig") -> None
         raise SettingError(setting, given, rule, nearest)
 
 
-def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":
-    from isosweep.modes.queues import Sweep
-    from isosweep.modes.searching import search_of
-
-    return Sweep(study=study, paths=paths, left=left or {}, search=search_of(study, paths))
-
-
 def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
     """The runs that a driver gave up, and why."""
     unit, stop = study.plan.budget_unit, study.config.health.stop
@@ -194,3 +214,14 @@ def failed_for_good(study: Study, paths: SweepPaths) -> dict[str, str]:
         for run, view in views
         if run_standing(run, view, unit, stop) is Standing.FAILED
     }
+
+
+def _sweep(study: Study, paths: SweepPaths, left: Mapping[str, str] | None = None) -> "Sweep":
+    from isosweep.modes.queues import Sweep
+
+    search = None
+    if study.config.search.searches:
+        from isosweep.search.asking import Search
+
+        search = Search(study.plan, paths, study.config, places_of(study) or _PLACES)
+    return Sweep(study=study, paths=paths, left=left or {}, search=search)

@@ -43,13 +43,6 @@ def require_sets(study: Study, paths: SweepPaths) -> None:
     )
 
 
-def with_stored_sets(spec: RunSpec, files: RunPaths) -> RunSpec:
-    """The spec with the sets that its run has already, which other sweeps may have asked for."""
-    stored = _stored_spec(files)
-    sets = {**((stored and stored.evaluation.sets) or {}), **(spec.evaluation.sets or {})}
-    return replace(spec, evaluation=replace(spec.evaluation, sets=sets or None))
-
-
 def _stored_spec(files: RunPaths) -> RunSpec | None:
     """The spec that the run's worker reads; None where it is not there or is none."""
     try:
@@ -57,3 +50,10 @@ def _stored_spec(files: RunPaths) -> RunSpec | None:
         return None if document is None else RunSpec.from_json(document["spec"])
     except (KeyError, TypeError, ValueError, AttributeError, IsosweepError):
         return None
+
+
+def with_stored_sets(spec: RunSpec, files: RunPaths) -> RunSpec:
+    """The spec with the sets that its run has already, which other sweeps may have asked for."""
+    stored = _stored_spec(files)
+    sets = {**((stored and stored.evaluation.sets) or {}), **(spec.evaluation.sets or {})}
+    return replace(spec, evaluation=replace(spec.evaluation, sets=sets or None))

@@ -34,6 +34,15 @@ class Signals:
             self._before[number] = signal.signal(number, self._note)
         return self
 
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            silence()
+            self.asked = max(self.asked, 1)
+            return
+        self.asked += 1
+        if self._at_once:
+            raise KeyboardInterrupt
+
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -51,15 +60,6 @@ class Signals:
     def note_from_now_on(self) -> None:
         """Note signals again."""
         self._at_once = False
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            silence()
-            self.asked = max(self.asked, 1)
-            return
-        self.asked += 1
-        if self._at_once:
-            raise KeyboardInterrupt
 
 
 class Output:

@@ -5,6 +5,14 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, named_root, read_sweep, stored_sweep
 
 
+def one_sweep(config: SweepConfig, what: str) -> StoredSweep:
+    """The only one of `named_sweeps`. Raises SettingError for several, which `what` is not for."""
+    (_, sweep), *more = named_sweeps(config)
+    if more:
+        raise SettingError("from", config.from_sweep, f"{what} one sweep", f"from={sweep.name}")
+    return sweep
+
+
 def named_sweeps(config: SweepConfig) -> list[tuple[str, StoredSweep]]:
     """The sweeps of `from`, or the one of `sweep_dir`, each with the name to show it by.
 

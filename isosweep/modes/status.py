@@ -1,23 +1,34 @@
-"""`mode=status`: how every run stands, as the scheduler and the runs' files say at this moment."""
+"""`mode=status`: how every run stands, as the scheduler and the runs' files say at this moment.
 
-import json
+A document for programs, whose fields stay, is what the terminal words.
+"""
+
 import textwrap
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
 from isosweep import words
 from isosweep.config.sweep import SweepConfig
+from isosweep.errors import RecordError
+from isosweep.files import JsonObject
 from isosweep.modes.choice import choose
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import as_asked, described_search, search_fault, stored_search
 from isosweep.modes.jobs import Asked, Jobs
-from isosweep.modes.logfiles import log_tail
-from isosweep.modes.look import Sight, collapsed_runs, look, of_planned
-from isosweep.modes.status_document import run_document, status_document, unknown
-from isosweep.modes.terminal import printable
-from isosweep.plan.tally import Standing
+from isosweep.modes.logs import log_tail
+from isosweep.modes.look import Sight, look, of_planned
+from isosweep.modes.terminal import printable, say, show_json
+from isosweep.plan.tally import Standing, Tally
+from isosweep.store.checkpoints import complete_bytes
+from isosweep.store.drivers import Driver, living_driver
 
+# Raised when a field goes or changes its meaning; fields may be added.
+STATUS_VERSION: Final = 1
+_TAIL_LINES = 20
 # Up to here every run is shown; above, those of whom there is something to tell.
 _MANY = 40
 # Runs whose logs are quoted, and how much of them.
@@ -43,24 +54,20 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
     search = stored_search(sweep)
     seen = (as_asked(sight, search) for sight in look(sweep, jobs, choice.runs))
     sights = [sight for sight in seen if choice.holds(sight.standing)]
-    collapsed = collapsed_runs(sweep.config, sweep.plan, sweep.paths)
+    collapsed = sweep.collapsed()
     failed = [sight for sight in sights if sight.standing is Standing.FAILED]
     document = status_document(sweep, sights, search, collapsed)
     if config.format == "json":
         document["runs"] = [run_document(sight, sweep, collapsed) for sight in sights]
-        print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
+        show_json(console, document)
         return 1 if failed else 0
-    for line in words.lines("status", "summary", document):
-        console.print(line, markup=False, soft_wrap=True)
+    say(console, *words.lines("status", "summary", document))
     if unanswered := document["unanswered"]:
-        line = words.line("status", "unanswered", document)
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
+        say(console, words.line("status", "unanswered", document), style="yellow")
     if search is not None:
-        for line in described_search(sweep.plan, search):
-            console.print(line, markup=False, soft_wrap=True)
+        say(console, *described_search(sweep.plan, search))
     elif (fault := search_fault(sweep)) is not None:
-        line = f"what the search has asked for is not known: {fault}"
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
+        say(console, f"what the search has asked for is not known: {fault}", style="yellow")
     shown = sights
     if len(sights) > _MANY and not config.runs:
         shown = [sight for sight in sights if sight.standing not in _QUIET]
@@ -69,6 +76,102 @@ def show_status(sweep: StoredSweep, config: SweepConfig, jobs: Asked, console: C
             print(printable(line), file=console.file)
     _quote([sight for sight in shown if _unasked_for(sight)], console)
     return 1 if failed else 0
+
+
+def status_document(
+    sweep: StoredSweep,
+    sights: Sequence[Sight],
+    search: JsonObject | None,
+    collapsed: Collection[str],
+) -> JsonObject:
+    """The document but for its `runs`; docs/running.md says what each field is.
+
+    `search`: as `read_search` has it; `collapsed`: ids, as `StoredSweep.collapsed` has them.
+    """
+    counted = Tally.of({sight.run.run_id: sight.standing for sight in sights}, collapsed)
+    reasons: Counter[str | None] = Counter(reason for sight in sights if (reason := unknown(sight)))
+    ((unanswered, count),) = reasons.most_common(1) or [(None, 0)]
+    driver = driver_of(sweep.paths.drivers)
+    return {
+        "version": STATUS_VERSION,
+        "sweep": sweep.name,
+        "sweep_dir": str(sweep.paths.root),
+        "budget_unit": sweep.plan.budget_unit,
+        "counts": {standing.value: count for standing, count in counted.counts.items()},
+        "collapsed": counted.collapsed,
+        "driver": _driver(driver) if driver else None,
+        "unanswered": unanswered,
+        "unanswered_runs": count,
+        "checkpoint_bytes": sum(map(_checkpoint_bytes, sights)),
+        "search": search,
+    }
+
+
+def unknown(sight: Sight) -> str | None:
+    """Why it is not known how the run's job is; None where it is known, or there is none."""
+    if sight.observed is None or sight.observed.status != "unknown":
+        return None
+    return sight.observed.reason or "no answer"
+
+
+def driver_of(drivers: Path) -> Driver | None:
+    """Who follows the sweep now; None where nobody does, or where that cannot be read."""
+    try:
+        return living_driver(drivers)
+    except (RecordError, OSError):
+        return None
+
+
+def _driver(driver: Driver) -> JsonObject:
+    return {
+        "user": driver.user,
+        "host": driver.by.host,
+        "pid": driver.by.pid,
+        "since_unix_time": driver.unix_time,
+    }
+
+
+def _checkpoint_bytes(sight: Sight) -> int:
+    """What its checkpoints take on the disk, as its worker has recorded it."""
+    if sight.state is None:
+        return 0
+    known = sight.state.checkpoint_bytes
+    return complete_bytes(sight.paths) if known is None else known
+
+
+def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:
+    """One of the document's `runs`."""
+    run, state, submission = sight.run, sight.state, sight.view.submission
+    unit, judges = sweep.plan.budget_unit, sweep.config.health.judges
+    ended = sight.standing in (Standing.FAILED, Standing.CANCELLED)
+    return {
+        "run_id": run.run_id,
+        "num_generations": run.num_generations,
+        "problems_per_batch": run.problems_per_batch,
+        "seed": run.seed,
+        "axes": run.axes,
+        "standing": sight.standing.value,
+        "collapsed": sight.standing is Standing.DONE and run.run_id in collapsed,
+        "note": sight.note,
+        "launcher": submission.submission.launcher if submission else None,
+        "submission": submission.submission.number if submission else None,
+        "job_id": sight.job_id,
+        "job_status": sight.observed.status if sight.observed else None,
+        "job_reason": sight.observed.reason if sight.observed else None,
+        "cancel_requested_by": submission.cancel if submission else None,
+        "attempt": state.attempt if state else 0,
+        "step": state.step if state else 0,
+        "num_steps": run.num_steps,
+        "spent": state.compute.spent(unit) if state else 0.0,
+        "planned": run.milestones[-1],
+        "reward": state.reward if state else None,
+        "warnings": list(state.warnings) if state else [],
+        "health_judged": judges(state.compute.generations) if state else False,
+        "activity": state.activity if state and sight.heartbeat_s is not None else None,
+        "heartbeat_age_s": sight.heartbeat_s,
+        "progress_age_s": sight.progress_s,
+        "log_tail": log_tail(sight.paths, _TAIL_LINES) if ended else [],
+    }
 
 
 def _rows(
@@ -125,13 +228,6 @@ def _told(sight: Sight, unanswered: str | None, *, fell: bool) -> str:
     return f"job {sight.job_id}{': ' if note else ''}{note}"
 
 
-def _unasked_for(sight: Sight) -> bool:
-    """Whether it went wrong: what was cancelled by request did not."""
-    if sight.standing is Standing.CANCELLED:
-        return sight.view.submission is not None and sight.view.submission.cancel is None
-    return sight.standing is Standing.FAILED
-
-
 def _quote(sights: list[Sight], console: Console) -> None:
     """The ends of the logs of what failed."""
     quoted = 0
@@ -140,10 +236,20 @@ def _quote(sights: list[Sight], console: Console) -> None:
         if not lines:
             continue
         if quoted == _QUOTED:
-            console.print("the others' logs: mode=logs runs=RUN", markup=False)
+            say(console, "the others' logs: mode=logs runs=RUN")
             return
         quoted += 1
         head = f"{sight.standing}: {sight.run.run_id}, the end of its log:"
-        console.print(
-            "\n".join([head, *(f"  {line}" for line in lines)]), markup=False, soft_wrap=True
-        )
+        say(console, "\n".join([head, *(f"  {line}" for line in lines)]))
+
+
+def _unasked_for(sight: Sight) -> bool:
+    """Whether it went wrong: what was cancelled by request did not."""
+    if sight.standing is Standing.CANCELLED:
+        return sight.view.submission is not None and sight.view.submission.cancel is None
+    return sight.standing is Standing.FAILED
+
+
+def who(driver: Driver) -> str:
+    """Who follows a sweep, where, and since when."""
+    return words.line("status", "driver", _driver(driver))

@@ -1,15 +1,18 @@
 """A sweep's plan and runs on the disk, before any of them starts."""
 
 import errno
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from isosweep import words
 from isosweep.config.evaluation_sets import repeated_sets
 from isosweep.config.executed import vouch
+from isosweep.config.sweep import SweepConfig
 from isosweep.devices import visible_devices
 from isosweep.difficulty.measurement import (
     measurement_path,
@@ -19,23 +22,26 @@ from isosweep.difficulty.measurement import (
 from isosweep.difficulty.selection import store_selection
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
-from isosweep.files import JsonObject, make_directories, read_json, write_json
+from isosweep.files import make_directories, read_json, write_json
 from isosweep.machine import available_cores
-from isosweep.modes.directory import store_plan, sweep_paths
-from isosweep.modes.display import described_warmup, show_plan
+from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
-from isosweep.modes.look import collapsed_runs
 from isosweep.modes.sets import require_sets, with_stored_sets
+from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
-from isosweep.plan.cautions import short_of_warmup
-from isosweep.plan.standing import run_standing, standing
+from isosweep.plan.cautions import WARM_UPS, short_of_warmup
+from isosweep.plan.cells import Plan
+from isosweep.plan.rules import RULES
+from isosweep.plan.scheduling import makespan
+from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, shipped_of
-from isosweep.plan.tally import Standing
+from isosweep.plan.tally import Standing, Tally
 from isosweep.preflight.search import require_search
 from isosweep.store.paths import SweepPaths, complete_checkpoints, require_plain
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.uses import note_use
+from isosweep.words.numbers import in_hours
 
 
 def stored_plan(study: Study, console: Console) -> SweepPaths:
@@ -49,49 +55,18 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     store_plan(study, paths, places)
     asked = Path(study.config.sweeps_dir).absolute()
     if paths.runs.parent.resolve() != asked.resolve():
-        line = f"its runs are in {paths.runs}; sweeps_dir={asked} is for sweeps to come"
-        console.print(line, markup=False, soft_wrap=True)
-    progress = replace(
-        standing(study.plan, paths.run, study.config.health.stop),
-        collapsed=collapsed_runs(study.config, study.plan, paths),
-    )
-    show_plan(study.plan, study.config, progress, places, console)
-    for line in (
-        *described_plan(study.plan, study.config),
-        words.line("plan", "checkpoints", checkpoint_plan(study, places)),
-        *described_findings(study),
-    ):
-        console.print(line, markup=False, soft_wrap=True)
-    for caution in (*described_cautions(study), *_losses(study, paths)):
-        console.print(f"warning: {caution}", style="yellow", markup=False, soft_wrap=True)
-    return paths
-
-
-def described_findings(study: Study) -> Iterator[str]:
-    """What evaluation takes and what the plan could find, a line each."""
-    from isosweep.analysis.outlook import outlook_of_variants
-
+        say(console, f"its runs are in {paths.runs}; sweeps_dir={asked} is for sweeps to come")
     plan, config = study.plan, study.config
-    yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
-    yield from words.lines("plan", "repeats", repeated_sets(config))
-    if config.search.kind != "tune":
-        yield from words.lines("plan", "findings", outlook_of_variants(plan, config))
-
-
-def described_cautions(study: Study) -> Iterator[str]:
-    """What the plan warns of, a line each."""
-    yield from described_warmup(tuple(short_of_warmup(study.candidates)), study.plan.budget_unit)
-    for shipped in shipped_of(study):
-        yield words.line("plan", "shipped_sampling", shipped)
-
-
-def require_room(study: Study, paths: SweepPaths | None = None) -> None:
-    """Raise SettingError where the disk has no room for the checkpoints of the runs to come, or
-    others could change what a scheduler is to execute there."""
-    from isosweep.preflight.disk import require_disk
-
-    require_own_scripts(study.config, paths or sweep_paths(study))
-    require_disk(study, paths or sweep_paths(study), places_of(study) or len(study.plan.runs))
+    _show_plan(plan, config, places, console)
+    stored = StoredSweep(config=config, plan=plan, paths=paths)
+    found = stored.standing()
+    tally = Tally.of(found.runs, stored.collapsed())
+    say(console, words.line("plan", "standing", tally, found.left))
+    say(console, *described_plan(plan, config))
+    say(console, words.line("plan", "checkpoints", checkpoint_plan(study, places)))
+    say(console, *described_findings(study))
+    warn(console, *described_cautions(study), *_losses(study, paths))
+    return paths
 
 
 def places_of(study: Study) -> int | None:
@@ -108,53 +83,77 @@ def places_of(study: Study) -> int | None:
     return gpus // hardware.devices_per_run * launcher.runs_per_device or None
 
 
-def note_uses(study: Study, paths: SweepPaths) -> list[str]:
-    """Have each run of the plan know that the sweep uses it; the runs where this user may not."""
-    closed = []
-    for run in study.plan.runs:
-        files = paths.run(run.run_id)
-        try:
-            make_directories(files.root)
-            note_use(files, paths.root, study.plan.plan_id)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise
-            closed.append(run.run_id)
-    return closed
+def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Console) -> None:
+    """Print T and device-hours by n (down) and B (across), what was rejected, and the totals.
 
-
-def store_runs(study: Study, paths: SweepPaths) -> list[str]:
-    """Write what the worker of each run reads: its spec, and what is known of its problems; what
-    these execute is vouched for.
-
-    A run goes on with the evaluation sets that it began with, whichever sweep asks for it. Returns
-    what `note_uses` does.
+    `places`: runs that can be alive at once; None where each has one.
     """
-    vouch(study.specs.values())
-    closed = note_uses(study, paths)
-    for variant in study.variants:
-        rates = _base_rates(variant, paths)
-        for run in study.plan.of_axes(variant.axes).runs:
-            files = paths.run(run.run_id)
-            require_plain(files)
-            spec = with_stored_sets(study.specs[run.run_id], files)
-            document = {"version": 1, "run_id": run.run_id, "spec": spec.to_json()}
-            # A data file that was moved makes the same run, and is read where it lies now. What
-            # is no spec is written anew: the run's id says what it was.
-            if not _holds(files.spec, document):
-                write_json(files.spec, document, below=files.root)
-            for selection in variant.selections:
-                store_selection(files, selection)
-            if rates is not None:
-                store_base_rates(files, rates)
-    return closed
+    first = {rejection.rule for rejection in plan.rejected}
+    rules = [rule.setting for rule in RULES if rule.setting in first]
+    letters = dict(zip(rules, "abcdefghi", strict=False))
+    tuned = config.search.kind == "tune"
+    # Of a setting that is tuned, hundreds of tables would differ in its value alone.
+    for axes in plan.axes[:1] if tuned else plan.axes:
+        for budget in plan.budgets[-1:] if tuned else plan.budgets:
+            given = "".join(f", {name}={value}" for name, value in axes.items())
+            say(console, f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
+            console.print(_plan_table(plan.of_axes(axes), budget, letters))
+    counts = Counter(rejection.rule for rejection in plan.rejected)
+    for rule in rules:
+        one = next(r for r in plan.rejected if r.rule == rule)
+        example = f"n={one.num_generations} B={one.problems_per_batch}: {one.reason}"
+        say(console, f"{letters[rule]}: {counts[rule]} rejected by {rule}, e.g. {example}")
+    if plan.mends:
+        rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
+        most = f"{rule} alone keeps out {count} candidates, most of all"
+        say(console, f"{most}; the nearest needs {mend}")
+    seconds = [run.seconds for run in plan.runs]
+    totals = {
+        "flops": sum(run.planned_flops for run in plan.runs),
+        "hours": sum(seconds) * config.devices_taken / 3600,
+        "places": places,
+        "end": makespan(seconds, places or len(seconds)) / 3600,
+    }
+    say(console, *words.lines("plan", "totals", plan, totals, config.hardware))
 
 
-def _holds(path: Path, document: JsonObject) -> bool:
-    try:
-        return read_json(path) == document
-    except ValueError:
-        return False
+def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
+    cells = [cell for cell in plan.cells if cell.budget == budget]
+    rejected = [rejection for rejection in plan.rejected if rejection.budget == budget]
+    texts = {
+        (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}\n{in_hours(c.device_hours)}"
+        for c in cells
+    }
+    texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
+    table = Table()
+    table.add_column("n", justify="right")
+    problems = sorted({B for _, B in texts})
+    for B in problems:
+        table.add_column(f"B={B}", justify="right")
+    for n in sorted({n for n, _ in texts}):
+        table.add_row(str(n), *(texts.get((n, B), "") for B in problems))
+    return table
+
+
+def described_findings(study: Study) -> Iterator[str]:
+    """What evaluation takes and what the plan could find, a line each."""
+    from isosweep.analysis.outlook import outlook_of_variants
+
+    plan, config = study.plan, study.config
+    yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
+    yield from words.lines("plan", "repeats", repeated_sets(config))
+    if config.search.kind != "tune":
+        yield from words.lines("plan", "findings", outlook_of_variants(plan, config))
+
+
+def described_cautions(study: Study) -> Iterator[str]:
+    """What the plan warns of, a line each."""
+    if short := tuple(short_of_warmup(study.candidates)):
+        worst = min(short, key=lambda each: each.num_steps / each.warmup_steps)
+        unit = study.plan.budget_unit
+        yield words.line("plan", "short_of_warmup", worst, len(short), unit, WARM_UPS)
+    for shipped in shipped_of(study):
+        yield words.line("plan", "shipped_sampling", shipped)
 
 
 def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
@@ -175,6 +174,60 @@ def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
                 f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
                 "is trained again from step 0"
             )
+
+
+def require_room(study: Study, paths: SweepPaths | None = None) -> None:
+    """Raise SettingError where the disk has no room for the checkpoints of the runs to come, or
+    others could change what a scheduler is to execute there."""
+    from isosweep.preflight.disk import require_disk
+
+    require_own_scripts(study.config, paths or sweep_paths(study))
+    require_disk(study, paths or sweep_paths(study), places_of(study) or len(study.plan.runs))
+
+
+def store_runs(study: Study, paths: SweepPaths) -> list[str]:
+    """Write what the worker of each run reads: its spec, and what is known of its problems; what
+    these execute is vouched for.
+
+    A run goes on with the evaluation sets that it began with, whichever sweep asks for it. Returns
+    what `note_uses` does.
+    """
+    vouch(study.specs.values())
+    closed = note_uses(study, paths)
+    for variant in study.variants:
+        rates = _base_rates(variant, paths)
+        for run in study.plan.of_axes(variant.axes).runs:
+            files = paths.run(run.run_id)
+            require_plain(files)
+            spec = with_stored_sets(study.specs[run.run_id], files)
+            document = {"version": 1, "run_id": run.run_id, "spec": spec.to_json()}
+            # A data file that was moved makes the same run, and is read where it lies now. What
+            # is no spec is written anew: the run's id says what it was.
+            stored = None
+            with suppress(ValueError):
+                stored = read_json(files.spec)
+            if stored != document:
+                write_json(files.spec, document, below=files.root)
+            for selection in variant.selections:
+                store_selection(files, selection)
+            if rates is not None:
+                store_base_rates(files, rates)
+    return closed
+
+
+def note_uses(study: Study, paths: SweepPaths) -> list[str]:
+    """Have each run of the plan know that the sweep uses it; the runs where this user may not."""
+    closed = []
+    for run in study.plan.runs:
+        files = paths.run(run.run_id)
+        try:
+            make_directories(files.root)
+            note_use(files, paths.root, study.plan.plan_id)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            closed.append(run.run_id)
+    return closed
 
 
 def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None] | None:

@@ -1,8 +1,10 @@
 """The terminal: what others wrote reaches it as text, and never as a command to it."""
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from shlex import quote
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -12,19 +14,35 @@ from rich.segment import Segment
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def printable(text: str) -> str:
-    r"""`text`, with what a terminal would obey written out: `\x1b`."""
-    return _COMMANDS.sub(lambda found: _escaped(ord(found[0])), text)
-
-
 def typed(setting: str, value: object) -> str:
     """The setting as a shell takes it, in a command that is shown to be typed: all of it one word,
     on one line."""
     return quote(printable(f"{setting}={value}").replace("\n", "\\n"))
 
 
+def printable(text: str) -> str:
+    r"""`text`, with what a terminal would obey written out: `\x1b`."""
+    return _COMMANDS.sub(lambda found: _escaped(ord(found[0])), text)
+
+
 def _escaped(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def warn(console: Console, *lines: str) -> None:
+    """The same as warnings."""
+    say(console, *(f"warning: {line}" for line in lines), style="yellow")
+
+
+def say(console: Console, *lines: str, style: str | None = None) -> None:
+    """Print lines as they are: none of them is markup, and a terminal breaks the long ones."""
+    for line in lines:
+        console.print(line, style=style, markup=False, soft_wrap=True)
+
+
+def show_json(console: Console, document: Mapping[str, Any]) -> None:
+    """Print a document for programs."""
+    print(json.dumps(document, indent=1, allow_nan=False), file=console.file)
 
 
 class Terminal(Console):

@@ -6,9 +6,9 @@ from rich.console import Console
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.tracking import TrackingConfig
+from isosweep.modes.directory import StoredSweep
 from isosweep.modes.overview import sweep_overview
-from isosweep.modes.terminal import typed
-from isosweep.plan.cells import Plan
+from isosweep.modes.terminal import say, typed
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
@@ -16,11 +16,31 @@ if TYPE_CHECKING:
     from isosweep.tracking.points import FinalStatus
 
 
-def track(
-    config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console
-) -> "BackgroundTracker | None":
+def catch_up(sweep: StoredSweep, console: Console) -> None:
+    """Bring the store up to what the files say, statuses, figures and report included."""
+    close_tracker(track(sweep, console), sweep.paths, None, console)
+
+
+def close_tracker(
+    tracker: "BackgroundTracker | None",
+    paths: SweepPaths,
+    status: "FinalStatus | None",
+    console: Console,
+) -> None:
+    """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
+    `BackgroundTracker.close`."""
+    if tracker is None:
+        return
+    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
+    tracker.close(status, figures, paths.report if paths.report.exists() else None)
+    where = tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
+    say(console, f"dashboard: {where}")
+
+
+def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
     """A thread that keeps the store of `config.tracking` equal to the sweep's files; None: there is
     none."""
+    config, plan, paths = sweep.config, sweep.plan, sweep.paths
     if config.tracking.name == "none":
         return None
     from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker
@@ -45,34 +65,13 @@ def track(
             config.tracking,
             paths.runs.parent,
             config.health,
-            overview=lambda: sweep_overview(config, plan, paths),
+            overview=lambda: sweep_overview(sweep),
         ),
         config.tracking.interval_s,
-        lambda line: console.print(line, style="yellow", markup=False, soft_wrap=True),
+        lambda line: say(console, line, style="yellow"),
         remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
         join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
     )
-
-
-def catch_up(config: SweepConfig, plan: Plan, paths: SweepPaths, console: Console) -> None:
-    """Bring the store up to what the files say, statuses, figures and report included."""
-    close_tracker(track(config, plan, paths, console), paths, None, console)
-
-
-def close_tracker(
-    tracker: "BackgroundTracker | None",
-    paths: SweepPaths,
-    status: "FinalStatus | None",
-    console: Console,
-) -> None:
-    """Sync a last time, with what the analysis drew, and say where it is seen; `status`: as
-    `BackgroundTracker.close`."""
-    if tracker is None:
-        return
-    figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
-    tracker.close(status, figures, paths.report if paths.report.exists() else None)
-    where = tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
-    console.print(f"dashboard: {where}", markup=False, soft_wrap=True)
 
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.prompt import Confirm
 
 from isosweep.config.executed import (
     Executed,
@@ -18,7 +17,8 @@ from isosweep.config.executed import (
 )
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.modes.price import NotConfirmedError, is_terminal
+from isosweep.modes.price import NotConfirmedError, agrees, is_terminal
+from isosweep.modes.terminal import say
 from isosweep.ownership import others_may_write
 from isosweep.store.paths import SweepPaths
 
@@ -36,13 +36,8 @@ def require_trusted(config: SweepConfig, root: Path, console: Console) -> None:
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         require_own_all(left)
     lines = [f"others may have written {whose()}", "it would execute or use, as you:"]
-    for line in (*lines, *(f"  {each.setting}={each.shown}" for each in left)):
-        console.print(line, markup=False, soft_wrap=True)
-    try:
-        agreed = Confirm.ask("Go on?", console=console, default=False)
-    except EOFError:
-        agreed = False
-    if not agreed:
+    say(console, *(*lines, *(f"  {each.setting}={each.shown}" for each in left)))
+    if not agrees("Go on?", console):
         raise NotConfirmedError("nothing was launched. trust=true executes it unasked")
     agree(left)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from isosweep.modes.queues import Sweep
-from isosweep.modes.status_document import who
-from isosweep.modes.terminal import typed
+from isosweep.modes.status import who
+from isosweep.modes.terminal import say, typed
 from isosweep.store.drivers import Claim, Driver, drive, living_driver, newest_driver
 from isosweep.store.presence import there
 
@@ -56,6 +56,9 @@ class Watching:
             self._print(f"{before} is back")
         return self._away is not None
 
+    def _print(self, line: str) -> None:
+        say(self._console, line)
+
     def claim(self) -> tuple[list[Sweep], list[tuple[Sweep, Driver]]]:
         """Claim what nobody follows: those, and sweeps that another process has completed."""
         claimed, complete = [], []
@@ -80,6 +83,14 @@ class Watching:
             claimed.append(sweep)
         return claimed, complete
 
+    def _say_who(self, sweep: Sweep, driver: Driver, before: Driver | None) -> None:
+        if before is not None and before.number == driver.number:
+            return
+        again = (
+            f"mode=resume {typed('sweep_dir', sweep.paths.root)} takeover=true follows it from here"
+        )
+        self._print(f"{sweep.name} is followed by {who(driver)}; watching. {again}")
+
     def overtaken(self) -> list[Sweep]:
         """Sweeps that another process has taken over; they are no longer among `own`."""
         lost = []
@@ -97,14 +108,3 @@ class Watching:
         for _, claim in self.own.values():
             claim.release(status)
         self.own.clear()
-
-    def _say_who(self, sweep: Sweep, driver: Driver, before: Driver | None) -> None:
-        if before is not None and before.number == driver.number:
-            return
-        again = (
-            f"mode=resume {typed('sweep_dir', sweep.paths.root)} takeover=true follows it from here"
-        )
-        self._print(f"{sweep.name} is followed by {who(driver)}; watching. {again}")
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, soft_wrap=True)

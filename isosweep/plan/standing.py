@@ -2,14 +2,22 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import assert_never
 
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunState, RunView, view_run
+from isosweep.store.state import RunStatus, RunView, view_run
 from isosweep.store.submissions import Outcome, SubmissionState
+
+# Where a run is that nobody works on, by what its last attempt left.
+_LEFT: dict[RunStatus, Standing] = {
+    "finished": Standing.TO_EXTEND,
+    "diverged": Standing.TO_EXTEND,
+    "interrupted": Standing.INTERRUPTED,
+    "failed": Standing.FAILED,
+    "cancelled": Standing.CANCELLED,
+}
 
 
 def run_standing(
@@ -37,28 +45,13 @@ def run_standing(
         return Standing.FAILED
     if state is None:
         return Standing.INTERRUPTED if submission else Standing.NOT_BEGUN
-    return _left(state)
+    if state.status == "running":
+        return Standing.RUNNING if view.at_work else Standing.INTERRUPTED
+    return _LEFT[state.status]
 
 
 def _outcome(submission: SubmissionState) -> Outcome | None:
     return submission.end.outcome if submission.end else None
-
-
-def _left(state: RunState) -> Standing:
-    """Where a run is that nobody works on, by what its last attempt left."""
-    match state.status:
-        case "finished" | "diverged":
-            return Standing.TO_EXTEND
-        case "running":
-            return Standing.RUNNING if state.process.alive() else Standing.INTERRUPTED
-        case "interrupted":
-            return Standing.INTERRUPTED
-        case "failed":
-            return Standing.FAILED
-        case "cancelled":
-            return Standing.CANCELLED
-        case _:
-            assert_never(state.status)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +59,10 @@ class PlanStanding:
     """Where every run of a plan is, by run id.
 
     `left`: share of the plan's compute, in its budget's unit, that is still to be spent.
-    `collapsed`: ids of runs, as in `Tally`.
     """
 
     runs: dict[str, Standing]
     left: float
-    collapsed: Collection[str] = ()
 
 
 def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]) -> PlanStanding:

@@ -91,13 +91,18 @@ class RunView:
         return state if state.submission == submission.submission.number else None
 
     @property
+    def at_work(self) -> bool:
+        """Whether the worker of its newest attempt lives, or may for all that can be seen from
+        here: of a run that nobody submitted, a process on another machine may."""
+        if self.state is None or self.state.status != "running":
+            return False
+        alive = self.state.process.alive()
+        return self.submission is None if alive is None else alive
+
+    @property
     def occupied(self) -> bool:
-        """Whether somebody is at the run, or may be for all that can be seen from here."""
-        if self.submission is not None:
-            return self.submission.live
-        state = self.state
-        running = state is not None and state.status == "running"
-        return state is not None and running and state.process.alive() is not False
+        """Whether somebody is at the run, or may be."""
+        return self.at_work if self.submission is None else self.submission.live
 
     @property
     def reason(self) -> str:

@@ -14,41 +14,36 @@ from tests.door.conftest import ROOT
 HEAVY = ("pandas", "numpy", "pydantic", "hydra", "scipy", "plotly", "matplotlib", "torch", "optuna")
 
 
-def brought(code: str, cwd: Path) -> set[str]:
-    """Modules that an interpreter has after `code`, and had not before."""
-    script = f"import sys; before = set(sys.modules)\n{code}\nprint(*(set(sys.modules) - before))"
+# One after another in one interpreter, and what of `HEAVY` each may add.
+STEPS = {
+    "dir(isosweep), isosweep.__version__": (),
+    "isosweep.IsosweepError": (),
+    "isosweep.open('few_problems', 'sweeps/studies')": ("numpy", "pydantic"),
+    "isosweep.make_plan(budget=2e10).price": ("hydra",),
+    "isosweep.sweeps('sweeps/studies')": ("pandas",),
+}
+
+
+def test_what_is_asked_for_brings_what_it_needs_alone(studies: Path) -> None:
+    lines = ["import sys; before = set(sys.modules)", "import isosweep"]
+    for code in STEPS:
+        lines += [code, "print(*(set(sys.modules) - before))"]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        cwd=cwd,
+        [sys.executable, "-W", "ignore", "-c", "\n".join(lines)],
+        cwd=studies,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
-
-
-def test_the_package_alone_brings_itself_and_typing(tmp_path: Path) -> None:
-    found = brought("import isosweep; dir(isosweep); isosweep.__version__", tmp_path)
-    own = {name for name in found if name.partition(".")[0] == "isosweep"}
-    assert own == {"isosweep", "isosweep.version"}
-    assert {name.partition(".")[0] for name in found} - {"isosweep"} <= sys.stdlib_module_names
-
-
-@pytest.mark.parametrize(
-    ("code", "allowed"),
-    [
-        ("isosweep.IsosweepError", set()),
-        ("isosweep.open('few_problems', 'sweeps/studies')", {"numpy", "pydantic"}),
-        ("isosweep.sweeps('sweeps/studies')", {"numpy", "pydantic", "hydra", "pandas"}),
-        ("isosweep.make_plan(budget=2e10).price", {"numpy", "pydantic", "hydra"}),
-    ],
-)
-def test_what_is_asked_for_brings_what_it_needs_alone(
-    code: str, allowed: set[str], studies: Path
-) -> None:
-    found = brought(f"import isosweep; {code}", studies)
-    assert {name for name in HEAVY if name in found} <= allowed
+    found = [set(line.split()) for line in done.stdout.splitlines()]
+    alone = {name for name in found[0] if name.partition(".")[0] == "isosweep"}
+    assert alone == {"isosweep", "isosweep.version"}
+    assert {name.partition(".")[0] for name in found[0]} - {"isosweep"} <= sys.stdlib_module_names
+    allowed: set[str] = set()
+    for (code, more), brought in zip(STEPS.items(), found, strict=True):
+        allowed.update(more)
+        assert brought.intersection(HEAVY) <= allowed, code
 
 
 def test_type_checkers_are_told_of_all_that_is_offered() -> None:

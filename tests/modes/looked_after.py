@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -15,7 +16,16 @@ from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, claim_attempt
-from isosweep.store.submissions import Job, Process, Submission, SubmissionState, started, submit
+from isosweep.store.submissions import (
+    Job,
+    Outcome,
+    Process,
+    Submission,
+    SubmissionState,
+    close,
+    started,
+    submit,
+)
 from tests.conftest import make_config
 
 PLAN = ("budget=1e11", "grid.num_generations=[2,4]", "grid.problems_per_batch=[4]")
@@ -39,6 +49,17 @@ def submitted(
     if job is not None:
         started(submission, Job(job_id=job, process=process))
     return submission
+
+
+def ended(
+    sweep: StoredSweep, place: int = 0, outcome: Outcome = "finished", share: float = 1.0
+) -> RunPaths:
+    """The run in a place of the plan, whose job has ended, with `share` of it behind it."""
+    planned = sweep.plan.runs[place]
+    run = sweep.paths.run(planned.run_id)
+    close(submitted(run), outcome, "")
+    reported(run, "finished" if outcome == "finished" else "failed", share, planned)
+    return run
 
 
 def reported(run: RunPaths, status: RunStatus, share: float, planned: PlannedRun) -> None:
@@ -94,9 +115,9 @@ class Scheduled:
         return None if self.obeys else "Unable to contact slurm controller"
 
 
-def terminal() -> Console:
-    """A console of 100 columns that keeps what is printed."""
-    return Console(file=io.StringIO(), width=100, highlight=False)
+def terminal(width: int = 100, **how: Any) -> Console:
+    """A console that keeps what is printed."""
+    return Console(file=io.StringIO(), width=width, highlight=False, **how)
 
 
 def printed(console: Console) -> str:

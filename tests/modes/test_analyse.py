@@ -1,29 +1,49 @@
-"""What `mode=analyse` takes of its command line, beside the sweep's own settings."""
+"""What `mode=analyse` takes of its command line, and what `mode=calibrate` shows."""
 
 from pathlib import Path
 
 import pytest
 
 from isosweep.errors import SettingError
+from isosweep.launchers.queue import RunQueue
 from isosweep.modes.dispatch import prepare
-from tests.conftest import make_config
-from tests.modes.looked_after import sweep_in, terminal
+from tests.conftest import SMALL, make_config
+from tests.modes.looked_after import printed, sweep_in, terminal
+from tests.modes.sweeps import write_records
 
 
-def test_another_unit_than_the_budgets_is_refused_with_what_analyses_by_it(tmp_path: Path) -> None:
-    sweep_in(tmp_path)
+@pytest.mark.parametrize(("own", "other"), [("flops", "rollouts"), ("rollouts", "flops")])
+def test_another_unit_than_the_budgets_is_refused_with_what_analyses_by_it(
+    own: str, other: str, tmp_path: Path
+) -> None:
+    budget = {"flops": "budget=1e11", "rollouts": "budget=1e4"}
+    sweep_in(tmp_path, f"budget_unit={own}", budget[own])
     here = (f"sweeps_dir={tmp_path}", "mode=analyse", "tracking=none", "analysis.formats=[]")
-    other = prepare(make_config(*here, "budget_unit=rollouts", "budget=1e4"))
-    with pytest.raises(
-        SettingError, match=r"budgets are in flops.*analysis\.compute_axis=rollouts"
-    ):
-        other(terminal())
-    assert prepare(make_config(*here, "budget_unit=flops"))(terminal()) == 0
-
-
-def test_a_sweep_of_another_unit_is_analysed_without_naming_it(tmp_path: Path) -> None:
-    sweep_in(tmp_path, "budget_unit=rollouts", "budget=1e4")
-    here = (f"sweeps_dir={tmp_path}", "mode=analyse", "tracking=none", "analysis.formats=[]")
+    with pytest.raises(SettingError, match=rf"are in {own}.*analysis\.compute_axis={other}"):
+        prepare(make_config(*here, f"budget_unit={other}", budget[other]))(terminal())
     assert prepare(make_config(*here))(terminal()) == 0
-    with pytest.raises(SettingError, match=r"budgets are in rollouts.*compute_axis=flops"):
-        prepare(make_config(*here, "budget_unit=flops"))(terminal())
+
+
+def test_each_setting_is_shown_with_what_was_measured_or_why_it_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunQueue, "add", lambda self, items: None)
+    asked = ("tracking=none", f"sweeps_dir={tmp_path / 'sweeps'}", *SMALL, "grid.seeds=[0,1,2]")
+    console = terminal(160)
+    assert prepare(make_config("mode=plan", *asked))(terminal()) == 0
+    write_records(tmp_path)
+    assert prepare(make_config("mode=calibrate", *asked))(console) == 0
+    lines = printed(console).splitlines()
+
+    def line(start: str) -> str:
+        (found,) = [text for text in lines if text.lstrip("│ ").startswith(start)]
+        return found
+
+    # Its records have the time of whole steps, and what evaluations took.
+    assert "not recorded" in line("start-up")
+    assert "%" in line("evaluation")
+    assert "kept: not determined, for it was not recorded" in line("startup_s")
+    assert "kept: not determined, for it goes with" in line("generation_overhead_s")
+    assert " to " in line("training_utilization")
+    assert "used by every plan on this hardware" in lines[-1]
+    assert (tmp_path / "sweeps" / "calibration.json").is_file()

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,21 +11,21 @@ import pytest
 from isosweep.launchers.launcher import Observed
 from isosweep.modes.cancel import cancel_runs
 from isosweep.modes.directory import StoredSweep
-from isosweep.modes.jobs import Jobs
-from isosweep.plan.standing import run_standing
+from isosweep.modes.jobs import Asked, Jobs
 from isosweep.plan.tally import Standing
 from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
-from isosweep.store.state import view_run
-from isosweep.store.submissions import Process, close, newest_submission, submit
+from isosweep.store.submissions import Process, close, submit
 from tests.modes.looked_after import (
     Scheduled,
+    ended,
     printed,
     reported,
     submitted,
     sweep_in,
     terminal,
 )
+from tests.modes.sweeps import newest
 from tests.runs import wait_for
 
 # Ends by SIGTERM, or only by SIGKILL, once it has said that it listens.
@@ -38,13 +38,19 @@ def patient(sweep: StoredSweep, grace_s: float) -> StoredSweep:
     return replace(sweep, config=replace(sweep.config, launcher=launcher))
 
 
-def standing_of(sweep: StoredSweep, place: int) -> Standing:
-    run = sweep.plan.runs[place]
-    return run_standing(run, view_run(sweep.paths.run(run.run_id)), "flops", [])
-
-
 def runs_of(sweep: StoredSweep) -> list[RunPaths]:
     return [sweep.paths.run(run.run_id) for run in sweep.plan.runs]
+
+
+def standings(sweep: StoredSweep) -> list[Standing]:
+    return [*sweep.standing().runs.values()]
+
+
+def cancelled(sweep: StoredSweep, jobs: Asked | None = None, words: Sequence[str] = ()) -> str:
+    """What is said of cancelling runs, its status first."""
+    console = terminal()
+    status = cancel_runs(sweep, words, jobs or Jobs(sweep.config), console)
+    return f"{status}: {printed(console)}"
 
 
 @pytest.fixture
@@ -64,25 +70,9 @@ def processes() -> Iterator[list["subprocess.Popen[str]"]]:
 
 
 def test_processes_of_this_machine_are_asked_and_then_killed(
-    tmp_path: Path, processes: list["subprocess.Popen[str]"]
+    tmp_path: Path, processes: list["subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = patient(sweep_in(tmp_path), 1.0)
-    for run, planned, process in zip(runs_of(sweep), sweep.plan.runs, processes, strict=False):
-        submitted(run, job=str(process.pid), process=Process.of(process.pid))
-        reported(run, "running", 0.5, planned)
-    console = terminal()
-    assert cancel_runs(sweep, [], Jobs(sweep.config), console) == 0
-    assert "2 cancelled: 2 running" in printed(console)
-    wait_for(lambda: all(process.poll() is not None for process in processes))
-    assert [process.returncode for process in processes] == [-15, -9]
-    assert standing_of(sweep, 0) is standing_of(sweep, 1) is Standing.CANCELLED
-
-
-def test_a_cancel_inside_an_allocation_touches_the_runs_process_alone(
-    tmp_path: Path,
-    processes: list["subprocess.Popen[str]"],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    # Inside an allocation, which stays.
     fakes = tmp_path / "bin"
     fakes.mkdir()
     (fakes / "scancel").write_text(f"#!/bin/sh\necho $@ >> {tmp_path}/scancelled\n")
@@ -90,9 +80,13 @@ def test_a_cancel_inside_an_allocation_touches_the_runs_process_alone(
     monkeypatch.setenv("PATH", str(fakes), prepend=":")
     monkeypatch.setenv("SLURM_JOB_ID", "77")
     sweep = patient(sweep_in(tmp_path), 1.0)
-    run = runs_of(sweep)[0]
-    submitted(run, job=str(processes[0].pid), process=Process.of(processes[0].pid))
-    assert cancel_runs(sweep, [], Jobs(sweep.config), terminal()) == 0
+    for run, planned, process in zip(runs_of(sweep), sweep.plan.runs, processes, strict=False):
+        submitted(run, job=str(process.pid), process=Process.of(process.pid))
+        reported(run, "running", 0.5, planned)
+    assert cancelled(sweep).startswith("0: 2 cancelled: 2 running")
+    wait_for(lambda: all(process.poll() is not None for process in processes))
+    assert [process.returncode for process in processes] == [-15, -9]
+    assert standings(sweep)[:2] == [Standing.CANCELLED] * 2
     assert not (tmp_path / "scancelled").exists()
 
 
@@ -109,18 +103,13 @@ def test_pending_and_running_jobs_are_counted_once_the_scheduler_has_let_them_go
             running.run_id: Observed(status="running"),
         }
     )
-    console = terminal()
-    assert cancel_runs(sweep, [], jobs, console) == 0
-    assert "2 cancelled: 1 pending, 1 running" in printed(console)
+    assert cancelled(sweep, jobs).startswith("0: 2 cancelled: 1 pending, 1 running")
     for run in (pending, running):
-        state = newest_submission(run)
-        assert state is not None
+        state = newest(run)
         assert state.cancel is not None
         assert state.end is not None
-        assert (state.end.outcome, state.end.reason) == (
-            "cancelled",
-            "mode=cancel: CANCELLED by 1000",
-        )
+        assert state.end.outcome == "cancelled"
+        assert state.end.reason == "mode=cancel: CANCELLED by 1000"
 
 
 def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
@@ -130,49 +119,38 @@ def test_what_the_scheduler_does_not_confirm_is_said_and_ends_with_status_1(
     run = runs_of(sweep)[0]
     submitted(run)
     jobs = Scheduled({run.run_id: Observed(status="unknown", reason="no answer")}, obeys=False)
-    console = terminal()
-    assert cancel_runs(sweep, [], jobs, console) == 1
-    said = printed(console)
-    assert "0 cancelled; 1 not confirmed" in said
+    said = cancelled(sweep, jobs)
+    assert said.startswith("1: 0 cancelled; 1 not confirmed")
     assert "Unable to contact slurm controller" in said
     assert f"{run.run_id}: was pending, job 1 of slurm" in said
     # The request stays; nobody says that the job is over.
-    state = newest_submission(run)
-    assert state is not None
-    assert state.cancel is not None
-    assert state.end is None
+    assert newest(run).cancel is not None
+    assert newest(run).end is None
     assert jobs.stopped == [(run.run_id, False), (run.run_id, True)]
 
 
 def test_a_driver_starts_no_run_that_was_cancelled_before_it_had_begun(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
-    console = terminal()
     total = len(sweep.plan.runs)
-    assert cancel_runs(sweep, [], Scheduled(), console) == 0
-    assert f"0 cancelled\n{total} are at rest, and nobody follows" in printed(console)
-    assert standing_of(sweep, 0) is Standing.NOT_BEGUN
+    assert cancelled(sweep, Scheduled()).startswith(
+        f"0: 0 cancelled\n{total} are at rest, and nobody follows"
+    )
+    assert standings(sweep) == [Standing.NOT_BEGUN] * total
     drive(sweep.paths.drivers)
-    console = terminal()
-    assert cancel_runs(sweep, ["n:2", "seed:0"], Scheduled(), console) == 0
-    assert "1 cancelled: 1 not begun" in printed(console)
-    chosen = [r for r in sweep.plan.runs if (r.num_generations, r.seed) == (2, 0)]
-    view = view_run(sweep.paths.run(chosen[0].run_id))
-    assert run_standing(chosen[0], view, "flops", []) is Standing.CANCELLED
-    others = [standing_of(sweep, place) for place in range(total)]
-    assert others.count(Standing.NOT_BEGUN) == total - 1
+    said = cancelled(sweep, Scheduled(), ["n:2", "seed:0"])
+    assert said.startswith("0: 1 cancelled: 1 not begun")
+    chosen = [(run.num_generations, run.seed) == (2, 0) for run in sweep.plan.runs]
+    wanted = [Standing.CANCELLED if each else Standing.NOT_BEGUN for each in chosen]
+    assert standings(sweep) == wanted
 
 
 def test_runs_that_have_ended_are_left_alone(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     drive(sweep.paths.drivers)
-    run, planned = runs_of(sweep)[0], sweep.plan.runs[0]
-    close(submitted(run), "finished", "")
-    reported(run, "finished", 1.0, planned)
-    console = terminal()
-    assert cancel_runs(sweep, [planned.run_id], Scheduled(), console) == 0
-    assert "0 cancelled" in printed(console)
-    assert standing_of(sweep, 0) is Standing.DONE
-    assert newest_submission(run).submission.number == 1  # type: ignore[union-attr]
+    run = ended(sweep)
+    assert cancelled(sweep, Scheduled(), [run.run_id]).startswith("0: 0 cancelled")
+    assert standings(sweep)[0] is Standing.DONE
+    assert newest(run).submission.number == 1
 
 
 def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -> None:
@@ -184,31 +162,26 @@ def test_a_run_that_finished_meanwhile_is_not_called_cancelled(tmp_path: Path) -
         def stop(self, submissions: object, *, kill: bool = False) -> None:
             close(submission, "finished", "")
 
-    console = terminal()
     jobs = Finishing({run.run_id: Observed(status="running")})
-    assert cancel_runs(sweep, [], jobs, console) == 0
-    assert "0 cancelled; 1 had finished" in printed(console)
+    assert cancelled(sweep, jobs).startswith("0: 0 cancelled; 1 had finished")
 
 
 def test_a_run_of_another_driver_that_has_no_job_yet_is_waited_for(tmp_path: Path) -> None:
     """Its submitter, which lives, is about to start it, and sees the request."""
     sweep = patient(sweep_in(tmp_path), 0.2)
-    run = runs_of(sweep)[0]
-    assert submit(run, "local", {}, "somewhere", "b") is not None
-    console = terminal()
-    assert cancel_runs(sweep, [], Jobs(sweep.config), console) == 1
-    assert "1 not confirmed" in printed(console)
-    assert "job not known of local" in printed(console)
+    assert submit(runs_of(sweep)[0], "local", {}, "somewhere", "b") is not None
+    said = cancelled(sweep)
+    assert said.startswith("1: 0 cancelled; 1 not confirmed")
+    assert "job not known of local" in said
 
 
 def test_a_run_whose_job_cannot_be_known_is_not_called_at_rest(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
-    run, planned = runs_of(sweep)[0], sweep.plan.runs[0]
+    run = runs_of(sweep)[0]
     submitted(run)
     run.submission(1, "job").write_text("[]")
-    console = terminal()
-    assert cancel_runs(sweep, [planned.run_id], Scheduled(), console) == 1
-    said = printed(console)
-    assert f"{planned.run_id}: not confirmed: " in said
+    said = cancelled(sweep, Scheduled(), [run.run_id])
+    assert said.startswith("1: ")
+    assert f"{run.run_id}: not confirmed: " in said
     assert "submissions/1.json" in said
     assert "at rest" not in said

@@ -9,21 +9,40 @@ import pytest
 from isosweep.config.hydra import config_directory
 from isosweep.modes.completion import completion_script
 
-
-def completed(line: str, directory: Path) -> list[str]:
-    """What bash puts in the place of the last word of `line`, in `directory`."""
-    press = (
+# What prints the completions of a line, as each shell has it.
+PRESSES = {
+    "bash": (
         'COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=(); _isosweep; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    script = completion_script("bash", config_directory()) + press
+    ),
+    # As bashcompinit has a function of bash's called.
+    "zsh": (
+        "() { emulate -L sh; setopt kshglob noshglob braceexpand; "
+        "COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=(); _isosweep; "
+        'printf "%s\\n" "${COMPREPLY[@]}"; } "$1"'
+    ),
+    "fish": 'complete -C "$argv[2]"',
+}
+
+
+def completed(line: str, directory: Path, shell: str = "bash") -> list[str]:
+    """What the shell puts in the place of the last word of `line`, in `directory`."""
+    zsh = "autoload -U compinit && compinit -u -D\n" if shell == "zsh" else ""
+    press = f"{zsh}{completion_script(shell, config_directory())}\n{PRESSES[shell]}\n"
+    options = ["-f"] if shell == "zsh" else []
     done = subprocess.run(
-        ["bash", "-c", script, "bash", line],
+        [shell, *options, "-c", press, shell, line],
         cwd=directory,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
     return done.stdout.split()
+
+
+def sweeps_called(directory: Path, *names: str) -> None:
+    for name in names:
+        (directory / "sweeps" / name).mkdir(parents=True)
+        (directory / "sweeps" / name / "plan.json").touch()
 
 
 @pytest.mark.parametrize(
@@ -41,27 +60,9 @@ def completed(line: str, directory: Path) -> list[str]:
 def test_a_press_of_the_key_completes_modes_choices_settings_and_sweeps(
     line: str, words: list[str], tmp_path: Path
 ) -> None:
-    for name in ("first", "second"):
-        (tmp_path / "sweeps" / name).mkdir(parents=True)
-        (tmp_path / "sweeps" / name / "plan.json").touch()
+    sweeps_called(tmp_path, "first", "second")
     (tmp_path / "sweeps" / "runs").mkdir()
     assert completed(line, tmp_path) == words
-
-
-LINE = "isosweep mode=status name="
-# What prints the completions of a line, as each shell has it.
-PRESSES = {
-    "bash": (
-        'COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=(); _isosweep; printf "%s\\n" "${COMPREPLY[@]}"'
-    ),
-    # As bashcompinit has a function of bash's called.
-    "zsh": (
-        "() { emulate -L sh; setopt kshglob noshglob braceexpand; "
-        "COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=(); _isosweep; "
-        'printf "%s\\n" "${COMPREPLY[@]}"; } "$1"'
-    ),
-    "fish": 'complete -C "$argv[2]"',
-}
 
 
 @pytest.mark.parametrize("shell", PRESSES)
@@ -69,19 +70,8 @@ def test_the_name_of_a_sweep_is_never_executed(shell: str, tmp_path: Path) -> No
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell}")
     hostile = ["`id>ran`", "$(id>ran)", "$[$(id>ran)]", "a;id>ran", "a\nname=b", "${x:=$(id>ran)}"]
-    for name in ("good-1.x", *hostile):
-        (tmp_path / "sweeps" / name).mkdir(parents=True)
-        (tmp_path / "sweeps" / name / "plan.json").touch()
-    zsh = "autoload -U compinit && compinit -u -D\n" if shell == "zsh" else ""
-    press = f"{zsh}{completion_script(shell, config_directory())}\n{PRESSES[shell]}\n"
-    done = subprocess.run(
-        [shell, *(("-f",) if shell == "zsh" else ()), "-c", press, shell, LINE],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    sweeps_called(tmp_path, "good-1.x", *hostile)
     # fish shows the setting as well, to which something is to be added.
-    words = {*done.stdout.split()} - {"name="}
-    assert {word.removeprefix("name=") for word in words} == {"good-1.x"}, done.stderr
+    words = {*completed("isosweep mode=status name=", tmp_path, shell)} - {"name="}
+    assert {word.removeprefix("name=") for word in words} == {"good-1.x"}
     assert not [*tmp_path.rglob("ran")]

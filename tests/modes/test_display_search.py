@@ -5,24 +5,23 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from isosweep.errors import SettingError
-from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
+from isosweep.modes.directory import StoredSweep, read_sweep, store_plan, sweep_paths
 from isosweep.modes.display_search import as_asked, described_plan, stored_search, trial_tags
 from isosweep.modes.jobs import Jobs
-from isosweep.modes.listing import list_sweeps
+from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.run import resume_sweep
 from isosweep.modes.status import show_status, sweep_status
+from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
 from isosweep.search.expected import expected_cost
 from isosweep.search.steps import Decision, Step
 from isosweep.search.study import SearchStudy
-from isosweep.store.submissions import close
 from tests.conftest import SMALL, make_config
-from tests.modes.looked_after import printed, reported, submitted, terminal
+from tests.modes.looked_after import ended, printed, terminal
 
 SEARCH = (*SMALL, "budget=[6.4e9,1.28e10]", "search=frontier", "tracking=none")
 
@@ -43,21 +42,27 @@ def test_a_plan_says_what_a_search_may_cost_within_its_limit() -> None:
     assert "more than search.max_compute lets" in described_plan(study.plan, less)[-1]
 
 
-def test_runs_that_were_asked_for_are_told_from_those_that_were_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}", "format=json")
-    study = resolve(config)
+def planned(sweeps: Path, *overrides: str) -> tuple[StoredSweep, SearchStudy]:
+    """A searched sweep of which nothing was trained, and what its driver asks through."""
+    study = resolve(make_config(*SEARCH, f"sweeps_dir={sweeps}", *overrides))
     paths = sweep_paths(study)
     store_plan(study, paths)
-    first, second = study.plan.runs
+    return read_sweep(paths.root), SearchStudy(study.plan, paths, study.config.search)
+
+
+def ask_first(sweep: StoredSweep, search: SearchStudy) -> PlannedRun:
+    first = sweep.plan.runs[0]
     step = Step(run_id=first.run_id, milestone=6.4e9, compute=6.4e9, value=0.0, why="it is next")
-    search = SearchStudy(study.plan, paths, config.search)
     search.ask({first.run_id: first}, [step], {"compute": 0.0})
-    sweep = read_sweep(paths.root)
+    return first
+
+
+def test_runs_that_were_asked_for_are_told_from_those_that_were_not(tmp_path: Path) -> None:
+    sweep, search = planned(tmp_path)
+    first, second = ask_first(sweep, search), sweep.plan.runs[1]
     document = stored_search(sweep)
     assert document is not None
-    tags = trial_tags(document, study.plan)
+    tags = trial_tags(document, sweep.plan)
     assert tags[first.run_id]["search/state"] == "RUNNING"
     assert tags[first.run_id]["search/steps"] == "1"
     assert tags[None] == {
@@ -67,44 +72,32 @@ def test_runs_that_were_asked_for_are_told_from_those_that_were_not(
     }
     sights = [as_asked(sight, document) for sight in look(sweep, Jobs(sweep.config))]
     assert {sight.run.run_id: sight.note for sight in sights}[second.run_id] == "not asked for"
-    assert list_sweeps(config, Console()) == 0
-    (listed,) = json.loads(capsys.readouterr().out)["sweeps"]
+    listed = listed_sweep(sweep.paths.root)
     assert (listed["asked_for"], listed["as_far_as_asked"]) == (1, 0)
 
 
-def standings_of(sweeps: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, int]]:
+def standings_of(sweep: StoredSweep) -> tuple[str, dict[str, int]]:
     """How the first run stands by `mode=status`, and what `mode=list` counts."""
-    config = make_config(f"sweeps_dir={sweeps}", "format=json")
-    assert sweep_status(config, Console()) == 0
-    status = json.loads(capsys.readouterr().out)
+    console = terminal()
+    config = make_config(f"sweeps_dir={sweep.paths.root.parent}", "format=json")
+    assert sweep_status(config, console) == 0
+    status = json.loads(printed(console))
     assert status["counts"][status["runs"][0]["standing"]] == 1
-    assert list_sweeps(config, Console()) == 0
-    (listed,) = json.loads(capsys.readouterr().out)["sweeps"]
+    listed = listed_sweep(sweep.paths.root)
     return status["runs"][0]["standing"], {k: v for k, v in listed["counts"].items() if v}
 
 
-def test_runs_that_a_search_has_ended_with_are_stopped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}")
-    study = resolve(config)
-    paths = sweep_paths(study)
-    store_plan(study, paths)
-    first = study.plan.runs[0]
-    files = paths.run(first.run_id)
-    submission = submitted(files)
-    reported(files, "finished", 0.5, first)
-    close(submission, "finished", "")
-    search = SearchStudy(study.plan, paths, config.search)
-    step = Step(run_id=first.run_id, milestone=6.4e9, compute=6.4e9, value=0.0, why="it is next")
-    search.ask({first.run_id: first}, [step], {"compute": 0.0})
-    assert sweep_overview(config, study.plan, paths).stopped is None
+def test_runs_that_a_search_has_ended_with_are_stopped(tmp_path: Path) -> None:
+    sweep, search = planned(tmp_path)
+    ended(sweep, share=0.5)
+    first = ask_first(sweep, search)
+    assert sweep_overview(sweep).stopped is None
     search.note(Decision(steps=(), considered=(), stop="nothing is worth it"), {"compute": 0.0})
     at_work = ("to extend", {"not begun": 1, "to extend": 1})
-    assert standings_of(tmp_path, capsys) == at_work
+    assert standings_of(sweep) == at_work
     search.tell(search.asked[first.run_id], "PRUNED", "the search stopped")
-    assert standings_of(tmp_path, capsys) == ("stopped", {"not begun": 1, "stopped": 1})
-    assert sweep_overview(config, study.plan, paths).stopped == frozenset({first.run_id})
+    assert standings_of(sweep) == ("stopped", {"not begun": 1, "stopped": 1})
+    assert sweep_overview(sweep).stopped == frozenset({first.run_id})
     console, only = terminal(), make_config(f"sweeps_dir={tmp_path}", "runs=[stopped]")
     assert sweep_status(only, console) == 0
     assert re.search(r"stopped .* asked for up to 6\.4e\+09", printed(console))
@@ -112,25 +105,21 @@ def test_runs_that_a_search_has_ended_with_are_stopped(
 
 
 def test_a_search_that_asked_for_nothing_or_cannot_be_read_is_a_line(tmp_path: Path) -> None:
-    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}")
-    study = resolve(config)
-    paths = sweep_paths(study)
-    store_plan(study, paths)
-    SearchStudy(study.plan, paths, config.search).ask_known(study.plan.runs[0])
+    sweep, search = planned(tmp_path)
+    search.ask_known(sweep.plan.runs[0])
+    config = make_config(f"sweeps_dir={tmp_path}")
     console = terminal()
     assert list_sweeps(config, console) == 0
     assert "search: nothing asked for, 2 runs: 2 not begun" in printed(console)
-    paths.search.write_bytes(b"\xfe\x00\n")
-    sweep, console = read_sweep(paths.root), terminal()
+    sweep.paths.search.write_bytes(b"\xfe\x00\n")
+    console = terminal()
     assert show_status(sweep, config, Jobs(sweep.config), console) == 0
     assert "what the search has asked for is not known: search.storage=null" in printed(console)
 
 
 def test_a_resumed_search_is_the_one_that_was_begun(tmp_path: Path) -> None:
-    config = make_config(*SEARCH, f"sweeps_dir={tmp_path}", "search.max_compute=1e10")
-    study = resolve(config)
-    store_plan(study, sweep_paths(study))
-    here = (f"sweeps_dir={tmp_path}", f"sweep_dir={sweep_paths(study).root}", "mode=resume")
+    sweep, _ = planned(tmp_path, "search.max_compute=1e10")
+    here = (f"sweeps_dir={tmp_path}", f"sweep_dir={sweep.paths.root}", "mode=resume")
     other = make_config(*here, "search=frontier", "search.max_compute=2e10")
     with pytest.raises(SettingError, match=r"goes on as .* with search\.max_compute=10000000000"):
         resume_sweep(other, terminal())

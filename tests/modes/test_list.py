@@ -10,9 +10,8 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, named_root, stored_sweep
 from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.store.drivers import drive
-from isosweep.store.submissions import close
-from tests.conftest import isosweep, make_config
-from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
+from tests.conftest import make_config
+from tests.modes.looked_after import PLAN, ended, printed, sweep_in, terminal
 
 
 @pytest.fixture
@@ -28,9 +27,7 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
     tmp_path: Path, two: tuple[StoredSweep, StoredSweep]
 ) -> None:
     older, newer = two
-    done = older.plan.runs[0]
-    close(submitted(older.paths.run(done.run_id)), "finished", "")
-    reported(older.paths.run(done.run_id), "finished", 1.0, done)
+    ended(older)
     older.paths.analysis.mkdir()
     older.paths.fits.write_text('{"verdict": "flat"}')
     drive(newer.paths.drivers)
@@ -41,8 +38,8 @@ def test_sweeps_are_listed_newest_first_with_what_came_of_them(
     total = len(older.plan.runs)
     assert f"alpha-1  1e+11 flops: {total} runs: {total - 1} not begun, 1 done; " in second
     assert second.endswith("; verdict: flat")
-    done_json = isosweep("mode=list", "format=json", f"sweeps_dir={tmp_path}", cwd=tmp_path)
-    document = json.loads(done_json.stdout)
+    list_sweeps(make_config(f"sweeps_dir={tmp_path}", "format=json"), console := terminal())
+    document = json.loads(printed(console))
     assert [sweep["name"] for sweep in document["sweeps"]] == ["alpha-2", "alpha-1"]
     assert document["sweeps"][1]["counts"]["done"] == 1
     assert document["sweeps"][1]["verdict"] == "flat"
@@ -134,4 +131,4 @@ def test_a_plan_that_was_never_launched_is_marked(tmp_path: Path) -> None:
     list_sweeps(make_config(f"sweeps_dir={tmp_path}"), console)
     assert ": planned, never launched; 6 runs: 6 not begun" in printed(console)
     drive(sweep.paths.drivers)
-    assert listed_sweep(sweep.paths.root).launched
+    assert listed_sweep(sweep.paths.root)["launched"]

@@ -6,9 +6,10 @@ import pytest
 
 from isosweep.errors import SettingError
 from isosweep.modes.choice import choose
-from isosweep.modes.logfiles import last_lines
+from isosweep.modes.logs import last_lines
 from isosweep.plan.tally import Standing
-from tests.conftest import isosweep
+from tests.commands import in_process
+from tests.conftest import refused
 from tests.modes.looked_after import logged, submitted, sweep_in
 
 
@@ -20,7 +21,7 @@ def test_the_end_of_both_logs_of_the_newest_submission_is_printed(tmp_path: Path
     logged(run, "1.err", *(f"line {number}" for number in range(500)))
     logged(run, "1.out", "printed")
     words = f"runs=[n:{planned.num_generations},seed:{planned.seed}]"
-    done = isosweep("mode=logs", words, "lines=3", cwd=tmp_path)
+    done = in_process(("mode=logs", words, "lines=3"), tmp_path)
     files = run.submission_logs(1)
     assert done.stdout.splitlines() == [
         f"==> {files / '1.err'} <==",
@@ -28,10 +29,9 @@ def test_the_end_of_both_logs_of_the_newest_submission_is_printed(tmp_path: Path
         f"==> {files / '1.out'} <==",
         "printed",
     ]
-    several = isosweep("mode=logs", "runs=seed:0", cwd=tmp_path, check=False)
-    assert several.returncode == 2
-    assert "runs=[seed:0]: fits 2 runs" in several.stderr
-    assert planned.run_id in several.stderr
+    several = refused("mode=logs", "runs=seed:0", cwd=tmp_path)
+    assert "runs=[seed:0]: fits 2 runs" in several
+    assert planned.run_id in several
 
 
 def test_the_last_lines_of_a_file_are_found_however_long_they_are(tmp_path: Path) -> None:

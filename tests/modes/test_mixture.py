@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.files import JsonObject, read_json
+from tests.commands import in_process
 from tests.conftest import isosweep
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "tasks.md"
@@ -30,7 +31,7 @@ def parts_of(plan: JsonObject) -> list[tuple[str, int]]:
 
 def test_the_page_s_command_plans_a_mixture(tmp_path: Path) -> None:
     (command,) = re.findall(r"^    python -m isosweep (.*)$", section(), re.MULTILINE)
-    isosweep("mode=plan", *shlex.split(command), cwd=tmp_path)
+    in_process(("mode=plan", *shlex.split(command)), tmp_path)
     plan = plan_in(tmp_path)
     assert parts_of(plan) == [("four", 256), ("six", 256)]
     assert plan["cost_models"][0]["completion_tokens"] == 0.75 * 7 + 0.25 * 5
@@ -43,7 +44,7 @@ def test_the_page_s_file_is_a_mixture_of_one_s_own(tmp_path: Path) -> None:
     file.write_text(content, encoding="utf-8")
     typed = ("task=sums_and_games", "task.mixture.parts.sums.math.split=test")
     asked = ("mode=plan", "model=qwen-0.5b", "budget=1e18", *typed)
-    isosweep("--config-dir", "conf", *asked, cwd=tmp_path)
+    in_process(("--config-dir", "conf", *asked), tmp_path)
     assert parts_of(plan_in(tmp_path)) == [("games", 256), ("sums", 256)]
 
 

@@ -13,9 +13,10 @@ from isosweep.modes.simulate import simulate_sweeps
 from isosweep.plan.study import resolve
 from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
-from isosweep.store.submissions import Process, close, newest_submission
+from isosweep.store.submissions import Process, SubmissionState
 from tests.conftest import make_config
-from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
+from tests.modes.looked_after import PLAN, ended, printed, submitted, sweep_in, terminal
+from tests.modes.sweeps import newest
 
 
 def test_a_moved_sweep_goes_on_with_the_runs_that_were_moved_with_it(tmp_path: Path) -> None:
@@ -26,11 +27,16 @@ def test_a_moved_sweep_goes_on_with_the_runs_that_were_moved_with_it(tmp_path: P
     assert found.config.sweeps_dir == str(moved)
 
 
-def test_a_sweep_that_is_moved_alone_keeps_its_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("launched", [False, True])
+def test_a_sweep_that_is_moved_alone_keeps_its_runs(launched: bool, tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path / "sweeps")
-    (tmp_path / "kept").mkdir()
-    moved = sweep.paths.root.rename(tmp_path / "kept" / "one")
-    assert read_sweep(moved).paths.runs == tmp_path / "sweeps" / "runs"
+    others = tmp_path / "others"
+    others.mkdir()
+    if launched:
+        # Beside runs of others.
+        (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
+        (others / "runs" / "of-another").mkdir(parents=True)
+    assert read_sweep(sweep.paths.root.rename(others / "one")).paths.runs == sweep.paths.runs
 
 
 def test_a_sweep_in_a_place_of_its_own_keeps_its_runs(tmp_path: Path) -> None:
@@ -70,20 +76,17 @@ def state_of(root: Path) -> dict[str, tuple[bytes, int]]:
 def test_looking_at_a_launched_sweep_from_elsewhere_changes_nothing_of_it(
     own_place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = [f"sweep_dir={tmp_path}/mine"] if own_place else []
-    sweep = sweep_in(tmp_path / "sweeps", *place)
+    sweep = sweep_in(tmp_path / "sweeps", *[f"sweep_dir={tmp_path}/mine"] * own_place)
     drive(sweep.paths.drivers).release(0)  # type: ignore[union-attr]
-    for run in sweep.plan.runs:
-        close(submitted(sweep.paths.run(run.run_id)), "finished", "")
-        reported(sweep.paths.run(run.run_id), "finished", 1.0, run)
+    for place, _ in enumerate(sweep.plan.runs):
+        ended(sweep, place)
     before = state_of(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     given = (*PLAN, f"sweep_dir={sweep.paths.root}", "launcher.max_retries=0")
     console = terminal()
     assert plan_sweep(resolve(make_config(*given)), console) == 0
-    total = len(sweep.plan.runs)
-    assert f"{total} done; 0% of their compute" in printed(console)
+    assert f"{len(sweep.plan.runs)} done; 0% of their compute" in printed(console)
     assert f"its runs are in {sweep.paths.runs}; sweeps_dir=" in printed(console)
     worlds = ("simulation.sweeps=1", "simulation.worlds=[flat]")
     assert simulate_sweeps(resolve(make_config(*given, *worlds)), console) == 0
@@ -99,14 +102,6 @@ def test_launching_writes_the_settings_that_it_launches_with(tmp_path: Path) -> 
     assert read_sweep(sweep.paths.root).config.launcher == sweep.config.launcher
     store_plan(study, sweep.paths, launches=True)
     assert read_sweep(sweep.paths.root).config.launcher.max_retries == 0
-
-
-def test_a_launched_sweep_that_is_moved_alone_keeps_its_runs_beside_others(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path / "sweeps")
-    (sweep.paths.runs / sweep.plan.runs[0].run_id).mkdir(parents=True)
-    (tmp_path / "others" / "runs" / "of-another").mkdir(parents=True)
-    moved = sweep.paths.root.rename(tmp_path / "others" / "one")
-    assert read_sweep(moved).paths.runs == sweep.paths.runs
 
 
 def test_a_copy_of_sweeps_has_runs_of_its_own_however_its_place_was_typed(
@@ -125,25 +120,19 @@ def test_a_copy_of_sweeps_has_runs_of_its_own_however_its_place_was_typed(
 
 def test_a_job_belongs_to_the_original_of_what_was_copied_in_mid_run(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path / "sweeps")
-    run, this = sweep.paths.run(sweep.plan.runs[0].run_id), Process.this()
-    submitted(run, process=this)
+    run = sweep.paths.run(sweep.plan.runs[0].run_id)
+    submitted(run, process=Process.this())
+
+    def seen(name: str) -> SubmissionState:
+        return newest(RunPaths(tmp_path / name / "runs" / run.run_id))
+
     shutil.copytree(tmp_path / "sweeps", tmp_path / "copied")
     (tmp_path / "alias").symlink_to(tmp_path / "sweeps")
-    views = {
-        name: newest_submission(RunPaths(tmp_path / name / "runs" / run.run_id))
-        for name in ("sweeps", "alias", "copied")
-    }
-    assert [name for name, state in views.items() if state is not None and state.live] == [
-        "sweeps",
-        "alias",
-    ]
-    copied = views["copied"]
-    assert copied is not None
-    assert copied.end is not None
-    assert f"belongs to {run.root}, of which this is a copy" in copied.end.reason
+    assert [seen(name).live for name in ("sweeps", "alias", "copied")] == [True, True, False]
+    end = seen("copied").end
+    assert end is not None
+    assert f"belongs to {run.root}, of which this is a copy" in end.reason
     # What was moved goes on.
     shutil.rmtree(tmp_path / "copied")
-    moved = (tmp_path / "sweeps").rename(tmp_path / "moved")
-    state = newest_submission(RunPaths(moved / "runs" / run.run_id))
-    assert state is not None
-    assert state.live
+    (tmp_path / "sweeps").rename(tmp_path / "moved")
+    assert seen("moved").live

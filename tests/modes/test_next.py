@@ -1,24 +1,25 @@
-"""`mode=next`: what is proposed is planned as it would be trained, and nothing is started."""
+"""What `mode=next` proposes is planned as it would be; one n more is offered, or kept out."""
 
 import json
+import re
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from isosweep import words
 from isosweep.compute import Compute
 from isosweep.errors import SettingError
 from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
+from isosweep.modes.further import further_n
 from isosweep.modes.proposal import propose_next
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import resolve
-from isosweep.store.records import AttemptStart, Record, append_attempt, append_record
-from tests.conftest import SMALL, make_config
+from tests.conftest import SMALL, make_config, plan_of
+from tests.modes.looked_after import printed, terminal
+from tests.modes.sweeps import recorded
 
 TWO_SEEDS = (*SMALL, "budget=[6.4e9,1.28e10]", "grid.seeds=[0,1]", "tracking=none")
 
@@ -37,35 +38,32 @@ def train(
     by `gain`."""
     sweep = read_sweep(tmp_path / "sweeps" / name)
     for place, run in enumerate(sweep.plan.runs):
-        records = sweep.paths.run(run.run_id).records
-        records.parent.mkdir(parents=True)
-        append_attempt(records, AttemptStart(attempt=1, parent=None, resumed_step=0))
-        more = gain(run) or 3 * place
-        more += run.seed
-        taken = [
+        more = (gain(run) or 3 * place) + run.seed
+        taken = [(0, 0.0, 0)] + [
             (round(run.num_steps * at / run.milestones[-1]), at, 4 + more * k)
             for k, at in enumerate(run.milestones[:to], start=1)
         ]
-        for step, flops, right in ((0, 0.0, 0), *taken):
-            record = Record(
-                step=step,
-                compute=Compute(generations=step, rollouts=8 * step, training_flops=flops),
-                successes=(1,) * (16 + right) + (0,) * (16 - right),
-                samples_per_problem=2,
-                completion_tokens=200,
-                unix_time=1.0,
-                seconds=0.1,
-            )
-            append_record(records, 1, record)
+        recorded(
+            sweep.paths.run(run.run_id),
+            (
+                (
+                    Compute(generations=step, rollouts=8 * step, training_flops=flops),
+                    (1,) * (16 + right) + (0,) * (16 - right),
+                )
+                for step, flops, right in taken
+            ),
+        )
+
+
+def said(tmp_path: Path, *overrides: str) -> str:
+    console = terminal()
+    config = make_config("mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", *overrides)
+    assert propose_next(config, console) == 0
+    return printed(console)
 
 
 def proposed(tmp_path: Path, *overrides: str) -> dict[str, Any]:
-    said = StringIO()
-    config = make_config(
-        "mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", "format=json", *overrides
-    )
-    assert propose_next(config, Console(file=said, width=400)) == 0
-    document: dict[str, Any] = json.loads(said.getvalue())
+    document: dict[str, Any] = json.loads(said(tmp_path, "format=json", *overrides))
     return document
 
 
@@ -74,10 +72,7 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
     train(tmp_path, name)
     document = proposed(tmp_path, f"from=[{name}]", "search.max_compute=1e11")
     (variant,) = document["variants"]
-    command = document["command"]
-    assert isinstance(command, str)
-    root = Path(command.rpartition("sweep_dir=")[2])
-    found = read_sweep(root)
+    found = read_sweep(Path(document["command"].rpartition("sweep_dir=")[2]))
     ids = {run.run_id for run in found.plan.runs}
     own = {run.run_id for run in read_sweep(tmp_path / "sweeps" / name).plan.runs}
     assert own <= ids
@@ -87,23 +82,16 @@ def test_what_is_proposed_is_planned_with_the_runs_that_there_are(tmp_path: Path
     # The plan that is trained is the one that was valued.
     assert found.study().plan.plan_id == found.plan.plan_id
     added = sum(step["compute"] for step in variant["steps"])
-    spent = document["spent"]
-    assert isinstance(spent, float)
-    limit = found.config.search.max_compute
-    assert limit is not None
-    assert spent + added <= limit <= 1.01 * (spent + added)
+    limit = (found.config.search.max_compute or 0.0) / (document["spent"] + added)
+    assert 1 <= limit <= 1.01
     begun = {path.name for path in (tmp_path / "sweeps" / "runs").iterdir()}
     assert begun == own
 
 
-def test_a_sweep_without_records_is_refused(tmp_path: Path) -> None:
+def test_a_sweep_without_records_and_several_are_refused(tmp_path: Path) -> None:
     name = planned(tmp_path)
     with pytest.raises(SettingError, match=r"^from=.*no run of it has records.*mode=resume"):
         proposed(tmp_path, f"from=[{name}]")
-
-
-def test_several_sweeps_are_refused(tmp_path: Path) -> None:
-    name = planned(tmp_path)
     with pytest.raises(SettingError, match=r"^from=.*a proposal is for one sweep"):
         proposed(tmp_path, f"from=[{name},{name}]")
 
@@ -112,14 +100,60 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     name = planned(tmp_path, "grid.num_generations=[4,8,16]", "budget=[2e10,4e10,8e10]")
     train(tmp_path, name, to=3, gain=lambda run: run.num_generations // 4)
     sweep = read_sweep(tmp_path / "sweeps" / name)
-    analyse_sweep(sweep.config, sweep.plan, sweep.paths, Console(file=StringIO()))
+    analyse_sweep(sweep, terminal())
     step, *_ = json.loads(sweep.paths.answer.read_text())["next_steps"]
-    said = StringIO()
     of = (f"from=[{name}]", "search.max_compute=1e12")
-    config = make_config("mode=next", f"sweeps_dir={tmp_path / 'sweeps'}", *of)
-    propose_next(config, Console(file=said, width=400))
     assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
-    assert f"n = 32 comes first: {words.line('answer', 'add_n', step)}" in said.getvalue()
+    assert f"n = 32 comes first: {words.line('answer', 'add_n', step)}" in said(tmp_path, *of)
     (variant,) = proposed(tmp_path, *of)["variants"]
     assert variant["first"] == {**step, "end": None}
     assert {step["num_generations"] for step in variant["steps"]} == {32}
+
+
+GRID = ("budget=[4e10,8e10]", "grid.num_generations=[4,8,16]", "grid.problems_per_batch=[4]")
+
+
+def offered(n: int, *overrides: str) -> str:
+    config = make_config(*GRID, *overrides)
+    return words.line("answer", "add_n", further_n(plan_of(config), config, n))
+
+
+@pytest.mark.parametrize(("n", "grid"), [(32, "[4,8,16,32]"), (2, "[2,4,8,16]")])
+def test_what_is_offered_can_be_typed_and_keeps_what_was_trained(n: int, grid: str) -> None:
+    said = offered(n)
+    assert said == f"grid.num_generations={grid} (3 runs, 33% more compute; what was trained stays)"
+    (typed,) = re.findall(r"^\S+", said)
+    own, wide = plan_of(make_config(*GRID)), plan_of(make_config(*GRID[:1], *GRID[2:], typed))
+    ids = {run.run_id for run in own.runs}
+    assert ids < {run.run_id for run in wide.runs}
+    assert len(wide.runs) == len(own.runs) + 3
+
+
+def test_where_n_x_b_is_fixed_the_batch_comes_with_it() -> None:
+    fixed = ("grid.problems_per_batch=[4,8,16]", "grid.completions_per_step=[64]")
+    assert offered(32, *fixed).startswith(
+        "grid.num_generations=[4,8,16,32] grid.problems_per_batch=[2,4,8,16] (3 runs, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "rule"),
+    [
+        ("grid.max_completions_per_step=64", "grid.max_completions_per_step"),
+        ("grid.min_steps=60", "grid.min_steps"),
+    ],
+)
+def test_what_keeps_an_n_out_is_named(setting: str, rule: str) -> None:
+    said = offered(32, setting)
+    assert said.startswith(f"n = 32, which {rule} keeps out at ")
+    # Asked for already, and left out: no more use.
+    assert offered(32, setting, "grid.num_generations=[4,8,16,32]") == said
+
+
+def test_of_several_variants_each_has_its_own() -> None:
+    config = make_config(*GRID, "grid.axes={recipe.beta:[0.0,0.01]}")
+    plan = plan_of(config)
+    for axes in plan.axes:
+        assert "(3 runs of each variant, 33% more" in words.line(
+            "answer", "add_n", further_n(plan.of_axes(axes), config, 32)
+        )

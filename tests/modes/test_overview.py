@@ -28,7 +28,7 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     ends = ["4,9,3,0,0.432109,,,,,yes", "4,5,2,1,0.5,0.4,0.6,0.01,0.9,yes"]
     lines = [columns, f"{last / 3},2,{ends[0]}", f"{last},2,{ends[0]}", f"{last},4,{ends[1]}"]
     write_text(sweep.paths.table("choices"), "\n".join(lines))
-    overview = sweep_overview(sweep.config, sweep.plan, sweep.paths)
+    overview = sweep_overview(sweep)
     *said, report = overview.note.split("\n\n")
     assert said == words.lines("mlflow", "answer", "", ANSWER.document())
     assert (overview.tags[None]["verdict"], overview.tags[None]["best_n"]) == ("saturated", "16")
@@ -41,7 +41,7 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
     assert "collapsed" not in overview.tags[untrained]
     # Trained further, it may have recovered: the tag of before does not stay.
     write_text(sweep.paths.frontier, f"run_id,budget,reward,reading\n{fell},4e9,0.5,exact")
-    again = sweep_overview(sweep.config, sweep.plan, sweep.paths)
+    again = sweep_overview(sweep)
     assert again.tags[fell]["collapsed"] == "no"
     # At the plan's own budgets, to four digits.
     assert [row[:4] for row in overview.tables["frontier"].rows] == [
@@ -52,7 +52,7 @@ def test_an_analysed_sweep_says_what_the_report_says_first(tmp_path: Path) -> No
 
 def test_a_tuned_sweep_says_what_is_best_at_each_cell_and_which_rules_agree(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path, *TUNE)
-    before = sweep_overview(sweep.config, sweep.plan, sweep.paths)
+    before = sweep_overview(sweep)
     assert before.note.startswith("0 of ")
     cells = [cell_of((8, 4), peak(2.0)), cell_of((32, 4), peak(4.0))]
     tuning = find_tuning(cells, AnalysisConfig(name="default", decades=0.0), "constant")
@@ -60,7 +60,7 @@ def test_a_tuned_sweep_says_what_is_best_at_each_cell_and_which_rules_agree(tmp_
     document = to_json(asdict(tuning) | {"settings_for_the_grid": handed})
     sweep.paths.analysis.mkdir(parents=True, exist_ok=True)
     write_json(sweep.paths.tuning, document)
-    overview = sweep_overview(sweep.config, sweep.plan, sweep.paths)
+    overview = sweep_overview(sweep)
     first, second, rules, grid, *_ = overview.note.split("\n\n")
     assert first.startswith("**recipe.learning_rate = 0.0004** is best at n = 8, B = 4 and 8 flops")
     assert second.startswith("**recipe.learning_rate = 0.0016** is best at n = 32, B = 4 and 8 ")

@@ -1,21 +1,17 @@
 """Progress is told from what has changed, and its end by the time model."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import pytest
-from rich.console import Console
 
 from isosweep.modes import display_progress
-from isosweep.modes.display_progress import Progress
-from isosweep.modes.estimate import Estimate
-from isosweep.plan.cells import PlannedRun
-from isosweep.store.paths import RunPaths
-from isosweep.store.state import RunView, view_run
-from isosweep.store.submissions import close
-from tests.modes.looked_after import printed, reported, submitted, sweep_in, terminal
+from isosweep.modes.display_progress import Estimate, Progress
+from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.store.state import view_run
+from isosweep.store.submissions import Submission, close
+from tests.modes.looked_after import ended, printed, reported, submitted, sweep_in, terminal
 
 
 @pytest.fixture(autouse=True)
@@ -24,64 +20,92 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(display_progress, "_REDRAW_S", -1.0)
 
 
-def seen(run: RunPaths, planned: PlannedRun) -> list[tuple[PlannedRun, RunView]]:
-    return [(planned, view_run(run))]
+class Watched:
+    """A sweep whose first run is followed, on a console of its own."""
+
+    def __init__(self, directory: Path, *, screen: bool = False, **how: Any) -> None:
+        self.sweep = sweep_in(directory)
+        self.first, self.second, *_ = self.sweep.plan.runs
+        self.total, self.last = len(self.sweep.plan.runs), self.first.milestones[-1]
+        self.run = self.sweep.paths.run(self.first.run_id)
+        # What a search has asked for of it before it asks for all.
+        self.half = replace(self.first, milestones=(self.last / 2,))
+        self.console = (
+            terminal(150, force_terminal=True, color_system=None) if screen else terminal()
+        )
+        self.how = how
+
+    def plan(self, *runs: PlannedRun) -> Plan:
+        return replace(self.sweep.plan, runs=runs) if runs else self.sweep.plan
+
+    def progress(self, *runs: PlannedRun) -> Progress:
+        return Progress(self.plan(*runs), self.sweep.paths, [], self.console, **self.how)
+
+    def goes(
+        self, progress: Progress, share: float, planned: PlannedRun | None = None
+    ) -> Submission:
+        """It is submitted, at work with so much behind it, and seen."""
+        submission = submitted(self.run)
+        reported(self.run, "running", share, self.first)
+        progress.update([(planned or self.first, view_run(self.run))], {})
+        return submission
+
+    def ends(self, submission: Submission, share: float) -> None:
+        reported(self.run, "finished", share, self.first)
+        close(submission, "finished", "")
+
+    @property
+    def text(self) -> str:
+        return printed(self.console)
 
 
 def test_a_terminal_shows_the_running_and_counts_the_others(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    going, ended, *_ = sweep.plan.runs
-    running, over = (sweep.paths.run(run.run_id) for run in (going, ended))
-    submitted(running)
-    reported(running, "running", 0.25, going)
-    close(submitted(over), "finished", "")
-    reported(over, "finished", 1.0, ended)
-    console = Console(file=io.StringIO(), force_terminal=True, width=150, color_system=None)
-    with Progress(sweep.plan, sweep.paths, [], console) as progress:
-        progress.update(seen(running, going), {})
-    total = len(sweep.plan.runs)
-    text = printed(console)
-    assert "n=2 B=4 seed=0" in text
-    assert "reward 0.250" in text
-    assert f"1/{total} runs, {1.25 / total:.0%} of the compute, ETA ..." in text
+    watched = Watched(tmp_path, screen=True)
+    ended(watched.sweep, 1)
+    submitted(watched.run)
+    reported(watched.run, "running", 0.25, watched.first)
+    with watched.progress() as progress:
+        progress.update([(watched.first, view_run(watched.run))], {})
+    assert "n=2 B=4 seed=0" in watched.text
+    assert "reward 0.250" in watched.text
+    total = watched.total
+    assert f"1/{total} runs, {1.25 / total:.0%} of the compute, ETA ..." in watched.text
 
 
 def test_without_a_terminal_each_run_that_is_over_is_a_line(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    first, second, *_ = sweep.plan.runs
-    total = len(sweep.plan.runs)
-    files = [sweep.paths.run(run.run_id) for run in (first, second)]
-    console = terminal()
-    with Progress(sweep.plan, sweep.paths, [], console, 2) as progress:
-        for run, planned in zip(files, (first, second), strict=True):
-            submission = submitted(run)
-            reported(run, "running", 0.1, planned)
-            progress.update(seen(run, planned), {})
-            assert printed(console).count("\n") == (planned is second)
-            status: Literal["finished", "failed"] = "finished" if planned is first else "failed"
-            reported(run, status, 1.0 if planned is first else 0.4, planned)
-            close(submission, status, "" if planned is first else "RuntimeError: planted")
-            failed = {} if planned is first else {planned.run_id: "planted (tried 3 times)"}
-            progress.update([], failed)
-            progress.update([], failed)
-    one, two = printed(console).splitlines()
-    assert one.startswith(f"1/{total} done: n={first.num_generations} B=4 seed=0, reward 0.250, ")
+    watched = Watched(tmp_path, places=2)
+    first, second = watched.first, watched.second
+    with watched.progress() as progress:
+        watched.ends(watched.goes(progress, 0.1), 1.0)
+        assert watched.text == ""
+        progress.update([], {})
+        progress.update([], {})
+        other = watched.sweep.paths.run(second.run_id)
+        submission = submitted(other)
+        reported(other, "running", 0.1, second)
+        progress.update([(second, view_run(other))], {})
+        assert watched.text.count("\n") == 1
+        reported(other, "failed", 0.4, second)
+        close(submission, "failed", "RuntimeError: planted")
+        failed = {second.run_id: "planted (tried 3 times)"}
+        progress.update([], failed)
+        progress.update([], failed)
+    one, two = watched.text.splitlines()
+    counted = f"1/{watched.total} done: n="
+    assert one.startswith(f"{counted}{first.num_generations} B=4 seed=0, reward 0.250, ")
     assert "; ETA " in one
-    assert f"1/{total} done: n={second.num_generations}" in two
+    assert f"{counted}{second.num_generations}" in two
     assert ": failed (planted (tried 3 times)); ETA " in two
 
 
 def test_a_run_that_waits_to_be_tried_again_is_no_line(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    planned = sweep.plan.runs[0]
-    run = sweep.paths.run(planned.run_id)
-    console = terminal()
-    with Progress(sweep.plan, sweep.paths, [], console) as progress:
-        submission = submitted(run)
-        progress.update(seen(run, planned), {})
+    watched = Watched(tmp_path)
+    with watched.progress() as progress:
+        submission = submitted(watched.run)
+        progress.update([(watched.first, view_run(watched.run))], {})
         close(submission, "lost", "NODE_FAIL")
         progress.update([], {})
-    assert printed(console) == ""
+    assert watched.text == ""
 
 
 def test_the_end_is_that_of_what_is_left_at_the_speed_that_was_measured(tmp_path: Path) -> None:
@@ -99,86 +123,53 @@ def test_the_end_is_that_of_what_is_left_at_the_speed_that_was_measured(tmp_path
     assert estimate.seconds_left(20_000.0) == pytest.approx(2 * 390_000, rel=0.01)
 
 
-def test_a_picture_is_drawn_from_what_the_queue_has_read_and_shows_20_runs(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path, f"grid.seeds=[{','.join(map(str, range(30)))}]")
-    planned = sweep.plan.runs[:50]
-    run = sweep.paths.run(planned[0].run_id)
-    submitted(run)
-    reported(run, "running", 0.25, planned[0])
-    view = view_run(run)
-    console = Console(file=io.StringIO(), force_terminal=True, width=150, color_system=None)
-    read = []
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        Progress(sweep.plan, sweep.paths, [], console) as progress,
-    ):
-        patch.setattr(display_progress, "view_run", lambda paths: read.append(paths))
-        progress.update([(each, view) for each in planned], {})
-        progress.update([(each, view) for each in planned], {})
+def test_a_picture_is_drawn_from_what_the_queue_has_read_and_shows_20_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(tmp_path, screen=True)
+    many = [replace(watched.first, run_id=str(number)) for number in range(50)]
+    with watched.progress(watched.first, *many[1:]) as progress:
+        watched.goes(progress, 0.25)
+        view, read = view_run(watched.run), []
+        monkeypatch.setattr(display_progress, "view_run", lambda paths: read.append(paths))
+        for _ in range(2):
+            progress.update([(each, view) for each in (watched.first, *many[1:])], {})
     assert read == []
-    assert "30 more are running" in printed(console)
+    assert "30 more are running" in watched.text
 
 
 def test_steps_of_a_search_are_counted_on_and_each_is_told_once(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    first, second, *_ = sweep.plan.runs
-    last = first.milestones[-1]
-    short = replace(first, milestones=(last / 2,))
-    run = sweep.paths.run(first.run_id)
-    over = sweep.paths.run(second.run_id)
-    close(submitted(over), "finished", "")
-    reported(over, "finished", 1.0, second)
-    console = terminal()
-    progress = Progress(
-        replace(sweep.plan, runs=(short, second)), sweep.paths, [], console, 1, steps=True
-    )
-    submission = submitted(run)
-    reported(run, "running", 0.25, first)
-    progress.update(seen(run, short), {})
-    reported(run, "finished", 0.5, first)
-    close(submission, "finished", "")
+    watched = Watched(tmp_path, places=1, steps=True)
+    ended(watched.sweep, 1)
+    both = watched.plan(watched.first, watched.second)
+    progress = watched.progress(watched.half, watched.second)
     # The search asks for more before the queue has seen the end.
-    progress = progress.asked_for_more(replace(sweep.plan, runs=(first, second)))
-    submission = submitted(run)
-    reported(run, "running", 0.75, first)
-    progress.update(seen(run, first), {})
-    reported(run, "finished", 1.0, first)
-    close(submission, "finished", "")
+    watched.ends(watched.goes(progress, 0.25, watched.half), 0.5)
+    progress = progress.asked_for_more(both)
+    watched.ends(watched.goes(progress, 0.75), 1.0)
     progress.update([], {})
-    progress = progress.asked_for_more(replace(sweep.plan, runs=(first, second)))
+    progress = progress.asked_for_more(both)
     progress.update([], {})
-    one, two = printed(console).splitlines()
-    assert one.startswith(f"2/2 steps done: {first.label} to {last / 2:g} flops, reward ")
-    assert two.startswith(f"3/3 steps done: {first.label} to {last:g} flops, reward ")
+    one, two = watched.text.splitlines()
+    label, last = watched.first.label, watched.last
+    assert one.startswith(f"2/2 steps done: {label} to {last / 2:g} flops, reward ")
+    assert two.startswith(f"3/3 steps done: {label} to {last:g} flops, reward ")
 
 
 def test_an_end_that_falls_together_with_a_new_step_is_told(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    first, second, *_ = sweep.plan.runs
-    run = sweep.paths.run(first.run_id)
-    console = terminal()
-    progress = Progress(replace(sweep.plan, runs=(first,)), sweep.paths, [], console, steps=True)
-    submission = submitted(run)
-    reported(run, "running", 0.5, first)
-    progress.update(seen(run, first), {})
-    reported(run, "finished", 1.0, first)
-    close(submission, "finished", "")
-    progress = progress.asked_for_more(replace(sweep.plan, runs=(first, second)))
+    watched = Watched(tmp_path, steps=True)
+    progress = watched.progress(watched.first)
+    watched.ends(watched.goes(progress, 0.5), 1.0)
+    progress = progress.asked_for_more(watched.plan(watched.first, watched.second))
     progress.update([], {})
-    assert printed(console).startswith(f"1/2 steps done: {first.label} to ")
+    assert watched.text.startswith(f"1/2 steps done: {watched.first.label} to ")
 
 
 def test_who_watches_counts_a_step_whose_run_is_at_its_next_one(tmp_path: Path) -> None:
-    sweep = sweep_in(tmp_path)
-    first = sweep.plan.runs[0]
-    last = first.milestones[-1]
-    short = replace(first, milestones=(last / 2,))
-    run = sweep.paths.run(first.run_id)
-    console = Console(file=io.StringIO(), force_terminal=True, width=150, color_system=None)
-    progress = Progress(replace(sweep.plan, runs=(short,)), sweep.paths, [], console, steps=True)
-    submitted(run)
-    reported(run, "running", 0.75, first)
-    progress = progress.asked_for_more(replace(sweep.plan, runs=(first,)))
-    with progress:
-        progress.update(seen(run, first), {})
-    assert "1/2 steps, 75% of the compute" in printed(console)
+    watched = Watched(tmp_path, screen=True, steps=True)
+    progress = watched.progress(watched.half)
+    submitted(watched.run)
+    reported(watched.run, "running", 0.75, watched.first)
+    with progress.asked_for_more(watched.plan(watched.first)) as progress:
+        progress.update([(watched.first, view_run(watched.run))], {})
+    assert "1/2 steps, 75% of the compute" in watched.text

@@ -1,4 +1,4 @@
-"""Sweeps of one command that differ in what their launcher is made of."""
+"""Which runs of a command's sweeps are started, when, and which are left."""
 
 from pathlib import Path
 
@@ -6,12 +6,14 @@ import pytest
 
 from isosweep.modes import queues as module
 from isosweep.modes.queues import Queues, Sweep
+from isosweep.modes.run import failed_for_good
 from isosweep.modes.watching import Watching
 from isosweep.plan.study import resolve
 from isosweep.store.paths import SweepPaths
+from isosweep.store.submissions import Outcome, close
 from tests.conftest import SMALL, make_config
 from tests.launchers.fake import FakeLauncher, finishes
-from tests.modes.looked_after import printed, terminal
+from tests.modes.looked_after import printed, submitted, sweep_in, terminal
 
 
 def test_queues_on_the_same_places_of_this_machine_take_turns(
@@ -21,9 +23,11 @@ def test_queues_on_the_same_places_of_this_machine_take_turns(
     launchers[2].places = False
     order = iter(launchers)
     monkeypatch.setattr(module, "make_launcher", lambda config: next(order))
-    monkeypatch.setattr(module, "_key", lambda config: config.budget)
-    budgets = (6.4e9, 1.28e10, 2.56e10)
-    studies = [resolve(make_config(*SMALL, f"budget={budget}")) for budget in budgets]
+    # Each has a launcher of its own settings.
+    studies = [
+        resolve(make_config(*SMALL, f"budget={budget}", f"launcher.max_retries={tries}"))
+        for tries, budget in enumerate((6.4e9, 1.28e10, 2.56e10))
+    ]
     shared = [
         Sweep(study=study, paths=SweepPaths(tmp_path / str(number), tmp_path / f"runs{number}"))
         for number, study in enumerate(studies)
@@ -56,3 +60,18 @@ def test_a_sweep_whose_files_are_away_is_told_once(tmp_path: Path) -> None:
     first, second = printed(console).splitlines()
     assert first.startswith(f"{paths.runs} is away (renamed, or its file system")
     assert second == f"{paths.runs} is back"
+
+
+def test_runs_that_failed_for_good_are_left_by_a_queue(tmp_path: Path) -> None:
+    stored = sweep_in(tmp_path, "grid.seeds=[0,1,2]")
+    study = stored.study()
+    outcomes: tuple[Outcome, ...] = ("failed", "refused", "stuck", "lost", "interrupted")
+    for outcome, run in zip(outcomes, study.plan.runs, strict=False):
+        close(submitted(stored.paths.run(run.run_id)), outcome, f"because: {outcome}")
+    left = failed_for_good(study, stored.paths)
+    given_up = {run.run_id for run in study.plan.runs[:3]}
+    assert set(left) == given_up
+    assert left[study.plan.runs[0].run_id] == "because: failed"
+    sweep = Sweep(study=study, paths=stored.paths, left=left)
+    queued = {item.run.run_id for item in sweep.items()}
+    assert queued == {run.run_id for run in study.plan.runs} - given_up

@@ -14,10 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.store.paths import RunPaths
 from isosweep.store.state import view_run
-from isosweep.store.submissions import newest_submission
 from tests.conftest import SMALL, isosweep, missing
-from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
+from tests.modes.sweeps import (
+    QUIET,
+    assert_same_records,
+    newest,
+    runs,
+    state_of,
+    wait_until_some_run_trains,
+)
 from tests.runs import wait_for
 
 pytestmark = pytest.mark.ray
@@ -99,6 +106,12 @@ def _end(head: "subprocess.Popen[bytes]") -> None:
             head.wait(20)
 
 
+def job_of(run: RunPaths) -> str:
+    job = newest(run).job
+    assert job is not None
+    return job.job_id
+
+
 def _start(cwd: Path, *overrides: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-m", "isosweep", *SWEEP, *overrides],
@@ -108,46 +121,31 @@ def _start(cwd: Path, *overrides: str) -> "subprocess.Popen[bytes]":
     )
 
 
-def test_a_sweep_of_ray_jobs_has_the_records_of_a_local_one(straight: Path, tmp_path: Path) -> None:
+def test_a_killed_ray_job_goes_on_to_the_records_of_a_local_one(
+    straight: Path, tmp_path: Path
+) -> None:
     cwd = tmp_path / "a path with blanks"
     cwd.mkdir()
-    isosweep(*SWEEP, cwd=cwd)
-    assert_same_records(cwd, straight)
-    for run in runs(cwd):
-        newest = newest_submission(run)
-        assert newest is not None
-        assert newest.submission.number == 1
-        assert newest.job is not None
-        assert newest.job.job_id.startswith("run-")
-
-
-def test_a_killed_ray_job_goes_on_to_the_same_records(straight: Path, tmp_path: Path) -> None:
-    driver = _start(tmp_path)
-    run = wait_until_some_run_trains(tmp_path)
-    state = view_run(run).current
-    assert state is not None
-    os.kill(state.pid, signal.SIGKILL)
+    driver = _start(cwd)
+    run = wait_until_some_run_trains(cwd)
+    assert job_of(run).startswith("run-")
+    os.kill(state_of(run).pid, signal.SIGKILL)
     output = driver.communicate(timeout=600)[0].decode()
     assert driver.returncode == 0, output
-    assert_same_records(tmp_path, straight)
-    newest = newest_submission(run)
-    assert newest is not None
-    assert newest.submission.number == 2
+    assert_same_records(cwd, straight)
+    assert sorted(newest(each).submission.number for each in runs(cwd)) == [1, 2]
+    assert newest(run).submission.number == 2
 
 
 def test_mode_cancel_ends_ray_jobs(tmp_path: Path) -> None:
     # Long enough to be at work when the cancel comes.
     driver = _start(tmp_path, "budget=1e12")
-    run = wait_until_some_run_trains(tmp_path)
-    before = newest_submission(run)
-    assert before is not None
-    assert before.job is not None
-    (sweep,) = (path for path in (tmp_path / "sweeps").iterdir() if (path / "plan.json").exists())
-    cancelled = isosweep("mode=cancel", f"sweep_dir={sweep}", cwd=tmp_path).stdout
+    job = job_of(wait_until_some_run_trains(tmp_path))
+    cancelled = isosweep("mode=cancel", cwd=tmp_path).stdout
     output = driver.communicate(timeout=120)[0].decode()
     assert driver.returncode == 1, output
     asked = subprocess.run(
-        ["ray", "job", "status", before.job.job_id],
+        ["ray", "job", "status", job],
         check=True,
         timeout=60,
         capture_output=True,
@@ -159,7 +157,7 @@ def test_mode_cancel_ends_ray_jobs(tmp_path: Path) -> None:
     assert "cancelled" in cancelled
     views = [view_run(each) for each in runs(tmp_path)]
     assert not any(view.occupied for view in views if view.submission)
-    shown = isosweep("mode=status", f"sweep_dir={sweep}", cwd=tmp_path, check=False).stdout
+    shown = isosweep("mode=status", cwd=tmp_path, check=False).stdout
     assert re.search(r"2 runs: (1 not begun, 1|2) cancelled", shown), shown
 
 
@@ -168,10 +166,7 @@ def test_a_job_that_ray_stops_leaves_a_checkpoint_and_goes_on(
 ) -> None:
     driver = _start(tmp_path)
     run = wait_until_some_run_trains(tmp_path)
-    first = newest_submission(run)
-    assert first is not None
-    assert first.job is not None
-    subprocess.run(["ray", "job", "stop", "--no-wait", first.job.job_id], check=True, timeout=60)
+    subprocess.run(["ray", "job", "stop", "--no-wait", job_of(run)], check=True, timeout=60)
     output = driver.communicate(timeout=600)[0].decode()
     assert driver.returncode == 0, output
     assert_same_records(tmp_path, straight)

@@ -2,19 +2,23 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from isosweep.store.state import view_run
-from isosweep.store.submissions import newest_submission
 from isosweep.training.stopping import ECHO_S
 from tests.commands import Command
 from tests.conftest import SMALL, isosweep
-from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
+from tests.modes.sweeps import (
+    QUIET,
+    assert_same_records,
+    newest,
+    outcome,
+    runs,
+    state_of,
+    wait_until_some_run_trains,
+)
 from tests.runs import wait_for
 
 pytestmark = pytest.mark.train
@@ -66,13 +70,8 @@ def scheduler(tmp_path: Path) -> tuple[str, ...]:
     return ("launcher=command", "launcher.max_parallel=1", *overrides)
 
 
-def _start(*overrides: str, cwd: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "isosweep", *overrides],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+def _start(*overrides: str, cwd: Path) -> Command:
+    return Command(*overrides, cwd=cwd, output=cwd.parent / cwd.name)
 
 
 @pytest.mark.long
@@ -81,17 +80,10 @@ def test_a_killed_job_of_a_scheduler_goes_on_to_the_same_records(
 ) -> None:
     driver = _start(*SWEEP, *scheduler, cwd=tmp_path)
     run = wait_until_some_run_trains(tmp_path)
-    state = view_run(run).current
-    assert state is not None
-    os.kill(state.pid, signal.SIGKILL)
-    output = driver.communicate(timeout=600)[0].decode()
-    assert driver.returncode == 0, output
+    os.kill(state_of(run).pid, signal.SIGKILL)
+    assert driver.wait(timeout=600) == 0, driver.written
     assert_same_records(tmp_path, straight)
-    newest = newest_submission(run)
-    assert newest is not None
-    assert newest.submission.number == 2
-    assert newest.end is not None
-    assert newest.end.outcome == "finished"
+    assert (newest(run).submission.number, outcome(run)) == (2, "finished")
 
 
 # Rewards that take forever, once asked for.
@@ -119,7 +111,7 @@ def test_a_second_ctrl_c_ends_an_inline_sweep_with_the_status_of_the_first(tmp_p
     )
     settings = (*SMALL, *QUIET, "budget=6.4e9", "grid.min_steps=1", "launcher=inline")
     ours = [each for each in settings if not each.startswith("task.")]
-    driver = Command(*task, *ours, cwd=tmp_path, output=tmp_path.parent / tmp_path.name)
+    driver = _start(*task, *ours, cwd=tmp_path)
     wait_for(lambda: (tmp_path / "asked").exists())
     driver.send_signal(signal.SIGINT)
     # One that comes at once may be the first one's echo.
@@ -127,11 +119,7 @@ def test_a_second_ctrl_c_ends_an_inline_sweep_with_the_status_of_the_first(tmp_p
     driver.send_signal(signal.SIGINT)
     assert driver.wait(timeout=60) == 130, driver.written
     assert "ended amid a step by a second SIGINT" in driver.written
-    (run,) = runs(tmp_path)[:1]
-    left = newest_submission(run)
-    assert left is not None
-    assert left.end is not None
-    assert left.end.outcome == "interrupted"
+    assert outcome(runs(tmp_path)[0]) == "interrupted"
 
 
 @pytest.mark.slow
@@ -141,12 +129,8 @@ def test_inline_runs_leave_the_same_records_and_ctrl_c_a_checkpoint(
     driver = _start(*SWEEP, "launcher=inline", cwd=tmp_path)
     run = wait_until_some_run_trains(tmp_path)
     driver.send_signal(signal.SIGINT)
-    output = driver.communicate(timeout=120)[0].decode()
-    assert driver.returncode == 130, output
-    left = newest_submission(run)
-    assert left is not None
-    assert left.end is not None
-    assert left.end.outcome == "interrupted"
+    assert driver.wait(timeout=120) == 130, driver.written
+    assert outcome(run) == "interrupted"
     wait_for(lambda: list(run.checkpoints.rglob("isosweep-files.json")))
     isosweep(*SWEEP, "launcher=inline", cwd=tmp_path)
     assert_same_records(tmp_path, straight)

@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import optuna
@@ -15,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from isosweep.store.claims import highest
 from isosweep.store.records import read_metrics, read_records
-from tests.commands import Command
+from tests.commands import Command, in_process
 from tests.conftest import SMALL, in_ci, isosweep
 from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
 from tests.runs import log_lines
@@ -52,10 +50,10 @@ def test_a_search_stops_by_itself_and_a_grid_goes_on_from_there(
         assert trial.user_attrs["compute"] == pytest.approx(
             max(step["milestone"] for step in trial.user_attrs["steps"]), rel=0.05
         )
-    status = isosweep(*SEARCH, "mode=status", cwd=tmp_path)
-    assert "search: 2 of 2 runs asked for; at " in status.stdout
-    assert "nothing to ask for: search.max_compute=2e+10" in status.stdout
-    document = json.loads(isosweep(*GRID, "mode=status", "format=json", cwd=tmp_path).stdout)
+    status = in_process((*SEARCH, "mode=status"), tmp_path).stdout
+    assert "search: 2 of 2 runs asked for; at " in status
+    assert "nothing to ask for: search.max_compute=2e+10" in status
+    document = json.loads(in_process((*GRID, "mode=status", "format=json"), tmp_path).stdout)
     assert document["search"]["decision"]["stop"].startswith("search.max_compute=2e+10")
     whole = isosweep(*GRID, cwd=tmp_path)
     assert "search:" not in whole.stdout
@@ -81,13 +79,8 @@ def test_any_sampler_and_pruner_of_optunas_may_choose(straight: Path, tmp_path: 
     shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
     chosen = ("search=optuna", "search.sampler=optuna.samplers.RandomSampler")
     # One n more than was trained, which comes to the larger budget alone.
-    grid = [
-        *GRID,
-        *chosen,
-        "grid.num_generations=[2,4,8]",
-        "search.pruner=optuna.pruners.NopPruner",
-    ]
-    done = isosweep(*grid, cwd=tmp_path)
+    wider = ("grid.num_generations=[2,4,8]", "search.pruner=optuna.pruners.NopPruner")
+    done = isosweep(*GRID, *chosen, *wider, cwd=tmp_path)
     assert "n=8 B=4 seed=0 to 1.28e+10 flops (0): the sampler asks for it" in done.stdout
     assert "none is left that the pruner lets go on" in done.stdout
     assert [trial.state for trial in trials(tmp_path)] == [TrialState.COMPLETE] * 3
@@ -107,8 +100,7 @@ def test_a_search_that_is_ended_in_mid_run_goes_on_with_the_same_trials(
     before = trials(tmp_path)
     assert {trial.state for trial in before} == {TrialState.RUNNING}
     steps = {trial.number: trial.user_attrs["steps"] for trial in before}
-    (sweep,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
-    done = isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)
+    done = isosweep("mode=resume", cwd=tmp_path)
     assert "search: stopped: every run of the plan" in done.stdout
     after = trials(tmp_path)
     assert [trial.state for trial in after] == [TrialState.COMPLETE] * 2
@@ -121,39 +113,38 @@ def test_a_search_that_is_ended_in_mid_run_goes_on_with_the_same_trials(
 def test_what_was_given_up_fails_the_search_and_is_not_asked_for_again(
     straight: Path, tmp_path: Path
 ) -> None:
-    # The other run is there already: one is enough to fail.
+    # The other run is there already: one is enough to fail, and the smaller budget.
     shutil.copytree(straight / "sweeps", tmp_path / "sweeps")
-    broken = runs(tmp_path)[0].run_id
-    shutil.rmtree(tmp_path / "sweeps" / "runs" / broken)
+    settings = (*SEARCH[1:], "budget=6.4e9")
+    broken = runs(tmp_path)[0]
+    shutil.rmtree(broken.root)
     # A file where its checkpoints should go.
-    (tmp_path / "sweeps" / "runs" / broken).mkdir()
-    (tmp_path / "sweeps" / "runs" / broken / "checkpoints").write_text("in the way")
-    done = isosweep(*SEARCH, "launcher.max_retries=0", cwd=tmp_path, check=False)
+    broken.root.mkdir()
+    broken.checkpoints.write_text("in the way")
+    done = isosweep(*settings, "launcher.max_retries=0", cwd=tmp_path, check=False)
     assert done.returncode == 1
-    assert f"failed: {broken}" in done.stdout
+    assert f"failed: {broken.run_id}" in done.stdout
     states = {trial.user_attrs["run_id"]: trial.state for trial in trials(tmp_path)}
-    assert states.pop(broken) == TrialState.FAIL
+    assert states.pop(broken.run_id) == TrialState.FAIL
     assert list(states.values()) == [TrialState.COMPLETE]
-    (tmp_path / "sweeps" / "runs" / broken / "checkpoints").unlink()
-    again = isosweep(*SEARCH, cwd=tmp_path)
+    broken.checkpoints.unlink()
+    again = isosweep(*settings, cwd=tmp_path)
     assert "it is tried again" not in again.stdout
-    (first, *_, last) = [t for t in trials(tmp_path) if t.user_attrs["run_id"] == broken]
+    (first, *_, last) = [
+        trial for trial in trials(tmp_path) if trial.user_attrs["run_id"] == broken.run_id
+    ]
     assert last.user_attrs["continues"] == first.number
     assert last.state == TrialState.COMPLETE
 
 
 @pytest.mark.slow
 def test_of_two_drivers_one_searches_and_the_other_watches(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "isosweep", *SEARCH]
-    logs = [tmp_path / "one", tmp_path / "other"]
-    drivers = []
-    for path in logs:
-        with path.open("w") as log:
-            drivers.append(
-                subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
-            )
+    drivers = [
+        Command(*SEARCH, cwd=tmp_path, output=tmp_path.parent / f"{tmp_path.name}-{name}")
+        for name in ("one", "other")
+    ]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0]
-    told = [path.read_text() for path in logs]
+    told = [driver.written for driver in drivers]
     # A line for each step that is asked for, by whoever asks.
     assert sorted("search: " in text for text in told) == [False, True], told
     assert sorted("; watching. " in text for text in told) == [False, True], told

@@ -2,21 +2,19 @@
 
 import json
 import shutil
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from isosweep.errors import SettingError
-from isosweep.modes.dry_run import show_launch
-from isosweep.modes.run import plan_sweep, resume_sweep
+from isosweep.modes.run import plan_sweep, resume_sweep, show_launch
 from isosweep.modes.stored import store_runs
 from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import Study, resolve
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import claim_attempt
 from tests.conftest import SMALL, make_config
+from tests.modes.looked_after import printed, terminal
 from tests.modes.sweeps import QUIET
 
 HARD = "hard:{task:{sort:{levels:[9]}}}"
@@ -40,9 +38,9 @@ def launched(root: Path, *sets: str, begun: bool = True) -> SweepPaths:
 
 
 def planned(root: Path, *sets: str) -> str:
-    printed = StringIO()
-    plan_sweep(study_in(root, *sets), Console(file=printed))
-    return printed.getvalue()
+    console = terminal()
+    plan_sweep(study_in(root, *sets), console)
+    return printed(console)
 
 
 def stored_sets(root: Path) -> list[list[str]]:
@@ -52,9 +50,9 @@ def stored_sets(root: Path) -> list[list[str]]:
 
 
 def test_a_plan_says_of_a_set_that_it_is_the_main_evaluation_again(tmp_path: Path) -> None:
-    printed = planned(tmp_path, "again:{}", HARD)
-    assert "note: evaluation.sets.again is the main evaluation again, the same" in printed
-    assert printed.count("note: ") == 1
+    said = planned(tmp_path, "again:{}", HARD)
+    assert "note: evaluation.sets.again is the main evaluation again, the same" in said
+    assert said.count("note: ") == 1
 
 
 def test_a_set_is_refused_where_a_run_has_begun_without_it(tmp_path: Path) -> None:
@@ -100,9 +98,9 @@ def test_neither_resuming_nor_a_dry_run_passes_over_a_set_that_a_run_lacks(tmp_p
     launched(tmp_path)
     stored = make_config("mode=resume", *QUIET, f"sweeps_dir={tmp_path / 'sweeps'}")
     with pytest.raises(SettingError, match="have begun without this set"):
-        resume_sweep(stored, Console(file=StringIO()))
+        resume_sweep(stored, terminal())
     with pytest.raises(SettingError, match="have begun without this set"):
-        show_launch(study_in(tmp_path, HARD), Console(file=StringIO()))
+        show_launch(study_in(tmp_path, HARD), terminal())
     assert stored_sets(tmp_path) == [[]] * 2
 
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -12,13 +11,14 @@ from isosweep.launchers.launcher import Observed
 from isosweep.modes.listing import list_sweeps, listed_sweep
 from isosweep.modes.look import look
 from isosweep.modes.run import plan_sweep
-from isosweep.modes.status import show_status
-from isosweep.modes.status_document import run_document, status_document
+from isosweep.modes.status import run_document, show_status, status_document
 from isosweep.plan.tally import Standing
 from isosweep.store.submissions import close, request_cancel
-from tests.conftest import isosweep, make_config
+from tests.commands import in_process
+from tests.conftest import make_config
 from tests.modes.looked_after import (
     Scheduled,
+    ended,
     logged,
     printed,
     reported,
@@ -74,10 +74,7 @@ def test_a_run_too_short_to_be_judged_is_not_said_to_be_healthy(
     window: int, told: str, tmp_path: Path
 ) -> None:
     sweep = sweep_in(tmp_path, f"health.window={window}")
-    planned = sweep.plan.runs[0]
-    run = sweep.paths.run(planned.run_id)
-    close(submitted(run), "finished", "")
-    reported(run, "finished", 1.0, planned)
+    ended(sweep)
     sights = look(sweep, Scheduled({}))
     assert sights[0].standing is Standing.DONE
     assert sights[0].note[:29] == told
@@ -142,7 +139,7 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
     planned = sweep.plan.runs[0]
     run = sweep.paths.run(planned.run_id)
     close(submitted(run), "refused", "Invalid account")
-    done = isosweep("mode=status", "format=json", cwd=tmp_path, check=False)
+    done = in_process(("mode=status", "format=json"), tmp_path)
     assert done.returncode == 1
     document = json.loads(done.stdout)
     assert document["version"] == 1
@@ -157,10 +154,8 @@ def test_a_document_for_programs_is_all_that_stdout_has(tmp_path: Path) -> None:
 def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     sweep = sweep_in(tmp_path)
     first, second, *others = sweep.plan.runs
-    for run in sweep.plan.runs:
-        ended: Literal["finished", "failed"] = "failed" if run is second else "finished"
-        close(submitted(sweep.paths.run(run.run_id)), ended, "")
-        reported(sweep.paths.run(run.run_id), ended, 1.0, run)
+    for place, run in enumerate(sweep.plan.runs):
+        ended(sweep, place, "failed" if run is second else "finished")
     fits = {"verdict": "growing", "reason": "", "frontier": {"budgets": []}}
     sweep.paths.analysis.mkdir()
     # A run that failed has not collapsed beside that.
@@ -180,7 +175,7 @@ def test_every_surface_counts_runs_alike(tmp_path: Path) -> None:
     assert f"0 to extend, {words}; " in printed(console)
     listed = listed_sweep(sweep.paths.root)
     (row,) = sweep_rows([listed])
-    runs = list(run_rows(sweep.plan, sweep.paths, sweep.config))
+    runs = list(run_rows(sweep))
     assert (row["done"], row["collapsed"]) == (len(others) + 1, 1)
     assert sum(run["standing"] == "done" for run in runs) == row["done"]
     assert [run["run_id"] for run in runs if run["collapsed"]] == [first.run_id]

@@ -1,34 +1,34 @@
 """What a config implies is worked out once, whatever the mode."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
 
 from isosweep.config.axes import combinations
-from isosweep.config.sweep import SweepConfig
+from isosweep.config.sweep import Mode, SweepConfig
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import SettingError
 from isosweep.files import write_json
 from isosweep.launchers.queue import RunQueue
-from isosweep.modes.dispatch import prepare, prepare_all
+from isosweep.modes.dispatch import ANALYSES, FUNCTIONS, prepare, prepare_all
 from isosweep.modes.further import further_n
 from isosweep.plan.calibration import calibrated
-from isosweep.plan.cells import Plan
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.make import make_plan
 from isosweep.plan.study import resolve
-from tests.conftest import SMALL, make_config
+from tests.conftest import SMALL, in_ci, make_config, plan_of
 from tests.modes.sweeps import write_records
 
-ONCE = (calibrated, combinations, choose_variants, enumerate_candidates, make_plan)
+COUNTED = (calibrated, combinations, choose_variants, enumerate_candidates, make_plan)
+ONCE = {function.__name__: 1 for function in COUNTED}
 # A sweep in device-hours, so that a measured efficiency changes what is planned.
 SWEEP = (*SMALL, "budget_unit=device_hours", "budget=[0.001,0.002]", "grid.tolerance=0.3")
 EFFICIENCY = {
@@ -41,10 +41,17 @@ EFFICIENCY = {
 }
 
 
+def test_every_mode_has_a_function_or_plans() -> None:
+    assert {*FUNCTIONS, "plan", "run", "launch", "simulate"} == {*get_args(Mode)}
+    assert {*ANALYSES} < {*get_args(Mode)}
+    for module, function in FUNCTIONS.values():
+        assert callable(getattr(import_module(f"isosweep.modes.{module}"), function))
+
+
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """How often each of ONCE is executed within the block, whoever calls it."""
-    names: dict[CodeType, str] = {function.__code__: function.__name__ for function in ONCE}
+    """How often each of COUNTED is executed within the block, whoever calls it."""
+    names: dict[CodeType, str] = {function.__code__: function.__name__ for function in COUNTED}
     counts: Counter[str] = Counter()
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
@@ -79,26 +86,43 @@ def calibrate_by_hand(sweeps: Path) -> None:
     write_json(sweeps / "calibration.json", {"version": 1, "entries": {key: EFFICIENCY}})
 
 
+# How often each is executed where that is not once.
+OTHERWISE = {
+    # The config that is asked, to find the sweep; and the one that the sweep was stored with.
+    "resume": dict.fromkeys(ONCE, 2) | {"calibrated": 1},
+    "calibrate": {"combinations": 2, "enumerate_candidates": 2},
+}
+MODES = (
+    *("plan", "run", "launch", "resume", "status", "cancel"),
+    *("analyse", "recommend", "calibrate", "simulate"),
+)
+WORLD = ("simulation.sweeps=1", "simulation.worlds=[flat]")
+
+
 @pytest.mark.parametrize(
-    "mode", ["plan", "run", "launch", "resume", "status", "cancel", "analyse", "recommend"]
+    "mode",
+    in_ci(
+        MODES,
+        *("plan", "run", "resume", "status", "calibrate", "simulate"),
+    ),
 )
 def test_a_mode_resolves_its_config_once(
     mode: str, ask: Callable[..., int], tmp_path: Path
 ) -> None:
-    calibrate_by_hand(tmp_path / "sweeps")
-    ask("plan")
+    if mode != "calibrate":
+        calibrate_by_hand(tmp_path / "sweeps")
+    ask("plan", "grid.seeds=[0,1]")
     write_records(tmp_path)
+    # The smaller budget is in no plan with that calibration: asking without it names the same one.
+    asked = ("grid.seeds=[0,1]", *([] if mode == "calibrate" else ["budget=0.002"]))
     with counted() as counts:
-        # The smaller budget is in no plan: asking without it names the same sweep.
-        assert ask(mode, "budget=0.002") == 0
-    expected = dict.fromkeys((function.__name__ for function in ONCE), 1)
-    if mode == "resume":
-        # The config that is asked, to find the sweep; and the one that the sweep was stored with.
-        expected = dict.fromkeys(expected, 2) | {"calibrated": 1}
-    assert counts == expected
+        assert ask(mode, *asked, *(WORLD if mode == "simulate" else ())) == 0
+    assert counts == ONCE | OTHERWISE.get(mode, {})
 
 
-@pytest.mark.parametrize("mode", ["resume", "status", "analyse", "cancel", "compare"])
+@pytest.mark.parametrize(
+    "mode", in_ci(("resume", "status", "analyse", "cancel", "compare"), "resume", "analyse")
+)
 def test_a_sweep_that_is_named_is_not_planned_again(
     mode: str, ask: Callable[..., int], tmp_path: Path
 ) -> None:
@@ -107,15 +131,16 @@ def test_a_sweep_that_is_named_is_not_planned_again(
     (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
     with counted() as counts:
         assert ask(mode, f"sweep_dir={plan_file.parent}") == 0
-    once = {"combinations": 1, "choose_variants": 1, "enumerate_candidates": 1, "make_plan": 1}
     # What a stored sweep would execute is looked for in all its variants before it is planned.
-    assert counts == (once | {"combinations": 2} if mode == "resume" else {})
+    assert counts == Counter(
+        ONCE | {"calibrated": 0, "combinations": 2} if mode == "resume" else {}
+    )
 
 
 def test_a_refused_price_is_of_the_plan_that_there_is(ask: Callable[..., int]) -> None:
     with counted() as counts, pytest.raises(SettingError, match=r"launcher\.max_device_hours"):
         ask("run", "launcher.max_device_hours=1e-6")
-    assert counts == dict.fromkeys((function.__name__ for function in ONCE), 1)
+    assert counts == ONCE
 
 
 def test_one_n_more_is_priced_without_a_plan() -> None:
@@ -127,55 +152,16 @@ def test_one_n_more_is_priced_without_a_plan() -> None:
     assert counts == {"combinations": 1, "enumerate_candidates": 1}
 
 
-def test_calibration_enumerates_once_more_than_it_resolves(
-    ask: Callable[..., int], tmp_path: Path
-) -> None:
-    ask("plan", "grid.seeds=[0,1]")
-    write_records(tmp_path)
-    with counted() as counts:
-        assert ask("calibrate", "grid.seeds=[0,1]") == 0
-    assert counts == {
-        "calibrated": 1,
-        "choose_variants": 1,
-        "make_plan": 1,
-        "combinations": 2,
-        "enumerate_candidates": 2,
-    }
-
-
-def test_simulation_resolves_its_config_once(ask: Callable[..., int]) -> None:
-    with counted() as counts:
-        assert ask("simulate", "simulation.sweeps=1", "simulation.worlds=[flat]") == 0
-    assert counts == dict.fromkeys((function.__name__ for function in ONCE), 1)
-
-
-@pytest.mark.parametrize("mode", ["status", "resume", "analyse", "cancel"])
+@pytest.mark.parametrize("mode", in_ci(("status", "resume", "analyse", "cancel"), "resume"))
 def test_a_calibrated_sweep_in_device_hours_is_found_again(
     mode: str, ask: Callable[..., int], tmp_path: Path
 ) -> None:
-    plain = plan_of_sweep(tmp_path)
+    asked = make_config(f"sweeps_dir={tmp_path / 'sweeps'}", *SWEEP)
+    plain = plan_of(asked)
     calibrate_by_hand(tmp_path / "sweeps")
-    assert plan_of_sweep(tmp_path).plan_id != plain.plan_id
+    assert plan_of(asked).plan_id != plain.plan_id
     ask("plan")
     assert ask(mode) == 0
-
-
-def plan_of_sweep(tmp_path: Path) -> Plan:
-    return resolve(make_config(f"sweeps_dir={tmp_path / 'sweeps'}", *SWEEP)).plan
-
-
-def test_a_stored_sweep_that_plans_otherwise_today_is_not_resumed(
-    ask: Callable[..., int], tmp_path: Path
-) -> None:
-    ask("plan")
-    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
-    document = json.loads(plan_file.read_text())
-    document["runs"] = document["runs"][1:]
-    # As a version would have written it that planned so.
-    del document["plan_id"]
-    write_json(plan_file, document)
-    with pytest.raises(SettingError, match="of which this version of isosweep would make"):
-        ask("resume", f"sweep_dir={plan_file.parent}")
 
 
 def test_a_job_after_a_measurement_is_planned_when_its_turn_comes(tmp_path: Path) -> None:

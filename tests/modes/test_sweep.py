@@ -1,23 +1,24 @@
-"""Whole sweeps from the command line: real training, real failures, real disks."""
+"""Whole sweeps from the command line: real training, larger budgets, real failures and disks."""
 
 import contextlib
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from isosweep.store.claims import highest
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths
-from isosweep.store.records import attempt_file, read_records
-from isosweep.store.state import read_state
+from isosweep.store.records import attempt_file, read_metrics, read_records
+from tests.commands import Command
 from tests.conftest import SMALL, isosweep, missing
-from tests.modes.sweeps import QUIET, runs
-from tests.runs import wait_for
+from tests.modes.sweeps import QUIET, assert_same_records, runs, state_of
+from tests.runs import reproducible, wait_for
 
 pytestmark = pytest.mark.train
+SWEEP = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
 
 
 def test_a_sweep_leaves_nothing_but_its_directory(straight: Path) -> None:
@@ -46,30 +47,26 @@ def test_runs_that_differ_in_n_see_the_same_problems(straight: Path) -> None:
 def test_a_run_records_what_its_checkpoints_take(straight: Path) -> None:
     for run in runs(straight):
         kept = run.checkpoints.glob("*/checkpoint-*/*")
-        state = read_state(run)
-        assert state is not None
+        state = state_of(run)
         listed = [path.stat().st_size for path in kept if path.name != CHECKPOINT_FILES]
         assert state.checkpoint_bytes == sum(listed) > 0
         assert state.status == "finished"
 
 
-def test_a_failing_run_is_reported_and_takes_nothing_else_down(tmp_path: Path) -> None:
-    isosweep("mode=plan", "budget=6.4e9", *SMALL, *QUIET, cwd=tmp_path)
-    plan = json.loads(next(tmp_path.glob("sweeps/*/plan.json")).read_text())
-    broken = plan["runs"][0]["run_id"]
+def test_a_failing_run_is_reported_and_takes_nothing_else_down(
+    straight: Path, tmp_path: Path
+) -> None:
+    broken, other = (RunPaths(tmp_path / "sweeps" / "runs" / r.run_id) for r in runs(straight))
     # A file where its checkpoints should go.
-    (tmp_path / "sweeps" / "runs" / broken).mkdir()
-    (tmp_path / "sweeps" / "runs" / broken / "checkpoints").write_text("in the way")
-    done = isosweep(
-        "budget=6.4e9", *SMALL, *QUIET, "launcher.max_retries=0", cwd=tmp_path, check=False
-    )
+    broken.root.mkdir(parents=True)
+    broken.checkpoints.write_text("in the way")
+    settings = ("budget=6.4e9", *SMALL, *QUIET, "launcher.max_retries=0")
+    done = isosweep(*settings, cwd=tmp_path, check=False)
     assert done.returncode == 1
-    assert f"failed: {broken}" in done.stdout
+    assert f"failed: {broken.run_id}" in done.stdout
     told = [line for line in done.stdout.splitlines() if " done: n=" in line]
-    assert len(told) == len(plan["runs"]), "a line for each run that is over, the last one too"
-    others = [read_state(run) for run in runs(tmp_path) if run.run_id != broken]
-    assert others
-    assert all(state is not None and state.status == "finished" for state in others)
+    assert len(told) == 2, "a line for each run that is over, the last one too"
+    assert state_of(other).status == "finished"
 
 
 def test_garbage_in_a_runs_files_is_named_and_mended(straight: Path, tmp_path: Path) -> None:
@@ -78,15 +75,57 @@ def test_garbage_in_a_runs_files_is_named_and_mended(straight: Path, tmp_path: P
     records = read_records(first.records).records
     first.attempt(1).write_text("{ garbage")
     first.spec.write_bytes(b"\x00\xff")
-    settings = ("budget=[6.4e9,1.28e10]", *SMALL, *QUIET)
-    done = isosweep(*settings, cwd=tmp_path)
+    done = isosweep(*SWEEP, cwd=tmp_path)
     assert f"warning: {first.attempt(1)}: not the state of a run" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
-    states = [read_state(run) for run in (first, second)]
-    assert [state.status for state in states if state is not None] == ["finished"] * 2
+    states = [state_of(run) for run in (first, second)]
     # The garbled run went on from its last checkpoint, where nothing was left to train.
-    assert [state.attempt for state in states if state is not None] == [2, 1]
+    assert [(s.status, s.attempt) for s in states] == [("finished", 2), ("finished", 1)]
     assert read_records(first.records).records == records
+
+
+def test_a_multirun_trains_its_runs_once_for_all_budgets(straight: Path, tmp_path: Path) -> None:
+    done = isosweep("-m", "budget=6.4e9,1.28e10", *SMALL, *QUIET, cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["sweeps"]
+    assert [run.run_id for run in runs(tmp_path)] == [run.run_id for run in runs(straight)]
+    for run, reference in zip(runs(tmp_path), runs(straight), strict=True):
+        assert highest(run.attempts) == 1
+        assert reproducible(run) == reproducible(reference)
+    # A sweep a job, and one over both budgets: the very sweep that asks for both at once.
+    reports = {path.parent.parent.name for path in tmp_path.glob("sweeps/*/analysis/report.html")}
+    (whole,) = {path.parent.name for path in straight.glob("sweeps/*/plan.json")}
+    assert len(reports) == 3
+    assert whole in reports
+    assert f"over all budgets of these sweeps (6.4e+09, 1.28e+10): {tmp_path}" in done.stdout
+
+
+@pytest.mark.long
+def test_updates_that_share_rollouts_are_counted_with_them(tmp_path: Path) -> None:
+    # The least budget that a whole number of these generations meets, and its double.
+    budget = 6.4e9
+    settings = (*SMALL, *QUIET, "recipe.num_iterations=2", "grid.num_generations=[2]")
+    isosweep(f"budget={budget}", *settings, cwd=tmp_path)
+    (plan_file,) = tmp_path.glob("sweeps/*/plan.json")
+    cells = json.loads(plan_file.read_text())["cells"]
+    assert cells
+    for cell in cells:
+        run = RunPaths(tmp_path / "sweeps" / "runs" / cell["run_id"])
+        records = read_records(run.records).records
+        assert all(record.step % 2 == 0 for record in records)
+        last = records[-1]
+        assert last.compute.generations == last.step / 2
+        completions = cell["num_generations"] * cell["problems_per_batch"]
+        assert last.compute.rollouts == completions * last.compute.generations
+        # One more log-probability pass a generation, and two updates of three passes' cost.
+        assert last.compute.training_flops == pytest.approx(6 * last.compute.old_policy_flops)
+        assert abs(last.compute.flops - budget) <= last.compute.flops / last.compute.generations
+        steps = [line["step"] for line in read_metrics(run.metrics, run.records)]
+        assert steps == list(range(1, last.step + 1))
+    more = (f"budget=[{budget},{2 * budget}]", *settings)
+    (tmp_path / "straight").mkdir()
+    isosweep(*more, cwd=tmp_path / "straight")
+    isosweep(*more, cwd=tmp_path)
+    assert_same_records(tmp_path, tmp_path / "straight")
 
 
 @pytest.mark.disk
@@ -95,16 +134,12 @@ def test_a_disk_that_fills_up_in_mid_run_ends_in_a_line_with_the_path(tmp_path: 
     with mounted(mount, "24m"):
         settings = ("budget=1e12", *SMALL, *QUIET, "grid.num_generations=[4]")
         once = (f"sweeps_dir={mount}", "launcher.max_retries=0")
-        words = [sys.executable, "-m", "isosweep", *settings, *once]
-        driver = subprocess.Popen(
-            words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        driver = Command(*settings, *once, cwd=tmp_path, output=tmp_path / "written")
         wait_for(lambda: any(mount.glob("runs/*/metrics/*.jsonl")))
         fill(mount)
-        stdout, stderr = driver.communicate(timeout=120)
-    assert driver.returncode == 1
-    assert "Traceback" not in stderr
-    (line,) = [line for line in (stdout + stderr).splitlines() if "No space left" in line]
+        assert driver.wait(timeout=120) == 1
+    assert "Traceback" not in driver.written
+    (line,) = [line for line in driver.written.splitlines() if "No space left" in line]
     assert str(mount / "runs") in line
 
 

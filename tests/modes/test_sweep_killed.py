@@ -12,11 +12,17 @@ from isosweep.files import read_lines
 from isosweep.store.claims import highest
 from isosweep.store.paths import complete_checkpoints
 from isosweep.store.records import log_files
-from isosweep.store.state import HEARTBEAT_S, read_state
-from isosweep.store.submissions import newest_submission
+from isosweep.store.state import HEARTBEAT_S
 from tests.commands import Command
 from tests.conftest import SMALL, isosweep
-from tests.modes.sweeps import QUIET, assert_same_records, runs, wait_until_some_run_trains
+from tests.modes.sweeps import (
+    QUIET,
+    assert_same_records,
+    outcome,
+    runs,
+    state_of,
+    wait_until_some_run_trains,
+)
 from tests.runs import wait_for
 
 # Each ends a sweep from outside and trains it again.
@@ -26,14 +32,11 @@ pytestmark = [pytest.mark.train, pytest.mark.slow]
 def test_a_killed_worker_is_retried_and_changes_no_record(straight: Path, tmp_path: Path) -> None:
     process = _start(tmp_path)
     run = wait_until_some_run_trains(tmp_path)
-    state = read_state(run)
-    assert state is not None
+    state = state_of(run)
     os.kill(state.pid, signal.SIGKILL)
     assert process.wait(timeout=300) == 0, process.written
     assert_same_records(tmp_path, straight)
-    after = read_state(run)
-    assert after is not None
-    assert after.attempt > state.attempt
+    assert state_of(run).attempt > state.attempt
 
 
 def test_sweeps_that_are_renamed_for_a_while_are_waited_for(straight: Path, tmp_path: Path) -> None:
@@ -47,9 +50,7 @@ def test_sweeps_that_are_renamed_for_a_while_are_waited_for(straight: Path, tmp_
     assert process.wait(timeout=300) == 0, process.written
     assert process.written.count("is away") == process.written.count("runs is back") == 1
     assert_same_records(tmp_path, straight)
-    after = read_state(run)
-    assert after is not None
-    assert after.attempt == 1
+    assert state_of(run).attempt == 1
 
 
 def test_a_killed_sweep_is_finished_by_resume(straight: Path, tmp_path: Path) -> None:
@@ -57,11 +58,8 @@ def test_a_killed_sweep_is_finished_by_resume(straight: Path, tmp_path: Path) ->
     run = wait_until_some_run_trains(tmp_path)
     process.kill()
     process.wait(timeout=60)
-    state = read_state(run)
-    assert state is not None
-    os.kill(state.pid, signal.SIGKILL)
-    (sweep,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
-    isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)
+    os.kill(state_of(run).pid, signal.SIGKILL)
+    isosweep("mode=resume", cwd=tmp_path)
     assert_same_records(tmp_path, straight)
 
 
@@ -73,12 +71,10 @@ def test_ctrl_c_leaves_checkpoints_and_resume_trains_nothing_twice(
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == 130, process.written
     assert "mode=resume" in process.written
-    state = read_state(run)
-    assert state is not None
+    state = state_of(run)
     assert (state.status, state.reason) == ("interrupted", "stopped by SIGTERM")
     assert complete_checkpoints(run.attempt_checkpoints(1)).keys() == {state.step}
-    (sweep,) = (path.parent for path in tmp_path.glob("sweeps/*/plan.json"))
-    isosweep("mode=resume", f"sweep_dir={sweep}", cwd=tmp_path)
+    isosweep("mode=resume", cwd=tmp_path)
     assert_same_records(tmp_path, straight)
     logs = log_files(run.metrics).values()
     lines = [line for log in logs for _, line in read_lines(log) if line]
@@ -90,8 +86,7 @@ def test_a_second_ctrl_c_ends_the_runs_at_once(tmp_path: Path) -> None:
     process = _start(tmp_path)
     run = wait_until_some_run_trains(tmp_path)
     # Stopped, it writes no checkpoint.
-    state = read_state(run)
-    assert state is not None
+    state = state_of(run)
     os.kill(state.pid, signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
     wait_for(lambda: "stopping" in process.written)
@@ -100,16 +95,12 @@ def test_a_second_ctrl_c_ends_the_runs_at_once(tmp_path: Path) -> None:
     assert "ended at once" in process.written
     assert "Traceback" not in process.written
     assert state.process.alive() is False
-    after = newest_submission(run)
-    assert after is not None
-    assert after.end is not None
-    assert after.end.outcome == "interrupted"
+    assert outcome(run) == "interrupted"
 
 
 def test_one_driver_at_a_time_follows_a_sweep(straight: Path, tmp_path: Path) -> None:
     first = _start(tmp_path)
-    state = read_state(wait_until_some_run_trains(tmp_path))
-    assert state is not None
+    state = state_of(wait_until_some_run_trains(tmp_path))
     # A run of a few seconds may be over before another driver has started.
     os.kill(state.pid, signal.SIGSTOP)
     second = _start(tmp_path, "takeover=true", name="second")

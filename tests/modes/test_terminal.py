@@ -17,17 +17,15 @@ from isosweep.modes.status import show_status
 from isosweep.modes.terminal import Terminal, printable, typed
 from isosweep.modes.track import catch_up
 from tests.conftest import make_config
-from tests.modes import looked_after
-from tests.modes.looked_after import submitted, sweep_in
+from tests.modes.looked_after import printed, submitted, sweep_in, terminal
 
 # A title (OSC), a cleared screen, colours begun by C0 and by C1, a line's end turned around.
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31mname\u202egnp.exe\u2066\rX\x00\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31mname\u202egnp.exe\u2066\x0dX\x00\x7f"
 
 
-def terminal() -> tuple[Terminal, io.StringIO]:
-    file = io.StringIO()
-    return Terminal(file=file, force_terminal=True, width=200, highlight=False), file
+def screen() -> Terminal:
+    return Terminal(file=io.StringIO(), force_terminal=True, width=200, highlight=False)
 
 
 def obeyed(text: str) -> set[str]:
@@ -46,14 +44,14 @@ def test_what_a_terminal_obeys_is_written_out() -> None:
 
 @pytest.mark.parametrize("markup", [True, False])
 def test_a_console_shows_it_however_it_is_printed(markup: bool) -> None:
-    console, file = terminal()
+    console = screen()
     table = Table("run")
     table.add_row("\x9b31mred")
     console.print("a \x9b31m\x1b]0;t\x1b\\ \u202e", style="yellow", markup=markup, soft_wrap=True)
     console.print(table)
     with Live("\x9b2J live", console=console):
         pass
-    text = file.getvalue()
+    text = printed(console)
     assert r"a \x9b31m\x1b]0;t\x1b\ \u202e" in text
     # Columns are as wide as the text would have been.
     assert r"\x9b31" in text
@@ -74,11 +72,11 @@ def test_status_and_logs_obey_nobody(tmp_path: Path) -> None:
     logs = run.submission_logs(1)
     logs.mkdir(parents=True)
     (logs / "worker.err").write_text(HOSTILE)
-    console, file = terminal()
+    console = screen()
     config = make_config(f"sweeps_dir={tmp_path}", f"runs=[{run.run_id}]")
     show_status(sweep, config, Jobs(sweep.config), console)
     show_logs(config, console)
-    text = file.getvalue()
+    text = printed(console)
     assert text.count(r"\x1b]0;owned") >= 3
     assert r"\x9b31mname\u202egnp.exe" in text
     assert obeyed(text) == set()
@@ -102,7 +100,7 @@ def test_a_shown_command_with_a_name_of_somebody_s_is_one_command(
 def test_commands_that_are_shown_quote_the_sweep_s_directory(tmp_path: Path) -> None:
     root = sweep_in(tmp_path, "tracking=mlflow").paths.root
     sweep = read_sweep(root.rename(tmp_path / "x;id"))
-    console = looked_after.terminal()
-    catch_up(sweep.config, sweep.plan, sweep.paths, console)
+    console = terminal()
+    catch_up(sweep, console)
     shown = f"mode=dashboard 'sweep_dir={sweep.paths.root}'"
-    assert shown in looked_after.printed(console)
+    assert shown in printed(console)

@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 
 from isosweep.analysis.schema import GOLDEN
-from isosweep.plan.study import resolve
 from isosweep.store.claims import highest
-from tests.conftest import SMALL, isosweep, make_config
+from tests.commands import in_process
+from tests.conftest import SMALL, isosweep, make_config, plan_of, refused
 from tests.modes.sweeps import QUIET, runs
 
 pytestmark = pytest.mark.train
@@ -25,7 +25,7 @@ TUNE = (*GRID, RATES, "search=tune", "budget=[1.6e9,3.2e9]")
 
 
 def test_a_rate_is_tuned_and_the_grid_goes_on_with_it(tmp_path: Path) -> None:
-    planned = isosweep(*TUNE, "mode=plan", cwd=tmp_path).stdout
+    planned = in_process((*TUNE, "mode=plan"), tmp_path).stdout
     assert "recipe.learning_rate over 3 values from 3e-05 to 0.0003, tuned at n = 2" in planned
     assert "of every value at 2 seeds to the end (search.max_compute)" in planned
     done = isosweep(*TUNE, cwd=tmp_path).stdout
@@ -42,15 +42,15 @@ def test_a_rate_is_tuned_and_the_grid_goes_on_with_it(tmp_path: Path) -> None:
     assert f"recipe.learning_rate={rate:g}" in page
     assert "What was asked for" in page
     attempts = {run.root.name: highest(run.attempts) for run in runs(tmp_path)}
-    assert f"verdict: recipe.learning_rate={rate}" in isosweep("mode=list", cwd=tmp_path).stdout
-    refused = isosweep("mode=recommend", "budget=3.2e9", cwd=tmp_path, check=False)
-    assert refused.returncode == 2
-    assert "is of search=tune, and mode=recommend is about n*(C)" in refused.stderr
+    listed = in_process(("mode=list",), tmp_path).stdout
+    assert f"verdict: recipe.learning_rate={rate}" in listed
+    said = refused("mode=recommend", "budget=3.2e9", cwd=tmp_path)
+    assert "is of search=tune, and mode=recommend is about n*(C)" in said
     isosweep(*TUNE, cwd=tmp_path)
     assert {run.root.name: highest(run.attempts) for run in runs(tmp_path)} == attempts
     rule = handed.get("recipe.learning_rate_rule", "constant")
     given = (f"recipe.learning_rate={rate}", f"recipe.learning_rate_rule={rule}")
     grid = make_config(*GRID, *given, "budget=3.2e9")
-    planned_runs = {run.run_id for run in resolve(grid).plan.runs if run.num_generations == 2}
+    planned_runs = {run.run_id for run in plan_of(grid).runs if run.num_generations == 2}
     assert len(planned_runs) == 2
     assert planned_runs <= attempts.keys()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import in_process
 from tests.conftest import SMALL, isosweep
 from tests.modes.sweeps import QUIET, write_records
 
@@ -19,9 +20,9 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A sweep of three variants without training, and what its analysis prints."""
     cwd = tmp_path_factory.mktemp("variants")
     budget = ("budget_unit=device_hours", "budget=[0.001,0.002]")
-    isosweep("mode=plan", *SMALL, *QUIET, *budget, "grid.tolerance=0.3", VARIANTS, cwd=cwd)
+    in_process(("mode=plan", *SMALL, *QUIET, *budget, "grid.tolerance=0.3", VARIANTS), cwd)
     write_records(cwd)
-    printed = isosweep("mode=analyse", "analysis.formats=[]", *QUIET, cwd=cwd).stdout
+    printed = in_process(("mode=analyse", "analysis.formats=[]", *QUIET), cwd).stdout
     (plan,) = cwd.glob("sweeps/*/plan.json")
     return plan.parent, printed
 
@@ -69,8 +70,8 @@ def test_a_twin_of_a_published_comparison_ends_in_one_report(tmp_path: Path) -> 
 
 def test_variants_with_problems_of_their_own_are_not_called_better(tmp_path: Path) -> None:
     axes = "grid.axes={task.data_seed:[0,1]}"
-    isosweep("mode=plan", "budget=6.4e9", *SMALL, *QUIET, axes, cwd=tmp_path)
+    in_process(("mode=plan", "budget=6.4e9", *SMALL, *QUIET, axes), tmp_path)
     write_records(tmp_path)
-    isosweep("mode=analyse", "analysis.formats=[]", *QUIET, cwd=tmp_path)
+    in_process(("mode=analyse", "analysis.formats=[]", *QUIET), tmp_path)
     (report,) = tmp_path.glob("sweeps/*/analysis/report.html")
     assert "no measure of another" in report.read_text()

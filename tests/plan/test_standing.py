@@ -169,9 +169,15 @@ def test_a_request_to_cancel_counts_from_when_the_job_is_gone(tmp_path: Path) ->
         assert run_standing(run, view_run(paths), "flops", []) is expected
 
 
-def test_a_run_whose_process_is_gone_is_interrupted() -> None:
-    gone = RunView(state=state_of("running", 1e11, pid=dead_pid()), submission=None)
-    assert run_standing(long_runs()[0], gone, "flops", []) is Standing.INTERRUPTED
+def test_a_run_without_a_submission_runs_unless_its_process_is_seen_to_have_ended() -> None:
+    here = state_of("running", 1e11)
+    elsewhere = replace(here, host="another-machine")
+    gone = state_of("running", 1e11, pid=dead_pid())
+    views = [RunView(state=state, submission=None) for state in (here, elsewhere, gone)]
+    assert [view.occupied for view in views] == [True, True, False]
+    assert [run_standing(long_runs()[0], view, "flops", []) for view in views] == [
+        *(Standing.RUNNING, Standing.RUNNING, Standing.INTERRUPTED)
+    ]
 
 
 def test_every_standing_has_a_word_in_mlflow() -> None:

@@ -10,7 +10,6 @@ from rich.console import Console
 from isosweep.errors import StorageError
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
-from isosweep.modes.searching import ask
 from isosweep.plan.study import resolve
 from isosweep.search.asking import Search
 from isosweep.search.candidates import Question
@@ -173,4 +172,4 @@ def test_a_database_that_fails_in_mid_search_names_the_way_on(tmp_path: Path) ->
     database.commit()
     database.close()
     with pytest.raises(StorageError, match=r"search\.db .*Go on with: .* mode=resume sweep_dir="):
-        ask([sweep], {}, Console())
+        sweep.ask({}, Console())

@@ -19,7 +19,6 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.state import (
     OvertakenError,
     RunState,
-    RunView,
     claim_attempt,
     known_state,
     read_state,
@@ -100,12 +99,6 @@ def test_a_process_is_alive_until_it_has_ended_and_is_no_other_of_its_number() -
     wait_for(lambda: child.alive() is False)
     process.wait()
     assert child.alive() is False
-
-
-def test_a_run_is_occupied_unless_its_process_is_seen_to_have_ended() -> None:
-    elsewhere, ended = replace(RUNNING, host="another-machine"), replace(RUNNING, start=1)
-    views = [RunView(state=state, submission=None) for state in (RUNNING, elsewhere, ended)]
-    assert [view.occupied for view in views] == [True, True, False]
 
 
 def test_attempts_claimed_at_once_get_different_numbers(tmp_path: Path) -> None:
