@@ -182,7 +182,7 @@ def test_a_sweep_without_records_has_frames_and_no_answer(tmp_path: Path) -> Non
     assert sweep.verdict.rate is None
     assert sweep.verdict.probabilities == {}
     assert "no run has reached a budget" in sweep.verdict._repr_markdown_()
-    with pytest.raises(SettingError, match=r"figure=best_n: has nothing to show: .*mode=resume"):
+    with pytest.raises(SettingError, match=r"figure=best_n: has nothing to show: "):
         sweep.plot("best_n")
     with pytest.raises(SettingError, match="no run has reached a budget yet"):
         sweep.recommend(1e7)
@@ -194,7 +194,7 @@ def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> No
         if name in drawn:
             assert sweep.plot(name).layout.title.text == drawn[name].title
         else:
-            with pytest.raises(SettingError, match=rf"figure={name}: has nothing to show: .*plot"):
+            with pytest.raises(SettingError, match=rf"figure={name}: has nothing to show: "):
                 sweep.plot(name)
     assert {"reward", "best_n", "growth"} <= drawn.keys() < set(sweep.figures)
     with pytest.raises(SettingError, match=r'must be one of best_n, .*plot\("best_n"\)$'):
