@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from isosweep.errors import SettingError
 
-# Of difflib's ratio: what is less alike is no guess.
-_ALIKE = 0.5
+# Of difflib's ratio: what is less alike is no guess, and no slip of the hand.
+_ALIKE, _SLIP = 0.5, 0.75
 
 
 def close(word: str, choices: Sequence[str], most: int) -> list[str]:
@@ -22,7 +22,14 @@ def close(word: str, choices: Sequence[str], most: int) -> list[str]:
     return [written[each] for each in dict.fromkeys(likest)][:most] or list(choices[:most])
 
 
+def meant(word: str, choices: Sequence[str], shown: str = "{}") -> str:
+    """The one of `choices` that `word` is most likely a slip for, as `shown`; "" if none is."""
+    likest = difflib.get_close_matches(word, choices, n=1, cutoff=_SLIP)
+    return shown.format(likest[0]) if likest else ""
+
+
 def one_of(setting: str, value: str, choices: Sequence[str]) -> None:
     """Raise SettingError unless `value` is among `choices`, which are only known while running."""
     if value not in choices:
-        raise SettingError(setting, value, f"must be one of {', '.join(choices)}")
+        rule = f"must be one of {', '.join(choices)}"
+        raise SettingError(setting, value, rule, meant(value, choices, f"{setting}={{}}"))

@@ -21,7 +21,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from isosweep.config.choices import one_of
+from isosweep.config.choices import meant, one_of
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
@@ -222,7 +222,8 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         options = sorted({*error.options, *choices_of(config_directory(), group)})
         public = ", ".join(option for option in options if not option.startswith("_"))
         sign = typed[group]["sign"] if group in typed else ""
-        return SettingError(f"{sign}{group}", choice, f"must be one of {public}")
+        nearest = meant(choice, options, f"{sign}{group}={{}}")
+        return SettingError(f"{sign}{group}", choice, f"must be one of {public}", nearest)
     words = " ".join(str(error).split())
     if match := _NO_PLACE.match(words):
         *groups, name = match[1].split(".")
@@ -230,7 +231,8 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
         if name not in known and not (config_directory() / name).is_dir():
             sign, value = typed[match[1]].group("sign", "value") if match[1] in typed else ("", "")
             rule = f"no such setting; here are {', '.join(known)}"
-            return SettingError(f"{sign}{match[1]}", value, rule)
+            nearest = meant(name, known, f"{sign}{'.'.join([*groups, '{}'])}")
+            return SettingError(f"{sign}{match[1]}", value, rule, nearest)
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
         rule = "several values are a list in brackets, or with -m on the command line a sweep each"
