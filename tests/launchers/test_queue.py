@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.health import HealthConfig
+from isosweep.devices import Devices
 from isosweep.launchers import followed as followed_module
 from isosweep.launchers.items import merged
 from isosweep.launchers.launcher import Observed, Order
+from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.places import Places
 from isosweep.store.batches import batch_file, read_batch
 from isosweep.store.paths import RunPaths
@@ -48,7 +50,7 @@ from tests.launchers.fake import (
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isosweep.launchers.queue._HEARTBEATS_S", 0.0)
-    monkeypatch.setattr("isosweep.launchers.backoff.FIRST_S", 0.0)
+    monkeypatch.setattr("isosweep.launchers.starting._FIRST_S", 0.0)
 
 
 def submitted_elsewhere(run: RunPaths, milestones: list[float]) -> Submission:
@@ -366,8 +368,9 @@ def test_stopping_leaves_runs_of_others_alone(tmp_path: Path) -> None:
 
 
 def test_places_on_gpus_of_runs_from_elsewhere_are_taken() -> None:
-    shares = [("4", "5"), ("6", "7")]
-    places = Places(4, lambda slot: shares[slot % 2])
+    places = Places(
+        4, LocalLauncher(devices=Devices(names=("4", "5", "6", "7"), source=""), per_run=2)
+    )
     assert places.take_those_of(["6", "7"]) == (1,)
     assert places.take() == (0,)
     # The second run of the same GPUs.
