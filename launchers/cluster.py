@@ -1,13 +1,14 @@
 """What a Slurm cluster allows, asked once where it is needed."""
 
 import math
+import re
 import shutil
 from functools import cached_property
 
 from isosweep.commands import call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.errors import PreflightError
-from isosweep.launchers.squeue import array_size, cluster_name, longest_minutes
+from isosweep.launchers.squeue import longest_minutes
 
 # MaxArraySize where slurm.conf does not say (slurm.conf(5)).
 _ARRAY_SIZE = 1001
@@ -30,18 +31,21 @@ class Cluster:
     @property
     def name(self) -> str | None:
         """What the cluster is called, whose ids its jobs have; None where it does not say."""
-        return cluster_name(self._shown())
+        return self._told("ClusterName")
 
     @cached_property
     def array_size(self) -> int:
-        """Tasks that one job array may have; 1: there are no arrays."""
-        return array_size(self._shown()) or _ARRAY_SIZE
+        """Tasks that one job array may have: MaxArraySize is one more than the highest index. 1:
+        there are no arrays."""
+        told = self._told("MaxArraySize") or ""
+        return max(1, int(told)) if told.isdecimal() else _ARRAY_SIZE
 
-    def _shown(self) -> str:
-        """The cluster's configuration, asked for until it is told."""
+    def _told(self, setting: str) -> str | None:
+        """A setting of the cluster's configuration, which is asked for until it is told."""
         if not self._text:
             self._text = call(["scontrol", "show", "config"], self._config.command_timeout_s).output
-        return self._text
+        found = re.search(rf"^{setting}\s*=\s*(\S+)", self._text, re.MULTILINE)
+        return found[1] if found else None
 
     @cached_property
     def longest_min(self) -> float:

@@ -5,6 +5,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from isosweep.commands import Answer, ask
@@ -13,7 +14,7 @@ from isosweep.config.executed import EXECUTED, require_own
 from isosweep.config.launcher import LauncherConfig
 from isosweep.errors import PreflightError
 from isosweep.files import write_text
-from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.launchers.templates import Templates, job_name, template_file
 from isosweep.plan.cells import PlannedRun
 from isosweep.store.state import view_run
@@ -25,6 +26,14 @@ _AT_ONCE = 8
 # Ids in one command: Linux takes 128 KiB in one argument (MAX_ARG_STRLEN, execve(2)), and the
 # longest ids, Kubernetes' names, have 63 characters.
 _IDS_AT_ONCE = 1000
+# What a scheduler's word means, by the setting that lists it.
+_MEANINGS = {
+    "pending": Observed(status="pending"),
+    "running": Observed(status="running"),
+    "gone": Observed(status="gone"),
+    "failed": Observed(status="gone", outcome="failed"),
+    "cancelled": Observed(status="gone", outcome="cancelled"),
+}
 
 
 def require_commands(config: CommandConfig) -> None:
@@ -53,7 +62,7 @@ def _missing_in_file(config: CommandConfig) -> list[tuple[str, str]]:
     return [(each, f"one of {', '.join(sorted(known))}, or add it to values") for each in what]
 
 
-class CommandLauncher:
+class CommandLauncher(Launcher):
     """Makes, observes and ends jobs by the commands of `launcher.command`."""
 
     name: LauncherName = "command"
@@ -74,10 +83,6 @@ class CommandLauncher:
     def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
         """All at once: they are handed over side by side, each by a command of its own."""
         return [list(range(len(runs)))] if runs else []
-
-    def devices(self, slot: int) -> tuple[str, ...]:
-        """None of this machine's."""
-        return ()
 
     def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
         """As the protocol says; after a refusal that may pass, the rest of `orders` is kept too."""
@@ -205,18 +210,9 @@ class CommandLauncher:
         return Observed(status="unknown", reason=answer.words)
 
     def _status(self, word: str) -> Observed | None:
-        config = self._config
-        if word in config.pending:
-            return Observed(status="pending", reason=word)
-        if word in config.running:
-            return Observed(status="running", reason=word)
-        if word in config.gone:
-            return Observed(status="gone", reason=word)
-        if word in config.failed:
-            return Observed(status="gone", reason=word, outcome="failed")
-        if word in config.cancelled:
-            return Observed(status="gone", reason=word, outcome="cancelled")
-        return None
+        means = (each for name, each in _MEANINGS.items() if word in getattr(self._config, name))
+        found = next(means, None)
+        return found and replace(found, reason=word)
 
     def _is_unknown(self, answer: Answer, job_id: str) -> bool:
         if not self._config.unknown_id or answer.status is None:
@@ -227,10 +223,7 @@ class CommandLauncher:
     def _named(self, state: SubmissionState, observed: Observed, job_id: str) -> Observed:
         if state.job is not None or observed.status == "unknown":
             return observed
-        job = Job(job_id=job_id)
-        return Observed(
-            status=observed.status, reason=observed.reason, outcome=observed.outcome, job=job
-        )
+        return replace(observed, job=Job(job_id=job_id))
 
 
 def _side_by_side(one: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

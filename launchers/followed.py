@@ -3,13 +3,14 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import assert_never
 
 from isosweep.launchers.items import QueueItem
 from isosweep.launchers.launcher import Observed, Refused
 from isosweep.store.paths import RunPaths
 from isosweep.store.presence import is_away, there
 from isosweep.store.state import RunView, view_run
-from isosweep.store.submissions import SubmissionState
+from isosweep.store.submissions import Outcome, SubmissionState
 
 # Times of directories are coarse (a kernel tick, on some file systems a second or two): what
 # changed again within such a time shows the same.
@@ -121,3 +122,17 @@ class Followed:
         """Compute that the run has behind it, in its unit."""
         state = self.files.view.state
         return state.compute.spent(self.item.unit) if state else 0.0
+
+    def failed_by(self, outcome: Outcome) -> bool:
+        """Whether such an end was a failure, of which a run may have `max_retries`."""
+        match outcome:
+            case "failed" | "lost" | "stuck":
+                # A job that no scheduler knows of, and no worker, was never one.
+                return self.state.job is not None or self.files.view.current is not None
+            case "finished" | "interrupted":
+                # It was stopped, or did less than is wanted: no failure, if it came forward.
+                return self.spent() <= self.began_at
+            case "refused" | "cancelled":
+                return False
+            case _:
+                assert_never(outcome)

@@ -5,8 +5,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from isosweep.launchers.launcher import Observed, Order, Refused
-from isosweep.plan.cells import PlannedRun
+from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
 from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
 from isosweep.training.stopping import StopRequest
 
@@ -17,7 +16,7 @@ _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 _INTERRUPTED = 128 + signal.SIGINT
 
 
-class InlineLauncher:
+class InlineLauncher(Launcher):
     """Executes each run within `submit`, with the files and records of a worker of its own.
 
     It prints to the terminal. Ctrl-C writes a checkpoint, as it does to a worker, and then ends
@@ -29,21 +28,19 @@ class InlineLauncher:
     places = True
     poll_s = 0.25
 
-    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
-        """Each run by itself."""
-        return [[place] for place in range(len(runs))]
-
-    def devices(self, slot: int) -> tuple[str, ...]:
-        """All that this process sees, unnamed."""
-        return ()
-
     def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
         """Execute the runs; a signal that one has obeyed is raised again after it."""
         return [_execute(order) for order in orders]
 
     def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
         """Gone, if they were this process's: it does nothing else while a run executes."""
-        return [_observed(state) for state in submissions]
+        this = Process.this()
+        return [
+            Observed(status="gone")
+            if state.job and state.job.process == this
+            else observe_process(state)
+            for state in submissions
+        ]
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
         """Nothing is left to be stopped when this can be called."""
@@ -71,11 +68,3 @@ def _handlers_kept() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _observed(state: SubmissionState) -> Observed:
-    process = state.job.process if state.job else None
-    if process is None or process == Process.this():
-        return Observed(status="gone")
-    alive = process.alive()
-    return Observed(status="unknown" if alive is None else "running" if alive else "gone")

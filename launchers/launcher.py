@@ -69,14 +69,15 @@ class Launcher(Protocol):
     poll_s: float
 
     def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
-        """Which of `runs`, by position, are sent to the scheduler together: a job array each.
-
-        Every position once, in an order that keeps theirs. Where `places` is False, the queue
-        writes `batches/<batch>.json` for each before it calls `submit`.
+        """Which of `runs`, by position, are sent to the scheduler together, by default each by
+        itself: a job array each. Every position once, in an order that keeps theirs. Where
+        `places` is False, the queue writes `batches/<batch>.json` for each before `submit`.
         """
+        return [[place] for place in range(len(runs))]
 
     def devices(self, slot: int) -> tuple[str, ...]:
         """GPUs of this machine, by name, that the run in place `slot` is given; none elsewhere."""
+        return ()
 
     def submit(self, orders: Sequence[Order]) -> list[Job | Refused]:
         """Start the jobs of `orders`, in their order; what came of each.
@@ -95,3 +96,12 @@ class Launcher(Protocol):
         What went wrong, in the scheduler's words; None where nothing did. Whether they have left
         is for `observe` to say.
         """
+
+
+def observe_process(state: SubmissionState) -> Observed:
+    """Whether the process that a job is lives; gone where its submitter ended before making it."""
+    process = state.job.process if state.job else None
+    if process is None:
+        return Observed(status="gone")
+    alive = process.alive()
+    return Observed(status="unknown" if alive is None else "running" if alive else "gone")

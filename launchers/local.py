@@ -9,9 +9,8 @@ from pathlib import Path
 
 from isosweep.devices import Devices, showing
 from isosweep.launchers.forked import Environment, ForkServer, start_cold
-from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.launchers.launcher import Launcher, Observed, Order, Refused, observe_process
 from isosweep.machine import process_owner
-from isosweep.plan.cells import PlannedRun
 from isosweep.store.submissions import Job, LauncherName, Process, SubmissionState
 
 # Of variables by which a process knows that it is a Slurm job only this one is passed on: a run of
@@ -19,7 +18,7 @@ from isosweep.store.submissions import Job, LauncherName, Process, SubmissionSta
 _SLURM, _OF_THE_CLUSTER = "SLURM", "SLURM_CONF"
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Starts each run as a process; `slot` numbers the run's place, and with it its GPUs.
 
     `devices` are shared out, `per_run` to a run, by the names they were inherited by; where they
@@ -41,10 +40,6 @@ class LocalLauncher:
         # Collected when they have ended, or they would stay as zombies.
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
-        """Each run by itself."""
-        return [[place] for place in range(len(runs))]
-
     def devices(self, slot: int) -> tuple[str, ...]:
         """The GPUs of a place, by name."""
         return () if self._devices is None else self._devices.share(slot, self._per_run)
@@ -56,7 +51,7 @@ class LocalLauncher:
     def observe(self, submissions: Sequence[SubmissionState]) -> list[Observed]:
         """Whether their processes are there."""
         self._children = [child for child in self._children if child.poll() is None]
-        return [_observed(state) for state in submissions]
+        return [observe_process(state) for state in submissions]
 
     def stop(self, submissions: Sequence[SubmissionState], *, kill: bool = False) -> str | None:
         """SIGTERM to the processes, which then write a checkpoint; `kill`: SIGKILL to those, and to
@@ -135,17 +130,3 @@ def _named_by_its_user(state: SubmissionState, pid: int) -> bool:
     named = state.submission.run.submission(state.submission.number, "job")
     owner = process_owner(pid)
     return named.lstat().st_uid == (os.geteuid() if owner is None else owner)
-
-
-def _observed(state: SubmissionState) -> Observed:
-    process = state.job.process if state.job else None
-    if process is None:
-        # Between its file and its process its submitter ended.
-        return Observed(status="gone")
-    match process.alive():
-        case True:
-            return Observed(status="running")
-        case False:
-            return Observed(status="gone")
-        case None:
-            return Observed(status="unknown")

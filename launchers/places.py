@@ -1,20 +1,40 @@
 """Places of this machine, one a run, each with GPUs of its own."""
 
 import heapq
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from isosweep.launchers.followed import Followed
+from isosweep.launchers.launcher import Launcher
+from isosweep.store.submissions import Process, Submission, SubmissionState
+
+# A worker that has said its last word is gone within seconds: what takes longer hangs.
+_GRACE_S = 60.0
+
+
+@dataclass
+class _Left:
+    """Places of a run that is over, or somebody else's to follow; its process may be there."""
+
+    slots: tuple[int, ...]
+    state: SubmissionState
+    over: bool
+    since: float | None = None
 
 
 class Places:
     """`count` places, the lowest taken first; None: no places, and always room.
 
-    `devices`: the GPUs of a place, by name. Places past the last GPU share those of the first.
+    Places past the last GPU share those of the first. One that is left is free only once its
+    process is gone, and with it the GPU.
     """
 
-    def __init__(self, count: int | None, devices: Callable[[int], tuple[str, ...]]) -> None:
+    def __init__(self, count: int | None, launcher: Launcher) -> None:
         self._limited = count is not None
         # In order a list is a heap.
         self._free = list(range(count or 0))
-        self._devices = devices
+        self._launcher = launcher
+        self._left: list[_Left] = []
 
     @property
     def room(self) -> bool:
@@ -34,7 +54,7 @@ class Places:
             return self.take()
         shares: dict[tuple[str, ...], int] = {}
         for slot in sorted(self._free):
-            own = self._devices(slot)
+            own = self._launcher.devices(slot)
             if not set(own).isdisjoint(devices):
                 shares.setdefault(own, slot)
         taken = tuple(shares.values())
@@ -45,3 +65,33 @@ class Places:
         """These places are free again."""
         for slot in slots:
             heapq.heappush(self._free, slot)
+
+    def leave(self, followed: Followed) -> None:
+        """The run is over, or somebody else's to follow."""
+        slots, followed.slots = followed.slots, ()
+        if slots and followed.files.view.submission is not None:
+            state = followed.state
+            self._left.append(_Left(slots, state, over=state.end is not None))
+        else:
+            self.give(slots)
+
+    def holds(self, submission: Submission) -> bool:
+        """Whether a submission that was left to somebody else still has its place."""
+        return any(left.state.submission == submission for left in self._left)
+
+    def look(self, now: float) -> None:
+        """Free the places whose processes are gone, and end those that hang; `now`: seconds of the
+        caller's clock."""
+        still = []
+        for left in self._left:
+            process = left.state.job.process if left.state.job else None
+            # A run of this very process (launcher=inline) is over when that says so.
+            if process in (None, Process.this()) or process.alive() is not True:
+                self.give(left.slots)
+                continue
+            left.since = now if left.since is None else left.since
+            if left.over and now - left.since > _GRACE_S:
+                self._launcher.stop([left.state], kill=True)
+                left.since = now
+            still.append(left)
+        self._left = still

@@ -5,21 +5,24 @@ noticed at the next pass. Only where a job is gone without a word is the schedul
 table, believed, twice in a row and with the files read in between.
 """
 
-import heapq
 import time
+from bisect import insort_left
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from isosweep.launchers.backoff import Backoff
-from isosweep.launchers.elsewhere import FileClock, is_elsewhere, may_have_job, observe_elsewhere
-from isosweep.launchers.ends import cancelled_since, is_failure
 from isosweep.launchers.followed import Followed, RunFiles
+from isosweep.launchers.heartbeat import (
+    FileClock,
+    idle_seconds,
+    is_elsewhere,
+    may_have_job,
+    observe_elsewhere,
+    patience_s,
+)
 from isosweep.launchers.items import QueueItem, merged
 from isosweep.launchers.launcher import Launcher, Observed
-from isosweep.launchers.leaving import Leaving
 from isosweep.launchers.places import Places
 from isosweep.launchers.starting import Starter
-from isosweep.launchers.stuck import idle_seconds, patience_s
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
@@ -67,13 +70,12 @@ class RunQueue:
         self.launcher = launcher
         self._notice = notice
         self._max_retries = max_retries
-        self._places = Places(max_parallel if launcher.places else None, launcher.devices)
-        self._leaving = Leaving(launcher, self._places)
-        self._starter = Starter(launcher, Backoff(), notice)
-        self._waiting: list[tuple[float, int, _Waiting]] = []
+        self._places = Places(max_parallel if launcher.places else None, launcher)
+        self._starter = Starter(launcher, notice)
+        # The shortest first, and of equal ones the newest.
+        self._waiting: list[_Waiting] = []
         self._active: list[Followed] = []
         self._tries: dict[str, int] = {}
-        self._order = 0
         self._next_look = self._next_heartbeat = 0.0
         self._stopping = self._away = False
         self._took = 0.0
@@ -130,7 +132,7 @@ class RunQueue:
             # What is over may wait again, or be followed on as somebody else's.
             if not self._over(followed, now):
                 self._active.append(followed)
-        self._leaving.look(now)
+        self._places.look(now)
         away = next((f.item.paths.root for f in self._active if f.files.away), None)
         if away is not None and not (self._away or self._stopping):
             self._notice(f"{away} is away: waiting until it is back, or Ctrl-C")
@@ -161,11 +163,9 @@ class RunQueue:
         """Follow these runs no longer; their jobs go on, and places that they take stay taken."""
         for followed in (f for f in self._active if f.run_id in run_ids):
             self._withdraw(followed)
-            self._leaving.add(followed)
+            self._places.leave(followed)
         self._active = [f for f in self._active if f.run_id not in run_ids]
-        left = [entry for entry in self._waiting if entry[2].item.run.run_id not in run_ids]
-        heapq.heapify(left)
-        self._waiting = left
+        self._waiting = [w for w in self._waiting if w.item.run.run_id not in run_ids]
 
     def leave(self) -> None:
         """Follow nothing any more: jobs go on, and what no scheduler has taken is withdrawn."""
@@ -191,9 +191,8 @@ class RunQueue:
         return run_standing(item.run, files.view, item.unit, item.health.stop)
 
     def _wait(self, waiting: _Waiting) -> None:
-        # Longest first, by the time that `makespan` promises the end of the sweep from.
-        self._order += 1
-        heapq.heappush(self._waiting, (-waiting.item.run.seconds, self._order, waiting))
+        # By the time that `makespan` promises the end of the sweep from.
+        insort_left(self._waiting, waiting, key=lambda each: each.item.run.seconds)
 
     def _adopt(self, item: QueueItem, files: RunFiles) -> None:
         """Follow a submission that this queue did not make; its place here is taken."""
@@ -202,15 +201,11 @@ class RunQueue:
         followed = Followed(item=item, files=files, number=state.submission.number, own=False)
         followed.began_at = followed.spent()
         here = not is_elsewhere(followed, self.launcher.name) and not state.gone
-        if here and not self._leaving.holds(state.submission) and not self._followed_here(state):
+        # Its place may be taken already, for another item of the same run.
+        taken = any(other.run_id == followed.run_id for other in self._active)
+        if here and not taken and not self._places.holds(state.submission):
             followed.slots = self._places.take_those_of(state.submission.devices)
         self._active.append(followed)
-
-    def _followed_here(self, state: SubmissionState) -> bool:
-        """Whether its place is taken already, for another item of the same run."""
-        if not self.launcher.places:
-            return True
-        return any(other.run_id == state.submission.run.run_id for other in self._active)
 
     # -- what has become of the active ----------------------------------------------------------
 
@@ -220,11 +215,13 @@ class RunQueue:
         if not self._active or not (look or heartbeat):
             return
         clock = FileClock(self._active[0].item.paths.root)
-        asked = [followed for followed in self._active if may_have_job(followed, clock)]
-        elsewhere = [followed for followed in asked if is_elsewhere(followed, self.launcher.name)]
+        here: list[Followed] = []
+        elsewhere: list[Followed] = []
+        for followed in self._active:
+            if may_have_job(followed, clock):
+                away = is_elsewhere(followed, self.launcher.name)
+                (elsewhere if away else here).append(followed)
         if look:
-            away = {id(followed) for followed in elsewhere}
-            here = [followed for followed in asked if id(followed) not in away]
             answers = self.launcher.observe([followed.state for followed in here]) if here else []
             for followed, seen in zip(here, answers, strict=True):
                 self._saw(followed, seen, now)
@@ -232,7 +229,7 @@ class RunQueue:
         if heartbeat:
             for followed in elsewhere:
                 self._saw(followed, observe_elsewhere(followed, clock), now)
-            for followed in asked:
+            for followed in (*here, *elsewhere):
                 self._end_if_stuck(followed, clock, now)
             self._next_heartbeat = time.monotonic() + _HEARTBEATS_S
 
@@ -246,20 +243,16 @@ class RunQueue:
                 started(followed.state.submission, seen.job)
 
     def _end_if_stuck(self, followed: Followed, clock: FileClock, now: float) -> None:
-        idle = idle_seconds(followed, clock, now)
-        if idle is None or idle < patience_s(followed):
+        idle, most = idle_seconds(followed, clock, now), patience_s(followed)
+        # Without a submission it was read again just now, in no order: the pass gives it up.
+        if idle is None or idle < most or followed.files.view.submission is None:
             return
-        if followed.files.view.submission is None:
-            # Read again just now, and in no order: the pass gives it up.
-            return
-        most = patience_s(followed)
         reason = f"no progress for {duration(idle)} (launcher.stuck_after={most:g} s)"
-        if is_elsewhere(followed, self.launcher.name):
-            if followed.stuck is None:
-                self._notice(f"{followed.run_id}: {reason}; it is not here to be ended")
-        else:
-            if followed.stuck is None:
-                self._notice(f"{followed.run_id}: {reason}: it is ended, and tried again")
+        elsewhere = is_elsewhere(followed, self.launcher.name)
+        if followed.stuck is None:
+            then = "; it is not here to be ended" if elsewhere else ": it is ended, and tried again"
+            self._notice(f"{followed.run_id}: {reason}{then}")
+        if not elsewhere:
             self._stop([followed.state], kill=True)
         followed.stuck = reason
 
@@ -278,7 +271,8 @@ class RunQueue:
             return self._stopping and followed.gone >= _GONE
         if state is None:
             # Its files cannot be read: that is said, and the others go on.
-            self._give_up(followed, followed.files.view.reason)
+            self.failed[followed.run_id] = followed.files.view.reason
+            self._places.leave(followed)
             return True
         if state.submission.number > followed.number:
             # Closed, and submitted again, by somebody else.
@@ -297,15 +291,12 @@ class RunQueue:
         self, followed: Followed, state: SubmissionState
     ) -> tuple[Outcome, str] | None:
         """Outcome and reason, if it is over without a word of its worker."""
-        cancelled = f"cancelled by {state.cancel}"
-        if followed.refused is not None:
-            if state.cancel:
-                return "cancelled", cancelled
-            return None if followed.refused.passing else ("refused", followed.refused.reason)
-        if followed.gone < _GONE:
+        if followed.refused is None and followed.gone < _GONE:
             return None
-        if state.cancel:
-            return "cancelled", cancelled
+        if (by := _cancelled(state)) is not None:
+            return "cancelled", by
+        if followed.refused is not None:
+            return None if followed.refused.passing else ("refused", followed.refused.reason)
         if followed.stuck:
             return "stuck", followed.stuck
         if self._stopping:
@@ -320,18 +311,17 @@ class RunQueue:
         return seen.outcome, f"the worker died without a word{why}"
 
     def _collect(self, followed: Followed, state: SubmissionState) -> None:
-        self._leaving.add(followed)
+        self._places.leave(followed)
         if self._stopping or self._standing(followed.item, followed.files).ended:
             return
         assert state.end is not None
-        if state.cancel or state.end.outcome == "cancelled":
-            by = f"cancelled by {state.cancel}" if state.cancel else state.end.reason
-            self.failed[followed.run_id] = by or "cancelled"
+        if (by := _cancelled(state)) is not None:
+            self.failed[followed.run_id] = by
             return
         if followed.own and state.end.outcome == "refused":
             self.failed[followed.run_id] = f"refused: {state.end.reason}"
             return
-        if is_failure(followed, state.end.outcome):
+        if followed.failed_by(state.end.outcome):
             tries = self._tries[followed.run_id] = self._tries.get(followed.run_id, 0) + 1
             if tries > self._max_retries:
                 reason = followed.files.view.reason or "the worker ended before it had begun"
@@ -340,10 +330,6 @@ class RunQueue:
                 return
         self._wait(_Waiting(followed.item, state))
 
-    def _give_up(self, followed: Followed, reason: str) -> None:
-        self.failed[followed.run_id] = reason
-        self._leaving.add(followed)
-
     # -- what is started ------------------------------------------------------------------------
 
     def _submit(self, now: float) -> None:
@@ -351,8 +337,8 @@ class RunQueue:
         ready: list[Followed] = []
         later: list[_Waiting] = []
         while self._waiting and self._places.room and self._starter.ready(now, len(ready)):
-            _, _, waiting = heapq.heappop(self._waiting)
-            if (followed := self._prepared(waiting, later)) is not None:
+            # The longest, and of equal ones the oldest.
+            if (followed := self._prepared(self._waiting.pop(), later)) is not None:
                 ready.append(followed)
         for waiting in later:
             self._wait(waiting)
@@ -361,15 +347,17 @@ class RunQueue:
         with unless_away():
             self._starter.start(ready, now, self.failed)
         # Where it was left half done, a job that is missing is found to be so, and tried again.
-        made = [followed for followed in ready if followed.number]
-        self._active += made
-        known = {id(followed) for followed in made}
-        for followed in (followed for followed in ready if id(followed) not in known):
+        self._active += [followed for followed in ready if followed.number]
+        for followed in (followed for followed in ready if not followed.number):
             # Another process submitted it at the same moment, or its files are not in order.
             self._places.give(followed.slots)
-            if followed.run_id not in self.failed:
-                followed.files.read()
-                self._adopt_or_wait(followed)
+            if followed.run_id in self.failed:
+                continue
+            state = followed.files.read().submission
+            if state is not None and state.live:
+                self._adopt(followed.item, followed.files)
+            else:
+                self._wait(_Waiting(followed.item, state))
 
     def _prepared(self, waiting: _Waiting, later: list[_Waiting]) -> Followed | None:
         """A run about to be submitted, with its place; None where that is not to be done, or only
@@ -384,17 +372,18 @@ class RunQueue:
         if state is not None and state.live:
             self._adopt(item, files)
             return None
-        if state is not None and cancelled_since(state, waiting.before):
-            by = f"cancelled by {state.cancel}" if state.cancel else files.view.reason
+        if state is not None and state != waiting.before and (by := _cancelled(state)) is not None:
             self.failed[item.run.run_id] = by
             return None
         followed = Followed(item=item, files=files, number=0, own=True)
         followed.began_at, followed.slots = followed.spent(), self._places.take()
         return followed
 
-    def _adopt_or_wait(self, followed: Followed) -> None:
-        state = followed.files.view.submission
-        if state is not None and state.live:
-            self._adopt(followed.item, followed.files)
-        else:
-            self._wait(_Waiting(followed.item, state))
+
+def _cancelled(state: SubmissionState) -> str | None:
+    """By whom the submission was cancelled, in words; None where nobody asked for that."""
+    if state.cancel:
+        return f"cancelled by {state.cancel}"
+    if state.end is None or state.end.outcome != "cancelled":
+        return None
+    return state.end.reason or "cancelled"

@@ -10,7 +10,7 @@ from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import write_text
 from isosweep.launchers.cluster import Cluster
-from isosweep.launchers.launcher import Observed, Order, Refused
+from isosweep.launchers.launcher import Launcher, Observed, Order, Refused
 from isosweep.launchers.sbatch import (
     Shape,
     gpus_of_job,
@@ -34,7 +34,7 @@ _AT_ONCE = 500
 _ENDED = ("Invalid job id", "already completing or completed")
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Submits runs as job arrays, follows them by squeue, and asks accounting for those gone."""
 
     name: LauncherName = "slurm"
@@ -53,10 +53,6 @@ class SlurmLauncher:
         self._ends: dict[str, set[Path]] = {}
         # Tasks that a limit on submitted jobs leaves room for, as far as is known.
         self._room: int | None = None
-
-    def devices(self, slot: int) -> tuple[str, ...]:
-        """None: Slurm gives each job its GPUs."""
-        return ()
 
     def batches(self, runs: Sequence[PlannedRun]) -> list[list[int]]:
         """Runs whose jobs ask for the same, as many together as an array may have tasks."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from isosweep.commands import Answer, call
 from isosweep.config.slurm import SlurmConfig
 from isosweep.launchers.cluster import Cluster
-from isosweep.launchers.elsewhere import SILENCE_S, FileClock
+from isosweep.launchers.heartbeat import SILENCE_S, FileClock
 from isosweep.launchers.launcher import Observed
 from isosweep.launchers.squeue import (
     REQUEUED_AFTER,

@@ -140,11 +140,7 @@ def grouped(job_ids: Iterable[str]) -> list[str]:
 
 def squeue_rows(text: str) -> Iterator[Row]:
     """What squeue printed, a row a job or task; lines of anything else are left out."""
-    for line in text.splitlines():
-        fields = line.split(_SEPARATOR, 5)
-        if len(fields) != 6 or not fields[0][:1].isdecimal():
-            continue
-        job_id, raw_id, state, reason, user, name = fields
+    for job_id, raw_id, state, reason, user, name in _told(text):
         # Of a job that was cancelled it is the last one why it waited.
         detail = "" if reason == "None" or state == "CANCELLED" else reason
         yield from _rows(job_id, raw_id, state, detail, user, name)
@@ -152,13 +148,14 @@ def squeue_rows(text: str) -> Iterator[Row]:
 
 def sacct_rows(text: str) -> Iterator[Row]:
     """What sacct printed, a row a job or task; lines of anything else are left out."""
-    for line in text.splitlines():
-        fields = line.split(_SEPARATOR, 5)
-        if len(fields) != 6 or not fields[0][:1].isdecimal():
-            continue
-        job_id, raw_id, told, exit_code, user, name = fields
+    for job_id, raw_id, told, exit_code, user, name in _told(text):
         state, _, by = told.partition(" by ")
         yield from _rows(job_id, raw_id, state.split()[0], _ended(by, exit_code), user, name)
+
+
+def _told(text: str) -> Iterator[list[str]]:
+    lines = (line.split(_SEPARATOR, 5) for line in text.splitlines())
+    return (fields for fields in lines if len(fields) == 6 and fields[0][:1].isdecimal())
 
 
 def _rows(job_id: str, raw_id: str, state: str, detail: str, user: str, name: str) -> Iterator[Row]:
@@ -257,19 +254,6 @@ def refusal(words: str, *, timed_out: bool) -> Refusal:
     if timed_out:
         return Refusal("", unknown=True)
     return next((each for each in _REFUSALS if each.text in words), _FOR_GOOD)
-
-
-def array_size(text: str) -> int | None:
-    """Tasks that one array may have, by `scontrol show config`: MaxArraySize, which is one more
-    than the highest index; None where it does not say. 1: no arrays."""
-    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
-    return max(1, int(found[1])) if found else None
-
-
-def cluster_name(text: str) -> str | None:
-    """ClusterName, by `scontrol show config`; None where it does not say."""
-    found = re.search(r"^ClusterName\s*=\s*(\S+)", text, re.MULTILINE)
-    return found[1] if found else None
 
 
 def longest_minutes(text: str, partitions: Collection[str] | None) -> float | None:

@@ -1,12 +1,12 @@
 """Submits runs: a file first, then the job, and again later where a scheduler refuses."""
 
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 
 from isosweep.errors import RecordError
 from isosweep.files import make_directory
-from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Launcher, Order, Refused
 from isosweep.store.batches import write_batch
@@ -17,13 +17,40 @@ from isosweep.store.submissions import Job, Submission, started, submit
 # Runs submitted in one pass: the size of Slurm's largest job array by default (MaxArraySize of
 # slurm.conf). The first are sent while files of the next are made.
 _AT_ONCE = 1000
+# Slurm's controller is back after a restart in seconds, after a failover in a minute or two; one
+# call in five minutes is nothing to it.
+_FIRST_S, _LONGEST_S = 5.0, 300.0
+# Drivers that were refused together do not come back together.
+_JITTER = 0.2
+
+
+class Backoff:
+    """Pauses between tries: 5 s, doubling to 5 minutes, until one succeeds."""
+
+    def __init__(self) -> None:
+        self._pause = self._until = 0.0
+
+    def over(self, now: float) -> bool:
+        """Whether it may be tried at `now`, in seconds of the caller's clock."""
+        return now >= self._until
+
+    def refused(self, now: float) -> float:
+        """A try was refused; the seconds until the next."""
+        self._pause = min(max(_FIRST_S, 2 * self._pause), _LONGEST_S)
+        wait = self._pause * random.uniform(1 - _JITTER, 1 + _JITTER)
+        self._until = now + wait
+        return wait
+
+    def accepted(self) -> None:
+        """A try succeeded: the next pause is a short one again."""
+        self._pause = 0.0
 
 
 class Starter:
     """What a queue submits through. `notice` is told once what a scheduler refuses, and why."""
 
-    def __init__(self, launcher: Launcher, backoff: Backoff, notice: Callable[[str], None]) -> None:
-        self._launcher, self._backoff, self._notice = launcher, backoff, notice
+    def __init__(self, launcher: Launcher, notice: Callable[[str], None]) -> None:
+        self._launcher, self._notice, self._backoff = launcher, notice, Backoff()
         self._refusal: str | None = None
 
     def ready(self, now: float, prepared: int) -> bool:
@@ -55,14 +82,11 @@ class Starter:
         made: list[Followed] = []
         submissions: list[Submission] = []
         for followed in together:
-            item = followed.item
+            item, name, index = followed.item, self._launcher.name, len(made)
             devices = self._launcher.devices(followed.slots[0]) if followed.slots else ()
-            name, index = self._launcher.name, len(made)
             try:
                 require_plain(item.paths)
-                submission = submit(
-                    item.paths, name, item.job, item.sweep, batch, index, devices=devices
-                )
+                submission = submit(item.paths, name, item.job, item.sweep, batch, index, devices)
             except RecordError as error:
                 failed[followed.run_id] = str(error)
                 continue
@@ -80,8 +104,7 @@ class Starter:
         if not orders:
             return
         answers = self._launcher.submit(orders)
-        reasons = {answer.reason: answer for answer in answers if isinstance(answer, Refused)}
-        if len(reasons) == 0 or any(isinstance(answer, Job) for answer in answers):
+        if any(isinstance(answer, Job) for answer in answers):
             self._backoff.accepted()
         for followed, answer in zip(runs, answers, strict=True):
             if isinstance(answer, Job):

@@ -22,7 +22,7 @@ from isosweep.plan.study import resolve
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import read_state
 from isosweep.store.submissions import Job, close, newest_submission
-from tests.conftest import SMALL, make_config
+from tests.conftest import SMALL, in_ci, make_config
 from tests.launchers.fake import items_of, the_plan
 from tests.launchers.processes import (
     ENTRY,
@@ -283,7 +283,7 @@ time.sleep(600)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("number", in_ci([signal.SIGKILL, signal.SIGHUP], signal.SIGKILL))
 def test_when_the_driver_is_killed_its_runs_go_on_and_the_server_leaves(
     number: signal.Signals, entry: str, tmp_path: Path
 ) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.health import HealthConfig
+from isosweep.devices import Devices
 from isosweep.launchers import followed as followed_module
 from isosweep.launchers.items import merged
 from isosweep.launchers.launcher import Observed, Order
+from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.places import Places
 from isosweep.store.batches import batch_file, read_batch
 from isosweep.store.paths import RunPaths
@@ -48,7 +50,7 @@ from tests.launchers.fake import (
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isosweep.launchers.queue._HEARTBEATS_S", 0.0)
-    monkeypatch.setattr("isosweep.launchers.backoff.FIRST_S", 0.0)
+    monkeypatch.setattr("isosweep.launchers.starting._FIRST_S", 0.0)
 
 
 def submitted_elsewhere(run: RunPaths, milestones: list[float]) -> Submission:
@@ -190,7 +192,7 @@ def test_what_the_scheduler_calls_cancelled_is_not_submitted_again(tmp_path: Pat
     queue = queue_of(only_first(tmp_path), launcher, retries=5)
     follow(queue)
     assert len(launcher.submitted) == 1
-    assert "CANCELLED by 1000" in queue.failed[one_run(tmp_path).run_id]
+    assert queue.failed == {one_run(tmp_path).run_id: "CANCELLED by 1000"}
 
 
 def test_a_run_that_another_driver_submitted_is_waited_for_and_extended(tmp_path: Path) -> None:
@@ -305,14 +307,6 @@ def test_a_worker_that_still_loads_is_given_more_than_a_step(tmp_path: Path) -> 
     assert launcher.stopped == [(one_run(tmp_path).run_id, True)]
 
 
-def test_a_job_that_somebody_cancelled_is_told_in_the_schedulers_words(tmp_path: Path) -> None:
-    words = "Slurm says CANCELLED (by root)"
-    gone = Observed(status="gone", reason=words, outcome="cancelled")
-    queue = queue_of(only_first(tmp_path), FakeLauncher(dies, gone=gone))
-    follow(queue)
-    assert queue.failed == {one_run(tmp_path).run_id: words}
-
-
 def test_a_garbled_file_names_its_run_and_the_others_go_on(tmp_path: Path) -> None:
     items = items_of(tmp_path)
     broken = items[0].paths
@@ -366,8 +360,8 @@ def test_stopping_leaves_runs_of_others_alone(tmp_path: Path) -> None:
 
 
 def test_places_on_gpus_of_runs_from_elsewhere_are_taken() -> None:
-    shares = [("4", "5"), ("6", "7")]
-    places = Places(4, lambda slot: shares[slot % 2])
+    devices = Devices(names=("4", "5", "6", "7"), source="")
+    places = Places(4, LocalLauncher(devices=devices, per_run=2))
     assert places.take_those_of(["6", "7"]) == (1,)
     assert places.take() == (0,)
     # The second run of the same GPUs.

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.launchers.backoff import Backoff
 from isosweep.launchers.launcher import Order, Refused
+from isosweep.launchers.starting import Backoff
 from tests.launchers.fake import (
     FakeLauncher,
     finishes,
@@ -22,7 +22,7 @@ from tests.launchers.fake import (
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isosweep.launchers.backoff.FIRST_S", 0.0)
+    monkeypatch.setattr("isosweep.launchers.starting._FIRST_S", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")

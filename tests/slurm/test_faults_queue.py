@@ -110,6 +110,7 @@ def test_jobs_that_were_launched_and_held_are_adopted_by_one_of_two_drivers(
         one_job_each(sweep, sampler.jobs)
 
 
+@pytest.mark.long
 def test_two_sweeps_that_share_runs_wait_for_one_anothers(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_two_sweeps_that_share_runs_wait_for_one_anothers(
         one_job_each(sweep, sampler.jobs)
 
 
+@pytest.mark.long
 def test_a_failing_setup_line_is_quoted(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     setup = "launcher.slurm.setup=['echo no such module: cuda/99 >&2; exit 3']"
     with slurm_sweep(slurm_cluster, tmp_path, *TRIVIAL, seeds(1), setup) as sweep:

@@ -144,11 +144,3 @@ def test_jobs_whose_answer_was_lost_are_found(tmp_path: Path) -> None:
     states = [read_submission(order.submission.run, 1) for order in orders]
     assert [seen.job for seen in launcher.observe(states)] == jobs
     assert launcher.stop(states, kill=True) is None
-
-
-def test_a_partition_that_is_not_there_is_refused_for_good(tmp_path: Path) -> None:
-    launcher = launcher_of(tmp_path, "true", "launcher.slurm.partition=nope")
-    (answer,) = launcher.submit(orders_of(tmp_path, 1))
-    assert not isinstance(answer, Job)
-    assert "Invalid partition name specified" in answer.reason
-    assert not answer.passing

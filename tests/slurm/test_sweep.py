@@ -10,7 +10,8 @@ from isosweep.store.state import read_state
 from tests.conftest import SMALL, isosweep
 from tests.runs import reproducible
 
-pytestmark = [pytest.mark.slurm, pytest.mark.train]
+# In every run test_search.py compares the records of Slurm's jobs with those of local runs.
+pytestmark = [pytest.mark.slurm, pytest.mark.train, pytest.mark.long]
 
 
 @pytest.mark.usefixtures("slurm_environment")

@@ -1,4 +1,4 @@
-"""What can be seen of jobs that this process's launcher knows nothing of: process and heartbeat."""
+"""What a run's own files show of its job, whatever its scheduler says: heartbeat and progress."""
 
 import socket
 from functools import cached_property
@@ -8,6 +8,7 @@ from typing import assert_never
 from isosweep.files import file_system_time
 from isosweep.launchers.followed import Followed
 from isosweep.launchers.launcher import Observed
+from isosweep.plan.patience import LEAST_S
 from isosweep.words.numbers import duration
 
 # Many heartbeats (`store.state.HEARTBEAT_S`), and longer than a file server takes to restart.
@@ -84,3 +85,34 @@ def observe_elsewhere(followed: Followed, clock: FileClock) -> Observed:
         return Observed(status="running")
     host = current.host if current else submission.by.host
     return Observed(status="gone", reason=f"no word from {host} for {duration(age)}")
+
+
+def patience_s(followed: Followed) -> float:
+    """Seconds without progress after which the run is stuck. A worker that has not begun its first
+    step has LEAST_S at least: what a model takes to load does not go by the length of a step."""
+    current = followed.files.view.current
+    begun = current is not None and not current.loads
+    return followed.item.stuck_after_s if begun else max(LEAST_S, followed.item.stuck_after_s)
+
+
+def idle_seconds(followed: Followed, clock: FileClock, now: float) -> float | None:
+    """Seconds without progress of a run whose job runs; None where that cannot be said.
+
+    What its worker last wrote has the times of writing and of progress by the worker's clock, and
+    the file's age is by the file system's: together they are how long ago progress was. A worker
+    that is stopped writes nothing, which counts the same. A job that was requeued begins anew when
+    its scheduler runs it. `now`: by this process's clock.
+    """
+    if followed.refused or followed.observed.status != "running" or followed.running_since is None:
+        return None
+    running = now - followed.running_since
+    current = followed.files.view.current
+    if current is None or current.status != "running":
+        # Its process is there, and says nothing.
+        return running
+    if not current.progressed:
+        return None
+    age = clock.age(followed.item.paths.attempt(current.attempt))
+    if age is None:
+        return None
+    return min(running, max(0.0, current.updated - current.progressed) + age)
