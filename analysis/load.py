@@ -29,7 +29,6 @@ from isosweep.analysis.records import (
 )
 from isosweep.compute import BudgetUnit
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.choices import closest
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json
 from isosweep.machine import keeping_all
@@ -129,9 +128,7 @@ def _require_set(asked: str, sets: Sequence[SetReading]) -> None:
     if sets and asked not in known:
         name = "analysis.evaluation_set"
         rule = f"is none of the sets of these records: {', '.join(known) or 'they have none'}"
-        raise SettingError(
-            name, asked, rule, f"{name}={closest(asked, known) if known else 'null'}"
-        )
+        raise SettingError(name, asked, rule)
 
 
 def _require_told(

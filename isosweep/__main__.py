@@ -28,8 +28,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from isosweep.config.executed import said
-from isosweep.config.hydra import config_directory, from_hydra
-from isosweep.config.overrides import refusal, require_public
+from isosweep.config.hydra import config_directory, from_hydra, refusal, require_public
 from isosweep.config.secrets import addresses, hidden, without_tokens
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import IsosweepError, SettingError
@@ -83,7 +82,7 @@ def _compose() -> None:
         options = [text for text in sys.argv[1:] if text.startswith("-")]
         rule = said.getvalue().strip().rpartition("error: ")[2]
         said.truncate(0)
-        raise SettingError("options", " ".join(options), rule, "--help shows them") from None
+        raise SettingError("options", " ".join(options), f"{rule}; --help shows them") from None
     except (HydraException, OmegaConfBaseException) as error:
         if asked is not None:
             raise

@@ -10,17 +10,14 @@ class IsosweepError(Exception):
 class SettingError(IsosweepError):
     """A setting has a value that breaks a rule.
 
-    The message names the setting, its value, the rule with its numbers and the nearest choice
-    that works, in that order. `example`: that choice is but one of the right kind, beside which
-    what the setting is by default is the better advice.
+    The message names the setting, its value and the rule with its numbers; and the nearest choice
+    that works, where planning has found one (a budget, memory), or one that no rule could name.
     """
 
-    def __init__(
-        self, setting: str, value: object, rule: str, nearest: str, *, example: bool = False
-    ) -> None:
-        super().__init__(f"{setting}={value}: {rule}. Nearest choice that works: {nearest}")
+    def __init__(self, setting: str, value: object, rule: str, nearest: str = "") -> None:
+        works = f". Nearest choice that works: {nearest}" if nearest else ""
+        super().__init__(f"{setting}={value}: {rule}{works}")
         self.setting, self.value, self.rule, self.nearest = setting, value, rule, nearest
-        self.example = example
 
 
 class PreflightError(IsosweepError):

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 
@@ -67,7 +67,7 @@ def settings_page() -> str:
 def _all() -> list[tuple[str, str, list[Setting]]]:
     """Each group with its meaning and settings, those inside it after it."""
     schema = TypeAdapter(SweepConfig).json_schema()
-    composed = (compose_config([]), compose_config([_LANGUAGE_MODEL]))
+    composed = (config_of([]), config_of([_LANGUAGE_MODEL]))
     return list(_groups(SweepConfig, "", composed, schema))
 
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from isosweep.compute import BudgetUnit
 from isosweep.config.difficulty import parse_difficulty
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, NonNegativeInt, Positive, Says
+from isosweep.config.values import Listed, NonNegativeInt, Positive
 from isosweep.metrics import MetricName
 
 Method = Literal["isosweep", "playbook"]
@@ -19,7 +19,7 @@ Format = Literal["png", "svg", "pdf", "dark_png"]
 
 
 def _range(value: Any) -> tuple[float, float] | None:
-    return None if value is None else parse_difficulty("analysis.difficulty", value)
+    return None if value is None else parse_difficulty(value)
 
 
 @settings("analysis")
@@ -28,7 +28,7 @@ class AnalysisConfig:
 
     name: str
     """Name of this choice of settings."""
-    confidence: Annotated[float, Gt(0.5), Lt(1), Says("must lie between 0.5 and 1", "0.9")] = 0.9
+    confidence: Annotated[float, Gt(0.5), Lt(1)] = 0.9
     """Probability that every interval is meant to cover, a fraction."""
     margin: Positive = 0.02
     """Reward difference too small to matter, in units of `metric`."""
@@ -47,7 +47,7 @@ class AnalysisConfig:
     readings_per_decade: NonNegativeInt = 0
     """Smaller budgets, per factor of ten of compute, at which every run is read as well: below the
     smallest budget, and between budgets that lie farther apart. Nothing more is trained."""
-    decades: Annotated[float, Ge(0), Says("must be 0 or more", "2")] = 2.0
+    decades: Annotated[float, Ge(0)] = 2.0
     """How far below the smallest budget, in factors of ten."""
     extrapolate: bool = False
     """Let `mode=recommend` go further beyond the largest budget than forecasts were checked."""

@@ -1,6 +1,5 @@
 """Transformer architectures: the numbers that parameters, FLOPs, memory and time follow from."""
 
-import math
 from typing import Annotated
 
 from isosweep.config.identity import ADDED, OUTSIDE
@@ -64,19 +63,17 @@ class Architecture:
     def __post_init__(self) -> None:
         group = "model.architecture"
         if self.num_heads % self.num_kv_heads:
-            nearest = math.gcd(self.num_heads, self.num_kv_heads)
             rule = f"must divide num_heads={self.num_heads}"
-            name = f"{group}.num_kv_heads"
-            raise SettingError(name, self.num_kv_heads, rule, f"{name}={nearest}")
+            raise SettingError(f"{group}.num_kv_heads", self.num_kv_heads, rule)
         if not self.num_experts:
             return
         name, several = f"{group}.num_experts_per_token", self.num_experts_per_token
         if not 1 <= several <= self.num_experts:
             rule = f"must lie between 1 and num_experts={self.num_experts}"
-            raise SettingError(name, several, rule, f"{name}=1")
+            raise SettingError(name, several, rule)
         name, size = f"{group}.expert_intermediate_size", self.expert_intermediate_size
         if size < 1:
-            raise SettingError(name, size, "must be a finite number above 0", f"{name}=1")
+            raise SettingError(name, size, "must be greater than 0")
 
     @property
     def attention_weights(self) -> int:

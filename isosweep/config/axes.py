@@ -6,10 +6,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from isosweep.config.choices import closest, one_of
+from isosweep.config.choices import one_of
 from isosweep.config.data_files import NUMBERS, PATHS, find_data
-from isosweep.config.hydra import config_directory
+from isosweep.config.hydra import choices_of, config_directory
 from isosweep.config.model_files import read_model
+from isosweep.config.settings import settings_in
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine
 from isosweep.errors import SettingError
@@ -58,9 +59,7 @@ def _varied(config: SweepConfig, combination: Combination) -> SweepConfig:
         return sweep_config(plain)
     except SettingError as error:
         rule = f"{error.rule} (where {combination.label})"
-        named = error.nearest.partition("=")[0].lstrip("'+") in combination.settings
-        nearest = f"{error.nearest}, in grid.axes" if named else error.nearest
-        raise SettingError(error.setting, error.value, rule, nearest) from None
+        raise SettingError(error.setting, error.value, rule) from None
 
 
 def _find_changed_data(task: dict[str, Any], settings: Collection[str]) -> None:
@@ -97,9 +96,8 @@ def _set(plain: dict[str, Any], setting: str, value: Any, *, composed: bool = Fa
     for parent in parents:
         place = place.get(parent) or {}
     if last not in place and not composed:
-        within = (group, *parents) if place else (group,)
-        nearest = ".".join((*within, closest(last, tuple(place or plain[group]))))
-        raise SettingError("grid.axes", setting, "no such setting", nearest)
+        known = ", ".join(settings_in(SweepConfig, (group, *parents)))
+        raise SettingError("grid.axes", setting, f"no such setting; here are {known}")
     place[last] = value
 
 
@@ -108,13 +106,15 @@ def _require_shared(variant: Variant, config: SweepConfig) -> None:
     evaluated on other sets."""
     if (sets := variant.config.evaluation.sets) != config.evaluation.sets:
         rule = "the runs of a sweep are all evaluated on the same sets"
-        raise SettingError("evaluation.sets", sets, rule, "evaluation.sets beside grid.axes")
+        raise SettingError("evaluation.sets", sets, rule)
     mine, shared = variant.config.generation, config.generation
     for name in _LAID_OUT:
         if (value := getattr(mine, name)) != (every := getattr(shared, name)):
-            setting = f"generation.{name}"
-            rule = f"lays out devices and jobs, for all runs of a sweep alike: here {every}"
-            raise SettingError(setting, value, rule, "-m generation=FIRST,SECOND, and mode=compare")
+            rule = (
+                f"lays out devices and jobs, for all runs of a sweep alike: here {every}. Sweeps "
+                "that differ in it are a multirun, which mode=compare sets side by side"
+            )
+            raise SettingError(f"generation.{name}", value, rule)
 
 
 def _require_new(variant: Variant, others: Sequence[Variant], label: str) -> None:
@@ -123,17 +123,12 @@ def _require_new(variant: Variant, others: Sequence[Variant], label: str) -> Non
         if variant.config == other.config:
             known = ", ".join(f"{axis}={value}" for axis, value in other.axes.items())
             rule = f"comes to the same settings as {known}"
-            raise SettingError("grid.axes", label, rule, "one of the two, or another value")
+            raise SettingError("grid.axes", label, rule)
 
 
 def _packaged_model(name: str) -> dict[str, Any]:
     directory = config_directory() / "model"
-    known = tuple(sorted(p.stem for p in directory.glob("*.yaml") if p.stem not in _NOT_MODELS))
-    one_of("grid.axes.model", name, known)
+    one_of("grid.axes.model", name, choices_of(config_directory(), "model"))
     document: Any = OmegaConf.to_container(OmegaConf.load(directory / f"{name}.yaml"))
     model: dict[str, Any] = document.get("model", document)
     return model
-
-
-# In conf/model: what language models share, and the one whose numbers come from its path.
-_NOT_MODELS = ("_llm", "local")

@@ -37,6 +37,5 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         if self.min_interval_s > self.max_interval_s:
-            name, most = "checkpoint.min_interval_s", f"{self.max_interval_s:g}"
-            rule = f"is more than checkpoint.max_interval_s={most}"
-            raise SettingError(name, self.min_interval_s, rule, f"{name}={most}")
+            rule = f"is more than checkpoint.max_interval_s={self.max_interval_s:g}"
+            raise SettingError("checkpoint.min_interval_s", self.min_interval_s, rule)

@@ -9,11 +9,6 @@ from isosweep.errors import SettingError
 _ALIKE = 0.5
 
 
-def closest(word: str, choices: tuple[str, ...]) -> str:
-    """Of `choices` (at least one) the one that looks most like `word`."""
-    return close(word, choices, 1)[0]
-
-
 def close(word: str, choices: Sequence[str], most: int) -> list[str]:
     """Of `choices` at most so many, those that look most like `word` or begin with it, the likest
     first; the first ones where none does."""
@@ -27,8 +22,7 @@ def close(word: str, choices: Sequence[str], most: int) -> list[str]:
     return [written[each] for each in dict.fromkeys(likest)][:most] or list(choices[:most])
 
 
-def one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:
+def one_of(setting: str, value: str, choices: Sequence[str]) -> None:
     """Raise SettingError unless `value` is among `choices`, which are only known while running."""
     if value not in choices:
-        rule = f"must be one of {', '.join(choices)}"
-        raise SettingError(setting, value, rule, f"{setting}={closest(str(value), choices)}")
+        raise SettingError(setting, value, f"must be one of {', '.join(choices)}")

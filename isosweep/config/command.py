@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from isosweep.config.choices import closest
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Whole
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Whole, or_empty
 from isosweep.errors import SettingError
 
 # What may stand in braces in a command or a file, and what takes its place.
@@ -36,8 +35,6 @@ _OF_ONE = ("script", "submission", "name", "run_id", "run_dir", "logs", "file")
 _PLACEHOLDER = re.compile(r"(?<![{$])\{([a-z_]+)\}(?!\})")
 # Exit statuses of a shell that cannot execute a command, or finds none (POSIX, 2.8.2).
 _NO_COMMAND = (126, 127)
-# Null is none: Hydra refuses names that are not in a dictionary already.
-Named = Annotated[dict[str, Any], BeforeValidator(lambda given: given or {})]
 
 
 def placeholders(text: str) -> list[str]:
@@ -99,7 +96,7 @@ class CommandConfig:
     """A file that the scheduler is given, with placeholders: a path, or the name of one of those
     in conf/launcher/files. Each submission has its own, in {logs}; values are quoted as JSON, so
     that YAML and JSON are safe."""
-    values: Named = field(default_factory=dict)
+    values: Annotated[dict[str, Any], BeforeValidator(or_empty)] = field(default_factory=dict)
     """Further placeholders and their values."""
     python: str | None = None
     """Interpreter on the nodes; null: the one that submits, at the same path."""
@@ -131,30 +128,27 @@ class CommandConfig:
         if self.values.keys() & PLACEHOLDERS.keys():
             taken = ", ".join(sorted(self.values.keys() & PLACEHOLDERS.keys()))
             rule = f"names placeholders that have a meaning: {taken}"
-            raise SettingError("launcher.command.values", self.values, rule, "another name")
+            raise SettingError("launcher.command.values", self.values, rule)
 
     def _check_placeholders(self, name: str, allowed: list[str]) -> None:
         text, setting = getattr(self, name), f"launcher.command.{name}"
         for word in placeholders(text):
             if word not in allowed:
-                nearest = f"{{{closest(word, tuple(allowed))}}}"
                 rule = f"has {{{word}}}, which is none of {', '.join(allowed)}"
-                raise SettingError(setting, text, rule, nearest)
+                raise SettingError(setting, text, rule)
 
     def _check_pattern(self, name: str) -> None:
         text, setting = getattr(self, name), f"launcher.command.{name}"
         try:
             groups = re.compile(text).groups
         except re.error as error:
-            rule = f"is no regular expression: {error}"
-            raise SettingError(setting, text, rule, r"'(\S+)'") from None
+            raise SettingError(setting, text, f"is no regular expression: {error}") from None
         wanted = {"submit_id": (1,), "state": (1,) if self.asks_each else (2,)}.get(name)
         if wanted and groups not in wanted and (name != "state" or self.poll):
             what = "1 group, the id" if name == "submit_id" else "1 group, the word for the state"
             if wanted == (2,):
                 what = "2 groups, id and word, where launcher.command.poll has no {id}"
-            rule = f"has {groups} groups, and takes {what}"
-            raise SettingError(setting, text, rule, r"(\S+)\s+(\S+)" if 2 in wanted else r"(\S+)")
+            raise SettingError(setting, text, f"has {groups} groups, and takes {what}")
 
     @property
     def asks_each(self) -> bool:
@@ -165,7 +159,8 @@ class CommandConfig:
         """Raise SettingError for a command that is missing."""
         for name in ("submit", "poll", "cancel"):
             if not getattr(self, name):
-                setting = f"launcher.command.{name}"
-                rule = "is needed with launcher=command"
-                nearest = "launcher=pbs, lsf, ray, skypilot or kueue, which have it"
-                raise SettingError(setting, "", rule, nearest)
+                rule = (
+                    "is needed with launcher=command; launcher=pbs, lsf, ray, skypilot and kueue "
+                    "have it"
+                )
+                raise SettingError(f"launcher.command.{name}", "", rule)

@@ -64,10 +64,4 @@ def file_sha256(setting: str, path: str) -> str:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        rule = f"cannot be read ({error.strerror})"
-        raise SettingError(setting, path, rule, readable(setting)) from None
-
-
-def readable(setting: str) -> str:
-    """What to do where a file cannot be read."""
-    return f"{setting}=FILE that exists and can be read"
+        raise SettingError(setting, path, f"cannot be read ({error.strerror})") from None

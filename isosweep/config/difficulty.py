@@ -4,7 +4,6 @@ from typing import Any
 
 from isosweep.config.settings import settings
 from isosweep.config.values import Positive, PositiveInt, Whole
-from isosweep.errors import SettingError
 
 
 @settings("difficulty")
@@ -34,13 +33,12 @@ DIFFICULTIES = {
 }
 
 
-def parse_difficulty(setting: str, value: Any) -> tuple[float, float]:
-    """The range of success rates that a name or [low, high] means; SettingError if none."""
+def parse_difficulty(value: Any) -> tuple[float, float]:
+    """The range of success rates that a name or [low, high] means. Raises ValueError if none."""
     if isinstance(value, str) and value in DIFFICULTIES:
         return DIFFICULTIES[value]
     if isinstance(value, list | tuple) and len(value) == 2:
         low, high = value
         if all(isinstance(end, int | float) for end in value) and 0 <= low <= high <= 1:
             return float(low), float(high)
-    rule = f"must be {', '.join(DIFFICULTIES)}, or a range [low, high] between 0 and 1"
-    raise SettingError(setting, value, rule, f"{setting}=hard")
+    raise ValueError(f"must be {', '.join(DIFFICULTIES)}, or a range [low, high] between 0 and 1")

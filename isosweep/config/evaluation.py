@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 
 from isosweep.config.identity import OUTSIDE
 from isosweep.config.settings import settings
-from isosweep.config.values import Positive, PositiveInt, RefusedError, Whole
+from isosweep.config.values import Positive, PositiveInt, Whole
 
 # Choices of `evaluation=` that are for their size: held-out problems, and k of avg@k. Ascending.
 SIZES = {"small": (128, 4), "large": (1024, 8), "thorough": (3072, 8)}
@@ -37,8 +37,7 @@ class EvaluationSet:
 def _named(sets: dict[str, Any] | None) -> dict[str, Any] | None:
     for name in sets or {}:
         if not _NAME.fullmatch(name):
-            rule = f"has a name {name!r}: letters, digits, - and _ make one"
-            raise RefusedError(rule, "{hard:{task:{...}}}")
+            raise ValueError(f"has a name {name!r}: letters, digits, - and _ make one")
     return sets
 
 

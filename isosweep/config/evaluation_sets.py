@@ -60,8 +60,7 @@ def on_all(asked: T) -> dict[str, T]:
     parts, sets = on_parts(asked), on_sets(asked)
     if both := [name for name in sets if name in parts]:
         rule = "is the name of a part of task.mixture, whose held-out problems are a set already"
-        nearest = f"evaluation.sets.{both[0]}_2={{...}}"
-        raise SettingError(f"evaluation.sets.{both[0]}", "{...}", rule, nearest)
+        raise SettingError(f"evaluation.sets.{both[0]}", "{...}", rule)
     return {**parts, **sets}
 
 
@@ -87,8 +86,7 @@ def on_sets(asked: T) -> dict[str, T]:
             rule = error.rule
             if asked.task.parts:
                 rule += "; a set of one task takes over nothing of a mixture's parts"
-            refused = SettingError(error.setting, error.value, rule, error.nearest)
-            raise of_set(name, refused) from None
+            raise of_set(name, SettingError(error.setting, error.value, rule)) from None
     return found
 
 
@@ -129,7 +127,7 @@ def _set_task(task: TaskConfig, own: EvaluationSet) -> TaskConfig:
         return _training_task(task, changes)
     if "mixture" in changes:
         rule = "a set is of the sweep's own mixture or of one task"
-        raise SettingError("task.mixture", "{...}", rule, "a set for each part")
+        raise SettingError("task.mixture", "{...}", rule)
     kind: Kind = changes.get("kind", task.kind)
     group, plain = changes.get(kind), asdict(task)
     if kind != task.kind:
@@ -150,14 +148,12 @@ def _training_task(task: TaskConfig, changes: dict[str, Any]) -> TaskConfig:
                 "is not for a set of the training problems, which are the sweep's own: it may have "
                 f"{', '.join(_OF_TRAINING)} otherwise"
             )
-            raise SettingError(f"task.{name}", value, rule, "another set, with problems: heldout")
+            raise SettingError(f"task.{name}", value, rule)
     asked = changes.get("num_eval_problems")
     number = task.num_train_problems
     if isinstance(asked, int) and asked > number:
         rule = f"counts problems that are trained on, and task.num_train_problems={number}"
-        raise SettingError(
-            "task.num_eval_problems", asked, rule, f"task.num_eval_problems={number}"
-        )
+        raise SettingError("task.num_eval_problems", asked, rule)
     least = min(task.num_eval_problems, number)
     return read(TaskConfig, {**asdict(task), "num_eval_problems": least, **changes})
 
@@ -167,13 +163,7 @@ def of_set(name: str, error: SettingError) -> SettingError:
     place = f"evaluation.sets.{name}"
 
     def renamed(text: str) -> str:
-        return re.sub(r"(?<![\w.])(task\.|evaluation\.(?!sets))", _prefix, text)
+        text = re.sub(r"(?<![\w.])evaluation\.(?!sets)", f"{place}.", text)
+        return re.sub(r"(?<![\w.])task\.", f"{place}.task.", text)
 
-    def _prefix(found: re.Match[str]) -> str:
-        return f"{place}.task." if found[0] == "task." else f"{place}."
-
-    # A group of conf/task is a choice for the sweep's own task alone.
-    nearest = re.sub(
-        r"^task=(\w+)$", rf"{place}.task with what conf/task/\1.yaml has", error.nearest
-    )
-    return SettingError(renamed(error.setting), error.value, error.rule, renamed(nearest))
+    return SettingError(renamed(error.setting), error.value, error.rule, renamed(error.nearest))

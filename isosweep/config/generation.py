@@ -1,7 +1,7 @@
 """What samples the rollouts."""
 
 import urllib.parse
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from isosweep.config.architecture import Architecture
 from isosweep.config.identity import ADDED, OUTSIDE
@@ -44,17 +44,14 @@ class GenerationConfig:
         if self.mode == "server":
             self._check_server()
         elif self.server_url is not None:
-            rule = "is only asked in generation.mode=server"
-            raise _refused("server_url", self.server_url, rule, "null")
+            raise self._refused("server_url", "is only asked in generation.mode=server")
         for name in ("prefix_sharing", "importance_sampling_correction", "sleep"):
             if self.name != "vllm" and getattr(self, name):
-                raise _refused(name, True, "only generation=vllm does that", "false")
+                raise self._refused(name, "only generation=vllm does that")
         if self.name != "vllm" and self.tensor_parallel > 1:
-            rule = "only generation=vllm does that"
-            raise _refused("tensor_parallel", self.tensor_parallel, rule, "1")
+            raise self._refused("tensor_parallel", "above 1, only generation=vllm does that")
         if self.mode != "server" and self.server_devices > 1:
-            rule = "is only asked in generation.mode=server"
-            raise _refused("server_devices", self.server_devices, rule, "1")
+            raise self._refused("server_devices", "is 1 but in generation.mode=server")
 
     @property
     def extra_devices(self) -> int:
@@ -67,13 +64,16 @@ class GenerationConfig:
 
     def _check_server(self) -> None:
         if self.name != "vllm":
-            raise _refused("mode", self.mode, "only generation=vllm speaks to a server", "colocate")
+            raise self._refused("mode", "only generation=vllm speaks to a server")
         url = urllib.parse.urlsplit(self.server_url or "")
         if url.scheme not in ("http", "https") or not url.hostname:
-            rule = "generation.mode=server needs the URL of a vLLM server"
-            raise _refused("server_url", self.server_url, rule, "http://localhost:8000")
+            rule = "generation.mode=server needs the http:// or https:// address of a vLLM server"
+            raise self._refused("server_url", rule)
         if self.sleep:
-            raise _refused("sleep", self.sleep, "a server has no memory to give back", "false")
+            raise self._refused("sleep", "a server has no memory to give back")
+
+    def _refused(self, name: str, rule: str) -> SettingError:
+        return SettingError(f"generation.{name}", getattr(self, name), rule)
 
 
 def splits(arch: Architecture, size: int) -> bool:
@@ -89,7 +89,3 @@ def splits(arch: Architecture, size: int) -> bool:
     if arch.num_moe_layers:
         divided.append(arch.expert_intermediate_size)
     return all(width % size == 0 for width in divided) and max(kv_heads, size) % kv_heads == 0
-
-
-def _refused(name: str, value: Any, rule: str, nearest: str) -> SettingError:
-    return SettingError(f"generation.{name}", value, rule, f"generation.{name}={nearest}")

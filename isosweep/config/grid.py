@@ -5,10 +5,16 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Lt
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Distinct, Listed, Positive, PositiveInt, Says, Seeds, Whole
+from isosweep.config.values import (
+    Distinct,
+    Listed,
+    NonNegativeInt,
+    Positive,
+    PositiveInt,
+    Seeds,
+    Whole,
+)
 from isosweep.errors import SettingError
-
-_EMPTY = "must list at least one value"
 
 
 @settings("grid")
@@ -20,38 +26,13 @@ class GridConfig:
 
     name: str
     """Name of this choice of settings."""
-    num_generations: Annotated[
-        Distinct[
-            Annotated[
-                Whole,
-                Ge(2),
-                Says(
-                    "GRPO compares the rollouts of one problem with each other and needs n >= 2",
-                    "[2]",
-                ),
-            ]
-        ],
-        Says(_EMPTY, "[2]"),
-    ]
-    """Values of n, rollouts per problem."""
-    problems_per_batch: Annotated[
-        Distinct[Annotated[Whole, Ge(1), Says("B must be 1 or more", "[1]")]],
-        Says(_EMPTY, "[1]"),
-    ]
+    num_generations: Distinct[Annotated[Whole, Ge(2)]]
+    """Values of n, rollouts per problem: 2 or more, as GRPO compares those of one problem."""
+    problems_per_batch: Distinct[PositiveInt]
     """Values of B, problems per batch."""
-    seeds: Annotated[
-        Seeds[Annotated[Whole, Ge(0), Says("seeds must be 0 or more", "[0]")]],
-        Says(_EMPTY, "[0]"),
-    ]
+    seeds: Seeds[NonNegativeInt]
     """Seeds, as a list; every n x B is trained once with each."""
-    tolerance: Annotated[
-        float,
-        Gt(0),
-        Lt(0.5),
-        Says(
-            "is the fraction of the budget by which a cell may miss it: between 0 and 0.5", "0.01"
-        ),
-    ]
+    tolerance: Annotated[float, Gt(0), Lt(0.5)]
     """Fraction of the budget by which a cell may miss it."""
     min_steps: PositiveInt
     """Update steps T of a cell, at least."""
@@ -80,15 +61,10 @@ class GridConfig:
                     "grid.completions_per_step",
                     self.completions_per_step,
                     f"no n x B of the grid is one of them; the products are {_shortened(products)}",
-                    f"grid.completions_per_step=[{max(products)}]",
                 )
         if self.min_steps > self.max_steps:
-            raise SettingError(
-                "grid.min_steps",
-                self.min_steps,
-                f"must not exceed grid.max_steps={self.max_steps}",
-                f"grid.min_steps={self.max_steps} grid.max_steps={self.min_steps}",
-            )
+            rule = f"must not exceed grid.max_steps={self.max_steps}"
+            raise SettingError("grid.min_steps", self.min_steps, rule)
 
 
 def _shortened(values: set[int]) -> str:

@@ -1,11 +1,11 @@
 """The devices that runs are trained on."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Lt
 
 from isosweep.config.settings import settings
-from isosweep.config.values import NonNegative, Positive, PositiveInt, Says, Share
+from isosweep.config.values import NonNegative, Positive, PositiveInt, Share
 from isosweep.errors import SettingError
 
 Device = Literal["cpu", "cuda"]
@@ -17,7 +17,6 @@ Optimizer = Literal["adamw", "adamw_8bit", "adamw_torch_8bit", "paged_adamw", "p
 Attention = Literal["sdpa", "flash_attention_2", "flash_attention_3"]
 # Seconds to load libraries and weights where hardware.startup_s is null: assumed.
 _STARTUP_S: dict[Device, float] = {"cpu": 8.0, "cuda": 120.0}
-_PartOfPeak = Annotated[Share, Says("is a share of the peak: above 0, at most 1", "0.3")]
 
 
 @settings("hardware")
@@ -46,9 +45,9 @@ class HardwareConfig:
     """Bytes per second between a device and its memory."""
     interconnect_bandwidth: Positive | None = None
     """Bytes per second between devices, one way; null: none to use several by."""
-    training_utilization: _PartOfPeak
+    training_utilization: Share
     """Share of the peak that training reaches."""
-    generation_utilization: _PartOfPeak
+    generation_utilization: Share
     """Share of the roofline that sampling reaches."""
     step_overhead_s: NonNegative
     """Seconds spent once a generation of n x B rollouts, beside sampling and updates."""
@@ -81,9 +80,7 @@ class HardwareConfig:
     compile: bool = False
     """The policy is compiled by torch.compile. Planned as if it were not: what it saves is for
     `mode=calibrate` to measure."""
-    memory_reserve: Annotated[
-        float, Ge(0), Lt(1), Says("is the share of memory left free: 0 or more, below 1", "0.1")
-    ] = 0.1
+    memory_reserve: Annotated[float, Ge(0), Lt(1)] = 0.1
     """Share of memory left free."""
     calibrated: bool = True
     """Use measured efficiencies where `mode=calibrate` has stored some."""
@@ -95,14 +92,13 @@ class HardwareConfig:
         self._check_optimizer()
         flash = self.attention.startswith("flash")
         if flash and (self.device == "cpu" or self.dtype == "float32"):
-            rule = "computes in bfloat16 on GPUs alone"
-            raise _refused("attention", self.attention, rule, "sdpa")
+            raise self._refused("attention", "computes in bfloat16 on GPUs alone")
 
     def _check_devices(self) -> None:
         several = self.devices_per_run > 1
         if several and self.interconnect_bandwidth is None:
             rule = f"{self.name} has no hardware.interconnect_bandwidth to synchronise over"
-            raise _refused("devices_per_run", self.devices_per_run, rule, "1")
+            raise self._refused("devices_per_run", rule)
         if self.sharding == "ddp":
             return
         if not several:
@@ -114,34 +110,37 @@ class HardwareConfig:
             )
         else:
             return
-        raise _refused("sharding", self.sharding, rule, "ddp")
+        raise self._refused("sharding", rule)
 
     def _check_optimizer(self) -> None:
         if self.optimizer != "adamw":
             torchao = self.optimizer == "adamw_torch_8bit"
             if self.sharding.startswith("zero"):
-                rule = f"hardware.sharding={self.sharding} has DeepSpeed's own AdamW"
-                raise _refused("optimizer", self.optimizer, rule, "adamw")
+                rule = f"hardware.sharding={self.sharding} has DeepSpeed's own AdamW, adamw"
+                raise self._refused("optimizer", rule)
             if self.sharding == "fsdp" and not torchao:
-                rule = "bitsandbytes' states are not sharded; torchao's are"
-                raise _refused("optimizer", self.optimizer, rule, "adamw_torch_8bit")
+                rule = "bitsandbytes' states are not sharded; torchao's adamw_torch_8bit are"
+                raise self._refused("optimizer", rule)
             if self.device == "cpu" and not torchao:
-                rule = "bitsandbytes' AdamW runs on GPUs"
-                raise _refused("optimizer", self.optimizer, rule, "adamw")
+                raise self._refused("optimizer", "bitsandbytes' AdamW runs on GPUs")
         if self.offload_optimizer and self.optimizer != "adamw":
-            rule = "hardware.offload_optimizer=true updates on the host, by AdamW"
-            raise _refused("optimizer", self.optimizer, rule, "adamw")
+            rule = "hardware.offload_optimizer=true updates on the host, by adamw"
+            raise self._refused("optimizer", rule)
         if self.offload_optimizer and self.sharding == "ddp":
-            rule = "DeepSpeed and FSDP offload, hardware.sharding=ddp does not; one device can page"
-            name, paged = "hardware.offload_optimizer", "hardware.optimizer=paged_adamw"
-            nearest = f"{name}=false" + (f" {paged}" if self.device == "cuda" else "")
-            if self.devices_per_run > 1 and self.device == "cuda":
-                nearest = f"hardware.sharding=zero2, or {nearest}"
-            raise SettingError(name, True, rule, nearest)
+            rule = (
+                "DeepSpeed and FSDP offload, hardware.sharding=ddp does not; on one GPU "
+                "hardware.optimizer=paged_adamw can page"
+            )
+            raise self._refused("offload_optimizer", rule)
         if self.states_on_host and self.host_bandwidth is None:
-            name = "hardware.host_bandwidth"
-            rule = "must say how fast optimiser states move between host and device"
-            raise SettingError(name, None, rule, f"{name}=3.2e10 (PCIe 4.0 x16)")
+            rule = (
+                "must say how fast optimiser states move between host and device: 3.2e10 by PCIe "
+                "4.0 x16"
+            )
+            raise self._refused("host_bandwidth", rule)
+
+    def _refused(self, name: str, rule: str) -> SettingError:
+        return SettingError(f"hardware.{name}", getattr(self, name), rule)
 
     @property
     def startup(self) -> float:
@@ -152,7 +151,3 @@ class HardwareConfig:
     def states_on_host(self) -> bool:
         """Whether the optimiser's states are planned in the host's memory."""
         return self.offload_optimizer or self.optimizer.startswith("paged")
-
-
-def _refused(name: str, value: Any, rule: str, nearest: str) -> SettingError:
-    return SettingError(f"hardware.{name}", value, rule, f"hardware.{name}={nearest}")

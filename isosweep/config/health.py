@@ -7,7 +7,7 @@ from annotated_types import Ge, Gt, Lt
 from pydantic import AllowInfNan
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, Says, Whole
+from isosweep.config.values import Listed, Positive, Whole
 from isosweep.errors import SettingError
 
 Rule = Literal[
@@ -21,12 +21,7 @@ Rule = Literal[
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-_OR_NULL = "or null to switch the rule off"
-_PART = f"must be a number above 0 and below 1, {_OR_NULL}"
-_BOUND = f"must be a number above 0, {_OR_NULL}"
-_TIMES = f"must be a number above 1, {_OR_NULL}"
 _Part = Annotated[float, Gt(0), Lt(1)]
-_Bound = Annotated[float, AllowInfNan(False), Gt(0)]
 _Times = Annotated[float, AllowInfNan(False), Gt(1)]
 
 # The settings without which a rule judges nothing; `non_finite` needs none.
@@ -47,21 +42,21 @@ class HealthConfig:
 
     name: str = "default"
     """Name of this choice of settings."""
-    window: Annotated[Whole, Ge(2), Says("means over fewer than 2 steps know no spread", "20")] = 20
-    """Steps that a mean is taken over."""
-    collapse_share: Annotated[_Part, Says(_PART, "0.25")] | None = 0.25
+    window: Annotated[Whole, Ge(2)] = 20
+    """Steps that a mean is taken over; over fewer than 2 there is no spread."""
+    collapse_share: _Part | None = 0.25
     """Share of its best mean over a quarter of a window that training reward must keep."""
-    entropy_rise: Annotated[_Times, Says(_TIMES, "3")] | None = 3.0
+    entropy_rise: _Times | None = 3.0
     """Times its first mean that entropy must stay below."""
-    entropy_bound: Annotated[_Bound, Says(_BOUND, "5")] | None = None
+    entropy_bound: Positive | None = None
     """Entropy, in nats a token, that it must stay below."""
-    entropy_fall: Annotated[_Part, Says(_PART, "0.05")] | None = 0.05
+    entropy_fall: _Part | None = 0.05
     """Share of its first mean that entropy must stay above."""
-    truncated_share: Annotated[_Part, Says(_PART, "0.1")] | None = 0.1
+    truncated_share: _Part | None = 0.1
     """Share of the completions that may be cut off, at most."""
-    logp_difference: Annotated[_Bound, Says(_BOUND, "0.1")] | None = 0.1
+    logp_difference: Positive | None = 0.1
     """Nats by which sampler and learner may differ in a token's log-probability, at most."""
-    gradient_spike: Annotated[_Times, Says(_TIMES, "20")] | None = 20.0
+    gradient_spike: _Times | None = 20.0
     """Times the window's median that a gradient norm may be, at most."""
     stop: Listed[Rule] = field(default_factory=lambda: ["non_finite", "collapse"])
     """Rules that end a run; the others only warn."""
@@ -74,10 +69,7 @@ class HealthConfig:
         for name in self.stop:
             thresholds = _THRESHOLDS.get(name, ())
             if thresholds and all(getattr(self, setting) is None for setting in thresholds):
-                left = ",".join(other for other in self.stop if other != name)
                 rule = f"{name} is switched off by health.{thresholds[0]}=null"
-                raise SettingError("health.stop", self.stop, rule, f"health.stop=[{left}]")
-        once = list(dict.fromkeys(self.stop))
-        if once != self.stop:
-            nearest = f"health.stop=[{','.join(once)}]"
-            raise SettingError("health.stop", self.stop, "names a rule twice", nearest)
+                raise SettingError("health.stop", self.stop, rule)
+        if len(set(self.stop)) < len(self.stop):
+            raise SettingError("health.stop", self.stop, "names a rule twice")

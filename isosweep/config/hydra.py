@@ -1,10 +1,13 @@
 """Where Hydra ends: the composed config becomes frozen, validated dataclasses.
 
-Nothing behind this module imports Hydra or OmegaConf.
+Nothing behind this module imports Hydra or OmegaConf, but `axes.py`, for sweeps that earlier
+versions stored.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,22 +15,55 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from isosweep.config.composition import composed_choices
+from isosweep.config.choices import one_of
 from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
 from isosweep.config.recipe import own_loss
+from isosweep.config.settings import settings_in
 from isosweep.config.sweep import SweepConfig, sweep_config
-from isosweep.config.typed import typed as as_text
-from isosweep.config.variants import combine, flattened
+from isosweep.config.variants import Combination, combine, flattened
 from isosweep.errors import SettingError
 
 _PARSER = OverridesParser.create()
+# A choice that brings settings of these brings what is the sweep's own.
+_BROUGHT = ("task", "recipe", "evaluation", "generation", "grid")
+# Takes its numbers from `model.path`, of which there is one.
+_NOT_A_CHOICE = "local"
+# A name as it is typed, with the signs that Hydra has before one.
+_TYPED = re.compile(r"(?P<sign>[+~]{0,2})(?P<name>[^=]+)=?(?P<value>.*)", re.DOTALL)
+# What of Hydra's words says which name it found no place for, and which value two meanings.
+_NO_PLACE = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
+_AMBIGUOUS = re.compile(r"Ambiguous value for argument '([^']+)'")
+
+
+def config_directory() -> Path:
+    """The packaged `conf/` directory."""
+    return Path(__file__).resolve().parent.parent / "conf"
+
+
+def choices_of(conf: Path, group: str) -> list[str]:
+    """The choices of one group of the directory `conf`, without what others are built on."""
+    found = sorted((conf / group).rglob("*.yaml"))
+    paths = [path.relative_to(conf / group).with_suffix("") for path in found]
+    # Templates of jobs lie beside the launchers.
+    return [p.as_posix() for p in paths if p.parts[0] != "files" and not p.name.startswith("_")]
+
+
+def require_public(overrides: Sequence[str]) -> None:
+    """Raise SettingError for a choice that only other files are built on: `model=_llm`."""
+    for match in filter(None, map(_TYPED.fullmatch, overrides)):
+        group, choice = match["name"], match["value"]
+        if choice.startswith("_") and (config_directory() / group / f"{choice}.yaml").is_file():
+            known = ", ".join(choices_of(config_directory(), group))
+            rule = f"is a part that other choices are built on: {known}"
+            raise SettingError(match["sign"] + group, choice, rule)
 
 
 def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConfig:
@@ -39,59 +75,120 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
     try:
         plain: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
-        setting = str(error.full_key)
-        raise SettingError(setting, "???", "has to be given", f"{setting}=VALUE") from None
+        raise SettingError(str(error.full_key), "???", "has to be given") from None
     plain["from_sweep"] = plain.pop("from")
     plain["given"] = [each.key_or_group for each in _PARSER.parse_overrides(list(overrides))]
     read_model(plain["model"])
-    if any("model.path" in each.settings for each in combine(plain["grid"]["axes"] or {})):
+    combinations = _combinations(plain["grid"]["axes"])
+    if any("model.path" in each.settings for each in combinations):
         plain["model"]["directory"] = str(Path.cwd())
     find_data(plain["task"])
     find_data_of_sets(plain["evaluation"])
-    plain["grid"]["composed"] = composed_choices(plain, overrides, config_directory())
-    try:
-        config = sweep_config(plain)
-    except SettingError as error:
-        raise _advised(error, overrides) from None
-    own = {name: own_loss(name) for name in _losses(plain) if isinstance(name, str)}
+    composed_choices = _composed_choices(plain, overrides, combinations)
+    plain["grid"]["composed"] = composed_choices or None
+    config = sweep_config(plain)
+    # The loss of the sweep, and those that variants have in its place.
+    settings = [*(c.settings for c in combinations), *(c["settings"] for c in composed_choices)]
+    losses = [config.recipe.loss_type, *(flattened(s).get("recipe.loss_type") for s in settings)]
+    own = {name: own_loss(name) for name in losses if isinstance(name, str)}
     sources = {name: loss.source_sha256() for name, loss in own.items() if loss is not None}
     return replace(config, loss_sources=sources) if sources else config
 
 
-def _losses(plain: dict[str, Any]) -> Iterator[object]:
-    """The loss of the sweep, and those that variants of `grid.axes` have in its place."""
-    yield plain["recipe"]["loss_type"]
-    axes = [each.settings for each in combine(plain["grid"]["axes"] or {})]
-    choices = [each["settings"] for each in plain["grid"]["composed"] or ()]
-    for settings in [*axes, *choices]:
-        yield flattened(settings).get("recipe.loss_type")
+def _combinations(axes: Any) -> tuple[Combination, ...]:
+    """What the axes come to; of what is no group of axes nothing, which is refused as a value."""
+    named = isinstance(axes, dict) and all(isinstance(name, str) for name in axes)
+    return combine(axes) if named else ()
 
 
-def _advised(error: SettingError, overrides: Sequence[str]) -> SettingError:
-    """The refusal, with what its setting would be if it had not been typed as the choice."""
-    others = [text for text in overrides if text.lstrip("+").partition("=")[0] != error.setting]
-    if not error.example or len(others) == len(overrides):
-        return error
+def _composed_choices(
+    plain: Mapping[str, Any], overrides: Sequence[str], combinations: Sequence[Combination]
+) -> list[dict[str, Any]]:
+    """What every choice of config groups among the combinations sets.
+
+    Composed with `overrides`, what was typed, so that it holds for every choice; of another model
+    its own settings only, not the task and recipe it is usually run with. Raises SettingError for a
+    choice that there is none of, or that cannot be composed.
+    """
+    entries: list[dict[str, Any]] = []
+    for choices in (combination.choices for combination in combinations):
+        if choices and all(entry["choices"] != choices for entry in entries):
+            # Hydra as the command line has started it, or over the packaged files.
+            with nullcontext() if GlobalHydra.instance().is_initialized() else packaged():
+                settings = _settings(plain, overrides, choices)
+            entries.append({"choices": choices, "settings": settings})
+    return entries
+
+
+def _settings(
+    plain: Mapping[str, Any], overrides: Sequence[str], choices: Mapping[str, str]
+) -> dict[str, Any]:
+    """Groups that are chosen, whole, and what differs in others, by dotted name."""
+    for group, choice in choices.items():
+        options = GlobalHydra.instance().config_loader().get_group_options(group)
+        known = [o for o in options if not o.startswith("_") and o != _NOT_A_CHOICE]
+        one_of(f"grid.axes.{group}", choice, known)
+    settings: dict[str, Any] = {}
+    others = {group: choice for group, choice in choices.items() if group != "model"}
+    if "model" in choices:
+        of_model = [text for text in overrides if _key(text).startswith("model.")]
+        composed = _composed(of_model, {"model": choices["model"]})
+        read_model(composed["model"])
+        settings["model"] = composed["model"]
+    if others:
+        # The model as typed: it may bring a choice of its own for what is chosen here.
+        composed = _composed(overrides, others)
+        find_data(composed["task"])
+        find_data_of_sets(composed["evaluation"])
+        for group in _BROUGHT:
+            if group in others:
+                settings[group] = composed[group]
+            else:
+                settings |= dict(_changes(plain[group], composed[group], group))
+    for name in ("grid.axes", "grid.composed", "grid.seeds"):
+        settings.pop(name, None)
+    return settings
+
+
+def _composed(overrides: Sequence[str], choices: Mapping[str, str]) -> dict[str, Any]:
+    """The plain config of `overrides`, with these choices in the place of theirs."""
+    kept = [text for text in overrides if _key(text) not in choices]
+    chosen = [f"{group}={choice}" for group, choice in choices.items()]
+    name = HydraConfig.get().job.config_name if HydraConfig.initialized() else "config"
     try:
-        with packaged():
-            default = OmegaConf.select(compose("config", overrides=others), error.setting)
-    except (HydraException, OmegaConfBaseException):
-        # Of groups that are not packaged.
-        return error
-    if isinstance(default, DictConfig):
-        return error
-    plain = OmegaConf.to_container(default) if isinstance(default, ListConfig) else default
-    nearest = f"{error.setting}={as_text(plain)}"
-    return SettingError(error.setting, error.value, error.rule, nearest)
+        composed = compose(name, overrides=[*kept, *chosen])
+        plain: Any = OmegaConf.to_container(composed, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        (group, choice), *_ = choices.items()
+        rule = f"cannot be composed with what else is asked ({str(error).splitlines()[0]})"
+        raise SettingError(f"grid.axes.{group}", choice, rule) from None
+    return dict(plain)
 
 
-def compose_config(overrides: Sequence[str]) -> SweepConfig:
+def _key(override: str) -> str:
+    return _PARSER.parse_override(override).key_or_group
+
+
+def _changes(old: Any, new: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Leaves of `new` that `old` has otherwise or not at all, by dotted name."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in new.items():
+            yield from _changes(old.get(key), value, f"{name}.{key}")
+    elif old != new:
+        yield name, new
+
+
+def config_of(overrides: Sequence[str]) -> SweepConfig:
     """The validated config of `overrides`, composed by Hydra without a command line.
 
-    Raises as `from_hydra` does, and Hydra's own errors for what cannot be composed.
+    Raises SettingError as `from_hydra` does, and for what Hydra refuses.
     """
-    with packaged():
-        config = from_hydra(compose("config", overrides=list(overrides)), overrides)
+    require_public(overrides)
+    try:
+        with packaged():
+            config = from_hydra(compose("config", overrides=list(overrides)), overrides)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise refusal(error, overrides) from None
     said(config)
     return config
 
@@ -108,6 +205,45 @@ def packaged() -> Iterator[None]:
             yield
     finally:
         GlobalHydra.instance().hydra = others
+
+
+def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
+    """What Hydra refuses of `overrides`, as an error of the setting."""
+    typed = {match["name"]: match for match in map(_TYPED.fullmatch, overrides) if match}
+    if isinstance(error, OverrideParseException):
+        name, given, value = error.override.partition("=")
+        rule = "an override is SETTING=VALUE; with spaces it has quotes"
+        if given:
+            rule = "cannot be read: brackets and quotes are closed, and text with signs has quotes"
+        return SettingError(name, value, rule)
+    if isinstance(error, MissingConfigException) and error.options:
+        # A choice may lie in a folder of its group, where Hydra lists none: tiny/data_reuse.
+        group, _, choice = str(error.missing_cfg_file).partition("/")
+        options = sorted({*error.options, *choices_of(config_directory(), group)})
+        public = ", ".join(option for option in options if not option.startswith("_"))
+        sign = typed[group]["sign"] if group in typed else ""
+        return SettingError(f"{sign}{group}", choice, f"must be one of {public}")
+    words = " ".join(str(error).split())
+    if match := _NO_PLACE.match(words):
+        *groups, name = match[1].split(".")
+        known = settings_in(SweepConfig, groups)
+        if name not in known and not (config_directory() / name).is_dir():
+            sign, value = typed[match[1]].group("sign", "value") if match[1] in typed else ("", "")
+            rule = f"no such setting; here are {', '.join(known)}"
+            return SettingError(f"{sign}{match[1]}", value, rule)
+    if match := _AMBIGUOUS.match(words):
+        name, _, value = match[1].partition("=")
+        rule = "several values are a list in brackets, or with -m on the command line a sweep each"
+        return SettingError(name, value, rule)
+    return SettingError("overrides", shlex.join(overrides), words)
+
+
+def setting_names() -> Iterator[str]:
+    """Dotted names of all settings, and of the groups that hold them."""
+    with packaged():
+        plain: Any = OmegaConf.to_container(compose("config"))
+    yield from dict.fromkeys(name.split(".")[0] for name in flattened(plain))
+    yield from flattened(plain)
 
 
 def _declared_defaults() -> dict[str, Any]:
@@ -139,8 +275,3 @@ def _declared(kind: Any) -> dict[str, Any]:
 
 # Named first in conf/config.yaml, so that files and overrides come after it.
 ConfigStore.instance().store(name="declared_defaults", node=_declared_defaults())
-
-
-def config_directory() -> Path:
-    """The packaged `conf/` directory."""
-    return Path(__file__).resolve().parent.parent / "conf"

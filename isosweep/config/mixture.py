@@ -38,8 +38,7 @@ class MixtureConfig:
             self._check_schedule(self.schedule)
         if self.shares is not None and self.schedule is not None:
             rule = "stands in the place of task.mixture.shares, which would have no effect"
-            nearest = "task.mixture.shares=null"
-            raise SettingError("task.mixture.schedule", self.schedule, rule, nearest)
+            raise SettingError("task.mixture.schedule", self.schedule, rule)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,19 +76,16 @@ class MixtureConfig:
     def _check_names(self) -> None:
         name = "task.mixture.parts"
         if not self.parts:
-            rule = "has no part"
-            raise SettingError(name, "{}", rule, f"+task@{name}.digits=sort")
+            raise SettingError(name, "{}", f"has no part, as +task@{name}.digits=sort adds one")
         for part, task in self.parts.items():
             if not _is_name(part):
                 rule = (
                     "is no name of a part: letters, digits, - and _ make one, a letter first, and "
                     f"{', '.join((_AT, *_NO_TEXT))} are none"
                 )
-                nearest = f"{name}.part_{re.sub(r'[^A-Za-z0-9_-]+', '_', part)}"
-                raise SettingError(f"{name}.{part}", "{...}", rule, nearest)
+                raise SettingError(f"{name}.{part}", "{...}", rule)
             if not isinstance(task, dict):
-                rule = "must be the settings of a task"
-                raise SettingError(f"{name}.{part}", task, rule, f"+task@{name}.{part}=sort")
+                raise SettingError(f"{name}.{part}", task, "must be the settings of a task")
 
     def _check_shares(self, point: Any, known: Sequence[str]) -> None:
         """Raise SettingError unless `point` has all of `known`, with shares that add up to 1."""
@@ -124,13 +120,8 @@ class MixtureConfig:
 
     def _refused(self, scheduled: bool, rule: str) -> SettingError:
         """The error of shares, or of the schedule."""
-        if scheduled:
-            name = "task.mixture.schedule"
-            return SettingError(name, self.schedule, rule, f"{name}=null")
-        # With ++ names may be new to the shares that a file gives.
-        equal = ",".join(f"{name}:{1 / len(self.names):.6g}" for name in self.names)
-        name = "task.mixture.shares"
-        return SettingError(name, self.shares, rule, f"'++{name}={{{equal}}}'")
+        name = "schedule" if scheduled else "shares"
+        return SettingError(f"task.mixture.{name}", getattr(self, name), rule)
 
 
 def of_part(name: str, error: SettingError) -> SettingError:
@@ -138,8 +129,7 @@ def of_part(name: str, error: SettingError) -> SettingError:
     place = f"task.mixture.parts.{name}"
 
     def renamed(text: str) -> str:
-        chosen = re.sub(r"(?<![\w.@])task=", f"+task@{place}=", text)
-        return re.sub(r"(?<![\w.@])task\.", f"{place}.", chosen)
+        return re.sub(r"(?<![\w.@])task\.", f"{place}.", text)
 
     return SettingError(
         renamed(error.setting), error.value, renamed(error.rule), renamed(error.nearest)

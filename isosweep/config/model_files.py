@@ -65,15 +65,14 @@ def read_model(model: dict[str, Any]) -> None:
 
 def _architecture_at(directory: Path) -> Architecture:
     file = directory / "config.json"
-    nearest = "model.path=DIRECTORY of a model written by save_pretrained"
     try:
         return architecture_from_config(json.loads(file.read_text()))
     except OSError as error:
-        rule = f"must contain a readable config.json ({error.strerror})"
-        raise SettingError("model.path", directory, rule, nearest) from None
+        rule = f"must contain a readable config.json, as save_pretrained writes ({error.strerror})"
+        raise SettingError("model.path", directory, rule) from None
     except ValueError as error:
         rule = f"{file} describes no architecture that can be planned: {error}"
-        raise SettingError("model.path", directory, rule, nearest) from None
+        raise SettingError("model.path", directory, rule) from None
 
 
 def architecture_from_config(document: Mapping[str, Any]) -> Architecture:

@@ -12,42 +12,28 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.values import RefusedError
 from isosweep.errors import SettingError
 
-# Names that are offered for one that is not there.
-_SHOWN = 3
 
-
-def import_path(text: str, example: str) -> str:
-    """`text`, where it reads package.module:function; RefusedError, with an example, otherwise."""
-    if _is_path(text):
-        return text
-    # A file's path, or a full stop for the colon.
-    module, _, function = (
-        text.replace(".py:", ":").replace("/", ".").rpartition(":" if ":" in text else ".")
-    )
-    meant = f"{module}:{function}"
-    raise RefusedError("must read package.module:function", meant if _is_path(meant) else example)
-
-
-def _is_path(text: str) -> bool:
+def import_path(text: str) -> str:
+    """`text`, where it reads package.module:function. Raises ValueError otherwise."""
     module, _, function = text.partition(":")
-    return all(part.isidentifier() for part in [*module.split("."), function])
+    if not all(part.isidentifier() for part in [*module.split("."), function]):
+        raise ValueError("must read package.module:function")
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnFunction:
     """A function of the user's own; what is wrong with it is an error of the setting naming it.
 
-    `path`: package.module:function. `wanted`: what it has to be, for people. `directory`: what
-    comes first on the import path for it, from the setting `place`; without one the working
-    directory comes last there, so that what lies in it is in the place of no library.
+    `path`: package.module:function. `directory`: what comes first on the import path for it, from
+    the setting `place`; without one the working directory comes last there, so that what lies in it
+    is in the place of no library.
     """
 
     setting: str
     path: str
-    wanted: str
     directory: str | None = None
     place: str | None = None
 
@@ -69,15 +55,14 @@ class OwnFunction:
             return
         bound = self._bound(file)
         if self.name not in bound and not bound & {"*", "__getattr__"}:
-            own = sorted(each for each in bound if not each.startswith("_")) or ["FUNCTION"]
-            nearest = " or ".join(f"{self.setting}={self.module}:{each}" for each in own[:_SHOWN])
-            raise self.refused(f"{file} has no {self.name}", nearest)
+            own = sorted(each for each in bound if not each.startswith("_"))
+            raise self.refused(f"{file} has no {self.name}; it has {', '.join(own) or 'no name'}")
 
     def source_sha256(self) -> str:
         """Sha256 of its module's file; what that imports is not looked at, nor is it executed."""
         file = self._file()
         if file is None:
-            raise self.refused(f"{self.module} has no file of Python", "a module of Python")
+            raise self.refused(f"{self.module} has no file of Python")
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
     def load(self) -> Callable[..., Any]:
@@ -101,23 +86,20 @@ class OwnFunction:
         checked: Callable[..., Any] = function
         return checked
 
-    def refused(self, rule: str, nearest: str | None = None) -> SettingError:
-        """The error that says so; `nearest`: what works instead, by default `wanted`."""
-        return SettingError(self.setting, self.path, rule, nearest or self.wanted)
+    def refused(self, rule: str) -> SettingError:
+        """The error that says so."""
+        return SettingError(self.setting, self.path, rule)
 
     def _file(self) -> Path | None:
         """The text of its module; None where that is not Python's."""
         spec = self._spec()
         if spec is None:
             rule = f"no module {self.module!r} is on the import path"
-            nearest = f"{self.setting}=MODULE:{self.name}, of a module that is there"
             if self.place is None:
                 rule += ", nor in the working directory"
-            elif self.directory is None:
-                nearest = f"{self.place}=DIRECTORY, the one that it lies in"
             else:
-                rule += f", nor in {self.place}={self.directory}"
-            raise self.refused(rule, nearest)
+                rule += f", nor in {self.place}={self.directory or 'null'}"
+            raise self.refused(rule)
         return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
 
     def _spec(self) -> ModuleSpec | None:
@@ -147,9 +129,7 @@ class OwnFunction:
         try:
             tree = ast.parse(file.read_bytes())
         except (OSError, SyntaxError, ValueError) as error:
-            raise self.refused(
-                f"{file} cannot be imported: {error}", "a module of Python"
-            ) from None
+            raise self.refused(f"{file} cannot be imported: {error}") from None
         names = set()
         nodes: list[ast.AST] = [tree]
         while nodes:

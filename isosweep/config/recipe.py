@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Lt
 from pydantic import AfterValidator
 
-from isosweep.config.choices import closest
 from isosweep.config.identity import ADDED, OUTSIDE, Identity
 from isosweep.config.own_function import OwnFunction, import_path
 from isosweep.config.settings import settings
@@ -15,8 +14,6 @@ from isosweep.config.values import (
     NonNegativeInt,
     Positive,
     PositiveInt,
-    RefusedError,
-    Says,
     Share,
     Whole,
 )
@@ -30,24 +27,20 @@ ImportanceSamplingMode = Literal[
 ]
 
 
-Decay = Annotated[float, Ge(0), Lt(1), Says("is the share that is kept: 0 or more, below 1", "0.9")]
+Decay = Annotated[float, Ge(0), Lt(1)]
 
 
 def _loss(name: str) -> str:
     if ":" in name or "." in name:
-        return import_path(name, "my_lab.losses:my_loss")
+        return import_path(name)
     if name not in TRL_LOSSES:
-        rule = f"must be one of {', '.join(TRL_LOSSES)}, or package.module:function"
-        raise RefusedError(rule, closest(name, TRL_LOSSES))
+        raise ValueError(f"must be one of {', '.join(TRL_LOSSES)}, or package.module:function")
     return name
 
 
 def own_loss(loss_type: str) -> OwnFunction | None:
     """The function of one's own that `recipe.loss_type` names; None where the loss is TRL's."""
-    if ":" not in loss_type:
-        return None
-    wanted = "a function from LossInputs to LossOutputs, as docs/recipes.md describes"
-    return OwnFunction(setting="recipe.loss_type", path=loss_type, wanted=wanted)
+    return OwnFunction(setting="recipe.loss_type", path=loss_type) if ":" in loss_type else None
 
 
 @dataclass(frozen=True)
@@ -116,11 +109,11 @@ class RecipeConfig:
     """Batches a step that `zero_variance=resample` samples, at most."""
     planned_draws: Annotated[float, OUTSIDE] = 1.0
     """Batches a step that the planner counts on, a mean."""
-    retire_at: Annotated[Share, Says("is a share: above 0, at most 1", "0.9")] | None = None
+    retire_at: Share | None = None
     """Success rate at which a problem is never drawn again; null: none is retired."""
     retire_window: Annotated[PositiveInt, _RETIRING] = 64
     """Rollouts of a problem that this rate is taken over, whatever n; then the next as many."""
-    overlong_share: Annotated[Share, Says("is a share: above 0, at most 1", "0.2")] | None = None
+    overlong_share: Share | None = None
     """Last share of the length allowed that is penalised (DAPO); null: none."""
     mask_truncated_completions: Annotated[bool, _TRL] = False
     """Completions that were cut off are left out of the loss."""
@@ -190,19 +183,15 @@ class RecipeConfig:
             rule = (
                 "a problem's mean needs a loss summed over tokens: recipe.loss_type=dapo or cispo"
             )
-            nearest = "recipe.aggregation=loss"
-            raise SettingError("recipe.aggregation", self.aggregation, rule, nearest)
+            raise SettingError("recipe.aggregation", self.aggregation, rule)
         if self.scale_advantages and self.scale_rewards != "none":
-            name = "recipe.scale_rewards"
-            rule = "scales advantages that recipe.scale_advantages=true scales"
-            raise SettingError(name, self.scale_rewards, rule, f"{name}=none")
+            rule = "must be none where recipe.scale_advantages=true scales them"
+            raise SettingError("recipe.scale_rewards", self.scale_rewards, rule)
         draws = self.planned_draws
         most = self.max_draws if self.zero_variance == "resample" else 1
         if not 1 <= draws <= most:
             rule = f"must lie between 1 and {most} (recipe.max_draws where zero_variance=resample)"
-            nearest = f"recipe.planned_draws={min(max(draws, 1), most):g}"
-            raise SettingError("recipe.planned_draws", draws, rule, nearest)
+            raise SettingError("recipe.planned_draws", draws, rule)
         if self.interruption is not None and self.interruption_tokens < 1:
-            name = "recipe.interruption_tokens"
             rule = "must be 1 or more where recipe.interruption is set"
-            raise SettingError(name, self.interruption_tokens, rule, f"{name}=256")
+            raise SettingError("recipe.interruption_tokens", self.interruption_tokens, rule)

@@ -8,13 +8,13 @@ from pydantic import AfterValidator
 
 from isosweep.config.identity import OUTSIDE
 from isosweep.config.settings import settings
-from isosweep.config.values import Positive, PositiveInt, RefusedError, Says
+from isosweep.config.values import Positive, Whole
 from isosweep.errors import SettingError
 
 
 def _data_file(path: str) -> str:
     if not path.endswith((".jsonl", ".parquet")):
-        raise RefusedError("must be a .jsonl or .parquet file", "FILE.jsonl")
+        raise ValueError("must be a .jsonl or .parquet file")
     return path
 
 
@@ -47,12 +47,8 @@ class RowsConfig:
 
     def __post_init__(self) -> None:
         if (self.dataset is None) == (self.path is None):
-            rule = (
-                f"problems come from either a path or a dataset "
-                f"({self.group}.dataset={self.dataset})"
-            )
-            nearest = f"{self.group}.path=FILE.jsonl {self.group}.dataset=null"
-            raise SettingError(f"{self.group}.path", self.path, rule, nearest)
+            rule = f"beside {self.group}.dataset={self.dataset}: one of them is null, and one only"
+            raise SettingError(f"{self.group}.path", self.path, rule)
 
 
 @settings("task.math")
@@ -86,7 +82,5 @@ class CodeConfig(RowsConfig):
     """Leave out rows whose tests cannot be used, which else are an error."""
     time_limit_s: Positive = 10.0
     """Seconds that a program may take for all of its tests."""
-    memory_mb: Annotated[
-        PositiveInt, Ge(128), Le(8000), Says("must be from 128 (Python itself) to 8000", "1024")
-    ] = 1024
-    """Memory of a program."""
+    memory_mb: Annotated[Whole, Ge(128), Le(8000)] = 1024
+    """Memory of a program; Python itself takes 128."""

@@ -7,24 +7,21 @@ from pydantic import AfterValidator
 
 from isosweep.config.secrets import hidden
 from isosweep.config.settings import settings
-from isosweep.config.values import Positive, RefusedError, Says, Whole
+from isosweep.config.values import Positive, Whole
 from isosweep.errors import SettingError
-
-_EXAMPLE = "[[8,4],[64,4]]"
 
 
 def _cells(value: list[list[int]]) -> list[list[int]]:
     if not 1 <= len(value) <= 2 or any(len(cell) != 2 or min(cell) < 1 for cell in value):
-        raise RefusedError("lists one cell or two, each as [n, B]", _EXAMPLE)
+        raise ValueError("lists one cell or two, each as [n, B]")
     if len({n * B for n, B in value}) < len(value):
-        rule = "two cells of one n x B cannot show what the rate does with it"
-        raise RefusedError(rule, _EXAMPLE)
+        raise ValueError("two cells of one n x B cannot show what the rate does with it")
     return value
 
 
 def _url(value: str) -> str:
     if "://" not in value:
-        raise RefusedError("is no URL of an Optuna storage, as sqlite:///FILE is one", "null")
+        raise ValueError("is no URL of an Optuna storage, as sqlite:///FILE is one")
     return value
 
 
@@ -43,7 +40,7 @@ class SearchConfig:
     """Compute of all runs together, in `budget_unit`, that a search may spend; null: the whole
     plan's, a third of it with `search=tune`."""
     # Optuna's samplers take seeds of 32 bits.
-    seed: Annotated[Whole, Ge(0), Le(2**32 - 1), Says("must be from 0 to 2**32 - 1", "0")] = 0
+    seed: Annotated[Whole, Ge(0), Le(2**32 - 1)] = 0
     """Seed of what the search draws at random to decide."""
     storage: Annotated[str, AfterValidator(_url)] | None = None
     """Optuna storage that holds the search; null: `search.journal` in the sweep's directory."""
@@ -66,24 +63,23 @@ class SearchConfig:
         self._check_cells()
         if not self.searches and self.storage is not None:
             rule = "is a search's, and search=grid trains the whole plan"
-            nearest = "search=frontier, or search.storage=null"
-            raise SettingError("search.storage", hidden(self.storage), rule, nearest)
+            raise SettingError("search.storage", hidden(self.storage), rule)
 
     def _check_classes(self) -> None:
         for name, usual in (("sampler", "TPESampler"), ("pruner", "HyperbandPruner")):
             if self.kind == "optuna" and getattr(self, name) is None:
-                rule = "is what search=optuna chooses by"
-                raise SettingError(f"search.{name}", None, rule, f"optuna.{name}s.{usual}")
+                rule = f"is what search=optuna chooses by, as optuna.{name}s.{usual}"
+                raise SettingError(f"search.{name}", None, rule)
             for setting in (name, f"{name}_options"):
                 value = getattr(self, setting)
                 if value is not None and self.kind != "optuna":
                     rule = f"is read by search=optuna, and this is search={self.kind}"
-                    raise SettingError(f"search.{setting}", value, rule, "search=optuna")
+                    raise SettingError(f"search.{setting}", value, rule)
 
     def _check_cells(self) -> None:
         if self.cells is not None and self.kind != "tune":
             rule = f"is read by search=tune, and this is search={self.kind}"
-            raise SettingError("search.cells", self.cells, rule, "search=tune")
+            raise SettingError("search.cells", self.cells, rule)
 
     @property
     def searches(self) -> bool:

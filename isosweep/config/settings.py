@@ -4,15 +4,15 @@ Types, choices, bounds and defaults are on the fields; `__post_init__` checks on
 fields must be together, and raises SettingError itself.
 """
 
-from collections.abc import Callable
-from dataclasses import field
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Callable, Sequence
+from dataclasses import field, fields, is_dataclass
+from typing import Any, TypeVar, dataclass_transform, get_args
 
 from pydantic import ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs, CoreSchema
 
-from isosweep.config.refusal import setting_error
+from isosweep.errors import SettingError
 
 T = TypeVar("T")
 # Strict: text is no number and true is none either.
@@ -36,7 +36,7 @@ def settings(group: str) -> Callable[[type[T]], type[T]]:
                 given = ArgsKwargs((), values)
                 made.__pydantic_validator__.validate_python(given, self_instance=self)
             except ValidationError as error:
-                raise setting_error(made, group, error) from None
+                raise _refusal(made, error) from None
 
         made.__init__ = __init__
         made.__settings_group__ = group
@@ -55,7 +55,7 @@ def read(kind: type[T], values: Any) -> T:
     try:
         made: T = known.__pydantic_validator__.validate_python(values)
     except ValidationError as error:
-        raise setting_error(kind, known.__settings_group__, error) from None
+        raise _refusal(kind, error) from None
     return made
 
 
@@ -64,3 +64,52 @@ def _accept_mappings(kind: Any, source: Any, handler: GetCoreSchemaHandler) -> C
     schema: Any = handler.resolve_ref_schema(handler(source))
     schema["strict"] = False
     return schema  # type: ignore[no-any-return]
+
+
+_UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
+# Of the top, what no command line has: it follows from others, or has another name there.
+_NOT_TYPED = ("given", "loss_sources", "from_sweep")
+
+
+def _refusal(kind: Any, error: ValidationError) -> SettingError:
+    """The first thing wrong with an instance of the settings class `kind`.
+
+    A misspelt name comes before what is missing, which may be the name that was meant.
+    """
+    urgency = {**dict.fromkeys(_UNKNOWN, 0), "missing": 1}
+    first = min(error.errors(include_url=False), key=lambda each: urgency.get(each["type"], 2))
+    loc, broken = first["loc"], first["type"]
+    value = "" if broken == "missing" else first["input"]
+    if broken in _UNKNOWN:
+        rule = f"no such setting; here are {', '.join(settings_in(kind, loc[:-1]))}"
+    elif broken == "missing":
+        rule = "has no value and no default"
+    elif broken == "dataclass_type":
+        rule = "must be a group of settings"
+    elif loc[-1] == "[key]":
+        rule = "must have names that are text"
+        loc = loc[:-2]
+    else:
+        # Of a validator of ours, or pydantic's own words: Input should be greater than 0.
+        raised = first.get("ctx", {}).get("error")
+        subject, _, wanted = first["msg"].partition(" should ")
+        rule = str(raised) if raised else f"must {wanted}" if wanted else subject
+    # A list's setting is named, not the place in the list; a number as a name is in no list.
+    names = (str(each) for each in loc if broken in _UNKNOWN or not isinstance(each, int))
+    return SettingError(".".join(filter(None, (kind.__settings_group__, *names))), value, rule)
+
+
+def settings_in(kind: Any, groups: Sequence[object]) -> list[str]:
+    """Names of the settings of a group, of those in the settings class `kind`: `groups` are all
+    that it is in, and itself."""
+    for name in groups:
+        declared = next((item.type for item in fields(kind) if item.name == name), None)
+        # Of sets of settings by name, the name is any.
+        kind = _group_in(declared) or kind
+    return [item.name for item in fields(kind) if item.name not in _NOT_TYPED]
+
+
+def _group_in(declared: Any) -> Any:
+    """The settings class in a declared type, such as `Annotated[SortConfig | None, ADDED]`."""
+    inner = (_group_in(option) for option in get_args(declared))
+    return declared if is_dataclass(declared) else next(filter(None, inner), None)

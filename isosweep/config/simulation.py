@@ -3,10 +3,11 @@
 from dataclasses import field
 from typing import Annotated, Literal, get_args
 
-from annotated_types import Ge, MinLen, Predicate
+from annotated_types import MinLen
+from pydantic import AfterValidator
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Says, Whole
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt
 
 # Names of `isosweep.analysis.simulation.presets`.
 World = Literal[
@@ -45,8 +46,10 @@ World = Literal[
 WORLDS: tuple[World, ...] = get_args(World)
 
 
-def _none_or_several(designs: int) -> bool:
-    return designs != 1
+def _none_or_several(designs: int) -> int:
+    if designs == 1:
+        raise ValueError("is 0, or how many designs are compared, the plan among them: 2 or more")
+    return designs
 
 
 @settings("simulation")
@@ -55,18 +58,11 @@ class SimulationConfig:
 
     name: str = "default"
     """Name of this choice of settings."""
-    worlds: Annotated[Listed[World], MinLen(1), Says("names no world", "[easy]")] = field(
-        default_factory=lambda: list(WORLDS[:6])
-    )
+    worlds: Annotated[Listed[World], MinLen(1)] = field(default_factory=lambda: list(WORLDS[:6]))
     """How n*(C) behaves in the simulated worlds."""
     sweeps: PositiveInt = 50
     """Sweeps simulated in each world; of a search, of the designs that come to its last round."""
-    designs: Annotated[
-        Whole,
-        Ge(0),
-        Predicate(_none_or_several),
-        Says("is 0, or how many designs are compared, the plan among them: 2 or more", "12"),
-    ] = 0
+    designs: Annotated[NonNegativeInt, AfterValidator(_none_or_several)] = 0
     """Designs of about the plan's compute that are searched for the one that decides most; 0: none,
     the plan itself is simulated."""
     seed: NonNegativeInt = 0

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from isosweep.config.settings import settings
-from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Whole
+from isosweep.config.values import Listed, NonNegativeInt, Positive, PositiveInt, Whole, or_empty
 from isosweep.errors import SettingError
 
 # Options of sbatch that ask for GPUs, and those that may (its manual page).
@@ -27,10 +27,6 @@ _OWN_OPTIONS = {
     ("job_name", "output", "error", "input", "open_mode", "parsable", "wait", "wrap", "test_only"),
     "launcher.slurm.comment",
 )
-
-
-def _nothing(value: Any) -> Any:
-    return {} if value is None else value
 
 
 @settings("launcher.slurm")
@@ -83,7 +79,7 @@ class SlurmConfig:
     """Start the worker by srun, as a step of the job; false: by the batch script itself."""
     srun_args: Listed[str] = field(default_factory=list)
     """Further options of srun, as `--container-image=IMAGE`."""
-    additional: Annotated[dict[str, Any], BeforeValidator(_nothing)] = field(default_factory=dict)
+    additional: Annotated[dict[str, Any], BeforeValidator(or_empty)] = field(default_factory=dict)
     """Further options of sbatch; null: an option without a value; false: not given at all."""
     command_timeout_s: Positive = 60.0
     """Seconds that a command of Slurm is waited for."""
@@ -91,19 +87,17 @@ class SlurmConfig:
     def __post_init__(self) -> None:
         asked = self.gpu_options
         if asked and self.gpus_per_node is not None:
-            name = "launcher.slurm.gpus_per_node"
             rule = f"{asked[0].partition('=')[0]} asks for GPUs too: {', '.join(asked)}"
-            raise SettingError(name, self.gpus_per_node, rule, f"{name}=null")
+            raise SettingError("launcher.slurm.gpus_per_node", self.gpus_per_node, rule)
         for option, value in self.additional.items():
             name = f"launcher.slurm.additional.{option}"
             if (instead := _OWN_OPTIONS.get(option.replace("-", "_"))) is not None:
-                rule = "isosweep sets this option of sbatch itself"
-                raise SettingError(name, value, rule, instead)
+                rule = f"isosweep sets this option of sbatch itself, by {instead}"
+                raise SettingError(name, value, rule)
         for name, value in self.named.items():
             if "\n" in str(value) or value == "":
-                setting = f"launcher.slurm.{name}"
-                rule = "goes on one line of the job's script, and has to be some text"
-                raise SettingError(setting, repr(value), rule, f"{setting}=null")
+                rule = "goes on one line of the job's script, and has to be some text, or null"
+                raise SettingError(f"launcher.slurm.{name}", repr(value), rule)
 
     @property
     def named(self) -> dict[str, str]:

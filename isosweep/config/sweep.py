@@ -138,32 +138,29 @@ class SweepConfig:
     def __post_init__(self) -> None:
         if self.dry_run and self.mode != "launch":
             rule = f"shows what mode=launch would submit; mode={self.mode} has no such preview"
-            raise SettingError("dry_run", True, rule, "mode=launch dry_run=true")
+            raise SettingError("dry_run", True, rule)
         if self.forget and self.mode != "clean":
             rule = f"is for mode=clean; mode={self.mode} removes nothing"
-            raise SettingError("forget", ", ".join(self.forget), rule, "mode=clean")
+            raise SettingError("forget", ", ".join(self.forget), rule)
         if self.from_sweep and self.mode not in ("recommend", "next", "compare"):
             rule = f"is for mode=recommend, next and compare; mode={self.mode} asks for sweep_dir"
-            raise SettingError(
-                "from", ", ".join(self.from_sweep), rule, f"sweep_dir={self.from_sweep[0]}"
-            )
+            raise SettingError("from", ", ".join(self.from_sweep), rule)
         if self.name is not None and self.sweep_dir is not None:
             rule = f"and sweep_dir={self.sweep_dir}: each says which directory the sweep has"
-            raise SettingError("name", self.name, rule, f"name={self.name}, without sweep_dir")
+            raise SettingError("name", self.name, rule)
         self._check_search()
         self._check_vllm()
         self._check_interruption()
         self._check_sharing()
         # Each set is held to the rules of a main evaluation.
         on_all(self)
-        name, cast = "recipe.cast_lm_head_to_fp32", self.recipe.cast_lm_head_to_fp32
-        tied = self.model.architecture.tie_word_embeddings
+        cast, tied = self.recipe.cast_lm_head_to_fp32, self.model.architecture.tie_word_embeddings
         if self.recipe.lora_rank is not None and cast and tied:
             rule = (
-                "TRL cannot compute a head in float32 that is tied to the embedding, beside "
-                "adapters"
+                "TRL cannot compute a head in float32 that is tied to the embedding, beside the "
+                f"adapters of recipe.lora_rank={self.recipe.lora_rank}"
             )
-            raise SettingError(name, cast, rule, f"{name}=false")
+            raise SettingError("recipe.cast_lm_head_to_fp32", cast, rule)
 
     def _check_search(self) -> None:
         """Whether a search can follow its runs, and go on with those that have ended."""
@@ -173,36 +170,35 @@ class SweepConfig:
             # Of a proposal, whatever chose the sweep's runs, it is the limit.
             if limit is not None and self.mode != "next":
                 rule = "is a search's, and search=grid trains the whole plan"
-                nearest = "search=frontier, or search.max_compute=null"
                 if self.mode == "resume":
-                    rule = "mode=resume goes on with the search as it was begun"
-                    nearest = f"mode=run, the sweep's own command, with search.max_compute={limit}"
-                raise SettingError("search.max_compute", limit, rule, nearest)
+                    rule = "mode=resume goes on with the search as it was begun; mode=run widens it"
+                raise SettingError("search.max_compute", limit, rule)
             return
         if self.mode == "simulate" and self.search.kind == "tune":
             rule = "tunes settings, and mode=simulate is about n*(C)"
-            raise SettingError("search", self.search.name, rule, "search=grid")
+            raise SettingError("search", self.search.name, rule)
         if self.mode == "launch":
             rule = f"leaves its runs, and {name} asks for the next ones as they end"
-            raise SettingError("mode", "launch", rule, "mode=run, or search=grid")
+            raise SettingError("mode", "launch", rule)
         if keep in ("weights", "none"):
             rule = f"leaves no checkpoint to go on from, and {name} trains runs a part at a time"
-            nearest = "checkpoint.keep=resumable, or search=grid"
-            raise SettingError("checkpoint.keep", keep, rule, nearest)
+            raise SettingError("checkpoint.keep", keep, rule)
 
     def _check_interruption(self) -> None:
         """Whether an interrupted answer has room before and after the interruption."""
         if self.recipe.interruption is None:
             return
-        name, answer = "recipe.interruption_tokens", self.recipe.interruption_tokens
-        limit = self.task.completion_limit
+        answer, limit = self.recipe.interruption_tokens, self.task.completion_limit
         if answer >= limit:
             rule = f"leaves nothing to interrupt of task.max_completion_tokens={limit}"
-            raise SettingError(name, answer, rule, "recipe.interruption=null")
-        if self.generation.mode == "server" or self.hardware.sharding != "ddp":
-            rule = "continues some answers only, which a server or sharded weights cannot wait for"
-            nearest = "hardware.sharding=ddp generation.mode=colocate, or recipe.interruption=null"
-            raise SettingError("recipe.interruption", self.recipe.interruption, rule, nearest)
+            raise SettingError("recipe.interruption_tokens", answer, rule)
+        mode, sharding = self.generation.mode, self.hardware.sharding
+        if mode == "server" or sharding != "ddp":
+            rule = (
+                "continues some answers only, which a server or sharded weights cannot wait for "
+                f"(generation.mode={mode}, hardware.sharding={sharding})"
+            )
+            raise SettingError("recipe.interruption", self.recipe.interruption, rule)
 
     def _check_vllm(self) -> None:
         if self.generation.name != "vllm":
@@ -210,13 +206,11 @@ class SweepConfig:
         generation, device = self.generation, self.hardware.device
         if generation.sleep and device != "cuda":
             rule = f"vLLM gives its memory back on a GPU only, and hardware.device={device}"
-            raise SettingError("generation.sleep", True, rule, "generation.sleep=false")
-        for group in (self.recipe, self.evaluation):
+            raise SettingError("generation.sleep", True, rule)
+        for name, group in (("recipe", self.recipe), ("evaluation", self.evaluation)):
             if group.temperature > VLLM_MAX_TEMPERATURE:
-                name = "recipe" if group is self.recipe else "evaluation"
-                name, most = f"{name}.temperature", f"{VLLM_MAX_TEMPERATURE:g}"
-                rule = f"vLLM takes at most {most}"
-                raise SettingError(name, group.temperature, rule, f"{name}={most}")
+                rule = f"vLLM takes at most {VLLM_MAX_TEMPERATURE:g}"
+                raise SettingError(f"{name}.temperature", group.temperature, rule)
         self._check_tensor_parallel()
         self._check_context()
         if generation.mode == "server":
@@ -228,18 +222,16 @@ class SweepConfig:
         prompt, limit = math.ceil(self.task.planned_prompt_tokens), self.task.completion_limit
         if positions is None or prompt + limit <= positions:
             return
-        name = "task.max_completion_tokens"
         rule = (
             f"vLLM starts with at most the {positions} positions of the model {self.model.name}, "
             f"and prompts have {prompt}"
         )
-        raise SettingError(name, limit, rule, f"{name}={max(1, positions - prompt)}")
+        raise SettingError("task.max_completion_tokens", limit, rule)
 
     def _check_tensor_parallel(self) -> None:
         """Whether an engine's devices divide those that sample, and the model."""
         generation, arch = self.generation, self.model.architecture
-        name, size = "generation.tensor_parallel", generation.tensor_parallel
-        server = generation.mode == "server"
+        size, server = generation.tensor_parallel, generation.mode == "server"
         setting = "generation.server_devices" if server else "hardware.devices_per_run"
         devices = generation.sampling_devices(self.hardware.devices_per_run)
         if devices % size:
@@ -251,31 +243,27 @@ class SweepConfig:
                 "its MLPs, its vocabulary"
             )
         elif size > 1 and self.recipe.interruption is not None and not server:
-            name, rule = "recipe.interruption", "continues some answers only, for which the "
-            rule += f"{size} devices of one engine cannot wait for each other"
-            nearest = "generation.tensor_parallel=1, or recipe.interruption=null"
-            raise SettingError(name, self.recipe.interruption, rule, nearest)
+            rule = (
+                "continues some answers only, for which the devices of one engine cannot wait for "
+                f"each other (generation.tensor_parallel={size})"
+            )
+            raise SettingError("recipe.interruption", self.recipe.interruption, rule)
         else:
             return
-        smaller = range(min(size, devices), 0, -1)
-        most = next(n for n in smaller if devices % n == 0 and splits(arch, n))
-        raise SettingError(name, size, rule, f"{name}={most}")
+        raise SettingError("generation.tensor_parallel", size, rule)
 
     def _check_server(self) -> None:
         device, places = self.hardware.device, self.launcher.max_parallel
         if device != "cuda":
             rule = f"weights go to a server over NCCL, from a GPU, and hardware.device={device}"
-            nearest = "generation.mode=colocate generation.server_url=null"
-            raise SettingError("generation.mode", "server", rule, nearest)
+            raise SettingError("generation.mode", "server", rule)
         if places != 1:
-            name = "launcher.max_parallel"
-            rule = "a vLLM server has one policy: with generation.mode=server runs go one at a time"
-            raise SettingError(name, places, rule, f"{name}=1")
+            rule = "must be 1: the vLLM server of generation.mode=server has one policy"
+            raise SettingError("launcher.max_parallel", places, rule)
 
     def _check_sharing(self) -> None:
         """Whether several runs can share a device: each is one process with a part of it."""
-        name, runs = "launcher.runs_per_device", self.launcher.runs_per_device
-        places = self.launcher.max_parallel
+        runs, places = self.launcher.runs_per_device, self.launcher.max_parallel
         if runs == 1:
             return
         if self.hardware.device == "cpu":
@@ -291,7 +279,7 @@ class SweepConfig:
             rule = "budget_unit=device_hours measures runs that have their devices to themselves"
         else:
             return
-        raise SettingError(name, runs, rule, f"{name}=1")
+        raise SettingError("launcher.runs_per_device", runs, rule)
 
     @property
     def run_hardware(self) -> HardwareConfig:

@@ -14,7 +14,7 @@ from isosweep.config.mixture import MixtureConfig, apportioned, of_part
 from isosweep.config.own_function import import_path
 from isosweep.config.rows import CodeConfig, MathConfig, RowsConfig
 from isosweep.config.settings import read, settings
-from isosweep.config.values import Distinct, Positive, PositiveInt, RefusedError, Says, Whole
+from isosweep.config.values import Distinct, Positive, PositiveInt, Whole
 from isosweep.config.values import Share as ScoreShare
 from isosweep.errors import SettingError
 
@@ -36,10 +36,7 @@ class Lengths:
 class SortConfig:
     """Digits to sort."""
 
-    levels: Annotated[
-        Distinct[Annotated[Whole, Ge(2), Says("sorting needs at least 2 digits", "[2]")]],
-        Says("must list at least one value", "[2]"),
-    ]
+    levels: Distinct[Annotated[Whole, Ge(2)]]
     """How many digits a problem has; every level has as many problems."""
     answer: Literal["exact", "last_number"]
     """How a completion is read: `exact` is the sorted digits and nothing else, `last_number` its
@@ -61,8 +58,7 @@ def _finite(values: Any) -> bool:
 
 def _parameters(values: dict[str, Any]) -> dict[str, Any]:
     if not _finite(values):
-        rule = "has a number that is not finite: no file of a run can hold it"
-        raise RefusedError(rule, "a finite number, or null")
+        raise ValueError("has a number that is not finite: no file of a run can hold it")
     return values
 
 
@@ -79,22 +75,18 @@ class ReasoningGymConfig:
     """Parameters of that generator's config, apart from seed and size."""
 
     def __post_init__(self) -> None:
-        for name, nearest in (("seed", "data_seed=0"), ("size", "num_train_problems=1024")):
+        for name, by in (("seed", "task.data_seed"), ("size", "task.num_train_problems")):
             if name in (self.parameters or {}):
                 setting = f"task.reasoning_gym.parameters.{name}"
                 value = (self.parameters or {})[name]
-                raise SettingError(setting, value, "is set by isosweep", f"task.{nearest}")
-
-
-def _function(name: str) -> str:
-    return import_path(name, "my_package.my_tasks:my_function")
+                raise SettingError(setting, value, f"is set by isosweep, from {by}")
 
 
 @settings("task.custom")
 class CustomConfig:
     """A function of your own; docs/tasks.md has its signature."""
 
-    function: Annotated[str, AfterValidator(_function)]
+    function: Annotated[str, AfterValidator(import_path)]
     """The function, `package.module:function`."""
     parameters: _Parameters | None = None
     """What it is called with."""
@@ -116,27 +108,22 @@ class Share:
 def difficulty_shares(value: Any) -> tuple[Share, ...]:
     """What `task.difficulty` asks for: a name, [low, high], or a mix {name: share}.
 
-    Narrow ranges come first, so that a wider one takes what they leave. Raises SettingError for
+    Narrow ranges come first, so that a wider one takes what they leave. Raises ValueError for
     anything else, and for shares that do not add up to 1.
     """
-    setting = "task.difficulty"
     if not isinstance(value, dict):
-        low, high = parse_difficulty(setting, value)
+        low, high = parse_difficulty(value)
         name = value if isinstance(value, str) else f"[{low:g},{high:g}]"
         return (Share(name=name, low=low, high=high, share=1.0),)
     shares = []
     for name, share in value.items():
-        low, high = parse_difficulty(setting, name)
+        low, high = parse_difficulty(name)
         if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
-            nearest = f"{setting}={{hard:0.5,easy:0.5}}"
-            raise SettingError(setting, value, "gives each its share, a number above 0", nearest)
+            raise ValueError("gives each its share, a number above 0")
         shares.append(Share(name=name, low=low, high=high, share=float(share)))
     total = math.fsum(share.share for share in shares)
     if not abs(total - 1) < 1e-5:
-        fixed = ",".join(f"{share.name}:{share.share / (total or 1):g}" for share in shares)
-        rule = f"has shares that add up to {total:g}, not 1"
-        nearest = f"{setting}={{{fixed}}}" if shares else f"{setting}=null"
-        raise SettingError(setting, value, rule, nearest)
+        raise ValueError(f"has shares that add up to {total:g}, not 1")
     return tuple(sorted(shares, key=lambda share: share.high - share.low))
 
 
@@ -166,10 +153,7 @@ class TaskConfig:
     """Distinct held-out problems."""
     data_seed: Whole
     """Seed by which problems are drawn."""
-    success_at: Annotated[
-        ScoreShare,
-        Says("is the score from which on a completion is a success: above 0, at most 1", "1"),
-    ] = 1.0
+    success_at: ScoreShare = 1.0
     """Score from which on a completion is a success in evaluation."""
     # Only the problems that it came to count (`selection_sha256`).
     difficulty: Annotated[Any, AfterValidator(_difficulty), OUTSIDE] = None
@@ -204,26 +188,21 @@ class TaskConfig:
             if present != (kind == self.kind):
                 rule = f"task.kind={self.kind} {'has no' if present else 'needs this'} group"
                 value = "set" if present else "null"
-                raise SettingError(f"task.{kind}", value, rule, f"task={self.kind}")
+                raise SettingError(f"task.{kind}", value, rule)
         if self.mixture is not None:
             _check_mixture(self)
         elif self.sort is not None:
             _check_sort(self, self.sort)
         else:
             self._check_tokens()
-            _check_template(self.template, "{problem}", "task.template='{problem}'")
+            _check_template(self.template, "{problem}")
 
     def _check_tokens(self) -> None:
-        examples = {
-            "prompt_tokens": 200,
-            "completion_tokens": self.max_completion_tokens or 512,
-            "max_completion_tokens": 1024,
-        }
-        for name, example in examples.items():
+        for name in ("prompt_tokens", "completion_tokens", "max_completion_tokens"):
             if getattr(self, name) is None:
                 kind = self.kind
                 rule = f"must be given for task.kind={kind}: only `sort` knows its token counts"
-                raise SettingError(f"task.{name}", "null", rule, f"task.{name}={example}")
+                raise SettingError(f"task.{name}", "null", rule)
 
     @cached_property
     def parts(self) -> dict[str, "TaskConfig"]:
@@ -354,8 +333,8 @@ def _mean(values: list[int]) -> float:
 def _own_part(name: str, settings: dict[str, Any]) -> TaskConfig:
     """A part as it is given."""
     if settings.get("kind") == "mixture":
-        place, rule = f"task.mixture.parts.{name}", "a part of a mixture is no mixture itself"
-        raise SettingError(f"{place}.kind", "mixture", rule, f"+task@{place}=sort")
+        rule = "a part of a mixture is no mixture itself"
+        raise SettingError(f"task.mixture.parts.{name}.kind", "mixture", rule)
     try:
         return read(TaskConfig, settings)
     except SettingError as error:
@@ -368,10 +347,9 @@ def _divided(setting: str, total: int, parts: dict[str, TaskConfig]) -> dict[str
     own = [getattr(part, setting) for part in parts.values()]
     counts = apportioned(total, [number / sum(own) for number in own])
     if not all(counts):
-        name = f"task.{setting}"
         shown = ", ".join(f"{part}: {number:,}" for part, number in zip(parts, own, strict=True))
         rule = f"is shared out by the parts' own numbers ({shown}), and leaves one of them none"
-        raise SettingError(name, total, rule, f"{name}=null")
+        raise SettingError(f"task.{setting}", total, rule)
     return dict(zip(parts, counts, strict=True))
 
 
@@ -383,31 +361,26 @@ def _check_mixture(task: TaskConfig) -> None:
     part = next(iter(task.parts))
     for name, none in _OF_PARTS.items():
         if (value := getattr(task, name)) != none:
-            rule = "is each part's own"
-            nearest = f"task.mixture.parts.{part}.{name}={value}"
-            raise SettingError(f"task.{name}", value, rule, nearest)
+            rule = f"is each part's own, as task.mixture.parts.{part}.{name}"
+            raise SettingError(f"task.{name}", value, rule)
 
 
-def _check_template(template: str | None, place: str, example: str) -> None:
+def _check_template(template: str | None, place: str) -> None:
     if template is not None and place not in template:
-        raise SettingError("task.template", template, f"must contain {place}", example)
+        raise SettingError("task.template", template, f"must contain {place}")
 
 
 def _check_sort(task: TaskConfig, sort: SortConfig) -> None:
-    example = "task.template='s{digits}='"
-    if task.template is None:
-        raise SettingError("task.template", "null", "must contain {digits}", example)
-    _check_template(task.template, "{digits}", example)
+    _check_template(task.template or "", "{digits}")
     total = task.num_train_problems + task.num_eval_problems
     each = math.ceil(total / len(sort.levels))
     # A quarter of all strings belongs to tasks; half of that leaves the drawing quick.
     most = 10 ** min(sort.levels) // 8
     if each > most:
-        enough = math.ceil(math.log10(8 * each))
         raise SettingError(
             "task.num_train_problems",
             task.num_train_problems,
             f"with task.num_eval_problems={task.num_eval_problems} it asks for {each} distinct "
-            f"problems of each level, and level {min(sort.levels)} has room for {most}",
-            f"task.sort.levels=[{','.join(str(max(enough, level)) for level in sort.levels)}]",
+            f"problems of each level, and level {min(sort.levels)} of task.sort.levels has room "
+            f"for {most}",
         )

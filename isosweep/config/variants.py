@@ -1,12 +1,10 @@
 """What `grid.axes` lists: the values of every axis, each with the settings it stands for."""
 
-import difflib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isosweep.config.choices import closest
 from isosweep.config.secrets import without_tokens
 from isosweep.errors import SettingError
 
@@ -22,8 +20,6 @@ _SHARED = (
     *("experiment", "grid", "hardware", "launcher", "analysis", "checkpoint", "difficulty"),
     *("health", "simulation", "tracking"),
 )
-_EXAMPLE = "grid.axes={recipe.num_iterations:[1,2]}"
-_NAMED = "grid.axes={variant:{plain:{},with_kl:{recipe.beta:0.01}}}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +58,7 @@ def combine(axes: Mapping[str, Any]) -> tuple[Combination, ...]:
         for axis, (_, sets) in zip(axes, chosen, strict=True):
             if twice := sorted(settings.keys() & sets.keys()):
                 rule = f"sets {twice[0]}, which another axis sets"
-                raise SettingError("grid.axes", axis, rule, _EXAMPLE)
+                raise SettingError("grid.axes", axis, rule)
             settings |= sets
         shown = {axis: value for axis, (value, _) in zip(axes, chosen, strict=True)}
         combinations.append(Combination(axes=shown, settings=settings))
@@ -120,10 +116,9 @@ def _values(axis: str, axes: Mapping[str, Any]) -> list[tuple[Any, dict[str, Any
     if "." in axis or not isinstance(values, dict) or group in AXIS_GROUPS:
         raise _no_axis(axis, values)
     if axis in RESERVED:
-        rule = "a name that runs are told apart by already"
-        raise SettingError("grid.axes", axis, rule, _NAMED)
+        raise SettingError("grid.axes", axis, "a name that runs are told apart by already")
     if not values:
-        raise SettingError(f"grid.axes.{axis}", "{}", "names no variant", _NAMED)
+        raise SettingError(f"grid.axes.{axis}", "{}", "names no variant")
     return [(variant, _settings(axis, variant, sets)) for variant, sets in values.items()]
 
 
@@ -131,10 +126,9 @@ def _distinct(axis: str, axes: Mapping[str, Any]) -> list[Any]:
     values = axes[axis]
     listed = values if isinstance(values, list) else [values]
     if not listed:
-        raise SettingError(f"grid.axes.{axis}", "[]", "lists no value", _EXAMPLE)
+        raise SettingError(f"grid.axes.{axis}", "[]", "lists no value")
     if any(value in listed[:place] for place, value in enumerate(listed)):
-        nearest = f"grid.axes.{axis} with each value once"
-        raise SettingError(f"grid.axes.{axis}", values, "lists a value twice", nearest)
+        raise SettingError(f"grid.axes.{axis}", values, "lists a value twice")
     return listed
 
 
@@ -142,27 +136,18 @@ def _no_axis(axis: str, values: Any) -> SettingError:
     groups = ", ".join(AXIS_GROUPS)
     if axis in AXIS_GROUPS:
         rule = "an axis that is a config group lists choices of it, by name"
-        return SettingError(f"grid.axes.{axis}", values, rule, f"grid.axes={{variant:{values}}}")
-    group, dot, name = axis.partition(".")
-    if group in _SHARED:
+        return SettingError(f"grid.axes.{axis}", values, rule)
+    if axis.partition(".")[0] in _SHARED:
         rule = (
             f"all runs of a sweep share it; an axis is one of {groups}, or a setting of one. "
             "Sweeps that differ in more are a multirun, which mode=compare sets side by side"
         )
-        plus = "+" if group == "experiment" else ""
-        return SettingError("grid.axes", axis, rule, f"-m {plus}{axis}=FIRST,SECOND")
+        return SettingError("grid.axes", axis, rule)
     rule = (
         f"an axis is `model` or a setting of {groups}; one of these groups, with its choices; or a "
-        "name of your own, with named sets of settings"
+        "name of your own, with named sets of settings ({plain:{},with_kl:{recipe.beta:0.01}})"
     )
-    likely = difflib.get_close_matches(group, AXIS_GROUPS, n=1)
-    nearest = f"grid.axes={{{likely[0]}{dot}{name}:{_typed(values)}}}" if likely else _NAMED
-    return SettingError("grid.axes", axis, rule, nearest)
-
-
-def _typed(values: Any) -> str:
-    """A list as the command line takes it, without quotes around its words."""
-    return f"[{','.join(map(str, values))}]" if isinstance(values, list) else str(values)
+    return SettingError("grid.axes", axis, rule)
 
 
 def _settings(axis: str, variant: Any, sets: Any) -> dict[str, Any]:
@@ -170,18 +155,17 @@ def _settings(axis: str, variant: Any, sets: Any) -> dict[str, Any]:
     where = f"grid.axes.{axis}.{variant}"
     if not isinstance(variant, str) or not variant:
         rule = "a variant has a name that is text"
-        raise SettingError(f"grid.axes.{axis}", variant, rule, f"{axis}: {{'{variant}': ...}}")
+        raise SettingError(f"grid.axes.{axis}", variant, rule)
     if sets is None:
         return {}
     if not isinstance(sets, dict):
-        raise SettingError(where, sets, "must be a set of settings", f"{where}={{recipe.beta:0}}")
+        raise SettingError(where, sets, "must be a set of settings, as {recipe.beta:0}")
     for name, value in sets.items():
         group, _, rest = str(name).partition(".")
         if group not in AXIS_GROUPS:
             rule = f"a variant sets choices and settings of {', '.join(AXIS_GROUPS)}"
-            likely = ".".join(filter(None, (closest(group, AXIS_GROUPS), rest)))
-            raise SettingError(where, name, rule, f"{where}={{{likely}:VALUE}}")
+            raise SettingError(where, name, rule)
         if not rest and not isinstance(value, str):
             rule = f"a choice of the config group {group} is its name; its settings have a dot"
-            raise SettingError(where, f"{name}: {value}", rule, f"{where}={{{group}.NAME:VALUE}}")
+            raise SettingError(where, f"{name}: {value}", rule)
     return dict(sets)

@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from isosweep.config.overrides import Overrides, as_typed, config_of
+from isosweep.config.hydra import config_of
+from isosweep.config.overrides import Overrides, as_typed
 from isosweep.door.columns import PLAN, RUNS
 from isosweep.door.display import Shown
 from isosweep.door.frames import candidate_rows, frame, run_rows

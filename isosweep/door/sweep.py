@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.config.choices import close, closest
 from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.frames import (
     Row,
@@ -110,7 +109,7 @@ class Sweep:
         known = tuple(self.variants)
         if name not in known:
             rule = f"must be one of {', '.join(known)}"
-            raise SettingError("variant", name, rule, f'variant("{closest(name, known)}")')
+            raise SettingError("variant", name, rule)
         return self.variants[name]
 
     def view(self, **settings: Any) -> "Sweep":
@@ -191,13 +190,11 @@ class Sweep:
 
         if name not in self.figures:
             rule = f"must be one of {', '.join(self.figures)}"
-            raise SettingError("figure", name, rule, f'plot("{closest(name, self.figures)}")')
+            raise SettingError("figure", name, rule)
         figures = describe_figures(self.data, self.findings)
         if name in figures.left_out:
-            nearest = close(name, list(figures.drawn), 1)
             rule = f"has nothing to show: {figures.left_out[name]}"
-            others = f'plot("{nearest[0]}")' if nearest else "mode=resume, which finishes the sweep"
-            raise SettingError("figure", name, rule, others)
+            raise SettingError("figure", name, rule)
         return to_plotly(figures.drawn[name])
 
     def recommend(self, budget: float) -> "Recommendation":

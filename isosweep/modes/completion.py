@@ -8,7 +8,7 @@ fish's `complete`.
 from pathlib import Path
 
 from isosweep.config.choices import one_of
-from isosweep.config.overrides import choices_of, setting_names
+from isosweep.config.hydra import choices_of, setting_names
 from isosweep.modes.usage import MODES
 
 SHELLS = ("bash", "zsh", "fish")

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 
 from isosweep import words
+from isosweep.config.overrides import typed
 from isosweep.config.sweep import SweepConfig
-from isosweep.config.typed import typed
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, make_directories, write_json
 from isosweep.modes.directory import StoredSweep

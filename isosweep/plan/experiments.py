@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.hydra import compose_config, config_directory
+from isosweep.config.hydra import config_directory, config_of
 from isosweep.plan.study import Study, resolve
 
 _COLUMNS = ("`+experiment=`", "figure", "n x B", "also varied", "runs", "device-hours")
@@ -32,7 +32,7 @@ class Experiment:
     def study(self) -> Study:
         """What it plans, wherever it is planned."""
         typed = (f"+experiment={self.name}", "mode=plan", _NOWHERE, *_ASSUMED)
-        return resolve(compose_config(typed))
+        return resolve(config_of(typed))
 
     def row(self) -> str:
         """Its line of the table."""

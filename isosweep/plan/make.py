@@ -11,7 +11,7 @@ from isosweep.costs.checkpoints import checkpoint_bytes, run_bytes, written
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
-from isosweep.plan.rules import RULES, budget_that_works, nearest, rules_of
+from isosweep.plan.rules import RULES, budget_that_works, memory_that_works, nearest, rules_of
 from isosweep.plan.spec import RunSpec, run_spec
 
 
@@ -178,7 +178,8 @@ def _mends(config: SweepConfig, tables: Sequence[Candidates]) -> dict[str, tuple
 
 
 def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> SettingError:
-    """The rule that rejects most, and what would free the candidate that breaks the fewest."""
+    """The rule that rejects most, and what the candidate that breaks the fewest breaks; with the
+    budget and the memory that would free it, where these would."""
     seeds = len(config.grid.seeds)
     counts = {
         rule.setting: seeds * sum(int((t.broken[t.listed] >> bit & 1).sum()) for t in tables)
@@ -187,9 +188,11 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
     worst = max(counts, key=lambda setting: counts[setting])
     table, place = _least_broken(tables)
     rules = rules_of(int(table.broken[place]))
-    remedies = [rule.remedy(table, place) for rule in rules if rule.steps is None]
-    if len(remedies) < len(rules):
-        remedies.append(budget_that_works(table, place))
+    memory = [rule for rule in rules if rule.remedy is memory_that_works]
+    steps = [rule for rule in rules if rule.steps is not None]
+    works = [memory_that_works(table, place)] if memory else []
+    if steps:
+        works.append(budget_that_works(table, place))
     total = seeds * sum(int(table.listed.sum()) * len(table.budgets) for table in tables)
     candidate = table.at(place)
     return SettingError(
@@ -198,8 +201,7 @@ def _nothing_feasible(config: SweepConfig, tables: Sequence[Candidates]) -> Sett
         f"none of {total} candidates is feasible; {counts[worst]} break {worst}. The nearest is "
         f"n={candidate.num_generations}, B={candidate.problems_per_batch} at "
         f"{candidate.budget:g}: {'; '.join(rule.reason(candidate) for rule in rules)}",
-        # What cannot be typed is told apart from what can.
-        (" " if all("=" in remedy for remedy in remedies) else ", and ").join(remedies),
+        " ".join(works) if len(memory) + len(steps) == len(rules) else "",
     )
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
+from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.costs.memory import state_bytes
-from isosweep.costs.steps import Ints, whole_generations
+from isosweep.costs.steps import Ints, budget_of, steps_for, whole_generations
 from isosweep.plan.candidates import Candidate, Candidates, Place
-from isosweep.plan.remedies import budget_for, fewer_devices, memory_that_suffices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,8 @@ class Rule:
     """What rejects a candidate.
 
     `setting` names it and is the setting that it is about; `rejects` says in general what it
-    rejects, for plan.json's schema. `broken` gives a mask, of a shape that
-    broadcasts to (N, M, K). `reason` says with numbers why one candidate breaks it, `remedy` with
+    rejects, for plan.json's schema. `broken` gives a mask, of a shape that broadcasts to (N, M, K).
+    `reason` says with numbers why one candidate breaks it, `remedy`, for the plan's `mends`, with
     which settings that one would keep it. `distance`, of a shape that broadcasts to (N, M, K), is
     smallest for the candidate that comes nearest to keeping it. `steps`, of a rule about how many
     steps a budget buys: which numbers keep it; another budget then mends it too.
@@ -94,9 +95,24 @@ def _even_share(table: Candidates, place: Place) -> str:
     c = table.at(place)
     devices = c.config.hardware.devices_per_run
     if c.completions % devices:
-        return fewer_devices(c.config, c.completions)
+        return _fewer_devices(c.config, c.completions)
     share = max(1, c.completions // devices // c.config.recipe.mini_batches)
     return f"recipe.micro_batch={math.gcd(share, c.config.recipe.micro_batch or 1)}"
+
+
+def _fewer_devices(config: SweepConfig, completions: int) -> str:
+    """The most devices, of those of a run, that share `completions` = n x B evenly; and how."""
+    most = math.gcd(completions, config.hardware.devices_per_run)
+    parts = [f"hardware.devices_per_run={most}"]
+    if most == 1 and config.hardware.sharding != "ddp":
+        parts.append("hardware.sharding=ddp")
+        if config.hardware.offload_optimizer:
+            parts.append("hardware.offload_optimizer=false")
+    generation = config.generation
+    if generation.mode == "colocate" and most % generation.tensor_parallel:
+        size = math.gcd(most, generation.tensor_parallel)
+        parts.append(f"generation.tensor_parallel={size}")
+    return " ".join(parts)
 
 
 def _cut_unevenly(table: Candidates) -> Any:
@@ -129,6 +145,14 @@ def _out_of_memory(c: Candidate) -> str:
         f"more than {free:.0%} of {hardware.memory_gb:.4g} GB"
         + (f", its part of a device that {runs} runs share" if runs > 1 else "")
     )
+
+
+def memory_that_works(table: Candidates, place: Place) -> str:
+    """The memory of a device, in whole GB, in which the candidate's smallest micro-batch fits."""
+    hardware, runs = table.config.hardware, table.config.launcher.runs_per_device
+    usable = min(1 - hardware.memory_reserve, MAX_VLLM_SHARE)
+    needed = table.at(place).memory_bytes / usable
+    return f"hardware.memory_gb={math.ceil(runs * needed / 1e9)}"
 
 
 def _off_budget(c: Candidate) -> str:
@@ -203,10 +227,20 @@ def budget_that_works(table: Candidates, place: Place) -> str:
     raised = [limit for limit in limits if steps > limit.most(table, place)]
     return " ".join(
         [
-            f"budget={budget_for(steps, table, place)}",
+            f"budget={_budget_for(steps, table, place)}",
             *(limit.allowing(table, place, steps) for limit in raised),
         ]
     )
+
+
+def _budget_for(steps: int, table: Candidates, place: Place) -> str:
+    """The budget that `steps` of this pair of n and B spend, in the fewest digits that buy them."""
+    updates = table.config.recipe.updates_per_generation
+    cost = float(table.cost[place.i, place.j])
+    exact = budget_of(steps, cost)
+    texts = (f"{exact:.{digits}g}" for digits in range(4, 17))
+    bought = steps_for(exact, cost, updates)
+    return next((t for t in texts if steps_for(float(t), cost, updates) == bought), repr(exact))
 
 
 def _another_budget(table: Candidates, place: Place, otherwise: str) -> str:
@@ -251,7 +285,7 @@ RULES: tuple[Rule, ...] = (
         rejects="A device has too little memory (1e9 bytes).",
         broken=lambda t: (t.divisible & (t.memory.micro_batch == 0))[..., None],
         reason=_out_of_memory,
-        remedy=lambda t, at: memory_that_suffices(t.config, t.at(at).completions),
+        remedy=memory_that_works,
     ),
     Rule(
         setting="grid.min_steps",

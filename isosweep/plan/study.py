@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from isosweep.config.choices import closest
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import RunBytes, peak_bytes
 from isosweep.costs.flops import rollout_flops
@@ -72,12 +71,10 @@ def _require_known_set(config: SweepConfig) -> None:
         return
     name = "analysis.evaluation_set"
     if config.mode == "simulate":
-        rule = "simulated runs have the main evaluation alone"
-        raise SettingError(name, asked, rule, f"{name}=null")
+        raise SettingError(name, asked, "simulated runs have the main evaluation alone")
     if asked not in known:
         rule = f"names none of evaluation.sets: {', '.join(known) or 'there are none'}"
-        nearest = closest(asked, known) if known else "null"
-        raise SettingError(name, asked, rule, f"{name}={nearest}")
+        raise SettingError(name, asked, rule)
 
 
 def resolve_stored(config: SweepConfig, *, measured: bool = True) -> Study:

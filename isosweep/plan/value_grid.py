@@ -30,7 +30,6 @@ _BUDGETS = 4
 _LEAST_VALUES, _MOST_SETTINGS = 3, 2
 # Values closer than this have one place on the axis that they are compared on.
 _APART = 1.001
-_EXAMPLE = f"grid.axes={{{RATE}:[1e-6,2e-6,4e-6]}}"
 _SEEDS, _LEAST_SEEDS = 3, 2
 # Share of the compute of all values at all seeds that may be spent where no limit is given.
 SHARE = 1 / 3
@@ -47,8 +46,7 @@ def tuned(config: SweepConfig) -> SweepConfig:
     seeds = sorted(config.grid.seeds)[:_SEEDS]
     if len(seeds) < _LEAST_SEEDS:
         rule = f"search=tune compares {_LEAST_SEEDS} seeds or more of each value"
-        nearest = f"grid.seeds=[{seeds[0]},{seeds[0] + 1}]"
-        raise SettingError("grid.seeds", config.grid.seeds, rule, nearest)
+        raise SettingError("grid.seeds", config.grid.seeds, rule)
     config = replace(config, budget=_budgets(config.budgets))
     table = _candidates(config)
     cells = _cells(config, table)
@@ -60,7 +58,7 @@ def tuned(config: SweepConfig) -> SweepConfig:
         limit = max(float(f"{SHARE * runs * len(seeds) * config.budgets[-1]:.6g}"), least)
     elif limit < least:
         rule = f"two seeds of every value to the smallest budget of each cell take {least:.6g}"
-        raise SettingError("search.max_compute", limit, rule, f"search.max_compute={least:.6g}")
+        raise SettingError("search.max_compute", limit, rule)
     grid = replace(
         config.grid,
         num_generations=sorted({n for n, _ in cells}),
@@ -82,8 +80,7 @@ def _axes(config: SweepConfig) -> dict[str, Any]:
         return {RATE: [float(f"{rate * 2.0**power:.6g}") for power in _POWERS]}
     if len(axes) > _MOST_SETTINGS:
         rule = f"search=tune takes {_MOST_SETTINGS} settings at most (here {len(axes)})"
-        kept = ", ".join(list(axes)[:_MOST_SETTINGS])
-        raise SettingError("grid.axes", ", ".join(axes), rule, f"{kept} first, then the others")
+        raise SettingError("grid.axes", ", ".join(axes), rule)
     return {name: _numbers(name, axes) for name in axes}
 
 
@@ -95,12 +92,12 @@ def _numbers(name: str, axes: Mapping[str, Any]) -> list[float]:
         isinstance(v, bool) or not isinstance(v, int | float) for v in numbers
     ):
         rule = "search=tune takes settings whose values are numbers, in a list"
-        raise SettingError(f"grid.axes.{name}", values, rule, _EXAMPLE)
+        raise SettingError(f"grid.axes.{name}", values, rule)
     if not name.startswith("recipe."):
         rule = "search=tune takes settings of recipe: with others the rewards are no match"
-        raise SettingError(f"grid.axes.{name}", values, rule, "search=grid")
+        raise SettingError(f"grid.axes.{name}", values, rule)
     if (broken := _broken(numbers)) is not None:
-        raise SettingError(f"grid.axes.{name}", values, broken, _EXAMPLE)
+        raise SettingError(f"grid.axes.{name}", values, broken)
     return sorted(numbers)
 
 
@@ -146,7 +143,7 @@ def _cells(config: SweepConfig, table: Candidates) -> list[tuple[int, int]]:
         if broken := rules_of(int(table.broken[place])):
             rule = f"n = {n}, B = {B} is not planned at {config.budgets[-1]:g}: "
             rule += f"{broken[0].setting}: {broken[0].reason(table.at(place))}"
-            raise SettingError("search.cells", config.search.cells, rule, "search.cells=null")
+            raise SettingError("search.cells", config.search.cells, rule)
     return cells
 
 

@@ -81,7 +81,6 @@ def own_function(config: CustomConfig) -> OwnFunction:
     return OwnFunction(
         setting="task.custom.function",
         path=config.function,
-        wanted="a function that returns (problems, score), as docs/tasks.md describes",
         directory=config.directory,
         place="task.custom.directory",
     )

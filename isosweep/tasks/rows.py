@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from isosweep.config.choices import closest
-from isosweep.config.data_files import file_sha256, readable
+from isosweep.config.data_files import file_sha256
 from isosweep.config.rows import RowsConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.problem import Problem, content_id, normalised
@@ -36,10 +35,8 @@ def read_problems(
     for number, row in _read_rows(config):
         for name, column in columns.items():
             if column is not None and column not in row:
-                known = tuple(row) or ("",)
-                setting = f"{config.group}.{name}"
                 rule = f"row {number} of {source(config)} has only {', '.join(row)}"
-                raise SettingError(setting, column, rule, f"{setting}={closest(column, known)}")
+                raise SettingError(f"{config.group}.{name}", column, rule)
         prompt = text(config, number, row, "problem_column", config.problem_column)
         if config.id_column is None:
             problem_id = content_id(kind, prompt)
@@ -121,7 +118,7 @@ def _json_lines(setting: str, path: str) -> Iterator[tuple[int, Row]]:
                     raise ValueError("not a JSON object")
             except ValueError as error:
                 rule = f"row {number} cannot be read: {error}"
-                raise SettingError(setting, path, rule, readable(setting)) from None
+                raise SettingError(setting, path, rule) from None
             yield number, row
 
 
@@ -135,7 +132,7 @@ def _parquet(setting: str, path: str) -> Iterator[Row]:
                 yield from batch.to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         rule = f"is no Parquet file that can be read: {str(error).splitlines()[0]}"
-        raise SettingError(setting, path, rule, readable(setting)) from None
+        raise SettingError(setting, path, rule) from None
 
 
 def _dataset(config: RowsConfig) -> Iterator[Row]:

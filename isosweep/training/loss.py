@@ -85,7 +85,7 @@ def load_loss(recipe: RecipeConfig, sha256: str | None) -> Loss | None:
     require_own({own.setting: own.path})
     if own.source_sha256() != sha256:
         rule = f"the file of {own.module} has changed since the sweep was planned"
-        raise own.refused(rule, "the file as it was, or mode=run, which plans new runs")
+        raise own.refused(f"{rule}; mode=run plans new runs")
     function = own.load()
     try:
         inspect.signature(function).bind(None)

@@ -2,13 +2,11 @@
 
 from dataclasses import asdict
 
-import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from isosweep.config.axes import Variant, combinations
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import RESERVED
-from isosweep.errors import SettingError
 from isosweep.files import JsonObject
 from isosweep.plan.cells import variant_label
 from isosweep.plan.output import _COLUMNS
@@ -93,43 +91,3 @@ def test_a_stored_sweep_needs_no_config_files_for_its_variants() -> None:
 
 def test_no_axis_has_the_name_of_a_column() -> None:
     assert set(_COLUMNS) <= set(RESERVED)
-
-
-@pytest.mark.parametrize(
-    ("axes", "refused"),
-    [
-        ("{recipe:[dapoo]}", "grid.axes.recipe=dapoo: must be one of"),
-        ("{recipe:[_base]}", "grid.axes.recipe=_base: must be one of"),
-        ("{model:[local]}", "grid.axes.model=local: must be one of"),
-        ("{recip:[dapo]}", r"choice that works: grid.axes={recipe:\[dapo\]}"),
-        ("{hardware:[h100,h200]}", "choice that works: -m hardware=FIRST,SECOND"),
-        ("{experiment:[a,b]}", r"choice that works: -m \+experiment=FIRST,SECOND"),
-        ("{variant:[a,b]}", "a name of your own, with named sets of settings"),
-        ("{variant:{}}", "grid.axes.variant={}: names no variant"),
-        ("{variant:{a:3}}", "grid.axes.variant.a=3: must be a set of settings"),
-        ("{variant:{true:{}}}", "grid.axes.variant=True: a variant has a name that is text"),
-        ("{variant:{a:{hardware:h100}}}", "grid.axes.variant.a=hardware: a variant sets"),
-        ("{variant:{a:{recipe:{beta:1}}}}", "grid.axes.variant.a={recipe.NAME:VALUE}"),
-        ("{variant:{a:{recipe.betta:1}}}", "recipe.betta: no such setting.*recipe.beta$"),
-        ("{variant:{a:{},b:{recipe.beta:-1}}}", r"recipe.beta=-1: .* \(where variant=b\)"),
-        ("{recipe.beta:[0.5,-1]}", "choice that works: recipe.beta=0, in grid.axes$"),
-        ("{recipe.beta:[0,0.1,0]}", "lists a value twice.* grid.axes.recipe.beta with each value"),
-        # What no axis sets is named as it is typed beside them.
-        ("{task.num_train_problems:[8,200000]}", r"choice that works: task.sort.levels=\[7\]$"),
-        ("{variant:{a:{},b:{recipe.beta:0.0}}}", "variant=b: comes to the same .* variant=a"),
-        ("{seed:{a:{}}}", "grid.axes=seed: a name that runs are told apart by"),
-        ("{recipe:{a:{recipe.beta:1}}}", "choice that works: grid.axes={variant:"),
-        ("{v:{a:{recipe.beta:1}},recipe.beta:[0,1]}", "sets recipe.beta, which another axis"),
-        ("{generation.sleep:[false,true]}", "generation.sleep=True: "),
-        ("{generation:[transformers,vllm]}", "generation.name=vllm: lays out devices"),
-        ("{task.sort.level:[1,2]}", "choice that works: task.sort.levels"),
-    ],
-)
-def test_what_is_no_axis_is_refused_with_what_would_be(axes: str, refused: str) -> None:
-    with pytest.raises(SettingError, match=refused):
-        variants(axes)
-
-
-def test_a_choice_that_what_was_typed_rules_out_says_so() -> None:
-    with pytest.raises(SettingError, match=r"grid.axes.task=math: .*task.sort.levels"):
-        variants("{task:[sort,math]}", "task.sort.levels=[6]")

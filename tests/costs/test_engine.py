@@ -20,8 +20,6 @@ from isosweep.costs.engine import (
 )
 from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
-from isosweep.errors import SettingError
-from isosweep.plan.remedies import memory_that_suffices
 from isosweep.plan.spec import run_spec
 from isosweep.plan.study import resolve
 from isosweep.training.ledger import Ledger
@@ -129,53 +127,6 @@ def test_an_engine_that_sleeps_leaves_training_more() -> None:
     assert slept.micro_batch[0] > awake.micro_batch[0]
     assert slept.concurrency[0] >= awake.concurrency[0]
     assert slept.needed[0] <= awake.needed[0]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "remedy"),
-    [
-        (("model=qwen-7b", "generation.prefix_sharing=false", *EIGHT[:1]), "devices_per_run=4"),
-        (("model=qwen-32b", *EIGHT, "hardware.weights_dtype=bfloat16"), "tensor_parallel=2"),
-        (("model=qwen-14b", *EIGHT, "hardware.weights_dtype=bfloat16"), None),
-        (("model=qwen-14b", *EIGHT, "hardware.memory_gb=60"), "generation.sleep=true"),
-        (
-            ("model=qwen-72b", *EIGHT, *SERVER, "hardware.weights_dtype=bfloat16"),
-            "generation.server_devices=4 generation.tensor_parallel=4",
-        ),
-    ],
-)
-def test_too_little_memory_is_mended_by_what_is_named(
-    overrides: tuple[str, ...], remedy: str | None
-) -> None:
-    config = make_config(*overrides, "task=math", "budget=1e21")
-    if remedy is None:
-        assert _fit(config, 4096).micro_batch[0] > 0
-        return
-    assert _fit(config, 4096).micro_batch[0] == 0
-    named = memory_that_suffices(config, 4096)
-    assert remedy in named
-    mended = make_config(*overrides, *named.split(), "task=math", "budget=1e21")
-    assert _fit(mended, 4096).micro_batch[0] > 0
-
-
-@pytest.mark.parametrize(
-    ("overrides", "nearest"),
-    [
-        (("generation.tensor_parallel=2",), "generation.tensor_parallel=1"),
-        ((*EIGHT, "generation.tensor_parallel=3"), "generation.tensor_parallel=2"),
-        # 14 heads, 2 of keys and values.
-        ((*EIGHT, "generation.tensor_parallel=4"), "generation.tensor_parallel=2"),
-        ((*SERVER, "generation.tensor_parallel=2"), "generation.tensor_parallel=1"),
-        (("generation.server_devices=2",), "generation.server_devices=1"),
-        (("generation=transformers", "generation.tensor_parallel=2"), "tensor_parallel=1"),
-    ],
-)
-def test_devices_that_an_engine_cannot_use_are_refused(
-    overrides: tuple[str, ...], nearest: str
-) -> None:
-    with pytest.raises(SettingError) as caught:
-        make_config("model=qwen-0.5b", "budget=1e18", *overrides)
-    assert nearest in str(caught.value)
 
 
 def _seconds(*overrides: str) -> Any:

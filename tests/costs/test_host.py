@@ -8,7 +8,6 @@ import pytest
 from isosweep.config.hardware import Sharding
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.host import PROCESS_BYTES, host_bytes, host_traffic
-from isosweep.errors import SettingError
 from tests.conftest import candidates_of, make_config
 
 
@@ -59,27 +58,3 @@ def test_an_update_waits_for_what_crosses_over() -> None:
     # States that are on the host are not read and written in the device's memory.
     saved = 2 * 8 * arch.parameters / 3.35e12
     assert paged.phases.update - plain.phases.update == pytest.approx(crossing - saved)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "refusal"),
-    [
-        (("hardware=cpu", "hardware.optimizer=adamw_8bit"), "runs on GPUs"),
-        (("hardware=cpu", "hardware.attention=flash_attention_2"), "bfloat16 on GPUs alone"),
-        (("hardware.offload_optimizer=true",), "hardware.optimizer=paged_adamw"),
-        (
-            ("hardware.sharding=fsdp", "hardware.optimizer=adamw_8bit"),
-            "hardware.optimizer=adamw_torch_8bit",
-        ),
-        (("hardware.sharding=zero2", "hardware.optimizer=adamw_8bit"), "DeepSpeed's own AdamW"),
-        (
-            ("hardware.optimizer=paged_adamw", "hardware.host_bandwidth=null"),
-            "hardware.host_bandwidth=None",
-        ),
-    ],
-)
-def test_what_no_library_does_is_refused(overrides: tuple[str, ...], refusal: str) -> None:
-    devices = () if "hardware=cpu" in overrides else ("hardware.devices_per_run=8",)
-    with pytest.raises(SettingError) as caught:
-        make_config("model=qwen-7b", *devices, *overrides)
-    assert refusal in str(caught.value)

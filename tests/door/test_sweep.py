@@ -192,7 +192,7 @@ def test_a_sweep_without_records_has_frames_and_no_answer(tmp_path: Path) -> Non
     assert sweep.verdict.rate is None
     assert sweep.verdict.probabilities == {}
     assert "no run has reached a budget" in sweep.verdict._repr_markdown_()
-    with pytest.raises(SettingError, match=r"figure=best_n: has nothing to show: .*mode=resume"):
+    with pytest.raises(SettingError, match=r"figure=best_n: has nothing to show: "):
         sweep.plot("best_n")
     with pytest.raises(SettingError, match="no run has reached a budget yet"):
         sweep.recommend(1e7)
@@ -204,10 +204,10 @@ def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> No
         if name in drawn:
             assert sweep.plot(name).layout.title.text == drawn[name].title
         else:
-            with pytest.raises(SettingError, match=rf"figure={name}: has nothing to show: .*plot"):
+            with pytest.raises(SettingError, match=rf"figure={name}: has nothing to show: "):
                 sweep.plot(name)
     assert {"reward", "best_n", "growth"} <= drawn.keys() < set(sweep.figures)
-    with pytest.raises(SettingError, match=r'must be one of best_n, .*plot\("best_n"\)$'):
+    with pytest.raises(SettingError, match=r"must be one of best_n, "):
         sweep.plot("best n")
 
 
@@ -221,7 +221,7 @@ def test_variants_answer_one_by_one_and_share_frames(studies: Path) -> None:
     for answer in ("verdict", "data", "findings"):
         with pytest.raises(SettingError, match=r"there are 3 .*variant\(\"few_problems\"\)"):
             getattr(whole, answer)
-    with pytest.raises(SettingError, match=r"variant=many: .*variant\(\"many_problems\"\)"):
+    with pytest.raises(SettingError, match=r"variant=many: must be one of few_problems, "):
         whole.variant("many")
 
 
@@ -247,9 +247,9 @@ def test_a_view_asks_differently_and_is_checked_like_a_setting(sweep: Sweep) -> 
     assert best.cells.reward.mean() > sweep.cells.reward.mean()
     rollouts = sweep.view(compute_axis="rollouts").cells
     assert rollouts.attrs["budget_unit"] == "rollouts"
-    with pytest.raises(SettingError, match=r"analysis\.metric=bst: .*analysis\.metric=best"):
+    with pytest.raises(SettingError, match=r"analysis\.metric=bst: must be 'avg', 'best'"):
         sweep.view(metric="bst")
-    with pytest.raises(SettingError, match=r"analysis\.margn=.*analysis\.margin"):
+    with pytest.raises(SettingError, match=r"analysis\.margn=.*no such setting; here are .*margin"):
         sweep.view(margn=0.1)
 
 

@@ -97,21 +97,6 @@ def test_each_setting_is_the_option_of_its_name(settings: str, expected: dict[st
     assert {name: found.get(name, ...) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("additional={job-name:x}", r"additional.job-name=x: isosweep sets this option .* itself"),
-        ("additional={time:10}", r"Nearest choice that works: launcher.slurm.timeout_min"),
-        ("account=''", r"launcher.slurm.account='': goes on one line .* has to be some text"),
-        ("comment='a\nb'", r"launcher.slurm.comment=.*goes on one line"),
-        ("command_timeout_s=0", r"must be a finite number above 0"),
-    ],
-)
-def test_what_no_job_can_have_is_refused(setting: str, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        make_config("launcher=slurm", f"launcher.slurm.{setting}")
-
-
 def test_a_job_has_the_time_memory_and_warning_that_its_run_is_planned_to_need(
     run: PlannedRun,
 ) -> None:

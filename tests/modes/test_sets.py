@@ -104,18 +104,3 @@ def test_neither_resuming_nor_a_dry_run_passes_over_a_set_that_a_run_lacks(tmp_p
     with pytest.raises(SettingError, match="have begun without this set"):
         show_launch(study_in(tmp_path, HARD), Console(file=StringIO()))
     assert stored_sets(tmp_path) == [[]] * 2
-
-
-@pytest.mark.parametrize("asked", ["hrd", "x"])
-def test_a_set_to_analyse_that_is_none_is_refused_before_anything_starts(asked: str) -> None:
-    config = make_config(f"evaluation.sets={{{HARD}}}", f"analysis.evaluation_set={asked}")
-    with pytest.raises(SettingError, match=r"analysis\.evaluation_set=hard"):
-        resolve(config)
-    with pytest.raises(SettingError, match=r"there are none.*analysis\.evaluation_set=null"):
-        resolve(make_config(f"analysis.evaluation_set={asked}"))
-
-
-def test_simulated_runs_have_no_sets_to_analyse() -> None:
-    asked = (f"evaluation.sets={{{HARD}}}", "analysis.evaluation_set=hard", "mode=simulate")
-    with pytest.raises(SettingError, match="main evaluation alone"):
-        resolve(make_config(*asked))

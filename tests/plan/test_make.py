@@ -206,20 +206,6 @@ def test_an_epoch_is_all_problems_drawn_once(recipe: tuple[str, ...], draws: flo
     assert all(r.num_steps * draws * r.problems_per_batch / 1024 > 10 for r in refused)
 
 
-@pytest.mark.parametrize(
-    ("axes", "message"),
-    [
-        ("{recipe.num_iteration:[1,2]}", "recipe.num_iterations"),
-        ("{hardware.name:[a]}", "an axis is one of model, task"),
-        ("{recipe.num_iterations:[0]}", "must be a finite number above 0"),
-        ("{model:[qwen-1b]}", "qwen-"),
-    ],
-)
-def test_an_axis_that_is_none_is_reported(axes: str, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        plan_of(make_config(f"grid.axes={axes}"))
-
-
 def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
     overrides = ["model=qwen-1.5b", "budget=1e20", "grid.num_generations=[8,16,32,64]"]
     plan = plan_of(make_config(*overrides))
@@ -231,65 +217,30 @@ def test_the_setting_that_would_free_most_frees_its_nearest_candidate() -> None:
     assert len(plan.cells) < len(more.cells)
 
 
-def test_a_model_that_does_not_fit_says_by_how_much_and_what_would() -> None:
-    overrides = ("model=qwen-7b", "budget=1e21", "hardware=h100")
-    with pytest.raises(SettingError, match="GB more than 90% of 80 GB") as caught:
-        plan_of(make_config(*overrides))
-    mend = str(caught.value).partition("Nearest choice that works: ")[2].split()
-    assert mend == ["hardware.devices_per_run=4", "hardware.sharding=fsdp"]
-    assert plan_of(make_config(*overrides, *mend)).cells
-
-
-QWEN_1E20 = ("model=qwen-1.5b", "budget=1e20")
-JOBS = ("launcher.slurm.timeout_min=240", "launcher.slurm.max_requeues=3")
-LIMITED = (*QWEN_1E20, "launcher=slurm", *JOBS)
-
-
-def test_the_queues_limit_rejects_what_it_would_cut_off() -> None:
-    with pytest.raises(SettingError, match=r"4 jobs of 240 min give 16.0 h") as caught:
-        plan_of(make_config(*LIMITED))
-    mend = str(caught.value).rpartition("Nearest choice that works: ")[2]
-    assert plan_of(make_config(*LIMITED, mend)).cells
-
-
 @pytest.mark.parametrize(
-    ("overrides", "setting", "numbers"),
+    "overrides",
     [
-        (("hardware.devices_per_run=8",), "hardware.devices_per_run", "=8: cpu has no"),
-        (("hardware.sharding=zero2",), "hardware.sharding", "hardware.devices_per_run=1"),
-        (("grid.completions_per_step=[100]",), "grid.completions_per_step", "16, 32, 64, 128"),
-        (("grid.min_steps=9000", "grid.max_steps=900"), "grid.min_steps", "max_steps=900"),
-        (("grid.max_steps=9", "grid.min_steps=5"), "grid.max_steps", "T = 10 exceeds 9"),
-        ((*QWEN_1E20, "model.architecture.num_kv_heads=5"), "num_kv_heads", "num_heads=12"),
-        (("recipe.micro_batch=7",), "recipe.micro_batch", "4 x 4 = 16 is not a multiple of 7"),
-        (("generation.prefix_sharing=true",), "generation.prefix_sharing", "=True: only"),
-        (("grid.max_completions_per_step=4",), "max_completions_per_step", "16 exceeds 4"),
-        (("task.num_train_problems=2",), "task.num_train_problems", "B = 4 exceeds the 2"),
-        (("budget=1e6",), "grid.min_steps", "T = 1 is below 10"),
-        (("grid.max_epochs=0.01",), "grid.max_epochs", "allowed 0.01"),
-        ((*QWEN_1E20, "hardware=rtx4090"), "hardware.memory_gb", "GB more than 90% of 24 GB"),
-        (LIMITED, "launcher.slurm.timeout_min", "give 16.0 h"),
-        ((*QWEN_1E20, "hardware.devices_per_run=3"), "recipe.micro_batch", "devices_per_run=3"),
-        (("budget=logspace:1e11:1e10:3",), "budget", "0 < first < last"),
+        ("model=qwen-7b", "hardware=h100"),
+        ("model=qwen-1.5b", "hardware=h100", "launcher.runs_per_device=4"),
+        ("model=qwen-3b", "hardware=h100", "generation=transformers", "hardware.memory_reserve=0"),
+        ("model=qwen-7b", "hardware=h100", "generation.sleep=true", "hardware.memory_reserve=0.3"),
+        (
+            *("model=qwen-14b", "hardware=h100", "generation.mode=server", "recipe=grpo"),
+            *("generation.server_url=http://gpu7:8000", "launcher.max_parallel=1"),
+        ),
     ],
 )
-def test_a_contradiction_is_reported_with_the_nearest_setting_that_works(
-    overrides: tuple[str, ...], setting: str, numbers: str
-) -> None:
-    with pytest.raises(SettingError) as caught:
-        plan_of(make_config(*overrides))
-    message, _, nearest = str(caught.value).partition(". Nearest choice that works: ")
-    assert setting in message
-    assert numbers in message
-    assert plan_of(make_config(*overrides, *nearest.split())).cells
+def test_a_refusal_names_a_memory_that_works(overrides: tuple[str, ...]) -> None:
+    with pytest.raises(SettingError, match="GB more than") as caught:
+        plan_of(make_config(*overrides, "budget=1e21"))
+    assert caught.value.nearest.startswith("hardware.memory_gb=")
+    assert plan_of(make_config(*overrides, "budget=1e21", caught.value.nearest)).cells
 
 
 def test_log_spaced_budgets() -> None:
     spaced = (1e18, 3.16e18, 1e19, 3.16e19, 1e20)
     assert make_config("budget=logspace:1e18:1e20:5").budgets == pytest.approx(spaced)
     assert make_config("budget='logspace(1e18, 1e20, 5)'").budgets == pytest.approx(spaced)
-    with pytest.raises(SettingError, match="how many budgets, 2 or more"):
-        make_config("budget=logspace:1e18:1e20:1")
 
 
 def test_a_budget_in_device_hours_follows_the_time_model() -> None:
@@ -320,14 +271,6 @@ def test_a_micro_batch_that_does_not_divide_is_a_reason() -> None:
     broken = [r for r in plan.rejected if r.rule == "recipe.micro_batch"]
     assert {r.num_generations * r.problems_per_batch for r in broken} == {16}
     assert all("not a multiple of 32" in r.reason for r in broken)
-
-
-def test_a_grid_with_no_feasible_cell_says_which_rule_and_what_works() -> None:
-    with pytest.raises(SettingError, match=r"micro_batch.*not a multiple of 3"):
-        plan_of(make_config("recipe.micro_batch=3", "grid.num_generations=[4]"))
-    with pytest.raises(SettingError, match=r"grid.min_steps.*budget=") as caught:
-        plan_of(make_config("budget=1e6"))
-    assert plan_of(make_config(str(caught.value).split()[-1])).cells
 
 
 def test_a_run_is_identified_by_what_changes_its_numbers_and_nothing_else() -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from isosweep.config.sweep import SweepConfig
-from isosweep.errors import SettingError
 from isosweep.plan.evaluation import evaluation_flops, evaluation_seconds
 from isosweep.plan.study import evaluation_of, resolve
 from tests.conftest import make_config
@@ -11,20 +10,14 @@ from tests.conftest import make_config
 MIXED = ("task=sort_mix", "budget=[4096,8192]", "budget_unit=rollouts", "grid.seeds=[0]")
 
 
-def refused(*overrides: str) -> SettingError:
-    with pytest.raises(SettingError) as caught:
-        resolve(make_config(*overrides))
-    return caught.value
-
-
 def test_a_batch_holds_no_problem_of_a_part_twice() -> None:
     # 32 long problems at a share of 0.75 are 42 draws.
     assert resolve(make_config(*MIXED, "grid.problems_per_batch=[42]", "grid.tolerance=0.1")).plan
-    error = refused(*MIXED, "grid.problems_per_batch=[50]", "grid.tolerance=0.1")
-    assert "exceeds the 32 training problems of part long, at a share of 0.75" in error.rule
-    assert error.nearest == "task.num_train_problems=75"
-    again = (*MIXED, "grid.problems_per_batch=[50]", "grid.tolerance=0.1", error.nearest)
-    assert resolve(make_config(*again)).plan.runs
+    mixed = (*MIXED, "grid.problems_per_batch=[42,50]", "grid.tolerance=0.1")
+    (_, mend) = resolve(make_config(*mixed)).plan.mends["task.num_train_problems"]
+    assert mend == "task.num_train_problems=75"
+    rejected = resolve(make_config(*mixed, mend)).plan.rejected
+    assert not any("task.num_train_problems" in rejection.rules for rejection in rejected)
 
 
 def test_passes_are_counted_over_the_part_that_is_gone_through_first() -> None:
@@ -64,10 +57,3 @@ def test_the_parts_are_the_main_evaluation_and_are_counted_once() -> None:
 def test_more_held_out_problems_are_more_of_each_part() -> None:
     large = make_config(*MIXED, "evaluation=large")
     assert [p.problems for p in evaluation_of(resolve(large)).sets] == [512, 512]
-
-
-@pytest.mark.parametrize(("asked", "nearest"), [("shrt", "short"), ("lon", "long")])
-def test_the_set_that_is_analysed_may_be_a_part(asked: str, nearest: str) -> None:
-    assert resolve(make_config(*MIXED, f"analysis.evaluation_set={nearest}")).plan.runs
-    error = refused(*MIXED, f"analysis.evaluation_set={asked}")
-    assert error.nearest == f"analysis.evaluation_set={nearest}"

@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from isosweep.errors import SettingError
 from isosweep.modes.stored import places_of
-from isosweep.plan.remedies import memory_that_suffices
 from isosweep.plan.study import Study, resolve
 from tests.conftest import candidates_of, make_config
 
@@ -69,32 +67,3 @@ def test_runs_with_the_same_micro_batch_are_the_same_runs() -> None:
     fixed = "recipe.micro_batch=1"
     ids = {run.run_id for run in study(fixed).plan.runs}
     assert {run.run_id for run in study(fixed, THREE).plan.runs} <= ids
-
-
-def test_what_does_not_fit_a_part_is_told_so() -> None:
-    # AdamW's states alone are 25 GB, and a part has 20.
-    large = ("model=qwen-1.5b", "hardware=h100", "budget=1e19", "grid.max_epochs=1e3")
-    config = make_config(*large, "launcher.runs_per_device=4")
-    with pytest.raises(SettingError, match="of 20 GB, its part of a device that 4 runs share"):
-        resolve(config)
-    mend = memory_that_suffices(config, 256)
-    assert mend.startswith("launcher.runs_per_device=")
-    assert 256 in {c.num_generations * c.problems_per_batch for c in study(*large, mend).plan.cells}
-
-
-@pytest.mark.parametrize(
-    ("overrides", "rule"),
-    [
-        (("hardware=cpu", "generation=transformers"), "hardware.device=cpu"),
-        (("hardware.devices_per_run=2",), "hardware.devices_per_run=2 takes several whole"),
-        (("launcher=slurm",), "each job of a scheduler has devices of its own"),
-        (("launcher.max_parallel=2",), "launcher.max_parallel=2"),
-        (("budget_unit=device_hours",), "budget_unit=device_hours"),
-    ],
-)
-def test_what_cannot_share_is_refused(overrides: tuple[str, ...], rule: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        make_config(*GPU, THREE, *overrides)
-    assert str(caught.value).startswith("launcher.runs_per_device=3: ")
-    assert rule in str(caught.value)
-    assert str(caught.value).endswith("launcher.runs_per_device=1")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from isosweep.errors import SettingError
 from isosweep.plan.study import resolve, resolve_stored
 from isosweep.plan.value_grid import tuned
 from tests.conftest import make_config
@@ -65,38 +64,3 @@ def test_the_limit_pays_for_two_seeds_of_every_value_at_least() -> None:
 def test_one_n_is_tuned_without_a_second_cell() -> None:
     config = tuned(make_config("search=tune", "grid.num_generations=[8]", "budget=3.24e11"))
     assert config.search.cells == [[8, 4]]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["grid.seeds=[3]"], "compares 2 seeds or more .*works: grid.seeds="),
-        (["grid.axes={recipe.learning_rate:[1e-4,2e-4]}"], "takes 3 values or more"),
-        (["grid.axes={recipe.loss_type:[a,b,c]}"], "whose values are numbers"),
-        (["grid.axes={recipe:[dapo,scalerl,grpo]}"], "whose values are numbers"),
-        (
-            [
-                "grid.axes={recipe.learning_rate:[1e-4,2e-4,3e-4],recipe.beta:[0,0.1,0.2],"
-                "recipe.temperature:[0.8,0.9,1.0]}"
-            ],
-            r"takes 2 settings at most \(here 3\)",
-        ),
-        (["grid.axes={recipe.learning_rate:[1e-4,-2e-4,3e-4]}"], "takes values of 0 or above"),
-        (["grid.axes={recipe.learning_rate:[1e-4,nan,2e-4]}"], "takes finite numbers"),
-        (["grid.axes={recipe.learning_rate:[1e-4,2e-4,1e-4]}"], "lists a value twice"),
-        (["grid.axes={recipe.learning_rate:[1e-4,1.0001e-4,4e-4]}"], r"more than 0\.1% apart"),
-        (["grid.axes={evaluation.samples_per_problem:[2,4,8]}"], "takes settings of recipe"),
-        (["search.max_compute=1e12"], r"take 1.32.*e\+12. Nearest.*search.max_compute=1.32"),
-        (["search.cells=[[8,4],[4,8]]"], "cannot show what the rate does"),
-        (["search.cells=[[8,4,2]]"], r"lists one cell or two, each as \[n, B\]"),
-        (["search.cells=[[8,4],[64,4000]]"], r"search.cells=.*n = 64, B = 4000 is not planned"),
-    ],
-)
-def test_what_cannot_be_tuned_is_refused(overrides: list[str], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        resolve(make_config(*TUNE, *overrides))
-
-
-def test_cells_are_of_a_search_that_tunes() -> None:
-    with pytest.raises(SettingError, match="is read by search=tune"):
-        make_config("search=frontier", "search.cells=[[8,4]]")

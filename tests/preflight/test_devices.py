@@ -2,7 +2,6 @@
 
 import pytest
 
-from isosweep.errors import SettingError
 from isosweep.launchers.sbatch import gpus_of_job
 from isosweep.preflight.machine import missing_devices
 from tests.conftest import make_config
@@ -85,8 +84,3 @@ def test_a_slurm_job_asks_for_the_gpus_of_its_run(
     assert gpus_of_job(config) == asked
     found = missing_devices(config)
     assert [what.partition(",")[0] for what, _ in found] == ([] if missing is None else [missing])
-
-
-def test_gpus_are_not_asked_for_twice() -> None:
-    with pytest.raises(SettingError, match=r"asks for GPUs too: gres=gpu:2\. Nearest .*=null"):
-        make_config(*GPU, "launcher=slurm", "launcher.slurm.gpus_per_node=1", gres("gpu:2"))

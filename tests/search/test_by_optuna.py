@@ -162,10 +162,3 @@ def test_a_class_that_is_none_is_refused_before_anything_is_stored(tmp_path: Pat
     assert done.returncode == 2
     assert "search.sampler=json.dumps: is no subclass of Optuna's BaseSampler" in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_samplers_and_pruners_are_of_that_kind_of_search_alone() -> None:
-    with pytest.raises(SettingError, match="is read by search=optuna"):
-        SearchConfig(name="frontier", kind="frontier", sampler="optuna.samplers.TPESampler")
-    with pytest.raises(SettingError, match="is what search=optuna chooses by"):
-        SearchConfig(name="optuna", kind="optuna", sampler="optuna.samplers.TPESampler")

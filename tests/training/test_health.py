@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isosweep.config.health import _THRESHOLDS, RULES, HealthConfig
-from isosweep.errors import SettingError
 from isosweep.store.warnings import HealthWarning
 from isosweep.training.health import HealthMonitor
 from tests.conftest import make_config
@@ -267,27 +266,6 @@ def test_a_smaller_window_keeps_the_newest_steps() -> None:
     observe(monitor, [{"reward": step / 10} for step in range(10)])
     smaller = HealthMonitor(HealthConfig(window=3), PROBLEMS, monitor.to_json())
     assert smaller.to_json()["recent"]["reward"] == [0.7, 0.8, 0.9]
-
-
-@pytest.mark.parametrize(
-    ("override", "setting", "nearest"),
-    [
-        ("health.stop=[colapse]", "health.stop", "health.stop=collapse"),
-        ("health.stop=[collapse,collapse]", "health.stop", "health.stop=[collapse]"),
-        ("health.collapse_share=null", "health.stop", "health.stop=[non_finite]"),
-        ("health={stop:[entropy_runaway],entropy_rise:null}", "health.stop", "health.stop=[]"),
-        ("health.collapse_share=1.5", "health.collapse_share", "health.collapse_share=0.25"),
-        ("health.truncated_share=0", "health.truncated_share", "health.truncated_share=0.1"),
-        ("health.gradient_spike=nan", "health.gradient_spike", "health.gradient_spike=20"),
-        ("health.window=1", "health.window", "health.window=20"),
-        ("+health.collapse=0.5", "health.collapse", "health.collapse_share"),
-    ],
-)
-def test_a_wrong_setting_is_named(override: str, setting: str, nearest: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        make_config(override)
-    assert caught.value.setting == setting
-    assert nearest in str(caught.value)
 
 
 def test_language_models_are_held_to_the_published_share_of_truncation() -> None:

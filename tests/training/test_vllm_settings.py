@@ -14,7 +14,6 @@ from isosweep.config.axes import combinations
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import MemoryFit, fit_memory
 from isosweep.costs.flops import head_flops_per_token, prefill_flops
-from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.plan.study import resolve
 from isosweep.preflight.vllm import missing_for_vllm, missing_server, server_needs
@@ -28,30 +27,6 @@ SERVER = ("generation.mode=server", "generation.server_url=http://gpu7:8000")
 
 def spec_of(config: SweepConfig) -> RunSpec:
     return run_spec(config, num_generations=4, problems_per_batch=4, seed=0, micro_batch=4)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "setting", "nearest"),
-    [
-        (("generation.mode=servr",), "generation.mode", "generation.mode=server"),
-        (("generation.mode=server",), "generation.server_url", "=http://localhost:8000"),
-        ((*SERVER[:1], "generation.server_url=gpu7:8000"), "generation.server_url", "http://"),
-        (SERVER[1:], "generation.server_url", "generation.server_url=null"),
-        (SERVER, "launcher.max_parallel", "launcher.max_parallel=1"),
-        ((*SERVER, "generation.sleep=true"), "generation.sleep", "generation.sleep=false"),
-        ((*SERVER, "hardware=cpu"), "generation.mode", "generation.mode=colocate"),
-        (("generation.sleep=true", "hardware=cpu"), "generation.sleep", "=false"),
-        (("recipe.temperature=2.5",), "recipe.temperature", "recipe.temperature=2"),
-        (("evaluation.temperature=3",), "evaluation.temperature", "evaluation.temperature=2"),
-    ],
-)
-def test_what_vllm_cannot_do_is_refused(
-    overrides: tuple[str, ...], setting: str, nearest: str
-) -> None:
-    with pytest.raises(SettingError) as caught:
-        make_config(*GPU, *overrides)
-    assert caught.value.setting == setting
-    assert nearest in str(caught.value)
 
 
 def test_temperatures_that_only_vllm_refuses_are_kept_for_transformers() -> None:
