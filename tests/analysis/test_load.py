@@ -103,7 +103,9 @@ def test_a_difficulty_that_no_problem_has_is_refused(small: SweepPaths) -> None:
 
 @pytest.mark.parametrize("wrong", ["esy", [0.5, 0.2], [0, 2], [0.1], 0.3])
 def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
-    with pytest.raises(SettingError, match=r"analysis\.difficulty=hard"):
+    with pytest.raises(
+        SettingError, match=r"must be easy, medium, hard, .* or a range \[low, high\]"
+    ):
         AnalysisConfig(name="default", difficulty=wrong)
 
 
@@ -280,8 +282,8 @@ def test_a_set_is_analysed_apart_and_records_without_it_never_count(tmp_path: Pa
 
 def test_a_set_that_no_record_has_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD)
-    with pytest.raises(SettingError, match=r"they have none.*analysis\.evaluation_set=null"):
+    with pytest.raises(SettingError, match=r"they have none"):
         load_sweep(paths, evaluation_set="easy")
     with_sets(paths, load_sweep(paths).plan.runs[0].run_id)
-    with pytest.raises(SettingError, match=r"analysis\.evaluation_set=easy"):
+    with pytest.raises(SettingError, match=r"is none of the sets of these records: easy"):
         load_sweep(paths, evaluation_set="esy")

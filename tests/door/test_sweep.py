@@ -197,7 +197,7 @@ def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> No
             with pytest.raises(SettingError, match=rf"figure={name}: has nothing to show: "):
                 sweep.plot(name)
     assert {"reward", "best_n", "growth"} <= drawn.keys() < set(sweep.figures)
-    with pytest.raises(SettingError, match=r'must be one of best_n, .*plot\("best_n"\)$'):
+    with pytest.raises(SettingError, match=r"must be one of best_n, "):
         sweep.plot("best n")
 
 
@@ -211,7 +211,7 @@ def test_variants_answer_one_by_one_and_share_frames(studies: Path) -> None:
     for answer in ("verdict", "data", "findings"):
         with pytest.raises(SettingError, match=r"there are 3 .*variant\(\"few_problems\"\)"):
             getattr(whole, answer)
-    with pytest.raises(SettingError, match=r"variant=many: .*variant\(\"many_problems\"\)"):
+    with pytest.raises(SettingError, match=r"variant=many: must be one of few_problems, "):
         whole.variant("many")
 
 
@@ -237,9 +237,9 @@ def test_a_view_asks_differently_and_is_checked_like_a_setting(sweep: Sweep) -> 
     assert best.cells.reward.mean() > sweep.cells.reward.mean()
     rollouts = sweep.view(compute_axis="rollouts").cells
     assert rollouts.attrs["budget_unit"] == "rollouts"
-    with pytest.raises(SettingError, match=r"analysis\.metric=bst: .*analysis\.metric=best"):
+    with pytest.raises(SettingError, match=r"analysis\.metric=bst: must be 'avg', 'best'"):
         sweep.view(metric="bst")
-    with pytest.raises(SettingError, match=r"analysis\.margn=.*analysis\.margin"):
+    with pytest.raises(SettingError, match=r"analysis\.margn=.*no such setting; here are .*margin"):
         sweep.view(margn=0.1)
 
 

@@ -214,5 +214,5 @@ def test_what_is_missing_is_named(pbs: Cluster) -> None:
     with pytest.raises(PreflightError, match=r"a value for \{queue\}"):
         pbs.launcher(f"launcher.command.file={own}")
     pbs.launcher(f"launcher.command.file={own}", "+launcher.command.values.queue=gpu")
-    with pytest.raises(SettingError, match="launcher=pbs, lsf, ray, skypilot or kueue"):
+    with pytest.raises(SettingError, match="launcher=pbs, lsf, ray, skypilot and kueue"):
         pbs.launcher("launcher=command")

@@ -96,8 +96,11 @@ def test_a_generator_with_few_problems_says_how_many_it_has() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("task.reasoning_gym.generator=countdwn", "generator=countdown"),
-        ("task.reasoning_gym.parameters={max_term:3}", "parameters=max_terms"),
+        ("task.reasoning_gym.generator=countdwn", "generator=countdwn: must be one of ab, "),
+        (
+            "task.reasoning_gym.parameters={max_term:3}",
+            "parameters=max_term: must be one of min_terms, max_terms",
+        ),
         ("task.reasoning_gym.parameters={min_terms:9}", "refuses them: AssertionError"),
     ],
 )

@@ -184,8 +184,7 @@ def test_a_search_is_printed_and_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     ("overrides", "said"),
     [
         ("simulation.designs=1", "designs=1: is 0, or how many designs are compared, the plan"),
-        ("simulation.designs=1", "Nearest choice that works: simulation.designs=12"),
-        ("simulation.designs=-1", "simulation.designs=-1: is 0, or how many designs"),
+        ("simulation.designs=-1", "simulation.designs=-1: must be greater than or equal to 0"),
         (
             "simulation=search grid.num_generations=[2,4]",
             "simulation.designs=12: a search takes 3 n or more, and the plan has 2. Nearest choice "

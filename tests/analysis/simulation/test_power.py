@@ -112,7 +112,7 @@ def test_simulate_says_what_a_plan_could_find(tmp_path: Path) -> None:
     assert again == printed
     wrong = isosweep("mode=simulate", "simulation.worlds=[esy]", cwd=tmp_path, check=False)
     assert wrong.returncode == 2
-    assert "Nearest choice that works: simulation.worlds=easy" in wrong.stderr
+    assert "simulation.worlds=esy: must be 'easy', 'hard', " in wrong.stderr
 
 
 def said(verdict: str = "not identified", **more: Any) -> SimpleNamespace:
