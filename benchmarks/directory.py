@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.study import Study, resolve
@@ -60,7 +60,7 @@ def _config(root: Path, runs: int) -> Any:
         *("grid.problems_per_batch=[4,8,16,32]", f"grid.seeds={list(range(seeds))}"),
         *("grid.min_steps=1", f"sweeps_dir={root}"),
     ]
-    return compose_config(overrides)
+    return config_of(overrides)
 
 
 def _write_run(run: PlannedRun, paths: SweepPaths, study: Study, status: RunStatus) -> None:

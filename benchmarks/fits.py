@@ -19,7 +19,7 @@ from scipy.optimize import OptimizeWarning, curve_fit
 from isosweep.analysis.simulation.presets import delayed_worlds
 from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.statistics.sigmoids import EXPONENTS, MIDPOINT_FACTOR, fit_sigmoids
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.plan.study import resolve
 
 GOALS = {
@@ -46,7 +46,7 @@ def simulated(samples: int) -> tuple[Any, Any, Any, Any]:
         "grid.max_steps=1000000",
         "hardware.memory_gb=1000",
     ]
-    plan = resolve(compose_config(overrides)).plan
+    plan = resolve(config_of(overrides)).plan
     rng = np.random.default_rng(0)
     # Half the runs have passed C_mid by far, half have hardly reached it.
     records = {}

@@ -34,7 +34,7 @@ import numpy as np
 from frame import Goal, benchmark
 
 from isosweep.config.hardware import HardwareConfig
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.config.model import ModelConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import checkpoint_bytes
@@ -110,7 +110,7 @@ def config_of(model: str, hardware: str, backend: str, completion: int, prompt: 
         "budget_unit=rollouts",
         f"budget={100 * N * B}",
     ]
-    return compose_config(overrides)
+    return config_of(overrides)
 
 
 def save_random_model(model: ModelConfig, directory: Path) -> None:

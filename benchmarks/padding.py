@@ -22,7 +22,7 @@ import torch
 from frame import Goal, benchmark
 from trl import GRPOTrainer
 
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.models.weights import weights
 from isosweep.plan.spec import run_spec
 from isosweep.training.grpo import load_policy, make_stream, make_trainer
@@ -67,7 +67,7 @@ def measure(options: Namespace) -> dict[str, float]:
 
 def _trainer(directory: Path, options: Namespace) -> Any:
     """A trainer whose every generation is one of answers mixed 1:4."""
-    config = compose_config([f"task.max_completion_tokens={4 * options.short}"])
+    config = config_of([f"task.max_completion_tokens={4 * options.short}"])
     spec = run_spec(
         config, num_generations=N, problems_per_batch=B, seed=0, micro_batch=options.micro_batch
     )

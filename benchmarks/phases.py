@@ -24,7 +24,7 @@ from types import ModuleType
 from frame import Goal, benchmark
 
 from isosweep.config.health import HealthConfig
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.files import write_json
 from isosweep.plan.coefficients import PHASES, coefficients
 from isosweep.plan.phases import timed_phases
@@ -119,7 +119,7 @@ def figures(study: Study, paths: SweepPaths) -> dict[str, float]:
 def measure(options: Namespace) -> dict[str, float]:
     """Train the sweep; the figures of what was predicted of it."""
     with tempfile.TemporaryDirectory() as directory:
-        study = resolve(compose_config([f"sweeps_dir={directory}", *options.settings]))
+        study = resolve(config_of([f"sweeps_dir={directory}", *options.settings]))
         paths = SweepPaths(Path(directory) / "sweep", Path(directory) / "runs")
         train(study, paths)
         return figures(study, paths)

@@ -31,13 +31,13 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 # Every candidate has its own (n, B, budget): one seed, so that none is a copy of another.
 PLAN = """
 import resource, sys, time
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.config.axes import combinations
 from isosweep.plan.enumerate import enumerate_candidates
 
 size, budgets = int(sys.argv[1]), int(sys.argv[2])
 side = round((size / budgets) ** 0.5)
-config = compose_config([
+config = config_of([
     "model=qwen-1.5b",
     f"budget=logspace:1e19:1e21:{budgets}",
     f"grid.num_generations=[{','.join(str(2 + i) for i in range(size // budgets // side))}]",

@@ -32,7 +32,7 @@ from typing import Any
 from frame import Goal, benchmark
 
 from isosweep.config.health import HealthConfig
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.files import write_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
@@ -152,7 +152,7 @@ def prepare(
         "grid.min_steps=1",
         *changes,
     ]
-    ((run_id, spec),) = resolve(compose_config(overrides)).specs.items()
+    ((run_id, spec),) = resolve(config_of(overrides)).specs.items()
     run = RunPaths(directory / run_id)
     run.root.mkdir(parents=True)
     write_json(run.spec, {"version": 1, "run_id": run_id, "spec": spec.to_json()})

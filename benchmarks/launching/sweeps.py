@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from isosweep.compute import Compute
-from isosweep.config.hydra import compose_config
+from isosweep.config.hydra import config_of
 from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.queues import Sweep
 from isosweep.plan.study import resolve
@@ -31,7 +31,7 @@ _SMALL = (
 def make_sweep(root: Path, runs: int, *overrides: str) -> Sweep:
     """A sweep of `runs` runs, an even number, planned and stored in `root`."""
     seeds = f"grid.seeds={list(range(runs // 2))}"
-    study = resolve(compose_config([*_SMALL, seeds, f"sweeps_dir={root}", *overrides]))
+    study = resolve(config_of([*_SMALL, seeds, f"sweeps_dir={root}", *overrides]))
     paths = sweep_paths(study)
     store_plan(study, paths)
     return Sweep(study=study, paths=paths)

@@ -67,8 +67,8 @@ def _accept_mappings(kind: Any, source: Any, handler: GetCoreSchemaHandler) -> C
 
 
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
-# Of the top, what no command line has: it follows from others, or has another name there.
-_NOT_TYPED = ("given", "loss_sources", "from_sweep")
+# What no command line has: it follows from others, or has another name there.
+_NOT_TYPED = ("given", "loss_sources", "from_sweep", "composed")
 
 
 def _refusal(kind: Any, error: ValidationError) -> SettingError:
