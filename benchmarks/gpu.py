@@ -91,7 +91,9 @@ class Measured:
     checkpoint: float = 0.0
 
 
-def config_of(model: str, hardware: str, backend: str, completion: int, prompt: int) -> SweepConfig:
+def cell_config(
+    model: str, hardware: str, backend: str, completion: int, prompt: int
+) -> SweepConfig:
     """One (n, B) of `model` with completions of exactly `completion` tokens."""
     overrides = [
         f"model={model}",
@@ -288,7 +290,7 @@ def report(model: str, backend: str, options: Namespace, weights: Path, figures:
     """
     import torch
 
-    config = config_of(model, options.hardware, backend, options.completion, options.prompt)
+    config = cell_config(model, options.hardware, backend, options.completion, options.prompt)
     study = resolve(config)
     (table,), (spec,) = study.candidates, study.specs.values()
     save_random_model(spec.model, weights)

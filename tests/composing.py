@@ -34,7 +34,7 @@ def composed_once() -> Iterator[None]:
     Plugins.instance()
     files = SourcesRegistry.instance().resolve("file")
     read, list_of = files.load_config, defaults_list.create_defaults_list
-    merge = ConfigLoaderImpl._config_of_from_defaults_list
+    merge = ConfigLoaderImpl._compose_config_from_defaults_list
     packaged = str(config_directory())
 
     def once(key: Any, make: Any, *arguments: Any) -> Any:
@@ -70,5 +70,5 @@ def composed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "load_config", load_config)
         patch.setattr(config_loader_impl, "create_defaults_list", create_defaults_list)
-        patch.setattr(ConfigLoaderImpl, "_config_of_from_defaults_list", compose)
+        patch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", compose)
         yield
