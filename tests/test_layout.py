@@ -18,7 +18,7 @@ FLOORS = (
     ("models",),
     ("tasks", "costs"),
     ("config", "store", "schemas"),
-    ("words",),
+    ("gguf", "words"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
         *("devices", "evidence", "metrics", "sandbox", "version"),
