@@ -18,7 +18,7 @@ FLOORS = (
     ("models",),
     ("tasks", "costs"),
     ("config", "store", "schemas"),
-    ("words", "metrics"),
+    ("words", "metrics", "gguf"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
         *("devices", "evidence", "health", "sandbox", "version"),

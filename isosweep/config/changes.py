@@ -10,7 +10,7 @@ from isosweep.config.variants import flattened
 # What a sweep is called and where it lies: no settings of what was asked.
 _PLACES = (
     *("sweep_dir", "sweeps_dir", "runs", "from_sweep", "mode", "given", "loss_sources"),
-    *("confirm", "dry_run", "takeover", "format", "trust", "model.directory"),
+    *("confirm", "dry_run", "takeover", "format", "trust", "model.directory", "model.converted"),
 )
 
 
@@ -54,7 +54,7 @@ def _implied(settings: Mapping[str, object], groups: Mapping[str, str]) -> set[s
     implied = {f"{group}.name" for group in groups}
     if _is_local(settings):
         implied.add("model.source")
-        if settings["model.name"] != Path(str(settings["model.path"])).name:
+        if settings["model.name"] != Path(str(settings["model.path"])).name.removesuffix(".gguf"):
             implied.remove("model.name")
     return implied
 

@@ -19,10 +19,13 @@ class ModelConfig:
     source: str
     """`builtin` (shipped with isosweep), or a name on the Hugging Face hub."""
     path: str | None = None
-    """Directory to load weights from instead; the architecture is that of its config.json."""
+    """Directory to load weights from instead, or one GGUF file; the architecture is that of its
+    config.json."""
     # Where a model lies changes no number; `path`, as it was typed, has always taken part.
     directory: Annotated[str | None, OUTSIDE] = None
     """Directory that a relative `path` starts from, filled in when the settings are read."""
+    converted: Annotated[str | None, OUTSIDE] = None
+    """Directory that a GGUF file was converted to, filled in when the settings are read."""
     revision: str | None = None
     """Revision of a hub model; null: the newest."""
     chat_template_kwargs: Annotated[dict[str, Any] | None, ADDED] = None
@@ -35,7 +38,9 @@ class ModelConfig:
 
     @property
     def location(self) -> Path | None:
-        """Directory to load weights from, wherever this process works; None without `path`."""
+        """Directory to load weights from, wherever this process works; None: the hub's."""
+        if self.converted is not None:
+            return Path(self.converted)
         return None if self.path is None else Path(self.directory or "", self.path)
 
     @property

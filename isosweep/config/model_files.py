@@ -1,6 +1,7 @@
 """The architecture that a Hugging Face config.json describes, family by family."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from isosweep.config.architecture import Architecture
 from isosweep.errors import SettingError
+from isosweep.gguf import converted, in_package
 
 # Names in a config.json and ours.
 _NAMES = {
@@ -48,19 +50,36 @@ _FAMILIES: dict[str, dict[str, Any]] = {
 
 
 def read_model(model: dict[str, Any]) -> None:
-    """Give the settings of a model that lies at `model.path` the architecture found there, and
-    the directory that a relative path starts from.
+    """Give the settings of a model that lies at `model.path` the architecture found there, the
+    directory that a relative path starts from, and where a GGUF file was converted to: also that
+    of a package, for a model of the hub that is not in its cache.
 
-    Raises SettingError where none is found.
+    Raises SettingError where no architecture is found, or the file cannot be converted.
     """
+    model["converted"] = None
     if model["path"] is None:
+        file = in_package(model["source"])
+        if file is not None and model["revision"] is None and not may_be_cached(model["source"]):
+            model["converted"] = str(converted(file))
         return
     if model.get("directory") is None and not Path(model["path"]).is_absolute():
         model["directory"] = str(Path.cwd())
     place = Path(model.get("directory") or "", model["path"])
-    model["architecture"] = asdict(_architecture_at(place))
-    model["name"] = model["name"] or place.name
+    if place.suffix == ".gguf":
+        model["converted"] = str(converted(place))
+    model["architecture"] = asdict(_architecture_at(Path(model["converted"] or place)))
+    model["name"] = model["name"] or place.name.removesuffix(".gguf")
     model["source"] = model["source"] or str(model["path"])
+
+
+def may_be_cached(source: str) -> bool:
+    """Whether the hub's cache has some revision of `source`, told without the hub's library, whose
+    import costs a plan a third of a second."""
+    # As the library places it (huggingface_hub/constants.py).
+    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"))
+    home = Path(os.environ.get("HF_HOME", caches / "huggingface"))
+    cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
+    return any(cache.glob(f"models--{source.replace('/', '--')}/snapshots/*/config.json"))
 
 
 def _architecture_at(directory: Path) -> Architecture:

