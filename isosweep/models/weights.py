@@ -75,8 +75,8 @@ def _weights_identity(model: ModelConfig) -> list[str]:
             return [IDENTITY]
         return [model.source, model.revision or ""]
     directory = model.location
-    if (digest := origin(directory)) is not None:
-        return [f"gguf {digest}"]
+    if (file_digest := origin(directory)) is not None:
+        return [f"gguf {file_digest}"]
     whole = [directory / name for name in _SMALL_FILES if (directory / name).is_file()]
     identity = [f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in whole]
     for file in sorted(directory.glob("*.safetensors")):
