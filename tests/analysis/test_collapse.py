@@ -29,6 +29,13 @@ def test_one_bad_record_is_no_collapse(
     assert collapse(curve) == first
 
 
+def test_a_fall_within_the_errors_of_two_evaluations_is_no_collapse() -> None:
+    """Both the best record and the one below it err, each by sqrt(0.25 / 4096) here."""
+    error = np.sqrt(2 * 0.25 / 4096)
+    for fall, first in ((5 * error, None), (7 * error, 2)):
+        assert collapse(curve_of([0.5, 0.51, 0.51 - fall, 0.51 - fall], 0, 8)) == first
+
+
 def curve_of(rewards: list[float], seed: int, n: int) -> Curve:
     plan = make_plan(seeds=range(4))
     (run,) = (r for r in plan.runs if (r.seed, r.num_generations) == (seed, n))

@@ -80,19 +80,26 @@ def test_a_run_that_needs_more_of_the_other_unit_is_read_off_earlier(tmp_path: P
     first = {r.cell.num_generations: r.reward for r in moved.readings if r.cell.budget < 5e6}
     # 4e6 tokens are 4e6 FLOPs for n = 2 (step 4), and 1e6 FLOPs for n = 4 (step 2).
     assert first == {2: pytest.approx(0.5), 4: pytest.approx(0.3)}
+    # A budget between two records is read in proportion to the logarithm of compute.
+    ladder = load_view(paths, AnalysisConfig(name="default", readings_per_decade=10))
+    between = [r for r in ladder.readings if r.reading == "interpolated"]
+    assert between
+    for r in between:
+        assert r.reward == pytest.approx(0.3 + 0.1 * np.log2(r.cell.budget / 1e6), abs=1e-3)
 
 
 def test_difficulty_keeps_the_problems_of_that_success_rate(tmp_path: Path) -> None:
     paths = write_sweep(tmp_path, REWARD, plan=make_plan(seeds=(0, 1)))
     data = load_sweep(paths)
-    some = load_view(paths, AnalysisConfig(name="default", difficulty=(0.2, 0.4)))
+    # Its ends are rates that problems have.
+    some = load_view(paths, AnalysisConfig(name="default", difficulty=(0.25, 0.375)))
     for whole, part in zip(data.curves, some.curves, strict=True):
         rates = whole.successes[0] / whole.samples_per_problem
-        kept = (rates >= 0.2) & (rates <= 0.4)
+        kept = (rates >= 0.25) & (rates <= 0.375)
         assert 0 < kept.sum() < len(kept)
         assert np.array_equal(part.successes, whole.successes[:, kept])
         assert part.base_reward == pytest.approx(rates[kept].mean())
-    again = rescored(data, difficulty=(0.2, 0.4))
+    again = rescored(data, difficulty=(0.25, 0.375))
     assert [r.reward for r in again.readings] == [r.reward for r in some.readings]
 
 

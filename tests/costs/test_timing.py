@@ -78,6 +78,21 @@ def test_twice_the_completions_train_twice_as_long_on_one_device_and_as_long_on_
     assert (2 * two.seconds > one.seconds * 0.99).all()
 
 
+@pytest.mark.parametrize(("sharding", "moves"), [("zero2", 2), ("zero3", 3)])
+def test_devices_exchange_gradients_in_a_ring(sharding: str, moves: int) -> None:
+    config = make_config(
+        *("model=qwen-0.5b", "budget=1e20", f"hardware.sharding={sharding}"),
+        *("hardware.devices_per_run=4", "hardware.interconnect_bandwidth=1e10"),
+    )
+    faster = replace(config.hardware, interconnect_bandwidth=2e10)
+    slow, fast = (
+        candidates_of(each)[0].phases.update for each in (config, replace(config, hardware=faster))
+    )
+    # Each sends three quarters of all, in 2 bytes for a parameter: half as long at twice the speed.
+    volume = moves * 3 / 4 * 2 * config.model.architecture.parameters
+    assert slow - fast == pytest.approx(np.full(slow.shape, volume / 2e10))
+
+
 def test_checkpointing_recomputes_the_layers_and_not_the_head() -> None:
     with_it, without = (
         candidates_of(

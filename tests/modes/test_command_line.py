@@ -16,7 +16,7 @@ from isosweep.config.sweep import Mode
 from isosweep.modes.signals import Output
 from tests.commands import in_process
 from tests.conftest import SMALL, in_ci, isosweep, missing, refused
-from tests.modes.looked_after import sweep_in
+from tests.modes.looked_after import ended, sweep_in
 
 NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
 
@@ -120,6 +120,14 @@ def test_commands_of_tests_say_and_do_what_the_true_ones_do(override: str, tmp_p
 def test_a_bad_last_job_of_a_multirun_keeps_the_first_from_starting(tmp_path: Path) -> None:
     assert "budget" in refused("-m", "mode=plan", "budget=1e11,1e3", cwd=tmp_path)
     assert not list(tmp_path.glob("sweeps/*/plan.json"))
+
+
+def test_a_multirun_ends_with_the_status_of_its_worst_job(tmp_path: Path) -> None:
+    first, _ = (sweep_in(tmp_path / "sweeps", f"grid.seeds=[{i}]", f"name=s{i}") for i in (0, 1))
+    ended(first, outcome="failed")
+    done = in_process(("-m", "mode=status", "sweep_dir=s0,s1"), tmp_path)
+    assert done.returncode == 1
+    assert "s1: 2 runs: 2 not begun" in done.stdout
 
 
 def test_a_sweep_for_gpus_stops_before_launching_with_what_is_missing(tmp_path: Path) -> None:

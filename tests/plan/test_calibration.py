@@ -267,6 +267,15 @@ def test_a_calibration_of_version_1_is_read_and_kept_beside_new_ones(tmp_path: P
     }
 
 
+def test_what_a_run_alone_was_measured_at_is_not_assumed_of_runs_that_share(tmp_path: Path) -> None:
+    entries = {"h100, tiny, transformers": V1}
+    (tmp_path / "calibration.json").write_text(json.dumps({"version": 1, "entries": entries}))
+    asked = (f"sweeps_dir={tmp_path}", "hardware=h100")
+    assert calibrated(make_config(*asked)).hardware.calibrated_from == "old"
+    shared = make_config(*asked, "launcher.runs_per_device=2")
+    assert calibrated(shared) == shared
+
+
 def test_a_damaged_calibration_is_reported(tmp_path: Path) -> None:
     config = make_config(f"sweeps_dir={tmp_path}")
     entries = (

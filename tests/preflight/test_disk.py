@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from isosweep.errors import SettingError
-from isosweep.modes.directory import sweep_paths
+from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
 from isosweep.plan.study import resolve
 from isosweep.preflight.disk import require_disk
 from tests.conftest import make_config
+from tests.modes.looked_after import ended
 
 QWEN = (
     *("model=qwen-1.5b", "recipe=isocompute_easy", "hardware=h100", "budget=1e20"),
@@ -40,6 +41,13 @@ def test_the_checkpoints_find_room_or_are_refused_with_how_much_they_take(tmp_pa
     assert said.endswith("works: sweeps_dir=DIRECTORY on a disk with 797 GB free")
     for places, more in ((5, ()), (8, ("checkpoint.keep=weights",))):
         assert not refusal(700e9, places, tmp_path, *more)
+
+
+def test_a_run_that_has_ended_takes_no_more_room(tmp_path: Path) -> None:
+    study = resolve(make_config(*QWEN, f"sweeps_dir={tmp_path / 'sweeps'}"))
+    store_plan(study, sweep_paths(study))
+    ended(read_sweep(sweep_paths(study).root))
+    assert "26 runs, 8 at once, take" in refusal(500e9, 8, tmp_path)
 
 
 def test_the_built_in_model_fits_this_machine(tmp_path: Path) -> None:

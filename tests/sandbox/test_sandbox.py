@@ -296,6 +296,7 @@ def test_every_test_counts_and_white_space_at_ends_does_not(sandbox: Sandbox) ->
     assert sandbox.passes(program, {"pairs": [["1", "1\n1"], ["2", "2  \n2\n\n"]]}, LIMITS)
     assert not sandbox.passes(program, {"pairs": [["1", "1\n1"], ["3", "3\n3"]]}, LIMITS)
     assert not sandbox.passes(program, {"pairs": [["1", "1 1"]]}, LIMITS)
+    assert not sandbox.passes("print(' 1')", {"pairs": [["", "1"]]}, LIMITS)
 
 
 def test_a_program_that_fails_after_its_answer_does_not_pass(sandbox: Sandbox) -> None:

@@ -245,6 +245,10 @@ def test_a_search_ends_when_its_compute_is_spent() -> None:
     # Any of the four best steps would fit alone, and not all of them together.
     some = choose(BEGUN, max_compute=spent + 0.3 * BUDGETS[-1])
     assert 0 < sum(step.compute for step in some.steps) <= 0.3 * BUDGETS[-1]
+    # What was asked for and is not trained yet is paid for.
+    pending = {run_id(8, 0): BUDGETS[-1]}
+    owed = BUDGETS[-1] - BEGUN[run_id(8, 0)]
+    assert not choose(BEGUN, pending, max_compute=spent + owed * 1.001).steps
 
 
 def test_a_search_ends_when_nothing_left_is_worth_its_compute() -> None:

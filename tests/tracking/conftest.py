@@ -29,7 +29,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def untracked(tmp_path: Path) -> Sweep:
     """Two runs, the first of them half done; a path that URIs must quote."""
-    sweep = Sweep(tmp_path / "sweeps of mine", max_points=20)
+    sweep = Sweep(tmp_path / "sweeps of mine", max_points=25)
     start(sweep.runs[0])
     write_steps(sweep.runs[0], range(21))
     set_state(sweep.runs[0], "running", 20)

@@ -243,6 +243,12 @@ def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> No
     assert len(bars) == len(LONG)
 
 
+def test_diamonds_are_the_best_n_and_their_bars_its_intervals(full: Analysed) -> None:
+    (best,) = (s for s in drawn_of(full)["reward"].series if s.marker == "diamond")
+    choices = [at.best for at in full.findings.frontier.budgets]
+    assert list(zip(best.low, best.high, strict=True)) == [each.interval for each in choices]
+
+
 def test_slices_follow_the_surface(full: Analysed) -> None:
     figures, surface = drawn_of(full), full.findings.surface
     assert surface is not None

@@ -178,10 +178,11 @@ def test_intervals_of_the_rate_and_of_the_best_n_are_held_against_the_truth(
     # No A where n* moves on.
     assert result.num_asymptotes == 0
     # An end at an edge leaves open what lies beyond.
-    interval = Interval(median=800, low=700, high=900)
-    made = [said("grew", best=interval, censored=(False, cut)) for cut in (False, True)]
-    (last,) = stubbed(monkeypatch, nominal, "slow_tail", *made).budgets
-    assert last.covered == 0.5
+    below, above = (Interval(median=m, low=m - 100, high=m + 100) for m in (800, 1100))
+    for interval, censored in ((below, (False, True)), (above, (True, False))):
+        made = [said("grew", best=interval, censored=cut) for cut in ((False, False), censored)]
+        (last,) = stubbed(monkeypatch, nominal, "slow_tail", *made).budgets
+        assert last.covered == 0.5
 
 
 def test_what_the_chosen_n_costs_is_the_expected_reward_lost(

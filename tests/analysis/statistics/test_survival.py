@@ -56,7 +56,7 @@ def test_the_best_n_in_expectation_is_the_one_whose_runs_last() -> None:
     (large,) = (choice for choice in last.choices if choice.num_generations == 32)
     assert large.cell.num_fallen == 4
     # Half of its runs are worth FALLEN.
-    assert large.expected == pytest.approx((large.cell.mean + FALLEN) / 2, abs=0.08)
+    assert large.expected == pytest.approx((large.cell.mean + FALLEN) / 2, abs=0.02)
 
 
 def test_shares_are_those_of_each_n_with_intervals_that_hold_them() -> None:
