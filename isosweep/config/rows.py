@@ -13,8 +13,8 @@ from isosweep.errors import SettingError
 
 
 def _data_file(path: str) -> str:
-    if not path.endswith((".jsonl", ".parquet")):
-        raise ValueError("must be a .jsonl or .parquet file")
+    if not path.endswith((".jsonl", ".json", ".parquet")):
+        raise ValueError("must be a .jsonl, .json or .parquet file")
     return path
 
 
@@ -35,11 +35,12 @@ class RowsConfig:
     """Revision of the dataset; null: the newest."""
     # A file's content counts (`data_sha256`), not where it lies.
     path: Annotated[Annotated[str, AfterValidator(_data_file)] | None, OUTSIDE] = None
-    """JSON lines or Parquet file; null with a `dataset`."""
+    """JSON lines, a JSON list of rows, or Parquet; null with a `dataset`."""
     data_sha256: str | None = None
     """Hash of the file, filled in when the settings are read."""
-    problem_column: str = "problem"
-    """Column of the problem's text."""
+    problem_column: str | None = "problem"
+    """Column of the problem's text, or of messages; dots lead into a column. null, in task.math:
+    this and where the answer stands are told from the first row."""
     id_column: str | None = None
     """Column of its id; null: a hash of its text."""
     level_column: str | None = None
@@ -58,12 +59,18 @@ class MathConfig(RowsConfig):
     group: ClassVar[str] = "task.math"
     """Its own name on the command line."""
 
-    answer_column: str = "answer"
-    """Column of the answer."""
+    answer_column: str | None = "answer"
+    """Column of the answer; null with `problem_column`."""
     answer_after: str | None = None
     """The answer is what follows the last of these marks (GSM8K: `####`); null: all of it."""
     skip_unparseable: bool = False
     """Leave out rows whose answer math-verify cannot read, which else are an error."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.problem_column is None) != (self.answer_column is None):
+            rule = f"beside task.math.problem_column={self.problem_column}: null is both or none"
+            raise SettingError("task.math.answer_column", self.answer_column, rule)
 
 
 @settings("task.code")

@@ -1,14 +1,17 @@
 """Problems of a dataset or file whose answers math-verify (PyPI) checks."""
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from isosweep.config.rows import MathConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.tasks.checking import ask_all, judged
 from isosweep.tasks.problem import Distinct, Judged, Pool, Problem, in_template, shuffled
-from isosweep.tasks.rows import Row, listed, read_problems, source, text
+from isosweep.tasks.rows import Row, first_row, held, listed, read_problems, source, text
 
 
 def pool(task: TaskConfig, wanted: int) -> Pool:
@@ -17,8 +20,8 @@ def pool(task: TaskConfig, wanted: int) -> Pool:
     Raises SettingError for a source that cannot be read, a missing column, a row without text,
     or an answer that math-verify cannot read (with its row).
     """
-    config, distinct, rows = task.math, Distinct(), dict[str, int]()
-    assert config is not None
+    assert task.math is not None
+    config, distinct, rows = _laid_out(task.math), Distinct(), dict[str, int]()
     problems = []
     columns = {"answer_column": config.answer_column}
     for number, problem in read_problems(config, columns, partial(_answer, config)):
@@ -65,6 +68,55 @@ def _readable(problems: list[Problem], wanted: int) -> tuple[list[Problem], list
             readable = answer is not None and answer.get("readable", False)
             (chosen if readable else unreadable).append(problem)
     return chosen, unreadable
+
+
+class _Layout(NamedTuple):
+    """How a collection keeps its problems: columns, and the mark that the answer follows."""
+
+    name: str
+    problem: str
+    answer: str
+    after: str | None = None
+
+    def fits(self, row: Row) -> bool:
+        problem, answer = held(row, self.problem), held(row, self.answer)
+        texts = isinstance(problem, str) and isinstance(answer, str | int | float)
+        return texts and (self.after is None or self.after in str(answer))
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        return {
+            "problem_column": self.problem,
+            "answer_column": self.answer,
+            "answer_after": self.after,
+        }
+
+
+# In the order in which they are looked for.
+_LAYOUTS = (
+    _Layout("GSM8K", "question", "answer", "####"),
+    # verl/utils/reward_score reads it there (github.com/volcengine/verl, examples/data_preprocess).
+    _Layout("verl", "prompt", "reward_model.ground_truth"),
+    _Layout("DeepScaleR and MATH-500", "problem", "answer"),
+    # math-verify takes the boxed expression of a solution.
+    _Layout("MATH", "problem", "solution"),
+    _Layout("question and answer", "question", "answer"),
+)
+
+
+def _laid_out(config: MathConfig) -> MathConfig:
+    """The settings with columns, which the first row tells where they are null."""
+    if config.problem_column is not None:
+        return config
+    row = first_row(config)
+    layout = next((each for each in _LAYOUTS if each.fits(row)), None)
+    if layout is None:
+        known = ", ".join(f"{each.problem} and {each.answer}" for each in _LAYOUTS)
+        rule = f"the first row of {source(config)} has {', '.join(row)}, and none of {known}"
+        raise SettingError("task.math.problem_column", None, rule)
+    told = " ".join(f"task.math.{name}={value}" for name, value in layout.settings.items())
+    sys.stderr.write(f"{source(config)} is laid out as {layout.name}: {told}\n")
+    return replace(config, **layout.settings)
 
 
 def _answer(config: MathConfig, number: int, row: Row) -> str:

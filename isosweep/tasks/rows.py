@@ -34,7 +34,7 @@ def read_problems(
     }
     for number, row in _read_rows(config):
         for name, column in columns.items():
-            if column is not None and column not in row:
+            if column is not None and held(row, column) is MISSING:
                 rule = f"row {number} of {source(config)} has only {', '.join(row)}"
                 raise SettingError(f"{config.group}.{name}", column, rule)
         prompt = text(config, number, row, "problem_column", config.problem_column)
@@ -42,16 +42,36 @@ def read_problems(
             problem_id = content_id(kind, prompt)
         else:
             problem_id = text(config, number, row, "id_column", config.id_column)
-        level = None if config.level_column is None else _number(row[config.level_column])
+        level = None if config.level_column is None else _number(held(row, config.level_column))
         problem = Problem(
             problem_id=problem_id, level=level, prompt=prompt, answer=answer(number, row)
         )
         yield number, problem
 
 
-def text(config: RowsConfig, number: int, row: Row, name: str, column: str) -> str:
-    """What a row has in a column. Raises SettingError where that is no text."""
-    value = row[column]
+# What no row holds: null is a value.
+MISSING = object()
+
+
+def held(row: Row, column: str) -> Any:
+    """What a row has in a column, in which dots lead further: reward_model.ground_truth. Of a
+    conversation the texts of its messages. MISSING where there is none."""
+    value: Any = row
+    for name in [column] if column in row else column.split("."):
+        value = value.get(name, MISSING) if isinstance(value, dict) else MISSING
+    if isinstance(value, list) and value and all(isinstance(m, dict) for m in value):
+        contents = [message.get("content") for message in value]
+        if all(isinstance(content, str) for content in contents):
+            return "\n\n".join(contents)
+    return value
+
+
+def text(config: RowsConfig, number: int, row: Row, name: str, column: str | None) -> str:
+    """What a row has in a column. Raises SettingError where that is no text, or no column."""
+    if column is None:
+        rule = "null is told from the first row by task.math alone; here it names a column"
+        raise SettingError(f"{config.group}.{name}", column, rule)
+    value = held(row, column)
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         text = str(value)
         if normalised(text):
@@ -103,8 +123,27 @@ def _read_rows(config: RowsConfig) -> Iterator[tuple[int, Row]]:
     setting = f"{config.group}.path"
     if config.path.endswith(".parquet"):
         yield from enumerate(_parquet(setting, config.path), start=1)
+    elif config.path.endswith(".json"):
+        yield from enumerate(_json_list(setting, config.path), start=1)
     else:
         yield from _json_lines(setting, config.path)
+
+
+def first_row(config: RowsConfig) -> Row:
+    """The first row. Raises SettingError for what cannot be read, or has none."""
+    for _, row in _read_rows(config):
+        return row
+    raise SettingError(f"{config.group}.path", source(config), "has no rows")
+
+
+def _json_list(setting: str, path: str) -> list[Row]:
+    try:
+        rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+            raise ValueError("not a list of JSON objects; a row on each line is a .jsonl file")
+    except ValueError as error:
+        raise SettingError(setting, path, f"cannot be read: {error}") from None
+    return rows
 
 
 def _json_lines(setting: str, path: str) -> Iterator[tuple[int, Row]]:
