@@ -49,6 +49,8 @@ class RowsConfig:
     def __post_init__(self) -> None:
         if (self.dataset is None) == (self.path is None):
             rule = f"beside {self.group}.dataset={self.dataset}: one of them is null, and one only"
+            if self.path is None:
+                rule = f"has to be given, a file, where {self.group}.dataset is null"
             raise SettingError(f"{self.group}.path", self.path, rule)
 
 

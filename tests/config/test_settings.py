@@ -17,7 +17,7 @@ def _options(group: str) -> list[str]:
     return [
         name
         for name in names
-        if not name.startswith("_") and name not in ("local", "custom", "mixture")
+        if not name.startswith("_") and name not in ("local", "custom", "mixture", "math_file")
     ]
 
 

@@ -155,6 +155,8 @@ def test_a_file_that_is_none_is_refused_with_its_row(
     assert rule in refused.value.rule
 
 
-def test_columns_are_null_together_and_named_for_programs() -> None:
+def test_a_file_is_given_and_columns_are_null_together() -> None:
+    with pytest.raises(SettingError, match=r"task\.math\.path=None: has to be given, a file"):
+        make_config("task=math_file")
     with pytest.raises(SettingError, match="null is both or none"):
         make_config("task=math", "task.math.problem_column=null")
