@@ -83,14 +83,6 @@ class _Layout(NamedTuple):
         texts = isinstance(problem, str) and isinstance(answer, str | int | float)
         return texts and (self.after is None or self.after in str(answer))
 
-    @property
-    def settings(self) -> dict[str, str | None]:
-        return {
-            "problem_column": self.problem,
-            "answer_column": self.answer,
-            "answer_after": self.after,
-        }
-
 
 # In the order in which they are looked for.
 _LAYOUTS = (
@@ -114,9 +106,17 @@ def _laid_out(config: MathConfig) -> MathConfig:
         known = ", ".join(f"{each.problem} and {each.answer}" for each in _LAYOUTS)
         rule = f"the first row of {source(config)} has {', '.join(row)}, and none of {known}"
         raise SettingError("task.math.problem_column", None, rule)
-    told = " ".join(f"task.math.{name}={value}" for name, value in layout.settings.items())
-    sys.stderr.write(f"{source(config)} is laid out as {layout.name}: {told}\n")
-    return replace(config, **layout.settings)
+    after = layout.after or config.answer_after
+    sys.stderr.write(
+        f"{source(config)} is laid out as {layout.name}: task.math.problem_column={layout.problem} "
+        f"task.math.answer_column={layout.answer} task.math.answer_after={after or 'null'}\n"
+    )
+    return replace(
+        config,
+        problem_column=layout.problem,
+        answer_column=layout.answer,
+        answer_after=after,
+    )
 
 
 def _answer(config: MathConfig, number: int, row: Row) -> str:
