@@ -2,7 +2,7 @@
 
 The weights are taken out of their blocks once (they stay as coarse as the file has them: training
 starts from exactly those values) and kept as float32 beside the tokenizer, in the cache that the
-hub's library gives to other libraries, under the file's hash.
+hub's library keeps for other libraries, under the file's hash.
 """
 
 import hashlib
@@ -73,23 +73,34 @@ def converted(file: Path) -> Path:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise _refused(file, f"must be a readable file ({error.strerror})") from None
-    from huggingface_hub import cached_assets_path
+    from huggingface_hub.constants import HF_ASSETS_CACHE
 
-    directory = cached_assets_path("isosweep", f"gguf-{_VERSION}", digest[:16])
-    with FileLock(f"{directory}.lock"):
+    directory = Path(HF_ASSETS_CACHE, "isosweep", f"gguf-{_VERSION}", digest[:16])
+    try:
+        # A cache that others have filled may be read-only.
         if origin(directory) is None:
-            being_made = directory.with_name(f"{directory.name}.{os.getpid()}")
-            sys.stderr.write(f"reading {file} once; what it becomes is kept in {directory}\n")
-            try:
-                with _quiet():
-                    _convert(file, being_made)
-                write_json(being_made / _ORIGIN, {"file": file.name, "sha256": digest})
-                # Whole or not there: the cache's own function has made an empty one.
-                shutil.rmtree(directory)
-                being_made.rename(directory)
-            finally:
-                shutil.rmtree(being_made, ignore_errors=True)
+            _make(file, digest, directory)
+    except OSError as error:
+        rule = f"cannot be kept converted in {directory.parent} ({error.strerror or error})"
+        raise _refused(file, rule, "HF_HOME=DIRECTORY, with room, that you may write to") from None
     return directory
+
+
+def _make(file: Path, digest: str, directory: Path) -> None:
+    """Convert `file`, unless another process has meanwhile; whole or not there."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{directory}.lock"):
+        if origin(directory) is not None:
+            return
+        being_made = directory.with_name(f"{directory.name}.{os.getpid()}")
+        sys.stderr.write(f"reading {file} once; what it becomes is kept in {directory}\n")
+        try:
+            with _quiet():
+                _convert(file, being_made)
+            write_json(being_made / _ORIGIN, {"file": file.name, "sha256": digest})
+            being_made.rename(directory)
+        finally:
+            shutil.rmtree(being_made, ignore_errors=True)
 
 
 @contextmanager

@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-import huggingface_hub
 import numpy as np
 import pytest
+from huggingface_hub import constants
 from numpy.typing import NDArray
 
 from isosweep import gguf as room
@@ -85,8 +84,7 @@ def write_gguf(file: Path, *, merges: bool = True) -> NDArray[np.float32]:
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    within = partial(huggingface_hub.cached_assets_path, assets_dir=tmp_path / "assets")
-    monkeypatch.setattr(huggingface_hub, "cached_assets_path", within)
+    monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "assets"))
 
 
 def test_a_file_becomes_weights_and_a_tokenizer_that_ends_where_the_file_says(
@@ -154,6 +152,25 @@ def test_a_plan_reads_the_architecture_of_a_file_and_runs_share_by_its_content(
     assert models[0].architecture.num_layers == LAYERS
     assert content_identity(models[0]) == content_identity(models[1])
     assert missing_weights(models[0]) == []
+
+
+def test_what_is_converted_is_read_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gguf(tmp_path / "small.gguf")
+    directory = converted(tmp_path / "small.gguf")
+    # Root may write everywhere: what would write is not to be called.
+    monkeypatch.setattr(room, "FileLock", lambda _: pytest.fail("written"))
+    assert converted(tmp_path / "small.gguf") == directory
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "small.gguf")
+    (tmp_path / "assets").write_text("no directory")
+    with pytest.raises(SettingError, match="cannot be kept converted in") as refused:
+        converted(tmp_path / "small.gguf")
+    assert str(tmp_path / "assets" / "isosweep") in refused.value.rule
+    assert refused.value.nearest.startswith("HF_HOME=")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ _NOT_A_CHOICE = "local"
 # A name as it is typed, with the signs that Hydra has before one.
 _TYPED = re.compile(r"(?P<sign>[+~]{0,2})(?P<name>[^=]+)=?(?P<value>.*)", re.DOTALL)
 # What of Hydra's words says which name it found no place for, and which value two meanings.
-_NO_PLACE = re.compile(r"Could not (?:override|delete from config\.) '([^']+)'")
+_NO_PLACE = re.compile(
+    r"(?:Could not (?:override|delete from config\.) '|Error merging override )([^'=]+)"
+)
 _AMBIGUOUS = re.compile(r"Ambiguous value for argument '([^']+)'")
 
 
@@ -227,12 +229,18 @@ def refusal(error: Exception, overrides: Sequence[str]) -> SettingError:
     words = " ".join(str(error).split())
     if match := _NO_PLACE.match(words):
         *groups, name = match[1].split(".")
+        if groups[1:] and groups[1] not in settings_in(SweepConfig, groups[:1]):
+            groups, name = groups[:1], groups[1]
         known = settings_in(SweepConfig, groups)
-        if name not in known and not (config_directory() / name).is_dir():
-            sign, value = typed[match[1]].group("sign", "value") if match[1] in typed else ("", "")
+        sign, value = typed[match[1]].group("sign", "value") if match[1] in typed else ("", "")
+        if name in known:
+            reason = " ".join(str(error.__cause__ or words).splitlines()[:1])
+            return SettingError(f"{sign}{match[1]}", value, f"cannot be set so: {reason}")
+        if not (config_directory() / name).is_dir():
             rule = f"no such setting; here are {', '.join(known)}"
             nearest = meant(name, known, f"{sign}{'.'.join([*groups, '{}'])}")
             return SettingError(f"{sign}{match[1]}", value, rule, nearest)
+        return SettingError(name, value, "is chosen beside the defaults", f"+{name}={value}")
     if match := _AMBIGUOUS.match(words):
         name, _, value = match[1].partition("=")
         rule = "several values are a list in brackets, or with -m on the command line a sweep each"
