@@ -187,11 +187,14 @@ class Sweep:
         """
         from isosweep.analysis.figures.all import describe_figures
         from isosweep.analysis.figures.draw_plotly import to_plotly
+        from isosweep.analysis.figures.health import METRICS
+        from isosweep.analysis.load import read_training
 
         if name not in self.figures:
             rule = f"must be one of {', '.join(self.figures)}"
             raise SettingError("figure", name, rule)
-        figures = describe_figures(self.data, self.findings)
+        training = read_training(self.stored.paths, self.data, METRICS)
+        figures = describe_figures(replace(self.data, training=training), self.findings)
         if name in figures.left_out:
             rule = f"has nothing to show: {figures.left_out[name]}"
             raise SettingError("figure", name, rule)

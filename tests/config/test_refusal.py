@@ -128,7 +128,7 @@ REFUSED = [
     ("task=math task.template=Solve", "task.template", "must contain {problem}"),
     ("task=math task.prompt_tokens=null", "task.prompt_tokens", "must be given for"),
     (MATH + "path=a.csv", "task.math.path", "cannot be read (No such file"),
-    (MATH + "dataset=null", "task.math.path", "one of them is null, and one only"),
+    (MATH + "dataset=null", "task.math.path", "has to be given, a file"),
     (
         "task=math model.architecture.max_position_embeddings=9 generation=vllm hardware=h100 "
         "generation.sleep=false budget=1e15",

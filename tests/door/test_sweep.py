@@ -201,6 +201,12 @@ def test_every_figure_of_the_report_is_drawn_or_says_why_not(sweep: Sweep) -> No
         sweep.plot("best n")
 
 
+def test_what_runs_wrote_while_they_trained_is_drawn(straight: Path) -> None:
+    (root,) = (straight / "sweeps").glob("*/plan.json")
+    drawn = isosweep.open(root.parent).plot("entropy")
+    assert [len(line.x) > 1 for line in drawn.data].count(True) >= 2
+
+
 def test_variants_answer_one_by_one_and_share_frames(studies: Path) -> None:
     whole = isosweep.open(studies / "sweeps" / "studies" / "few_problems")
     few = whole.variant("few_problems")
