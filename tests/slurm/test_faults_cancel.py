@@ -78,10 +78,11 @@ def test_a_cancel_that_the_controller_has_not_heard_of_says_so_and_is_obeyed(
         # The controller learns what has ended meanwhile only when the node tells it again.
         done = sweep.jobs(running)[-1]
         wait_for(lambda: done not in (job_states(slurm_cluster) or [done]), 120, 0.5)
-        with sweep.sampled():
+        with sweep.sampled() as sampler:
             slurm_cluster.run("scontrol", "release", sweep.jobs(waiting)[-1])
             nothing_left(slurm_cluster)
             wait_for(lambda: sweep.standings() == {Standing.CANCELLED}, 60, 0.5)
+            wait_for(lambda: sampler.samples > 0, 60, 0.5)
         assert not view_run(waiting).state
 
 
