@@ -109,6 +109,7 @@ def simulated(runs: int, devices: int, error: float = 0.0) -> float:
     chance = random.Random(1)
     with memory() as directory, patch("time.monotonic", Clock()) as clock:
         sweep = make_sweep(directory, runs)
+        store_runs(sweep.study, sweep.paths)
         items = mixed(sweep.items(), seed=0)
         seconds = {
             item.run.run_id: item.run.seconds * math.exp(chance.gauss(0.0, error)) for item in items
