@@ -1,6 +1,5 @@
 """Held-out evaluation, and further sets of problems that a run is evaluated on."""
 
-import math
 import re
 from typing import Annotated, Any, Literal
 
@@ -52,8 +51,10 @@ class EvaluationConfig:
     """k of avg@k: completions sampled for each held-out problem."""
     records_per_decade: PositiveInt = 5
     """Records besides step 0 and milestones, per factor of ten of training FLOPs."""
-    batch_size: PositiveInt = 2048
-    """Completions sampled at once, by transformers; which answers it draws depends on it."""
+    # Every answer has random numbers of its own.
+    batch_size: Annotated[PositiveInt | None, OUTSIDE] = None
+    """Completions that transformers samples at once; null: as many as fit into a device's memory,
+    2,048 at most."""
     temperature: Positive = 1.0
     """Sampling temperature."""
     seed: Whole = 0
@@ -61,9 +62,3 @@ class EvaluationConfig:
     # They change no number of training, and none of the main evaluation.
     sets: Annotated[dict[str, EvaluationSet] | None, AfterValidator(_named), OUTSIDE] = None
     """Further sets of problems, by name, that every record has the results of, apart from these."""
-
-    def completions_at_once(self, problems: int, devices: int) -> int:
-        """Completions that transformers samples at once on each of `devices` for all `problems`:
-        whole problems, at least one."""
-        at_once = max(1, self.batch_size // self.samples_per_problem)
-        return min(at_once, math.ceil(problems / devices)) * self.samples_per_problem

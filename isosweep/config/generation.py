@@ -23,7 +23,7 @@ class GenerationConfig:
     name: Backend
     """The library: `transformers` or `vllm`."""
     prefix_sharing: bool = False
-    """The n rollouts of a problem read its prompt once."""
+    """The n rollouts of a problem read its prompt once, and so do an evaluation's k answers."""
     importance_sampling_correction: bool = False
     """TRL computes every completion's log-probabilities again, to correct for the sampler's
     numerics."""
@@ -45,7 +45,7 @@ class GenerationConfig:
             self._check_server()
         elif self.server_url is not None:
             raise self._refused("server_url", "is only asked in generation.mode=server")
-        for name in ("prefix_sharing", "importance_sampling_correction", "sleep"):
+        for name in ("importance_sampling_correction", "sleep"):
             if self.name != "vllm" and getattr(self, name):
                 raise self._refused(name, "only generation=vllm does that")
         if self.name != "vllm" and self.tensor_parallel > 1:

@@ -77,6 +77,10 @@ class HardwareConfig:
     attention: Literal[Attention, "auto"] = "sdpa"
     """Attention kernels, as transformers calls them; `auto`: flash-attention where the machine that
     plans has it, and a run is on GPUs in bfloat16, else `sdpa`."""
+    shared_prompts: bool = False
+    """An update reads the prompt of a problem's rollouts once in each micro-batch, not once a
+    rollout: the same gradient but for rounding, in less time where prompts are long beside answers.
+    Counted FLOPs are as without."""
     compile: bool = False
     """The policy is compiled by torch.compile. Planned as if it were not: what it saves is for
     `mode=calibrate` to measure."""
@@ -93,6 +97,9 @@ class HardwareConfig:
         flash = self.attention.startswith("flash")
         if flash and (self.device == "cpu" or self.dtype == "float32"):
             raise self._refused("attention", "computes in bfloat16 on GPUs alone")
+        if self.shared_prompts and (self.attention != "sdpa" or self.sharding != "ddp"):
+            rule = "takes hardware.attention=sdpa and hardware.sharding=ddp"
+            raise self._refused("shared_prompts", rule)
 
     def _check_devices(self) -> None:
         several = self.devices_per_run > 1

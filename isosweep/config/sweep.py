@@ -198,9 +198,15 @@ class SweepConfig:
         self._check_vllm()
         self._check_interruption()
         self._check_sharing()
+        architecture = self.model.architecture
+        if self.hardware.shared_prompts and (
+            architecture.num_experts or architecture.num_sliding_layers
+        ):
+            rule = "takes a model without experts whose layers all attend to the whole prompt"
+            raise SettingError("hardware.shared_prompts", True, rule)
         # Each set is held to the rules of a main evaluation.
         on_all(self)
-        cast, tied = self.recipe.cast_lm_head_to_fp32, self.model.architecture.tie_word_embeddings
+        cast, tied = self.recipe.cast_lm_head_to_fp32, architecture.tie_word_embeddings
         if self.recipe.lora_rank is not None and cast and tied:
             rule = (
                 "TRL cannot compute a head in float32 that is tied to the embedding, beside the "

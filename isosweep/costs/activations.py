@@ -127,12 +127,10 @@ def training_bytes(
     they need not come at the same moment.
     """
     numbers, tokens = _numbers(recipe, hardware), prompt + completion
-    # Without Triton the head scores prompts as well, and drops them afterwards.
-    scored = completion if hardware.device == "cuda" else tokens
     kept = tokens * kept_per_token(arch, recipe, hardware, tokens)
-    kept += scored * head_per_token(arch, recipe, hardware)
+    kept += completion * head_per_token(arch, recipe, hardware)
     copies = autocast_bytes(arch, recipe, hardware)
-    head = _head_buffers(arch, recipe, hardware, scored)
+    head = _head_buffers(arch, recipe, hardware, completion)
     gradient = float(arch.embedding_weights * 4) if numbers.trained else 0.0
     # A tied head's gradient waits for the embedding's own, at the end of the backward pass.
     tied = gradient if arch.tie_word_embeddings else 0.0
@@ -149,7 +147,7 @@ def training_bytes(
     # The gradient of the head's input is summed in float32.
     return TrainingBytes(
         fixed=fixed + _gathered(arch, hardware),
-        per_completion=kept + max(wide, scored * arch.hidden_size * 4.0),
+        per_completion=kept + max(wide, completion * arch.hidden_size * 4.0),
     )
 
 
@@ -199,7 +197,7 @@ def generating_bytes(
     prompt: float,
     completion: float,
 ) -> float:
-    """What transformers' `generate` holds of one completion, at its most: cache and logits, or what
+    """What transformers holds of one completion, at its most: cache and logits, or what
     a layer makes of the prompt while it is read.
 
     Keys are in the precision of the stream between layers, values in that which is computed in.
@@ -212,8 +210,8 @@ def generating_bytes(
     layer = cached / arch.num_layers
     if hardware.attention == "sdpa":
         layer += 2 * arch.num_heads * arch.head_dim * numbers.computed
-    # Of one position in float32: the logits, a copy, and their probabilities.
-    decoding = max(tokens * (cached + layer) + logits, tokens * cached + 3 * logits)
+    # Of one position: the logits and their probabilities in float32, and these summed in float64.
+    decoding = max(tokens * (cached + layer) + logits, tokens * cached + 4 * logits)
     width = arch.intermediate_size
     if arch.num_experts:
         width = arch.num_experts_per_token * arch.expert_intermediate_size

@@ -55,7 +55,7 @@ class MemoryFit:
     `micro_batch`: completions per forward pass, 0 where none fits. `needed`: bytes with the
     smallest possible micro-batch; `peak`: bytes with the one chosen. `concurrency`: rollouts that
     generation holds at once, on one device or in one vLLM engine (its `max_num_seqs`); `engine`:
-    None for transformers.
+    None for transformers. `evaluating`: bytes with an evaluation's largest batch, by transformers.
     """
 
     micro_batch: Counts
@@ -63,6 +63,7 @@ class MemoryFit:
     peak: Bytes
     concurrency: Counts
     engine: EngineFit | None = None
+    evaluating: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,14 +203,15 @@ def _beside_transformers(
     """`sampled`: bytes of one completion while it is sampled; `evaluating`: of the largest batch of
     an evaluation."""
     state, local = train.state, train.local
-    generating = np.maximum(local * sampled, evaluating)
+    generating = local * sampled
     limit = np.where(generating <= train.left, train.left, -1.0)
     micro = train.micro_batch(recipe, limit)
     return MemoryFit(
         micro_batch=micro,
         needed=state + np.maximum(generating, train.added(train.least)),
-        peak=state + np.maximum(generating, train.added(micro)),
+        peak=state + np.maximum(np.maximum(generating, evaluating), train.added(micro)),
         concurrency=local,
+        evaluating=state + evaluating,
     )
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isosweep.config.architecture import Architecture
-from isosweep.config.hardware import Device
 
 Count = float | NDArray[np.float64]
 Pairs = Literal["attended", "square"]
@@ -182,24 +181,22 @@ def hardware_flops(
     prompt: Count,
     completion: Count,
     answer: Count,
-    device: Device,
     checkpointing: bool,
     pairs: Pairs = "square",
 ) -> HardwareFlops:
     """FLOPs that a device computes for one row of a micro-batch that is padded to these lengths.
 
     `answer`: tokens of the row's own completion. TRL's fused LM head (1.16, trl/kernels/
-    chunked_logprob.py) runs on those alone on a GPU, on every position but the last on a CPU, and
-    computes its logits again in the backward pass. Attention is SDPA's under a mask: the whole
-    square, and five products of it backward, scores again among them, for two forward (the
-    formulas of `torch.utils.flop_counter`); SDPA leaves out half where nothing of a micro-batch is
-    padded, and flash attention always: `pairs="attended"`. Checkpointing computes each layer again
-    up to its last saved tensor: all but a gated MLP's last map (torch.utils.checkpoint stops
-    early).
+    chunked_logprob.py) runs on those alone, and computes its logits again in the backward pass.
+    Attention is SDPA's under a mask: the whole square, and five products of it backward, scores
+    again among them, for two forward (the formulas of `torch.utils.flop_counter`); SDPA leaves out
+    half where nothing of a micro-batch is padded, and flash attention always: `pairs="attended"`.
+    Checkpointing computes each layer again up to its last saved tensor: all but a gated MLP's last
+    map (torch.utils.checkpoint stops early).
     """
     tokens = prompt + completion
     linear = linear_flops_per_token(arch) * tokens
-    head = head_flops_per_token(arch) * (tokens - 1 if device == "cpu" else answer)
+    head = head_flops_per_token(arch) * answer
     attention = attention_flops(arch, tokens, pairs)
     adapters = 2.0 * passes.adapter_weights * tokens
     update = 3.0 * (linear + adapters) + 3.5 * attention + 4.0 * head

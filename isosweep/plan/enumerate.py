@@ -89,6 +89,7 @@ def _learner(config: SweepConfig, passes: Passes, completions: Ints, memory: Mem
         config.task.lengths,
         local=np.maximum(completions // config.hardware.devices_per_run, 1),
         micro_batch=memory.micro_batch,
+        sharing=np.array(sorted(config.grid.num_generations))[:, None],
         mini_batches=config.recipe.mini_batches,
     )
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
-from isosweep.costs.flops import prefill_flops, rollout_flops
-from isosweep.costs.timing import Sampling, sampling
+from isosweep.costs.engine import MAX_NUM_SEQS
+from isosweep.costs.flops import PhaseFlops, rollout_flops
+from isosweep.costs.timing import Sampling, decoded, sampling
 from isosweep.plan.cells import Plan
 from isosweep.plan.document import EvaluationPlan, SetPlan
-from isosweep.plan.spec import passes_of
+from isosweep.plan.spec import evaluation_batch, passes_of
 
 
 def evaluations(config: SweepConfig) -> tuple[SweepConfig, ...]:
@@ -38,12 +39,17 @@ def evaluation_flops(config: SweepConfig) -> float:
 
 
 def _flops(config: SweepConfig) -> float:
-    task, k = config.task, config.evaluation.samples_per_problem
-    arch = config.model.architecture
-    passes = passes_of(arch, config.recipe, config.generation, config.hardware.device, float(k))
-    prompt, completion = task.planned_prompt_tokens, task.planned_completion_tokens
-    one = rollout_flops(arch, prompt, completion, replace(passes, draws=1.0))
-    return float(task.num_eval_problems * k * (one.prefill + one.decode))
+    one, answers = _answer_flops(config), config.evaluation.samples_per_problem
+    return float(config.task.num_eval_problems * answers * (one.prefill + one.decode))
+
+
+def _answer_flops(config: SweepConfig) -> PhaseFlops:
+    """FLOPs of one of a problem's k answers, of which `prefill` and `decode` are spent."""
+    arch, k = config.model.architecture, float(config.evaluation.samples_per_problem)
+    passes = passes_of(arch, config.recipe, config.generation, config.hardware.device, k)
+    prompt = config.task.planned_prompt_tokens
+    completion = config.task.planned_completion_tokens
+    return rollout_flops(arch, prompt, completion, replace(passes, draws=1.0))
 
 
 def evaluation_seconds(config: SweepConfig) -> float:
@@ -52,27 +58,34 @@ def evaluation_seconds(config: SweepConfig) -> float:
 
 
 def _seconds(config: SweepConfig) -> float:
-    answers = config.task.num_eval_problems * config.evaluation.samples_per_problem
     sampled = evaluation_sampling(config).seconds(config.run_hardware)
-    return float(sampled[0]) + answers * config.hardware.answer_overhead_s
+    judged = answers_of(config, config.hardware.devices_per_run)
+    return float(sampled[0]) + judged * config.hardware.answer_overhead_s
+
+
+def answers_of(config: SweepConfig, shares: int) -> int:
+    """Answers of one of so many `shares` of the held-out problems: the largest."""
+    return math.ceil(config.task.num_eval_problems / shares) * config.evaluation.samples_per_problem
 
 
 def evaluation_sampling(config: SweepConfig) -> Sampling:
-    """What sampling takes for one evaluation on the main held-out problems: arrays of one."""
-    settings, task = config.evaluation, config.task
-    arch = config.model.architecture
-    rollouts = task.num_eval_problems * settings.samples_per_problem
-    at_once = settings.completions_at_once(task.num_eval_problems, 1)
+    """What sampling takes for one evaluation, of the share of a device or an engine: arrays of one.
+
+    An engine is handed all of its share; transformers takes it a batch at a time.
+    """
+    generation, devices = config.generation, config.hardware.devices_per_run
+    answers = answers_of(config, generation.sampling_devices(devices) // generation.tensor_parallel)
+    engine = generation.name == "vllm"
+    at_once = min(answers, MAX_NUM_SEQS) if engine else evaluation_batch(config)
     return sampling(
-        arch,
+        config.model.architecture,
         config.run_hardware,
-        task.lengths,
-        rollouts=np.array([float(rollouts)]),
-        concurrency=np.array([settings.batch_size]),
-        prefill_flops=float(prefill_flops(arch, task.planned_prompt_tokens)),
-        tensor_parallel=config.generation.tensor_parallel,
-        # An engine is handed all of them.
-        batches=math.ceil(rollouts / at_once) if config.generation.name == "transformers" else 1,
+        decoded(config.task.lengths, generation),
+        rollouts=np.array([float(answers)]),
+        concurrency=np.array([at_once]),
+        prefill_flops=float(_answer_flops(config).prefill),
+        tensor_parallel=generation.tensor_parallel,
+        batches=1 if engine else math.ceil(answers / at_once),
     )
 
 

@@ -3,6 +3,7 @@
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.fit import Counts, MemoryFit, Sampled, fit_memory
 from isosweep.plan.evaluation import evaluations
+from isosweep.plan.spec import evaluation_batch
 
 
 def planned_memory(config: SweepConfig, completions: Counts) -> MemoryFit:
@@ -25,7 +26,5 @@ def _evaluated(on: SweepConfig) -> Sampled:
     return Sampled(
         prompt=task.planned_prompt_tokens,
         completion=float(task.completion_limit),
-        at_once=on.evaluation.completions_at_once(
-            task.num_eval_problems, on.hardware.devices_per_run
-        ),
+        at_once=evaluation_batch(on),
     )

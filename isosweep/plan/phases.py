@@ -15,7 +15,7 @@ from isosweep.plan.candidates import Candidates
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.coefficients import PhaseName, Timed
 from isosweep.plan.enumerate import enumerate_candidates
-from isosweep.plan.evaluation import evaluation_sampling, evaluations
+from isosweep.plan.evaluation import answers_of, evaluation_sampling, evaluations
 from isosweep.store.paths import SweepPaths
 from isosweep.store.records import Record, read_records
 
@@ -136,7 +136,7 @@ def _generation_amounts(
 def _evaluation_amounts(config: SweepConfig) -> dict[str, float]:
     """What one record's evaluations sample, as planned."""
     each = [(on, evaluation_sampling(on)) for on in evaluations(config)]
-    answers = [on.task.num_eval_problems * on.evaluation.samples_per_problem for on, _ in each]
+    answers = [answers_of(on, on.hardware.devices_per_run) for on, _ in each]
     return {
         "generation_utilization": math.fsum(float(one.device[0]) for _, one in each),
         "token_overhead_s": math.fsum(float(one.positions[0]) for _, one in each),

@@ -17,6 +17,7 @@ from isosweep.costs.fit import MAX_VLLM_SHARE
 from isosweep.costs.memory import state_bytes
 from isosweep.costs.steps import Ints, budget_of, steps_for, whole_generations
 from isosweep.plan.candidates import Candidate, Candidates, Place
+from isosweep.plan.spec import evaluation_batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +146,11 @@ def _out_of_memory(c: Candidate) -> str:
         f"more than {free:.0%} of {hardware.memory_gb:.4g} GB"
         + (f", its part of a device that {runs} runs share" if runs > 1 else "")
     )
+
+
+def _room(config: SweepConfig) -> float:
+    """Bytes of a device that a run may take."""
+    return config.run_hardware.memory_gb * 1e9 * (1 - config.hardware.memory_reserve)
 
 
 def memory_that_works(table: Candidates, place: Place) -> str:
@@ -286,6 +292,16 @@ RULES: tuple[Rule, ...] = (
         broken=lambda t: (t.divisible & (t.memory.micro_batch == 0))[..., None],
         reason=_out_of_memory,
         remedy=memory_that_works,
+    ),
+    Rule(
+        setting="evaluation.batch_size",
+        rejects="So many answers of an evaluation do not fit into a device's memory at once.",
+        broken=lambda t: np.array(t.memory.evaluating > _room(t.config))[..., None, None, None],
+        reason=lambda c: (
+            f"with {evaluation_batch(c.config):,} answers at once an evaluation takes more than "
+            f"the {_room(c.config) / 1e9:,.1f} GB that a device has for a run"
+        ),
+        remedy=lambda t, at: "evaluation.batch_size=null",
     ),
     Rule(
         setting="grid.min_steps",

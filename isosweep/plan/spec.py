@@ -9,6 +9,7 @@ from typing import Annotated, Any, assert_never
 
 from isosweep.config.architecture import Architecture, adapter_weights
 from isosweep.config.evaluation import EvaluationConfig
+from isosweep.config.evaluation_sets import on_all
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.hardware import Attention, Device, Optimizer, Precision, Sharding
 from isosweep.config.identity import ADDED, OUTSIDE, identity
@@ -18,12 +19,16 @@ from isosweep.config.settings import read, settings
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt, Whole
+from isosweep.costs.activations import generating_bytes
 from isosweep.costs.engine import SHARED_BLOCK_TOKENS
 from isosweep.costs.flops import Count, Passes
+from isosweep.costs.memory import state_bytes
 from isosweep.plan.attention import chosen_attention
 
 # Raised when the worker changes in a way that changes a run's numbers.
-NUMERICS_VERSION = 4
+NUMERICS_VERSION = 5
+# Answers that are sampled at once, at most: more fill no device any better.
+_MOST_AT_ONCE = 2048
 
 
 @settings("spec")
@@ -61,6 +66,8 @@ class RunSpec:
     """Optimiser states are held, and updated, on the host."""
     attention: Annotated[Attention, ADDED] = "sdpa"
     """Attention kernels, as transformers calls them."""
+    shared_prompts: Annotated[bool, ADDED] = False
+    """An update reads the prompt of a problem's rollouts once in each micro-batch."""
     compile: Annotated[bool, ADDED] = False
     """The policy is compiled by torch.compile."""
     num_generations: PositiveInt
@@ -73,6 +80,8 @@ class RunSpec:
     """Learning rate after warm-up, by the recipe's rule for this n x B."""
     micro_batch: PositiveInt
     """Completions per device and forward pass."""
+    evaluation_batch: Annotated[PositiveInt, OUTSIDE] = _MOST_AT_ONCE
+    """Completions of an evaluation that transformers samples at once on a device."""
     vllm_share: Annotated[float, OUTSIDE] = 0.0
     """Share of a device's memory that vLLM takes, 0 without it."""
     vllm_max_num_seqs: Annotated[NonNegativeInt, OUTSIDE] = 0
@@ -146,7 +155,7 @@ def passes_of(
     reused = recipe.updates_per_generation > 1 or recipe.rollout_lag > 0
     return Passes(
         prompt_sharing=num_generations if generation.prefix_sharing else 1.0,
-        block_tokens=SHARED_BLOCK_TOKENS[device],
+        block_tokens=SHARED_BLOCK_TOKENS[device] if generation.name == "vllm" else 1,
         old_policy=reused or generation.importance_sampling_correction,
         reference=recipe.beta > 0,
         num_iterations=recipe.num_iterations,
@@ -155,6 +164,24 @@ def passes_of(
         # vLLM is sent weights with the adapters merged in.
         adapted_sampling=generation.name == "transformers",
     )
+
+
+def evaluation_batch(config: SweepConfig) -> int:
+    """Completions of an evaluation that transformers samples at once on a device.
+
+    As set, or as many as fit beside the state; no more than there are.
+    """
+    evaluation, hardware = config.evaluation, config.run_hardware
+    problems = math.ceil(config.task.num_eval_problems / hardware.devices_per_run)
+    most = problems * evaluation.samples_per_problem
+    if evaluation.batch_size is not None or config.generation.name != "transformers":
+        return min(evaluation.batch_size or most, most)
+    arch, recipe = config.model.architecture, config.recipe
+    prompt, completion = config.task.planned_prompt_tokens, float(config.task.completion_limit)
+    one = generating_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
+    room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
+    fits = (room - state_bytes(arch, recipe, hardware).total) / one
+    return max(1, min(most, _MOST_AT_ONCE, math.floor(fits)))
 
 
 def run_spec(
@@ -183,12 +210,14 @@ def run_spec(
         optimizer=hardware.optimizer,
         offload_optimizer=hardware.offload_optimizer,
         attention=chosen_attention(hardware),
+        shared_prompts=hardware.shared_prompts,
         compile=hardware.compile,
         num_generations=num_generations,
         problems_per_batch=problems_per_batch,
         seed=seed,
         learning_rate=resolve_learning_rate(config.recipe, num_generations * problems_per_batch),
         micro_batch=micro_batch,
+        evaluation_batch=min(map(evaluation_batch, (config, *on_all(config).values()))),
         loss_sha256=config.loss_sources.get(config.recipe.loss_type),
         **vllm,
     )

@@ -115,7 +115,7 @@ def _device(spec: RunSpec) -> dict[str, Any]:
         "per_device_train_batch_size": spec.micro_batch,
         "gradient_accumulation_steps": micro_batches // spec.recipe.mini_batches,
         "steps_per_generation": micro_batches,
-        "bf16": cuda and spec.dtype == "bfloat16",
+        "bf16": spec.dtype == "bfloat16",
         "gradient_checkpointing": spec.gradient_checkpointing,
         "torch_compile": spec.compile,
         # None for transformers' own default, torch's AdamW.

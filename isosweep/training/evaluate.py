@@ -14,6 +14,7 @@ from isosweep.tasks import Judged, Problem, heldout_problems, is_success, judge_
 from isosweep.training.changed import without_routing
 from isosweep.training.grpo import prompt_tokens
 from isosweep.training.protocols import Policy, Tokenizer
+from isosweep.training.sampling import Sampler, streams
 from isosweep.training.vllm import VllmSampler
 
 
@@ -56,29 +57,18 @@ class Evaluator:
 
         All random states, and the model's training mode, are put back afterwards.
         """
-        settings = self._spec.evaluation
         devices = [model.device] if model.device.type == "cuda" else []
-        training = model.training
-        with without_routing(model.config), torch.random.fork_rng(devices=devices), torch.no_grad():
-            torch.manual_seed(settings.seed + self._rank)
-            model.eval()
-            try:
-                sampled = self._asked(self._sampler) if self._sampler else self._sample(model)
-            finally:
-                model.train(training)
+        with without_routing(model.config), torch.random.fork_rng(devices=devices):
+            sampled = self._asked(self._sampler) if self._sampler else self._sample(model)
         return self._together(*sampled)
 
     def can_answer(self, model: Policy) -> bool:
         """Whether the logits of the first batch's prompts are finite: from others none is drawn."""
-        prompts = self._prompts[: self._problems_at_once]
+        k = self._spec.evaluation.samples_per_problem
+        prompts = self._prompts[: max(1, self._spec.evaluation_batch // k)]
         with torch.no_grad():
             logits = model(**self._inputs(prompts, model), logits_to_keep=1).logits
             return bool(torch.isfinite(logits).all())
-
-    @property
-    def _problems_at_once(self) -> int:
-        settings = self._spec.evaluation
-        return max(1, settings.batch_size // settings.samples_per_problem)
 
     def _together(self, judged: Sequence[Judged], lengths: Sequence[int]) -> Evaluation:
         """Both: (this rank's problems x k,), of which some may not count."""
@@ -101,14 +91,6 @@ class Evaluator:
             scores={"majority": votes} if tells_answers(task) else {},
         )
 
-    def _judged(
-        self, problems: Sequence[Problem], texts: Sequence[str]
-    ) -> Callable[[], list[Judged]]:
-        """What judges each problem's k `texts`, one after the other."""
-        k = self._spec.evaluation.samples_per_problem
-        asked = [problem for problem in problems for _ in range(k)]
-        return judge_later(self._spec.task, asked, texts)
-
     def _inputs(self, prompts: Sequence[list[int]], model: Policy) -> dict[str, Any]:
         padded = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         return {name: padded[name].to(model.device) for name in ("input_ids", "attention_mask")}
@@ -125,36 +107,38 @@ class Evaluator:
         )
         texts = [text for problem in samples.texts for text in problem]
         lengths = [length for problem in samples.tokens for length in problem]
-        return self._judged(self._problems, texts)(), lengths
+        asked = [problem for problem in self._problems for _ in range(settings.samples_per_problem)]
+        return judge_later(self._spec.task, asked, texts)(), lengths
 
     def _sample(self, model: Policy) -> tuple[list[Judged], list[int]]:
         """All answers, judged, and their lengths. A batch is judged while the next is sampled."""
-        settings = self._spec.evaluation
-        k, per_batch = settings.samples_per_problem, self._problems_at_once
-        ends = _end_tokens(self._tokenizer, model)
-        judged: list[Callable[[], list[Judged]]] = []
+        settings, spec = self._spec.evaluation, self._spec
+        k, limit = settings.samples_per_problem, spec.task.completion_limit
+        sampler = Sampler(
+            limit=limit,
+            temperature=settings.temperature,
+            ends=_end_tokens(self._tokenizer, model),
+            padding=self._tokenizer.pad_token_id,
+            shared=spec.generation.prefix_sharing,
+        )
+        judges: list[Callable[[], list[Judged]]] = []
         lengths: list[int] = []
-        for start in range(0, len(self._problems), per_batch):
-            inputs = self._inputs(self._prompts[start : start + per_batch], model)
-            output = model.generate(
-                **inputs,
-                do_sample=True,
-                temperature=settings.temperature,
-                top_p=1.0,
-                top_k=0,
-                max_new_tokens=self._spec.task.completion_limit,
-                num_return_sequences=k,
-                pad_token_id=self._tokenizer.pad_token_id,
-                eos_token_id=ends,
+        # Longest prompts first: should memory not suffice, that shows at once.
+        order = sorted(range(len(self._problems) * k), key=lambda at: -len(self._prompts[at // k]))
+        for start in range(0, len(order), spec.evaluation_batch):
+            batch = order[start : start + spec.evaluation_batch]
+            problems = [self._problems[at // k] for at in batch]
+            names = [(self._problems[at // k].problem_id, at % k) for at in batch]
+            answers = sampler.sample(
+                model, [self._prompts[at // k] for at in batch], streams(settings.seed, names)
             )
-            completions = output[:, inputs["input_ids"].shape[1] :]
-            ended = torch.isin(completions, torch.tensor(ends, device=completions.device))
-            # Tokens up to and with the first end-of-sequence.
-            lengths += (ended.cumsum(1) - ended.long() == 0).sum(1).tolist()
-            texts = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
-            judged.append(self._judged(self._problems[start : start + per_batch], texts))
+            lengths += map(len, answers)
+            texts = self._tokenizer.batch_decode(answers, skip_special_tokens=True)
+            judges.append(judge_later(spec.task, problems, texts))
             self._on_batch()
-        return [each for batch in judged for each in batch()], lengths
+        judged = [one for judge in judges for one in judge()]
+        asked = sorted(range(len(order)), key=order.__getitem__)
+        return [judged[at] for at in asked], [lengths[at] for at in asked]
 
 
 def majority(right: Sequence[bool], answers: Sequence[str | None]) -> float:

@@ -89,7 +89,6 @@ class Ledger:
             prompt=prompt,
             completion=completion,
             answer=answers / rows,
-            device=self._spec.device,
             checkpointing=self._spec.gradient_checkpointing,
             pairs=attention_pairs(self._spec.attention),
         )

@@ -71,6 +71,9 @@ class CountedGRPOTrainer(TRLTrainer):
     ) -> None:
         self._spec, self._ledger, self._stream = spec, ledger, stream
         self.recipe, self.own_loss = spec.recipe, load_loss(spec.recipe, spec.loss_sha256)
+        generation = spec.generation
+        self.shares_prompts = generation.name == "transformers" and generation.prefix_sharing
+        self.shares_in_training = spec.shared_prompts
         self._questions = questions
         self._tokens_of = {question.text: list(question.tokens) for question in questions}
         self._number_of = {question.text: number for number, question in enumerate(questions)}

@@ -32,10 +32,12 @@ from isosweep.training.microbatches import (
 )
 from isosweep.training.protocols import Observer, Policy
 from isosweep.training.rollouts import Batch, Completions, Rollouts, Row
+from isosweep.training.sampling import Sampler
 from isosweep.training.schedule import share_of_rate
+from isosweep.training.shared_prompts import SharedPrompts
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
-from isosweep.training.trl_lean import is_plain, pad, sample_plainly
+from isosweep.training.trl_lean import is_plain, pad
 
 
 class _Placeholders:
@@ -64,6 +66,9 @@ class TRLTrainer(CheckpointedTrainer):
     # A loss of one's own in the place of TRL's.
     own_loss: Loss | None = None
     recipe: RecipeConfig
+    # The prompt of n rollouts is read once, by transformers as it samples, and in an update.
+    shares_prompts: bool = False
+    shares_in_training: bool = False
     # Settings of sampling that were looked at last, and whether they are plain.
     _judged: tuple[dict[str, Any], bool] = ({}, False)
 
@@ -100,15 +105,27 @@ class TRLTrainer(CheckpointedTrainer):
     def trl_sample(self, prompt_ids: list[list[int]], num_generations: int) -> Completions:
         """TRL's own completions of `prompt_ids`, one turn each."""
         with without_routing(self.model.config):
-            if self._samples_plainly() and len(set(map(len, prompt_ids))) == 1:
-                return sample_plainly(self.model, prompt_ids, self.generation_config), None
+            if self.shares_prompts or self._samples_plainly():
+                with self.whole_policy() as policy:
+                    return self._sampler.sample(policy, prompt_ids), None
             sampled: Completions = super()._generate_single_turn(
                 prompt_ids, None, {}, num_generations
             )
         return sampled
 
+    @property
+    def _sampler(self) -> Sampler:
+        config = self.generation_config
+        return Sampler(
+            limit=config.max_new_tokens,
+            temperature=config.temperature,
+            ends=config.eos_token_id,
+            padding=config.pad_token_id,
+            shared=self.shares_prompts,
+        )
+
     def _samples_plainly(self) -> bool:
-        """Whether `sample_plainly` does what TRL would: judged again where the config changes."""
+        """Whether `Sampler` does what TRL would: judged again where the config changes."""
         if self.use_vllm or self.use_transformers_continuous_batching:
             return False
         said = {k: v for k, v in vars(self.generation_config).items() if k != "max_new_tokens"}
@@ -150,7 +167,8 @@ class TRLTrainer(CheckpointedTrainer):
         # Micro-batches in succession that are sure to be of one update.
         update = math.gcd(steps, self.args.gradient_accumulation_steps)
         # A load-balancing loss is of a micro-batch as a whole.
-        made, shapes = repacked(self._buffered_inputs, update, reorder=not self.aux_loss_enabled)
+        reorder, shared = not self.aux_loss_enabled, self.shares_in_training
+        made, shapes = repacked(self._buffered_inputs, update, reorder, shared)
         self.computed("training", shapes)
         self._buffered_inputs[:] = with_shares(made, update, self.of_all)
         packed: Batch = self._buffered_inputs[self._step % steps]
@@ -222,15 +240,23 @@ class TRLTrainer(CheckpointedTrainer):
         **more: Any,
     ) -> tuple[Any, Any, Any]:
         """TRL's own; where it is asked to take `batch_size` rollouts at once, ordered and cut."""
-        given = input_ids, attention_mask, logits_to_keep
-        plain = partial(super()._get_per_token_logps_and_entropies, model, **more)
-        with changed(trl_utils, _CHUNKED_LOGPROB_CHUNK_SIZE=self._words):
+        given, shared = (input_ids, attention_mask, logits_to_keep), self.shares_in_training
+        trls = super()._get_per_token_logps_and_entropies
+
+        def plain(ids: Any, mask: Any, width: int, **asked: Any) -> tuple[Any, Any, Any]:
+            policy = SharedPrompts(model, width) if shared else model
+            result: tuple[Any, Any, Any] = trls(policy, ids, mask, width, **more, **asked)
+            return result
+
+        with changed(
+            trl_utils,
+            _CHUNKED_LOGPROB_CHUNK_SIZE=self._words,
+            # On a CPU too the head scores only tokens that bear loss, not those of prompts.
+            _use_triton=lambda device: True,
+        ):
             if batch_size is None or compute_entropy:
-                all_three: tuple[Any, Any, Any] = plain(
-                    *given, batch_size=batch_size, compute_entropy=compute_entropy
-                )
-                return all_three
-            logs, shapes = scored(plain, *given, batch_size)
+                return plain(*given, batch_size=batch_size, compute_entropy=compute_entropy)
+            logs, shapes = scored(plain, *given, batch_size, shared)
         self.computed("scoring", shapes)
         return logs, None, None
 

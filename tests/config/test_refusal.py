@@ -171,6 +171,16 @@ REFUSED = [
         "cannot read a sharded checkpoint back on hardware.device=cpu",
     ),
     ("hardware.attention=flash_attention_2", "hardware.attention", "in bfloat16 on GPUs alone"),
+    (
+        "hardware.shared_prompts=true hardware.attention=auto",
+        "hardware.shared_prompts",
+        "takes hardware.attention=sdpa",
+    ),
+    (
+        "model=qwen3-30b-a3b budget=1e19 hardware.shared_prompts=true",
+        "hardware.shared_prompts",
+        "without experts",
+    ),
     (GPU + "hardware.offload_optimizer=true", "hardware.offload_optimizer", "=paged_adamw can"),
     ("hardware.optimizer=adamw_8bit", "hardware.optimizer", "bitsandbytes' AdamW runs on GPUs"),
     (EIGHT + "hardware.optimizer=adamw_8bit", "hardware.optimizer", "torchao's adamw_torch_8bit"),
@@ -182,7 +192,6 @@ REFUSED = [
         "must say how fast optimiser states move",
     ),
     # Engines.
-    ("generation.prefix_sharing=true", "generation.prefix_sharing", "only generation=vllm does"),
     ("generation.tensor_parallel=2", "generation.tensor_parallel", "only generation=vllm does"),
     (GPU + "generation.mode=servr", "generation.mode", "must be 'colocate' or 'server'"),
     (GPU + "generation.mode=server", "generation.server_url", "needs the http:// or https://"),

@@ -12,9 +12,11 @@ from isosweep.config.hardware import Sharding
 from isosweep.config.model_files import architecture_from_config
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.activations import training_bytes
-from isosweep.costs.fit import Sampled, fit_memory
+from isosweep.costs.fit import fit_memory
 from isosweep.costs.memory import kv_bytes_per_token, state_bytes
-from tests.conftest import make_config
+from isosweep.plan.rules import rules_of
+from isosweep.plan.spec import evaluation_batch
+from tests.conftest import candidates_of, make_config
 from tests.models.families import configuration, language_model
 
 
@@ -204,25 +206,22 @@ def test_transformers_holds_all_rollouts_at_once_where_vllm_queues_them() -> Non
     assert 0 < _fit(h200(), 65536).concurrency[0] < 65536
 
 
-def test_an_evaluation_that_does_not_fit_is_refused() -> None:
-    config = make_config(
+def test_an_evaluations_batch_is_as_large_as_fits_and_one_that_does_not_is_refused() -> None:
+    asked = (
         *("model=qwen-1.5b", "generation=transformers", "hardware=h100"),
-        *("evaluation.batch_size=65536", "task.num_eval_problems=8192"),
-        "evaluation.samples_per_problem=8",
+        *("task.num_eval_problems=8192", "evaluation.samples_per_problem=8"),
+        *("task.max_completion_tokens=16384", "budget=1e20"),
     )
-    evaluation, task = config.evaluation, config.task
-    at_once = evaluation.completions_at_once(task.num_eval_problems, 1)
-    assert at_once == 8192 * 8
-    assert evaluation.completions_at_once(task.num_eval_problems, 16) == 512 * 8
-    arch, recipe = config.model.architecture, config.recipe
-    fits = [
-        fit_memory(
-            *(arch, recipe, config.hardware, config.generation),
-            prompt=72.0,
-            completion=1024.0,
-            completions=np.array([64]),
-            evaluated=[Sampled(prompt=72.0, completion=1024.0, at_once=number)],
-        )
-        for number in (1, at_once)
-    ]
-    assert [int(fit.micro_batch[0]) > 0 for fit in fits] == [True, False]
+    config = make_config(*asked)
+    planned = evaluation_batch(config)
+    assert 16 < planned < 2048
+    names = {}
+    for size in (None, planned, 2 * planned):
+        (table,) = candidates_of(make_config(*asked, f"evaluation.batch_size={size or 'null'}"))
+        names[size] = {rule.setting for rule in rules_of(int(table.broken[0, 0, 0]))}
+    assert "evaluation.batch_size" not in names[None] | names[planned]
+    assert "evaluation.batch_size" in names[2 * planned]
+    # No more than there are on a device, and not beyond what fills one.
+    few = make_config(*asked, "task.num_eval_problems=2")
+    assert evaluation_batch(few) == 16
+    assert evaluation_batch(make_config("task.num_eval_problems=4096")) == 2048

@@ -102,6 +102,7 @@ def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() ->
         Lengths(prompt=100.0, completion=1000.0, longest=4096.0),
         local=np.array([512]),
         micro_batch=np.array([16]),
+        sharing=np.array([8]),
     )
     width, _ = moments(1000.0, 4096.0, 16, 16)
     row = hardware_flops(
@@ -110,7 +111,6 @@ def test_a_mixtures_micro_batches_are_as_wide_as_any_sample_of_its_rollouts() ->
         prompt=100.0,
         completion=width,
         answer=1000.0,
-        device=hardware.device,
         checkpointing=hardware.gradient_checkpointing,
     )
     assert flops == pytest.approx(512 * float(row.training))

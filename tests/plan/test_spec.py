@@ -18,38 +18,38 @@ BEFORE = (
 )
 # Names of runs under NUMERICS_VERSION 4: a change here means that finished runs are trained again.
 RUN_IDS = {
-    "": "tiny-sort-n8-B4-s1-1bd1c289abc3",
-    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-c3c28e119c27",
+    "": "tiny-sort-n8-B4-s1-92d2d47d2b6d",
+    "model=qwen-1.5b": "qwen-1.5b-math-n8-B4-s1-ad7c09551d02",
     "model=qwen-7b hardware.devices_per_run=8 hardware.sharding=fsdp recipe.lora_rank=32": (
-        "qwen-7b-math-n8-B4-s1-52ba648b7c30"
+        "qwen-7b-math-n8-B4-s1-583f7fca25ec"
     ),
-    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-58172dcfe02a"),
-    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-179fb03722c1"),
+    "model=qwen3-30b-a3b recipe=scalerl": ("qwen3-30b-a3b-math-n8-B4-s1-57901f26e049"),
+    "model=llama-8b recipe=dapo generation=transformers": ("llama-8b-math-n8-B4-s1-888c1489cf2f"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 "
-    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-a032fe447fa0"),
+    "generation.importance_sampling_correction=false": ("qwen-0.5b-math-n8-B4-s1-d0519bd6d72a"),
     "model=qwen-0.5b recipe.importance_sampling_cap=3 generation.sleep=true": (
-        "qwen-0.5b-math-n8-B4-s1-80e588df0f31"
+        "qwen-0.5b-math-n8-B4-s1-43da73206e20"
     ),
-    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-33b2cd11bc00",
-    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-1bd1c289abc3",
+    "recipe.beta=0.04 recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-aab395bae1db",
+    "recipe.use_bias_correction_kl=true": "tiny-sort-n8-B4-s1-92d2d47d2b6d",
     "recipe.zero_variance=resample recipe.max_draws=4 recipe.planned_draws=2": (
-        "tiny-sort-n8-B4-s1-fce220dbb2bf"
+        "tiny-sort-n8-B4-s1-69db93879269"
     ),
-    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-1bd1c289abc3",
-    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-1bd1c289abc3",
-    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-2ad254170565",
-    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-3a4b47c78488",
+    "recipe.max_draws=4": "tiny-sort-n8-B4-s1-92d2d47d2b6d",
+    "recipe.interruption_tokens=1": "tiny-sort-n8-B4-s1-92d2d47d2b6d",
+    "task.max_completion_tokens=8": "tiny-sort-n8-B4-s1-cd7d516639e0",
+    "model=qwen-0.5b task=reasoning_gym": "qwen-0.5b-reasoning_gym-n8-B4-s1-20de056ce221",
     "model=qwen-0.5b task=math task.math.dataset=null task.math.path=problems.jsonl": (
-        "qwen-0.5b-math-n8-B4-s1-1295997c5434"
+        "qwen-0.5b-math-n8-B4-s1-6092a2ba29ac"
     ),
     "model=qwen-0.5b task=code task.code.dataset=null task.code.path=problems.jsonl": (
-        "qwen-0.5b-code-n8-B4-s1-d0d8021617d3"
+        "qwen-0.5b-code-n8-B4-s1-0918ce398d23"
     ),
     "model=qwen-0.5b task=custom task.custom.function=a.b:c task.custom.directory=here": (
-        "qwen-0.5b-custom-n8-B4-s1-c46751bcd4a9"
+        "qwen-0.5b-custom-n8-B4-s1-eb95f802204c"
     ),
     "model.revision=abc evaluation.seed=3 task.data_seed=5 recipe.rollout_lag=2": (
-        "tiny-sort-n8-B4-s1-d16f4cc43476"
+        "tiny-sort-n8-B4-s1-7ebe90b6eab4"
     ),
 }
 
@@ -98,13 +98,14 @@ def test_fields_that_change_no_number_are_marked() -> None:
             "vllm_share",
         ),
         "model.architecture.max_position_embeddings",
-        *("task.prompt_tokens", "task.completion_tokens", "task.difficulty", "evaluation.sets"),
+        *("task.prompt_tokens", "task.completion_tokens", "task.difficulty"),
+        *("evaluation.batch_size", "evaluation.sets"),
         *("recipe.learning_rate", "recipe.learning_rate_rule", "recipe.reference_completions"),
         *("recipe.micro_batch", "recipe.max_micro_batch", "recipe.planned_draws"),
         "recipe.max_completions_per_step",
         *("generation.server_url", "generation.sleep"),
         *("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_max_model_len"),
-        "vllm_cache_bytes",
+        *("vllm_cache_bytes", "evaluation_batch"),
     }
 
 

@@ -63,20 +63,14 @@ def test_an_evaluation_counts_votes_where_answers_can_be_told_apart(
 def test_an_answer_is_as_long_as_it_is_with_its_end_of_sequence(
     policy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
     from isosweep.training.evaluate import Evaluator
+    from isosweep.training.sampling import Sampler
 
     model, tokenizer = policy
     end = tokenizer.eos_token_id
     # Three tokens with the end, two, and four of an answer that was cut off.
-    answers = torch.tensor([[5, 5, end, end], [5, end, end, end], [5, 5, 5, 5], [5, 5, 5, 5]])
-
-    def generate(*, input_ids: Any, **_: Any) -> Any:
-        prompts = input_ids.repeat_interleave(4, dim=0)
-        return torch.cat([prompts, answers.repeat(len(input_ids), 1)], dim=1)
-
-    monkeypatch.setattr(model, "generate", generate)
+    answers = [[5, 5, end], [5, end], [5, 5, 5, 5], [5, 5, 5, 5]]
+    monkeypatch.setattr(Sampler, "sample", lambda _, model, asked, streams: answers * 32)
     assert Evaluator(SPEC, tokenizer)(model).completion_tokens == (3 + 2 + 4 + 4) / 4
 
 
@@ -103,47 +97,45 @@ def test_evaluation_leaves_randomness_mode_and_parameters_alone(policy: tuple[An
     # The built-in model has room to learn, and something to start from.
     assert sum(parameter.numel() for parameter in model.parameters()) == 133_824
     assert 0.1 < sum(first.successes) / (4 * 32) < 0.6
-    # Two processes, with the same problems for both: what differs is the noise.
-    twice = heldout_problems(SPEC.task) * 2
-    own, other = (
-        Evaluator(SPEC, tokenizer, problems=twice, rank=rank, ranks=2)(model) for rank in range(2)
-    )
-    assert own.successes == first.successes != other.successes
-    assert len(other.successes) == len(first.successes)
+    # A problem's answers are the same in whichever process and batch, and others with another seed.
+    halves = [
+        Evaluator(SPEC, tokenizer, problems=heldout_problems(SPEC.task)[at : at + 16])(model)
+        for at in (0, 16)
+    ]
+    assert halves[0].successes + halves[1].successes == first.successes
+    small = replace(SPEC, evaluation_batch=3)
+    assert Evaluator(small, tokenizer)(model) == first
+    other = replace(SPEC, evaluation=replace(SPEC.evaluation, seed=1))
+    assert Evaluator(other, tokenizer)(model).successes != first.successes
 
 
-def test_processes_with_fewer_problems_call_the_model_as_often(
+def test_processes_with_fewer_problems_sample_as_many(
     policy: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from isosweep.tasks import heldout_problems
     from isosweep.training import evaluate
+    from isosweep.training.sampling import Sampler
 
     model, tokenizer = policy
     # Two problems for each of four processes: the third has one, and the last has none.
     problems = heldout_problems(SPEC.task)[:5]
-    one = replace(SPEC, evaluation=replace(SPEC.evaluation, batch_size=4))
-    calls = {"generate": 0, "forward": 0}
+    one = replace(SPEC, evaluation_batch=4)
+    sampled: list[int] = []
+    plain = Sampler.sample
 
-    def counted(name: str) -> None:
-        function = getattr(model, name)
+    def sample(self: Any, model: Any, prompts: Any, streams: Any) -> Any:
+        sampled.append(len(prompts))
+        return plain(self, model, prompts, streams)
 
-        def call(*given: Any, **named: Any) -> Any:
-            calls[name] += 1
-            return function(*given, **named)
-
-        monkeypatch.setattr(model, name, call)
-
-    counted("generate")
-    counted("forward")
+    monkeypatch.setattr(Sampler, "sample", sample)
     # What the others have sampled, as if it were one problem.
     monkeypatch.setattr(evaluate, "gather_object", lambda own: [([(4, 1.0)], 8), *own])
     seen = []
     for rank in range(4):
         evaluator = evaluate.Evaluator(one, tokenizer, problems=problems, rank=rank, ranks=4)
-        calls.update(generate=0, forward=0)
+        sampled.clear()
         assert evaluator.can_answer(model)
-        assert calls["forward"] == 1
         result = evaluator(model)
-        seen.append((calls["generate"], len(result.successes) - 1))
+        seen.append((list(sampled), len(result.successes) - 1))
         assert (result.completion_tokens or 0) >= 1
-    assert seen == [(2, 2), (2, 2), (2, 1), (2, 0)]
+    assert seen == [([4, 4], 2), ([4, 4], 2), ([4, 4], 1), ([4, 4], 0)]

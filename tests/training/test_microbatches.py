@@ -162,6 +162,15 @@ VARIANTS = {
     "lagging": ("recipe.rollout_lag=1",),
     "used twice": ("recipe.num_iterations=2",),
     "a phrase without loss": (),
+    "prompts shared": ("hardware.shared_prompts=true",),
+    "prompts shared, masked": (
+        *("hardware.shared_prompts=true", "recipe.mask_truncated_completions=true"),
+        "task.max_completion_tokens=20",
+    ),
+    "prompts shared, scored before": (
+        *("hardware.shared_prompts=true", "recipe.num_iterations=2", "recipe.beta=0.01"),
+        "recipe.entropy_coef=0.1",
+    ),
 }
 
 
@@ -355,10 +364,13 @@ COSTS = {
     "two passes": ("recipe=grpo", "recipe.rollout_lag=1"),
     "twice": ("recipe.num_iterations=2",),
     "truncated": ("recipe.mask_truncated_completions=true", "task.max_completion_tokens=23"),
+    "prompts shared": ("hardware.shared_prompts=true", "recipe.num_iterations=2"),
 }
 
 
-@pytest.mark.parametrize("cost", in_ci(COSTS, "adapters, checkpointing", "two passes"))
+@pytest.mark.parametrize(
+    "cost", in_ci(COSTS, "adapters, checkpointing", "two passes", "prompts shared")
+)
 def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     trainer = network_trainer(tmp_path, SMALL, *PLAIN, *COSTS[cost])
     answers(trainer, mixed)
@@ -367,9 +379,9 @@ def test_what_devices_compute_is_booked(cost: str, tmp_path: Path) -> None:
     updates = trainer.num_iterations
     learner = (spent.scoring_hardware_flops or 0) + spent.training_hardware_flops / updates
     assert flops == pytest.approx(learner, rel=0.01)
-    assert (spent.scoring_hardware_flops is not None) == (cost in ("two passes", "twice"))
+    assert (spent.scoring_hardware_flops is not None) == (updates > 1 or cost == "two passes")
     # Rollouts that bear no loss are in the budget, and not computed.
-    if cost != "truncated":
+    if cost not in ("truncated", "prompts shared"):
         assert spent.flops < spent.hardware_flops
 
 
