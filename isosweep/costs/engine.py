@@ -28,8 +28,8 @@ Requests = float | Counts | Bytes
 
 # Tokens of one block of the cache on a GPU (vLLM's config/cache.py, DEFAULT_BLOCK_SIZE).
 BLOCK_TOKENS = 16
-# Tokens of the blocks that rollouts of one prompt share; on a CPU its platform's own default
-# (platforms/cpu.py, check_and_update_config).
+# Tokens of the cache's blocks, which rollouts of one prompt share; on a CPU its platform's own
+# default (platforms/cpu.py, check_and_update_config).
 SHARED_BLOCK_TOKENS: dict[Device, int] = {"cuda": BLOCK_TOKENS, "cpu": 128}
 # vLLM's own default on its largest devices (engine/arg_utils.py, get_batch_defaults): most
 # requests at once.
@@ -61,9 +61,9 @@ class EngineBytes:
 
     `weights`; `graphs`: captured graphs and attention's buffer, which stay while it sleeps;
     `kept`: for each request, asleep or not; `cache`: of one rollout at its longest; `context`:
-    of one sequence of `max_model_len` tokens, the least cache that vLLM accepts; `forward`: of
-    the largest forward pass; `hidden`: what of it is left when the sampler runs; `logits`: of
-    one request in the sampler.
+    of one sequence of `max_model_len` tokens, the least cache that vLLM accepts; `spare`: of the
+    cache, never used; `forward`: of the largest forward pass; `hidden`: what of it is left when
+    the sampler runs; `logits`: of one request in the sampler.
     """
 
     weights: float
@@ -71,6 +71,7 @@ class EngineBytes:
     kept: float
     cache: float
     context: float
+    spare: float
     forward: float
     hidden: float
     logits: float
@@ -81,7 +82,7 @@ class EngineBytes:
 
     def cached(self, requests: Requests) -> Bytes:
         """The cache of `requests` rollouts."""
-        return np.maximum(self.context, requests * self.cache)
+        return np.maximum(self.context, requests * self.cache) + self.spare
 
     def awake(self, requests: Requests) -> Bytes:
         """All that is held between steps, for `requests` at once."""
@@ -152,23 +153,26 @@ def engine_bytes(
     # A device computes its part of the vocabulary; the parts are gathered and put together.
     gathering = logits * (2 + 1 / devices) if devices > 1 else logits
     token = cache_bytes_per_token(arch, hardware.dtype, devices)
+    block = SHARED_BLOCK_TOKENS[hardware.device]
     graphs = captured_graphs(MAX_NUM_SEQS) * arch.num_layers * _GRAPH_BYTES + _ATTENTION_SCRATCH
     return EngineBytes(
         weights=weight_bytes(arch, hardware.dtype, devices),
         # On a CPU the engine is eager.
         graphs=graphs if hardware.device == "cuda" else 0.0,
         kept=arch.vocab_size * _KEPT_BY_SAMPLER,
-        cache=blocks(prompt + completion) * token,
-        context=blocks(context) * token,
+        cache=blocks(prompt + completion, block) * token,
+        context=blocks(context, block) * token,
+        # One block is vLLM's own (v1/core/block_pool.py, null_block): of a GPU's many a trifle.
+        spare=block * token if hardware.device == "cpu" else 0.0,
         forward=MAX_NUM_BATCHED_TOKENS * _forward_bytes_per_token(arch, size, devices),
         hidden=float(MAX_NUM_BATCHED_TOKENS * arch.hidden_size * size),
         logits=arch.vocab_size * max(logits + _SAMPLER_COPY, gathering),
     )
 
 
-def blocks(tokens: float) -> int:
-    """Tokens of the blocks that hold `tokens`."""
-    return math.ceil(tokens / BLOCK_TOKENS) * BLOCK_TOKENS
+def blocks(tokens: float, block: int = BLOCK_TOKENS) -> int:
+    """Tokens of the blocks of `block` tokens that hold `tokens`."""
+    return math.ceil(tokens / block) * block
 
 
 def weight_bytes(arch: Architecture, dtype: str, tensor_parallel: int) -> float:

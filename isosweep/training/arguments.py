@@ -90,8 +90,7 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
     planned = {
         "max_num_seqs": spec.vllm_max_num_seqs,
         "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
-        # On a CPU the environment says how large the cache is.
-        "kv_cache_memory_bytes": 0 if cpu else spec.vllm_cache_bytes,
+        "kv_cache_memory_bytes": spec.vllm_cache_bytes,
     }
     return {
         **head,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from isosweep.training.trl_adapter import TRLTrainer
     from isosweep.training.trl_engine import Engine
 
-# GB (2^30 bytes) of keys and values on a CPU; vLLM's own default there is most of the memory.
+# GB (2^30 bytes) of keys and values on a CPU where none are planned; vLLM's own default there is
+# most of the memory.
 _CPU_CACHE_GB = "1"
 # What training and evaluation draw their noise from: never the same seeds.
 _TRAINING, _EVALUATION = 0, 1
@@ -36,7 +37,11 @@ def prepare_vllm(spec: RunSpec) -> None:
         os.environ.pop("MASTER_PORT", None)
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     if spec.device == "cpu":
-        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", _CPU_CACHE_GB)
+        if not spec.vllm_cache_bytes:
+            os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", _CPU_CACHE_GB)
+        if not spec.compile:
+            # vLLM compiles a part of its sampler even where it is eager, for 8 s at the first call.
+            os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
         import vllm._custom_ops as operations
 
         # oneDNN packs the weights at load time, and then no new ones can be loaded.

@@ -3,7 +3,6 @@
 Everything here is float32, where vLLM and transformers must agree to rounding.
 """
 
-import importlib.util
 import os
 import socket
 import subprocess
@@ -19,10 +18,11 @@ import pytest
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec, run_spec
 from isosweep.preflight.vllm import ServerNeeds, missing_server
-from isosweep.store.paths import RunPaths, complete_checkpoints
-from isosweep.store.records import read_metrics, read_records
-from tests.conftest import SMALL, isosweep, make_config, missing
+from isosweep.store.paths import RunPaths
+from isosweep.store.records import read_records
+from tests.conftest import SMALL, isosweep, make_config
 from tests.runs import log_lines
+from tests.training.engines import Bench, final_parameters, metrics, only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -45,28 +45,7 @@ SAME = 1e-5
 
 @pytest.fixture(autouse=True, scope="module")
 def _vllm() -> None:
-    if importlib.util.find_spec("vllm") is None:
-        missing("vllm", "vLLM is not installed in this environment: make test-vllm has one")
-
-
-def only_run(cwd: Path) -> RunPaths:
-    (path,) = (cwd / "sweeps" / "runs").iterdir()
-    return RunPaths(path)
-
-
-def metrics(run: RunPaths) -> list[dict[str, Any]]:
-    """What each step logged, but for when and by which attempt."""
-    lines = log_lines(run.metrics)
-    return [{k: v for k, v in line.items() if k not in ("time", "attempt")} for line in lines]
-
-
-def final_parameters(run: RunPaths, attempt: int) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    checkpoints = complete_checkpoints(run.attempt_checkpoints(attempt))
-    newest = checkpoints[max(checkpoints)]
-    parameters: dict[str, Any] = load_file(newest / "model.safetensors")
-    return parameters
+    require_vllm()
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +70,7 @@ def test_a_run_learns_and_leaves_complete_records(straight: RunPaths) -> None:
 
 def test_the_sampler_and_the_learner_agree_at_every_step(straight: RunPaths) -> None:
     steps = metrics(straight)
-    assert len(steps) == len(read_metrics(straight.metrics, straight.records))
+    assert len(steps) == len(log_lines(straight.metrics))
     assert 0 < max(line["logp_difference"] for line in steps) < SAME
     # Of some 30,000 tokens a few are very unlikely, and their logarithms coarser.
     assert max(line["logp_difference_max"] for line in steps) < 10 * SAME
@@ -223,51 +202,9 @@ def spec() -> RunSpec:
     return run_spec(config, num_generations=4, problems_per_batch=4, seed=3, micro_batch=16)
 
 
-class Bench:
-    """A trainer with its engine and sampler, and two ways to score what the engine samples."""
-
-    def __init__(self, checkpoints: Path) -> None:
-        import torch
-
-        from isosweep.training.grpo import load_policy, make_stream, make_trainer
-        from isosweep.training.ledger import Ledger
-        from isosweep.training.vllm import make_sampler
-
-        model, self.tokenizer = load_policy(spec(), weights(spec().model))
-        self.trainer = make_trainer(
-            spec(), model, self.tokenizer, Ledger(spec()), make_stream(spec()), checkpoints
-        )
-        self.noise = torch.random.get_rng_state()
-        sampler = make_sampler(spec(), self.trainer, self.tokenizer)
-        assert sampler is not None
-        self.sampler = sampler
-        self.engine = self.trainer.vllm_generation
-        self.prompts = self.tokenizer(["s4071=", "s918273="])["input_ids"]
-
-    def largest_difference(self) -> float:
-        """Between vLLM's and transformers' log-probabilities of tokens that vLLM samples."""
-        import torch
-
-        prompts = [prompt for prompt in self.prompts for _ in range(8)]
-        _, completions, scored, _ = self.engine.generate(prompts, None, num_generations=8)
-        worst = 0.0
-        for prompt, completion, scores in zip(prompts, completions, scored, strict=True):
-            with torch.no_grad():
-                logits = self.trainer.model(torch.tensor([[*prompt, *completion]])).logits[0]
-            own = torch.log_softmax(logits / self.engine.temperature, dim=-1)
-            place = range(len(prompt) - 1, len(prompt) + len(completion) - 1)
-            for at, token, (score,) in zip(place, completion, scores, strict=True):
-                worst = max(worst, abs(float(own[at, token]) - score))
-        return worst
-
-    def samples(self, **changed: Any) -> Any:
-        asked = {"k": 6, "temperature": 1.0, "limit": 9, "seed": 0, **changed}
-        return self.sampler.sample(self.prompts, **asked)
-
-
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("bench"))
+    return Bench(spec(), tmp_path_factory.mktemp("bench"))
 
 
 @pytest.fixture

