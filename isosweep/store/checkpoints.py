@@ -35,7 +35,8 @@ _CARD = "README.md"
 
 
 def complete(checkpoint: Path) -> None:
-    """Force every file and directory of `checkpoint` to the disk, then write its marker.
+    """Force every file of `checkpoint`, and every directory from the run's on, to the disk, then
+    write its marker, which is on the disk when this returns: the one before may go.
 
     The marker lists each file with its bytes and CRC-32, as read back. Whoever may look into the
     directory may read them, and nobody else may write them. Raises OSError.
@@ -46,7 +47,8 @@ def complete(checkpoint: Path) -> None:
         with suppress(OSError):
             path.chmod(checkpoint.stat().st_mode & 0o644)
     directories = [path for path in checkpoint.rglob("*") if path.is_dir()]
-    for path in [*files, *directories, checkpoint, checkpoint.parent]:
+    # A directory's name is in the one above it.
+    for path in [*files, *directories, checkpoint, *checkpoint.parents[:3]]:
         _sync(path)
     listed = {
         str(path.relative_to(checkpoint)): {"bytes": path.stat().st_size, "crc32": crc}

@@ -92,12 +92,12 @@ def _ending(losses: list[str], step: int) -> tuple[str, ...]:
 
 
 def _had_ended(run: RunPaths, attempt: int) -> bool:
-    """Whether the one before `attempt` came to the end of its budget, and so left a checkpoint."""
+    """Whether the one before `attempt` ended as it should, and so left a checkpoint."""
     try:
         state = read_state(run, before=attempt)
     except RecordError:
         return False
-    return state is not None and state.status == "finished"
+    return state is not None and state.status in ("finished", "diverged")
 
 
 @dataclass(frozen=True)

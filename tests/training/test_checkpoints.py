@@ -49,13 +49,16 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 
 @pytest.fixture(scope="module")
 def stopped(straight: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """The same run, asked to stop on its way: it has its last two checkpoints."""
+    """The same run, asked to stop on its way: of all its checkpoints the last two are left."""
     run = prepared(small_run(), tmp_path_factory.mktemp("stopped"))
-    process = training(run, OFTEN)
-    wait_for(lambda: len(complete_checkpoints(run.attempt_checkpoints(1))) == 2)
+    process = training(run, replace(OFTEN, keep="all"))
+    wait_for(lambda: len(complete_checkpoints(run.attempt_checkpoints(1))) >= 2)
     os.kill(process, signal.SIGTERM)
     exit_status(process)
-    assert len(complete_checkpoints(run.attempt_checkpoints(1))) == 2
+    checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
+    for step in sorted(checkpoints)[:-2]:
+        shutil.rmtree(checkpoints[step])
+    assert len(last_two(run)) == 2
     assert len(reproducible(run)) < len(reproducible(straight))
     return run
 
@@ -169,6 +172,37 @@ def test_without_a_whole_checkpoint_a_run_begins_again_and_says_so(
         "training goes on from step 0"
     ] * 2
     assert ResumePoint.from_json(json.loads(json.dumps(start.to_json()))) == start
+
+
+def test_a_run_whose_only_checkpoint_is_broken_begins_again_and_ends_the_same(
+    straight: RunPaths, stopped: RunPaths, tmp_path: Path
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    before, newest = last_two(run)
+    shutil.rmtree(before)
+    garbled(newest / "optimizer.pt")
+    finish(run)
+    assert reproducible(run) == reproducible(straight)
+    metrics = read_metrics(run.metrics, run.records)
+    assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1))
+    (warning,) = read_warnings(run.warnings, run.records)
+    assert (warning.rule, warning.step) == ("checkpoint", 0)
+    assert f"{newest} is broken: optimizer.pt " in warning.message
+
+
+def test_what_a_kill_left_half_written_goes_when_the_next_attempt_begins(
+    stopped: RunPaths, tmp_path: Path
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    before, newest = last_two(run)
+    half = run.attempt_checkpoints(1) / "checkpoint-999"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(bytes(1000))
+    process = training(run, CheckpointConfig(min_interval_s=600))
+    wait_for(lambda: not (half.exists() or before.exists()))
+    os.kill(process, signal.SIGKILL)
+    exit_status(process)
+    assert {*run.checkpoints.glob("*/*/")} == {newest}
 
 
 # What a model is loaded from.
