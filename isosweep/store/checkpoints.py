@@ -110,6 +110,11 @@ def complete_bytes(run: RunPaths) -> int:
     return total
 
 
+def can_go_on(run: RunPaths) -> bool:
+    """Whether a complete checkpoint is there of any attempt."""
+    return any(complete_checkpoints(attempt) for attempt in run.checkpoints.glob("*"))
+
+
 def newest(run: RunPaths, attempt: int, start: Path | None) -> list[Path]:
     """The completed checkpoints that `attempt` has to go back to, the newest first.
 
