@@ -167,13 +167,22 @@ def remove(checkpoint: Path) -> None:
         remove_tree(checkpoint, below)
 
 
+def states_of(checkpoint: Path) -> list[Path]:
+    """What of a checkpoint only a run that goes on reads: its optimiser's states, mostly."""
+    return [checkpoint / name for name in names(str(checkpoint)) if _is_state(name)]
+
+
+def _is_state(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _STATES)
+
+
 def keep_weights(checkpoint: Path) -> None:
     """Leave of a checkpoint what a model is loaded from; no run goes on from it any more."""
     with entered(checkpoint, _run_of(checkpoint)) as descriptor:
         with suppress(FileNotFoundError):
             os.unlink(CHECKPOINT_FILES, dir_fd=descriptor)
         for name in os.listdir(descriptor):  # noqa: PTH208 (of a descriptor)
-            if not any(fnmatch.fnmatchcase(name, pattern) for pattern in _STATES):
+            if not _is_state(name):
                 continue
             try:
                 os.unlink(name, dir_fd=descriptor)

@@ -42,7 +42,11 @@ def surfaces() -> dict[str, list[str]]:
     """What each surface says of one answer."""
     document = ANSWER.document()
     return {
-        "terminal": words.lines("terminal", "analysis", document, "report.html"),
+        "terminal": [
+            *words.lines("terminal", "analysis", document, "report.html"),
+            *words.lines("terminal", "disk", 12.9e9, 8.61e9, "sweeps_dir=/data/sweeps"),
+            *words.lines("terminal", "spare", {"weights": 8.61e9, "none": 12.9e9}),
+        ],
         "mlflow": words.lines("mlflow", "answer", "", document),
         "answer": [
             words.line("verdict", "headline", document),
