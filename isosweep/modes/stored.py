@@ -238,10 +238,7 @@ def note_uses(study: Study, paths: SweepPaths) -> list[str]:
 
 def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None] | None:
     """Success rates before training of the held-out problems; None if none were measured."""
-    config = variant.config
-    measured = read_measurement(
-        measurement_path(config.model, config.task, config.difficulty, paths.runs.parent)
-    )
+    measured = read_measurement(measurement_path(variant.config, paths.runs.parent))
     if not measured.problems:
         return None
     rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}

@@ -34,8 +34,10 @@ class Evaluator:
         rank: int = 0,
         ranks: int = 1,
         on_batch: Callable[[], object] = lambda: None,
+        top_p: float = 1.0,
     ) -> None:
-        self._spec = spec
+        """`top_p`: probability mass that is sampled from, where there is no `sampler`."""
+        self._spec, self._top_p = spec, top_p
         self._on_batch = on_batch
         self._tokenizer = tokenizer
         self._sampler = sampler
@@ -140,7 +142,7 @@ class Evaluator:
                 **inputs,
                 do_sample=True,
                 temperature=settings.temperature,
-                top_p=1.0,
+                top_p=self._top_p,
                 top_k=0,
                 max_new_tokens=self._spec.task.completion_limit,
                 num_return_sequences=k,
