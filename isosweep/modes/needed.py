@@ -47,7 +47,8 @@ class Superfluous:
 
 @dataclass(frozen=True)
 class Reader:
-    """A sweep that reads a run, as far as its plan says. `asks_no_more`: its search has ended."""
+    """A sweep that reads a run, as far as its plan says. `asks_no_more`: its search has ended, or
+    it was never launched."""
 
     sweep: Path
     run: PlannedRun
@@ -122,7 +123,7 @@ def _needs_of(sweep: StoredSweep) -> dict[str, Need]:
     unit, stop = sweep.plan.budget_unit, tuple(sweep.config.health.stop)
     keep, root = sweep.config.checkpoint.keep, sweep.paths.root
     # A search that cannot be read may ask for more.
-    over = stopped_runs(stored_search(sweep)) is not None
+    over = stopped_runs(stored_search(sweep)) is not None or never_launched(root)
     return {
         run.run_id: Need(keep, (Reader(root, run, unit, stop, asks_no_more=over),))
         for run in sweep.plan.runs
@@ -201,9 +202,9 @@ def _parts_beyond(
     match keep:
         case "none":
             left = None
-        case "resumable":
-            left = complete[max(complete)] if complete else None
-        case "weights":
+        case "resumable" if complete:
+            left = complete[max(complete)]
+        case "weights" | "resumable":
             # Its marker is taken from what is kept for its weights, so it is not complete.
             left = max(there, key=lambda p: (int(p.parent.name), _step(p)), default=None)
         case _:

@@ -238,7 +238,10 @@ def test_optimiser_states_of_ended_runs_go_where_the_command_says_so(tmp_path: P
     status, said = cleaned(tmp_path, "checkpoint.keep=weights")
     assert "removed 1, 2 GB" in said
     assert {path.name for path in last.iterdir()} == {"model.safetensors"}
-    assert "nothing is there" in cleaned(tmp_path, "checkpoint.keep=weights")[1]
+    # The sweep's own setting, with which none were complete any more, takes nothing else.
+    for asked in ((), ("checkpoint.keep=weights",)):
+        assert "nothing is there" in cleaned(tmp_path, *asked)[1]
+    assert (last / "model.safetensors").exists()
     # To be extended it begins again, which is said before.
     assert find_resume_point(run, 2).losses == (
         "no checkpoint is left of the run, which had ended (checkpoint.keep, or mode=clean); "
@@ -266,6 +269,9 @@ def test_what_a_sweep_is_to_extend_or_somebody_is_at_keeps_its_states(
     small = sweep_in(tmp_path)
     run, last = an_ended_run(small)
     larger = sweep_in(tmp_path, "budget=[1e11,2e11]")
+    # What was only planned extends nothing.
+    assert "optimiser states of ended runs take 2 GB" in cleaned(tmp_path)[1]
+    drive(larger.paths.drivers)
     note_use(run, larger.paths.root, larger.plan.plan_id)
     asked = f"checkpoint.keep={keep}"
     status, said = cleaned(tmp_path, asked)
@@ -286,6 +292,7 @@ def test_a_run_that_a_search_asks_no_more_of_is_as_good_as_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = sweep_in(tmp_path, "search=frontier")
+    drive(sweep.paths.drivers)
     run, last = an_ended_run(sweep, share=0.5)
     assert "trains further" in cleaned(tmp_path, "checkpoint.keep=weights")[1]
     document = {"decision": {"stop": "spent"}, "open": [], "trials": {run.run_id: {}}}
