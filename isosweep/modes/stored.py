@@ -36,6 +36,7 @@ from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, shipped_of
 from isosweep.plan.tally import Standing, Tally
+from isosweep.preflight.disk import free_bytes, require_disk
 from isosweep.preflight.search import require_search
 from isosweep.store.checkpoints import can_go_on
 from isosweep.store.paths import SweepPaths, require_plain
@@ -64,7 +65,8 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     tally = Tally.of(found.runs, stored.collapsed())
     say(console, words.line("plan", "standing", tally, found.left))
     say(console, *described_plan(plan, config))
-    say(console, words.line("plan", "checkpoints", checkpoint_plan(study, places)))
+    planned, free = checkpoint_plan(study, places), free_bytes(paths.runs)
+    say(console, words.line("plan", "checkpoints", planned, free))
     say(console, *described_findings(study))
     warn(console, *described_cautions(study), *described_losses(study, paths))
     return paths
@@ -178,8 +180,6 @@ def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
 def require_room(studies: Sequence[Study], paths: SweepPaths | None = None) -> None:
     """Raise SettingError where the disk has no room for the checkpoints of all the runs to come, or
     others could change what a scheduler is to execute there. `paths`: of a single one, if known."""
-    from isosweep.preflight.disk import require_disk
-
     together: dict[Path, list[tuple[Study, SweepPaths]]] = defaultdict(list)
     for study in studies:
         own = paths or sweep_paths(study)

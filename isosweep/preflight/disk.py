@@ -35,7 +35,7 @@ def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> No
             if (more := _further(study, paths, run)) is not None:
                 running, kept = max(known.running, more.running), max(known.kept, more.kept)
                 further[run.run_id] = RunBytes(running=running, kept=kept)
-    free = shutil.disk_usage(_existing(paths.runs)).free
+    free = free_bytes(paths.runs)
     places = min(places, len(further))
     peak = peak_bytes([*further.values()], places)
     if peak <= free:
@@ -70,6 +70,7 @@ def _further(study: Study, paths: SweepPaths, run: PlannedRun) -> RunBytes | Non
     return RunBytes(running=max(0.0, takes.running - there), kept=max(0.0, takes.kept - there))
 
 
-def _existing(path: Path) -> Path:
-    """`path`, or the nearest directory above it that is there."""
-    return next(parent for parent in (path, *path.parents) if parent.exists())
+def free_bytes(path: Path) -> int:
+    """Bytes free on the disk of `path`, or of the nearest directory above it that is there."""
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    return shutil.disk_usage(there).free

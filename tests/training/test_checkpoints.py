@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig, Keep
+from isosweep.store.checkpoints import keep_weights
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import Attempt, read_state
@@ -203,6 +204,22 @@ def test_what_a_kill_left_half_written_goes_when_the_next_attempt_begins(
     os.kill(process, signal.SIGKILL)
     exit_status(process)
     assert {*run.checkpoints.glob("*/*/")} == {newest}
+
+
+def test_a_run_of_which_weights_alone_are_left_is_extended_from_its_beginning(
+    straight: RunPaths, tmp_path: Path
+) -> None:
+    run = prepared(small_run(), tmp_path)
+    assert exit_status(training(run, CheckpointConfig(), MILESTONES[0])) == 0
+    (checkpoint,) = complete_checkpoints(run.attempt_checkpoints(1)).values()
+    keep_weights(checkpoint)
+    finish(run)
+    assert reproducible(run) == reproducible(straight)
+    (warning,) = read_warnings(run.warnings, run.records)
+    assert "no checkpoint is left" in warning.message
+    assert {*run.checkpoints.glob("*/*/")} == {
+        *complete_checkpoints(run.attempt_checkpoints(2)).values()
+    }
 
 
 # What a model is loaded from.

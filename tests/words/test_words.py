@@ -21,6 +21,7 @@ from tests.words.answers import (
     ANSWER,
     ASKED,
     CAVEATS,
+    CHECKPOINTS,
     END,
     EVALUATION,
     LISTED,
@@ -55,6 +56,7 @@ def surfaces() -> dict[str, list[str]]:
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
+            *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
         ],
         "recommend": [
             line
