@@ -180,7 +180,9 @@ def _show(measured: Measurement, console: Console) -> None:
     for heading in ("success rate", "problems", "share"):
         table.add_column(heading, justify="right")
     for name, (low, high) in DIFFICULTIES.items():
-        span = f"{low:g} to {high:g}" if low < high else f"{low:g}"
+        # What begins beside a round number does not include that.
+        first = f"{low:g}" if low == float(f"{low:g}") else f"above {low:g}"
+        span = f"{first} to {high:g}" if low < high else first
         table.add_row(name, span, f"{counts[name]:,}", percent(counts[name] / len(rates)))
     console.print(table)
     say(console, "extremely_hard is part of hard; a rate at an end of two ranges counts in both")

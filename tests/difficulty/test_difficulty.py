@@ -347,7 +347,13 @@ def test_a_killed_measurement_goes_on_and_is_the_same(tmp_path: Path) -> None:
     before = next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes()
     again = isosweep(*MEASURE, cwd=killed)
     table = [line.split() for line in again.stdout.splitlines()]
-    assert [row[0] for row in table if row and row[0] in DIFFICULTIES] == list(DIFFICULTIES)
+    rows = {row[0]: row[1:] for row in table if row and row[0] in DIFFICULTIES}
+    assert list(rows) == list(DIFFICULTIES)
+    assert rows["solved"][:4] == ["above", "0.9", "to", "1"]
+    assert rows["hard"][:3] == ["0", "to", "0.0625"]
+    shares = [float(rows[name][-1].rstrip("%")) for name in ("solved", "very_easy", "easy")]
+    counted = [int(rows[name][-2]) for name in ("solved", "very_easy", "easy")]
+    assert shares == pytest.approx([100 * count / 96 for count in counted], abs=0.5)
     assert next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes() == before
     split = json.loads(next(killed.glob("sweeps/difficulty/*.json")).read_text())
     assert sum(split["by_successes"]) == 96
