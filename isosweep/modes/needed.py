@@ -156,7 +156,10 @@ def doubt(uses: Collection[Use], needs: Needs) -> str | None:
 
 
 def spared(run: RunPaths, need: Need, keep: Keep) -> int:
-    """Bytes of the run's checkpoints that go where no more than `keep` is asked for."""
+    """Bytes of the run's checkpoints that go where no more than `keep` is asked for; 0 where a
+    sweep has all of them kept."""
+    if need.keep == "all":
+        return 0
     least = need.at_most(keep, view_run(run))
     return sum(item.size for item in superfluous_checkpoints(run, need, least))
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from isosweep.errors import SettingError
 from isosweep.modes import needed as needed_module
 from isosweep.modes.clean import clean_sweeps
 from isosweep.modes.directory import StoredSweep, read_sweep, sweep_paths
+from isosweep.modes.follow import _tell_disk
+from isosweep.modes.queues import Sweep
 from isosweep.modes.stored import described_losses
 from isosweep.plan.study import resolve
 from isosweep.store import checkpoints
@@ -254,8 +257,29 @@ def test_optimiser_states_of_ended_runs_go_where_the_command_says_so(tmp_path: P
     ]
 
 
+def test_the_end_of_a_sweep_says_what_its_optimiser_states_take(tmp_path: Path) -> None:
+    an_ended_run(sweep_in(tmp_path))
+    study = resolve(make_config(*PLAN, f"sweeps_dir={tmp_path}"))
+    # As of a model whose checkpoints are that large.
+    runs = tuple(replace(run, checkpoints_kept_bytes=3e9) for run in study.plan.runs)
+    large = replace(study, plan=replace(study.plan, runs=runs))
+    said = []
+    for each in (study, large):
+        console = terminal(width=300)
+        _tell_disk(Sweep(study=each, paths=sweep_paths(study)), console)
+        said.append(printed(console))
+    assert said == [
+        "",
+        "disk: the checkpoints of these runs take 2 GB. Removing their optimiser states frees "
+        "2 GB; python -m isosweep mode=clean checkpoint.keep=weights "
+        f"sweeps_dir={tmp_path} lists them\n",
+    ]
+
+
 def test_whole_checkpoints_of_ended_runs_go_where_the_command_says_so(tmp_path: Path) -> None:
     _, last = an_ended_run(sweep_in(tmp_path, "checkpoint.keep=all"))
+    # What a sweep keeps on purpose is offered to nobody.
+    assert "optimiser states" not in cleaned(tmp_path)[1]
     # More than the sweep keeps is not what the command asks for.
     assert "nothing is there" in cleaned(tmp_path, "checkpoint.keep=all")[1]
     assert "removed 1, 2 GB" in cleaned(tmp_path, "checkpoint.keep=none")[1]
