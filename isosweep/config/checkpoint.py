@@ -33,7 +33,7 @@ class CheckpointConfig:
     keep: Keep = "resumable"
     """What is left after a run's end: `all` that were written, the last one whole (`resumable`:
     a larger budget goes on from it), its `weights` alone, or `none`. While a run lasts the last
-    two are there, or `all`."""
+    complete one is there and the one being written, or `all`."""
 
     def __post_init__(self) -> None:
         if self.min_interval_s > self.max_interval_s:

@@ -1,5 +1,6 @@
 """Difficulty: ranges of the base model's success rate, and how it is measured."""
 
+import math
 from typing import Any
 
 from isosweep.config.settings import settings
@@ -14,22 +15,24 @@ class DifficultyConfig:
     """k of avg@k: completions sampled for each problem."""
     max_problems: PositiveInt = 4096
     """Problems measured, at most."""
-    batch_size: PositiveInt = 2048
-    """Completions sampled at once; it changes no result that is stored already."""
-    temperature: Positive = 1.0
-    """Sampling temperature; of training, unless it is given."""
+    batch_size: PositiveInt | None = None
+    """Completions sampled at once; null: as many as fit into a device's memory, 2,048 at most."""
+    temperature: Positive | None = None
+    """Sampling temperature; null: of training, `recipe.temperature`."""
     seed: Whole = 0
     """Seed of the samples."""
 
 
 # IsoCompute Playbook (arXiv 2603.12151): ranges of the base model's avg@16, ends included. Of the
-# hard problems the extremely hard ones were never solved. `medium` is ours: what lies between.
+# hard problems the extremely hard ones were never solved. `medium` and `solved` are ours: what lies
+# between, and above 0.9. No rate is in none.
 DIFFICULTIES = {
+    "solved": (math.nextafter(0.9, 1.0), 1.0),
+    "very_easy": (0.6, 0.9),
     "easy": (0.3, 0.6),
     "medium": (0.0625, 0.3),
     "hard": (0.0, 0.0625),
     "extremely_hard": (0.0, 0.0),
-    "very_easy": (0.6, 0.9),
 }
 
 

@@ -17,8 +17,8 @@ from isosweep.config.hardware import HardwareConfig
 from isosweep.config.recipe import RecipeConfig
 from isosweep.costs.memory import PRECISION_BYTES, optimizer_bytes
 
-# Complete ones that a running run has, and the one that is being written.
-WHILE_RUNNING = 3
+# The last complete one of a running run, and the one that is being written.
+WHILE_RUNNING = 2
 # Bytes a second at which one process writes, at most: an assumption, since torch.save and
 # safetensors copy from one thread. `keep=all` is planned with it, and nothing else.
 _FASTEST_WRITE = 2e9

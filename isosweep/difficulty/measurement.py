@@ -11,9 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from isosweep.config.difficulty import DifficultyConfig
-from isosweep.config.model import ModelConfig
-from isosweep.config.task import TaskConfig
+from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import JsonObject, read_json, read_lines, write_json
 from isosweep.models.weights import content_identity
@@ -57,10 +55,11 @@ class Measurement:
         return replace(self, problems=problems, successes=successes)
 
 
-def measurement_path(
-    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
-) -> Path:
+def measurement_path(config: SweepConfig, sweeps_dir: Path) -> Path:
     """Where the measurement of this model on this task lies: named by all that can change it."""
+    model, task, recipe, settings = config.model, config.task, config.recipe, config.difficulty
+    # As of before where all probability mass is sampled from.
+    further = [] if recipe.top_p == 1 else [recipe.top_p]
     kind = dict(asdict(task)[task.kind])
     for name in ("path", "directory"):
         kind.pop(name, None)
@@ -70,11 +69,19 @@ def measurement_path(
         "model": content_identity(model),
         "task": [task.kind, task.template, task.data_seed, task.success_at, kind],
         "max_completion_tokens": task.completion_limit,
-        "sampling": [config.samples_per_problem, config.temperature, config.seed],
-        "max_problems": config.max_problems,
+        "sampling": [
+            *(settings.samples_per_problem, temperature_of(config), settings.seed),
+            *further,
+        ],
+        "max_problems": settings.max_problems,
     }
     digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
     return sweeps_dir / "difficulty" / f"{digest}.jsonl"
+
+
+def temperature_of(config: SweepConfig) -> float:
+    """Temperature that problems are measured at: of training, unless another one is given."""
+    return config.difficulty.temperature or config.recipe.temperature
 
 
 def read_measurement(path: Path) -> Measurement:
@@ -128,25 +135,21 @@ def read_base_rates(run: RunPaths) -> tuple[float | None, ...] | None:
     return rates if numbers else None
 
 
-def is_measured(
-    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
-) -> bool:
+def is_measured(config: SweepConfig, sweeps_dir: Path) -> bool:
     """Whether all the task's problems are measured."""
-    return read_measurement(measurement_path(model, task, config, sweeps_dir)).complete
+    return read_measurement(measurement_path(config, sweeps_dir)).complete
 
 
-def complete_measurement(
-    model: ModelConfig, task: TaskConfig, config: DifficultyConfig, sweeps_dir: Path
-) -> Measurement:
+def complete_measurement(config: SweepConfig, sweeps_dir: Path) -> Measurement:
     """The stored measurement of all the task's problems. Raises SettingError where some lack."""
-    measured = read_measurement(measurement_path(model, task, config, sweeps_dir))
+    measured = read_measurement(measurement_path(config, sweeps_dir))
     if not measured.complete:
         state = (
             f"only {len(measured.problems)} of {measured.total} problems are measured"
             if measured.total
-            else f"{model.name} has not been measured on these problems"
+            else f"{config.model.name} has not been measured on these problems"
         )
         rule = f"{state} ({measured.path})"
         first = "first the same command with mode=difficulty, which measures them"
-        raise SettingError("task.difficulty", task.difficulty, rule, first)
+        raise SettingError("task.difficulty", config.task.difficulty, rule, first)
     return measured

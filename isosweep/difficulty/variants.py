@@ -72,12 +72,12 @@ def _with_set(
 ) -> ChosenVariant:
     """The variant with the problems of one set chosen, among those that it does not train on."""
     task, selections = on.task, variant.of_sets
-    known = not variant.unmeasured and is_measured(on.model, task, on.difficulty, sweeps)
+    known = not variant.unmeasured and is_measured(on, sweeps)
     if not (needed or known):
         # Nor is it where it is not known yet what is trained on.
         sha256, unmeasured = _unknown(task), True
     else:
-        measured = complete_measurement(on.model, task, on.difficulty, sweeps)
+        measured = complete_measurement(on, sweeps)
         trained = {problem.problem_id for problem in variant.problems.training}
         # Nothing is trained on it: one problem is the least that can be asked for.
         least = replace(task, num_train_problems=1)
@@ -105,11 +105,11 @@ def _with_problems(variant: Variant, sweeps: Path, needed: bool) -> ChosenVarian
         return _with_parts(variant, config.task.mixture, sweeps, needed)
     if config.task.difficulty is None:
         return ChosenVariant(axes=variant.axes, config=config)
-    if not needed and not is_measured(config.model, config.task, config.difficulty, sweeps):
+    if not needed and not is_measured(config, sweeps):
         task = replace(config.task, selection_sha256=_unknown(config.task))
         config = replace(config, task=task)
         return ChosenVariant(axes=variant.axes, config=config, unmeasured=True)
-    measured = complete_measurement(config.model, config.task, config.difficulty, sweeps)
+    measured = complete_measurement(config, sweeps)
     selection = select(config.task, measured)
     task = replace(config.task, selection_sha256=selection.sha256)
     return ChosenVariant(axes=variant.axes, config=replace(config, task=task), selection=selection)

@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,13 +12,17 @@ from typing import assert_never
 
 from rich.console import Console
 
+from isosweep import words
+from isosweep.config.checkpoint import Keep
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import RecordError, SettingError
 from isosweep.modes.directory import only_planned, sweep_roots
 from isosweep.modes.look import file_now
 from isosweep.modes.needed import (
+    LEAST_TOLD_BYTES,
     Needs,
     Superfluous,
+    What,
     beyond,
     bytes_of,
     doubt,
@@ -25,39 +30,58 @@ from isosweep.modes.needed import (
     mere_plans,
     needs_of,
     occupied,
+    spared,
     superfluous_checkpoints,
 )
 from isosweep.modes.terminal import say, typed, warn
 from isosweep.store import checkpoints
 from isosweep.store.claims import names
 from isosweep.store.paths import RunPaths
+from isosweep.store.state import view_run
 from isosweep.store.uses import Use, forget, uses_of
 from isosweep.words.numbers import size
 
 # What is listed of each kind, at most; the totals have all.
 _LISTED = 20
+# What is listed, in this order.
+_NAMES: dict[What, tuple[str, str]] = {
+    "run": ("run", "{}"),
+    "checkpoint": ("checkpoint", "{}"),
+    "states": ("checkpoint", "optimiser states of {}"),
+    "plan": ("plan", "{}"),
+    "leftover": ("leftover", "{}"),
+}
 # What `size` has a unit for.
 _LEAST_BYTES = 1e6
 
 
 @dataclass
 class _Judged:
-    """What can go, what could not be judged, and runs that stay since nobody knows: id and why."""
+    """What can go, what could not be judged, and runs that stay since nobody knows: id and why.
+
+    `further`: how many runs keep their checkpoints though fewer were asked for, by the sweep that
+    trains them further. `spare`: bytes of checkpoints that such a setting would free.
+    """
 
     found: list[Superfluous] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     kept: list[tuple[str, str]] = field(default_factory=list)
+    further: Counter[str] = field(default_factory=Counter)
+    spare: Counter[Keep] = field(default_factory=Counter)
 
 
 def clean_sweeps(config: SweepConfig, console: Console) -> int:
     """List what no sweep that uses `sweeps_dir` needs; remove it where `confirm` says so.
+
+    With `checkpoint.keep` in the command also what ended runs have beyond that.
 
     1 where something could not be judged, since a sweep cannot be read, or not removed; else 0.
     Raises SettingError where `forget` names a sweep that no run knows, or that is there.
     """
     directory = Path(config.sweeps_dir).resolve()
     roots = sweep_roots(str(directory))
-    judged, gone = _judged(directory, roots, config.forget)
+    asked = config.checkpoint.keep if "checkpoint.keep" in config.given else None
+    judged, gone = _judged(directory, roots, config.forget, asked)
     _show(judged, console)
     unsure = bool(judged.faults or judged.kept)
     if not (judged.found or gone):
@@ -82,7 +106,7 @@ def clean_sweeps(config: SweepConfig, console: Console) -> int:
 
 
 def _judged(
-    directory: Path, roots: list[Path], given: Sequence[str]
+    directory: Path, roots: list[Path], given: Sequence[str], asked: Keep | None
 ) -> tuple[_Judged, list[tuple[RunPaths, Use]]]:
     """What can go, and the runs whose lists are to say that a sweep is gone, with that sweep."""
     judged, gone = _Judged(), list[tuple[RunPaths, Use]]()
@@ -94,7 +118,7 @@ def _judged(
     elif runs.is_symlink():
         judged.faults.append(f"{runs} is a link, and nothing behind it is touched")
     elif runs.is_dir():
-        gone = _judge_runs(runs, needs, given, judged)
+        gone = _judge_runs(runs, needs, given, asked, judged)
     try:
         now = file_now(directory)
         for path in mere_plans(roots, now):
@@ -108,7 +132,7 @@ def _judged(
 
 
 def _judge_runs(
-    runs: Path, needs: Needs, given: Sequence[str], judged: _Judged
+    runs: Path, needs: Needs, given: Sequence[str], asked: Keep | None, judged: _Judged
 ) -> list[tuple[RunPaths, Use]]:
     uses: dict[str, list[Use]] = {}
     for entry in sorted(os.scandir(runs), key=lambda entry: entry.name):
@@ -127,7 +151,7 @@ def _judge_runs(
             lost = (use.sweep, use.plan_id) in forgotten and not use.gone
             gone += [(run, use)] if lost else []
             left.append(replace(use, gone=use.gone or lost))
-        _judge(run, left, needs, judged)
+        _judge(run, left, needs, asked, judged)
     return gone
 
 
@@ -150,17 +174,26 @@ def _meant(given: str, uses: Mapping[str, Sequence[Use]], needs: Needs) -> set[t
     raise SettingError("forget", given, "no run's list of sweeps has it", nearest)
 
 
-def _judge(run: RunPaths, uses: Sequence[Use], needs: Needs, judged: _Judged) -> None:
+def _judge(
+    run: RunPaths, uses: Sequence[Use], needs: Needs, asked: Keep | None, judged: _Judged
+) -> None:
     """What of one run can go: all of it where no sweep needs it, else checkpoints."""
     need, why, listed = needs.runs.get(run.run_id), doubt(uses, needs), frozenset(names(run.uses))
     if need is not None:
-        spare = [*superfluous_checkpoints(run, need)]
+        keep = need.keep
+        if asked is not None:
+            view = view_run(run)
+            keep = need.at_most(asked, view)
+            if (further := need.extended_by(view)) is not None and any(names(run.checkpoints)):
+                judged.further[further.name] += 1
+        spare = superfluous_checkpoints(run, need, keep, listed)
         if spare and why is not None:
             judged.kept.append((run.run_id, why))
             return
-        for path in spare:
-            said = f"checkpoint.keep={need.keep}"
-            judged.found.append(Superfluous(path, "checkpoint", said, bytes_of(path), listed))
+        judged.found += spare
+        if why is None and asked is None:
+            for less in ("weights", "none"):
+                judged.spare[less] += spared(run, need, less) - sum(item.size for item in spare)
     elif (busy := occupied(run)) is not None:
         judged.faults.append(f"{run.run_id}: no sweep needs it, and it stays: {busy}")
     elif why is not None:
@@ -172,18 +205,23 @@ def _judge(run: RunPaths, uses: Sequence[Use], needs: Needs, judged: _Judged) ->
 
 def _show(judged: _Judged, console: Console) -> None:
     warn(console, *judged.faults)
-    for what in ("run", "checkpoint", "plan", "leftover"):
+    for what, (name, heading) in _NAMES.items():
         items = [item for item in judged.found if item.what == what]
         if not items:
             continue
         total = _size(sum(item.size for item in items))
-        say(console, f"{_count(len(items), what)}, {total}:")
+        say(console, f"{heading.format(_count(len(items), name))}, {total}:")
         for item in sorted(items, key=lambda item: -item.size)[:_LISTED]:
             say(console, f"  {_size(item.size):>8}  {item.path}  ({item.why})")
         if len(items) > _LISTED:
             say(console, f"  and {len(items) - _LISTED} smaller ones")
     if not judged.found:
         say(console, "nothing is there that no sweep needs")
+    for sweep, count in judged.further.items():
+        said = "keeps its checkpoints" if count == 1 else "keep their checkpoints"
+        say(console, f"{_count(count, 'run')} {said}: {sweep} trains further")
+    if judged.spare["weights"] >= LEAST_TOLD_BYTES:
+        say(console, words.line("terminal", "spare", judged.spare))
     if judged.kept:
         say(console, f"{_count(len(judged.kept), 'run')} kept, which some sweep may need:")
         for run_id, why in judged.kept[:_LISTED]:
@@ -215,6 +253,11 @@ def _remove(item: Superfluous) -> str | None:
                 if (why := occupied(run) or _taken_up(run, item)) is not None:
                     return why
                 checkpoints.remove(item.path)
+            case "states":
+                run = RunPaths(item.path.parent.parent.parent)
+                if (why := occupied(run) or _taken_up(run, item)) is not None:
+                    return why
+                checkpoints.keep_weights(item.path)
             case "leftover":
                 shutil.rmtree(item.path) if item.path.is_dir() else item.path.unlink()
             case unknown:

@@ -9,6 +9,7 @@ from typing import Any
 from filelock import FileLock
 from rich.console import Console
 from rich.progress import Progress
+from rich.table import Table
 
 from isosweep.config.axes import combinations
 from isosweep.config.difficulty import DIFFICULTIES
@@ -21,6 +22,7 @@ from isosweep.difficulty.measurement import (
     Measurement,
     measurement_path,
     read_measurement,
+    temperature_of,
 )
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import RecordError
@@ -28,9 +30,10 @@ from isosweep.files import append_line, make_directories, write_json
 from isosweep.models.weights import weights
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.terminal import say
-from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.plan.spec import RunSpec, answers_at_once, run_spec
 from isosweep.preflight.machine import preflight
 from isosweep.tasks import Problem, problem_pool
+from isosweep.words.numbers import percent
 
 
 def measure_difficulty(config: SweepConfig, console: Console) -> int:
@@ -67,8 +70,7 @@ def measured_configs(config: SweepConfig) -> list[SweepConfig]:
 
 
 def _path(config: SweepConfig) -> Path:
-    sweeps = Path(config.sweeps_dir).absolute()
-    return measurement_path(config.model, config.task, config.difficulty, sweeps)
+    return measurement_path(config, Path(config.sweeps_dir).absolute())
 
 
 def measure(config: SweepConfig, console: Console) -> Measurement:
@@ -130,17 +132,15 @@ def _measure_rest(
         torch.set_num_threads(1)
     model, tokenizer = load_policy(spec, weights(config.model))
     model.to(spec.device)
-    size = max(1, config.difficulty.batch_size // config.difficulty.samples_per_problem)
+    size = max(1, spec.evaluation_batch // config.difficulty.samples_per_problem)
     with Progress(console=console) as progress:
         bar = progress.add_task("difficulty", total=len(pool), completed=len(done))
         for start in range(0, len(pool), size):
             batch = [p for p in pool[start : start + size] if p.problem_id not in done]
             if not batch:
                 continue
-            # Each batch has randomness of its own: it is the same whenever it is measured.
-            seed = config.difficulty.seed + start
-            own = replace(spec, evaluation=replace(spec.evaluation, seed=seed))
-            successes = Evaluator(own, tokenizer, problems=batch)(model).successes
+            evaluator = Evaluator(spec, tokenizer, problems=batch, top_p=spec.recipe.top_p)
+            successes = evaluator(model).successes
             entries = [
                 {"problem": asdict(problem), "successes": count}
                 for problem, count in zip(batch, successes, strict=True)
@@ -155,11 +155,12 @@ def _spec(config: SweepConfig) -> RunSpec:
     evaluation = EvaluationConfig(
         samples_per_problem=settings.samples_per_problem,
         batch_size=settings.batch_size,
-        temperature=settings.temperature,
+        temperature=temperature_of(config),
         seed=settings.seed,
     )
     sizes = {"num_generations": 2, "problems_per_batch": 1, "seed": 0, "micro_batch": 1}
-    spec = run_spec(replace(config, evaluation=evaluation), **sizes)
+    config = replace(config, evaluation=evaluation)
+    spec = replace(run_spec(config, **sizes), evaluation_batch=answers_at_once(config))
     return replace(spec, weights_dtype=spec.dtype)
 
 
@@ -170,13 +171,19 @@ def _show(measured: Measurement, console: Console) -> None:
     for rate in rates:
         for name in buckets_of(rate):
             counts[name] += 1
-    split = {name: [*DIFFICULTIES[name], counts[name]] for name in counts}
     k = measured.samples_per_problem
     say(console, f"{len(rates)} problems, avg@{k} {sum(rates) / len(rates):.3f}")
-    for name, (low, high, count) in split.items():
-        say(console, f"  {name}: {count} with success rates {low:g} to {high:g}")
-    outside = sum(not buckets_of(rate) for rate in rates)
-    say(console, f"  none of these: {outside}")
+    table = Table(box=None)
+    table.add_column("difficulty")
+    for heading in ("success rate", "problems", "share"):
+        table.add_column(heading, justify="right")
+    for name, (low, high) in DIFFICULTIES.items():
+        # What begins beside a round number does not include that.
+        first = f"{low:g}" if low == float(f"{low:g}") else f"above {low:g}"
+        span = f"{first} to {high:g}" if low < high else first
+        table.add_row(name, span, f"{counts[name]:,}", percent(counts[name] / len(rates)))
+    console.print(table)
+    say(console, "extremely_hard is part of hard; a rate at an end of two ranges counts in both")
     histogram = [measured.successes.count(successes) for successes in range(k + 1)]
     document: dict[str, Any] = {"version": FORMAT_VERSION, "problems": len(rates)}
     document |= {"samples_per_problem": k, "difficulties": counts, "by_successes": histogram}

@@ -86,7 +86,7 @@ def prepare(config: SweepConfig) -> Action:
 
     require_affordable([study])
     preflight(study.config, study.variants)
-    require_room(study)
+    require_room([study])
     return Launch(studies=(study,), follow=config.mode == "run")
 
 

@@ -78,7 +78,8 @@ class Progress:
         unit = self._plan.budget_unit
         self._views[run.run_id] = view
         self._standings[run.run_id] = run_standing(run, view, unit, self._stop)
-        self._behind[run.run_id] = compute_behind(run, view, unit, self._stop)
+        files = self._paths.run(run.run_id)
+        self._behind[run.run_id] = compute_behind(run, files, view, unit, self._stop)
 
     def __enter__(self) -> "Progress":
         if self._shown:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, assert_never
@@ -10,21 +10,25 @@ from typing import Literal, assert_never
 from isosweep.compute import BudgetUnit
 from isosweep.config.checkpoint import Keep
 from isosweep.errors import IsosweepError
-from isosweep.modes.directory import never_launched, read_sweep
+from isosweep.modes.directory import StoredSweep, never_launched, read_sweep
+from isosweep.modes.display_search import stopped_runs, stored_search
 from isosweep.modes.terminal import typed
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
+from isosweep.store.checkpoints import states_of
 from isosweep.store.paths import RunPaths, SweepPaths, complete_checkpoints
-from isosweep.store.state import view_run
+from isosweep.store.state import RunView, view_run
 from isosweep.store.uses import Use
 
 # What `files.write_text` and claims write before they rename it, and what is being removed.
 _TEMPORARY = re.compile(r"\..+\.\d+\.[0-9a-f]{8}")
+# Optimiser states that take less are not worth telling of.
+LEAST_TOLD_BYTES = 1e9
 # Seconds after which nobody can still be about to rename it.
 _OLD_S = 86400.0
 
-What = Literal["run", "checkpoint", "plan", "leftover"]
+What = Literal["run", "checkpoint", "states", "plan", "leftover"]
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,42 @@ class Superfluous:
 
 
 @dataclass(frozen=True)
-class Need:
-    """A run that a sweep's plan names. `keep`: what its checkpoints are kept for, the most that one
-    of its sweeps asks for; the rest is as `run_standing` takes it, of one of them."""
+class Reader:
+    """A sweep that reads a run, as far as its plan says. `asks_no_more`: its search has ended, or
+    it was never launched."""
 
-    keep: Keep
+    sweep: Path
     run: PlannedRun
     unit: BudgetUnit
     stop: tuple[str, ...]
+    asks_no_more: bool = False
+
+    def standing(self, view: RunView) -> Standing:
+        """How the run stands with respect to this sweep."""
+        where = run_standing(self.run, view, self.unit, self.stop)
+        over = self.asks_no_more and where is Standing.TO_EXTEND
+        return Standing.STOPPED if over else where
+
+
+@dataclass(frozen=True)
+class Need:
+    """A run that the plans of sweeps name. `keep`: what its checkpoints are kept for, the most that
+    one of its `readers` asks for."""
+
+    keep: Keep
+    readers: tuple[Reader, ...]
+
+    def extended_by(self, view: RunView) -> Path | None:
+        """A sweep that trains the run further than it is; None where none does."""
+        over = (*_TRAINED, Standing.STOPPED)
+        return next((r.sweep for r in self.readers if r.standing(view) not in over), None)
+
+    def at_most(self, keep: Keep, view: RunView) -> Keep:
+        """What the checkpoints are kept for where no more than `keep` is asked for; all that they
+        were, where a sweep trains the run further."""
+        if self.extended_by(view) is not None:
+            return self.keep
+        return min(self.keep, keep, key=_MOST.index)
 
 
 @dataclass(frozen=True)
@@ -79,17 +111,28 @@ def needs_of(roots: Iterable[Path], known: Needs = NO_NEEDS) -> Needs:
         except (IsosweepError, OSError) as error:
             faults.append(str(error))
             continue
-        asked, stop = sweep.config.checkpoint.keep, tuple(sweep.config.health.stop)
-        for run in sweep.plan.runs:
-            before = needed.get(run.run_id)
-            most = max(before.keep if before else asked, asked, key=_MOST.index)
-            needed[run.run_id] = Need(most, run, sweep.plan.budget_unit, stop)
+        for run_id, need in _needs_of(sweep).items():
+            before = needed.get(run_id, Need(need.keep, ()))
+            most = max(before.keep, need.keep, key=_MOST.index)
+            needed[run_id] = Need(most, (*before.readers, *need.readers))
         plans[root] = sweep.plan.plan_id
     return Needs(runs=needed, plans=plans, faults=tuple(faults))
 
 
-# How a run stands that goes on from its last checkpoint, or from none.
-_ENDED = (Standing.DONE, Standing.DIVERGED, Standing.TO_EXTEND)
+def _needs_of(sweep: StoredSweep) -> dict[str, Need]:
+    unit, stop = sweep.plan.budget_unit, tuple(sweep.config.health.stop)
+    keep, root = sweep.config.checkpoint.keep, sweep.paths.root
+    # A search that cannot be read may ask for more.
+    over = stopped_runs(stored_search(sweep)) is not None or never_launched(root)
+    return {
+        run.run_id: Need(keep, (Reader(root, run, unit, stop, asks_no_more=over),))
+        for run in sweep.plan.runs
+    }
+
+
+# How a run stands that a sweep trains no further, and one that goes on from its last checkpoint.
+_TRAINED = (Standing.DONE, Standing.DIVERGED)
+_ENDED = (*_TRAINED, Standing.TO_EXTEND, Standing.STOPPED)
 # From the least that is kept to the most.
 _MOST: tuple[Keep, ...] = ("none", "weights", "resumable", "all")
 
@@ -112,16 +155,44 @@ def doubt(uses: Collection[Use], needs: Needs) -> str | None:
     return f"{lost.sweep} uses it and cannot be read; {remedy}; {moved}"
 
 
-def superfluous_checkpoints(run: RunPaths, need: Need) -> Iterator[Path]:
-    """Checkpoints of a run that has ended as it should, beyond what is kept of them.
+def spared(run: RunPaths, need: Need, keep: Keep) -> int:
+    """Bytes of the run's checkpoints that go where no more than `keep` is asked for; 0 where a
+    sweep has all of them kept."""
+    if need.keep == "all":
+        return 0
+    least = need.at_most(keep, view_run(run))
+    return sum(item.size for item in superfluous_checkpoints(run, need, least))
+
+
+def spared_by_sweep(sweep: StoredSweep, keep: Keep) -> int:
+    """The same of all runs of a sweep, as if no other one read them."""
+    needed = _needs_of(sweep)
+    return sum(spared(sweep.paths.run(run_id), need, keep) for run_id, need in needed.items())
+
+
+def superfluous_checkpoints(
+    run: RunPaths, need: Need, keep: Keep, listed: frozenset[str] = frozenset()
+) -> list[Superfluous]:
+    """What of the checkpoints of a run that has ended as it should is beyond `keep`; `listed`: the
+    names in its list of sweeps.
 
     What is left of one that was being written counts too. None of a run that goes on from one.
     """
-    keep = need.keep
+    why = f"checkpoint.keep={keep}"
+    return [
+        Superfluous(path, what, why, sum(map(bytes_of, parts)), listed)
+        for path, what, parts in _parts_beyond(run, need, keep)
+    ]
+
+
+def _parts_beyond(
+    run: RunPaths, need: Need, keep: Keep
+) -> Iterator[tuple[Path, What, Sequence[Path]]]:
+    """Checkpoints, each with what of it goes."""
     if keep == "all" or run.checkpoints.is_symlink() or not run.checkpoints.is_dir():
         return
     view = view_run(run)
-    if view.occupied or run_standing(need.run, view, need.unit, need.stop) not in _ENDED:
+    if view.occupied or any(reader.standing(view) not in _ENDED for reader in need.readers):
         return
     complete: dict[tuple[int, int], Path] = {}
     there: list[Path] = []
@@ -134,14 +205,18 @@ def superfluous_checkpoints(run: RunPaths, need: Need) -> Iterator[Path]:
     match keep:
         case "none":
             left = None
-        case "resumable":
-            left = complete[max(complete)] if complete else None
-        case "weights":
+        case "resumable" if complete:
+            left = complete[max(complete)]
+        case "weights" | "resumable":
             # Its marker is taken from what is kept for its weights, so it is not complete.
             left = max(there, key=lambda p: (int(p.parent.name), _step(p)), default=None)
         case _:
             assert_never(keep)
-    yield from (path for path in there if path != left)
+    yield from ((path, "checkpoint", (path,)) for path in there if path != left)
+    if keep != "weights" or left is None or need.extended_by(view) is not None:
+        return
+    if states := states_of(left):
+        yield left, "states", states
 
 
 def _step(checkpoint: Path) -> int:

@@ -61,10 +61,10 @@ def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
         for run in plan.runs
         if (reached := [milestone for milestone in run.milestones if milestone <= last])
     ]
+    unit, stop = plan.budget_unit, config.health.stop
+    files = {run.run_id: paths.run(run.run_id) for run in runs}
     behind = {
-        run.run_id: compute_behind(
-            run, view_run(paths.run(run.run_id)), plan.budget_unit, config.health.stop
-        )
+        run.run_id: compute_behind(run, files[run.run_id], view_run(files[run.run_id]), unit, stop)
         for run in runs
     }
     most = config.search.max_compute

@@ -18,7 +18,7 @@ from isosweep.modes.on_finish import missing_address
 from isosweep.modes.price import confirm, described_price, require_affordable
 from isosweep.modes.sets import require_sets
 from isosweep.modes.signals import INTERRUPTED
-from isosweep.modes.stored import places_of, require_room, stored_plan
+from isosweep.modes.stored import described_losses, places_of, require_room, stored_plan
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.track import asked_tracking
 from isosweep.modes.trust import require_trusted
@@ -127,12 +127,13 @@ class Launch:
 def together(launches: Sequence[Launch]) -> Launch:
     """One launch of all: their runs share places and devices, and none waits for another's end.
 
-    Raises SettingError where they exceed `launcher.max_device_hours` together, are one sweep
-    whose runs are to be chosen in two ways, or have one name.
+    Raises SettingError where they exceed `launcher.max_device_hours` or the room on the disk
+    together, are one sweep whose runs are to be chosen in two ways, or have one name.
     """
     studies = tuple(study for launch in launches for study in launch.studies)
     _require_one_plan(studies)
     require_affordable(studies)
+    require_room(studies)
     return Launch(studies=studies, follow=any(launch.follow for launch in launches))
 
 
@@ -182,9 +183,10 @@ def resume_sweep(config: "SweepConfig", console: Console) -> int:
     _require_stored_search(config, sweep.config)
     require_affordable([study])
     preflight(study.config, study.variants)
-    require_room(study, sweep.paths)
+    require_room([study], sweep.paths)
     require_sets(study, sweep.paths)
     show_site(study.config, console)
+    warn(console, *described_losses(study, sweep.paths))
     if confirm([study], console) == INTERRUPTED:
         return INTERRUPTED
     left = {} if config.retry_failed else failed_for_good(study, sweep.paths)

@@ -1,8 +1,8 @@
 """A sweep's plan and runs on the disk, before any of them starts."""
 
 import errno
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,8 +36,10 @@ from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, shipped_of
 from isosweep.plan.tally import Standing, Tally
+from isosweep.preflight.disk import free_bytes, require_disk
 from isosweep.preflight.search import require_search
-from isosweep.store.paths import SweepPaths, complete_checkpoints, require_plain
+from isosweep.store.checkpoints import can_go_on
+from isosweep.store.paths import SweepPaths, require_plain
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.uses import note_use
@@ -63,9 +65,10 @@ def stored_plan(study: Study, console: Console) -> SweepPaths:
     tally = Tally.of(found.runs, stored.collapsed())
     say(console, words.line("plan", "standing", tally, found.left))
     say(console, *described_plan(plan, config))
-    say(console, words.line("plan", "checkpoints", checkpoint_plan(study, places)))
+    planned, free = checkpoint_plan(study, places), free_bytes(paths.runs)
+    say(console, words.line("plan", "checkpoints", planned, free))
     say(console, *described_findings(study))
-    warn(console, *described_cautions(study), *_losses(study, paths))
+    warn(console, *described_cautions(study), *described_losses(study, paths))
     return paths
 
 
@@ -156,7 +159,7 @@ def described_cautions(study: Study) -> Iterator[str]:
         yield words.line("plan", "shipped_sampling", shipped)
 
 
-def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
+def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
     """What has been lost of runs that the plan asks for, a line each."""
     for run in study.plan.runs:
         files = paths.run(run.run_id)
@@ -167,22 +170,25 @@ def _losses(study: Study, paths: SweepPaths) -> Iterator[str]:
             continue
         stop = study.config.health.stop
         how_far = run_standing(run, view, study.plan.budget_unit, stop)
-        if how_far is Standing.TO_EXTEND and not any(
-            complete_checkpoints(attempt) for attempt in files.checkpoints.glob("*")
-        ):
+        if how_far is Standing.TO_EXTEND and not can_go_on(files):
             yield (
-                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep): to be extended it "
-                "is trained again from step 0"
+                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep, or mode=clean): to "
+                "be extended it is trained again from step 0"
             )
 
 
-def require_room(study: Study, paths: SweepPaths | None = None) -> None:
-    """Raise SettingError where the disk has no room for the checkpoints of the runs to come, or
-    others could change what a scheduler is to execute there."""
-    from isosweep.preflight.disk import require_disk
-
-    require_own_scripts(study.config, paths or sweep_paths(study))
-    require_disk(study, paths or sweep_paths(study), places_of(study) or len(study.plan.runs))
+def require_room(studies: Sequence[Study], paths: SweepPaths | None = None) -> None:
+    """Raise SettingError where the disk has no room for the checkpoints of all the runs to come, or
+    others could change what a scheduler is to execute there. `paths`: of a single one, if known."""
+    together: dict[Path, list[tuple[Study, SweepPaths]]] = defaultdict(list)
+    for study in studies:
+        own = paths or sweep_paths(study)
+        require_own_scripts(study.config, own)
+        together[own.runs].append((study, own))
+    for group in together.values():
+        alike = [study for study, _ in group]
+        every = {run.run_id for study in alike for run in study.plan.runs}
+        require_disk(alike, group[0][1], max(places_of(study) or len(every) for study in alike))
 
 
 def store_runs(study: Study, paths: SweepPaths) -> list[str]:
@@ -232,10 +238,7 @@ def note_uses(study: Study, paths: SweepPaths) -> list[str]:
 
 def _base_rates(variant: ChosenVariant, paths: SweepPaths) -> list[float | None] | None:
     """Success rates before training of the held-out problems; None if none were measured."""
-    config = variant.config
-    measured = read_measurement(
-        measurement_path(config.model, config.task, config.difficulty, paths.runs.parent)
-    )
+    measured = read_measurement(measurement_path(variant.config, paths.runs.parent))
     if not measured.problems:
         return None
     rates = {p.problem_id: r for p, r in zip(measured.problems, measured.rates, strict=True)}

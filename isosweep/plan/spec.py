@@ -167,21 +167,23 @@ def passes_of(
 
 
 def evaluation_batch(config: SweepConfig) -> int:
-    """Completions of an evaluation that transformers samples at once on a device.
+    """Completions of an evaluation that transformers samples at once on a device: no more than
+    there are."""
+    problems = math.ceil(config.task.num_eval_problems / config.hardware.devices_per_run)
+    return min(answers_at_once(config), problems * config.evaluation.samples_per_problem)
 
-    As set, or as many as fit beside the state; no more than there are.
-    """
-    evaluation, hardware = config.evaluation, config.run_hardware
-    problems = math.ceil(config.task.num_eval_problems / hardware.devices_per_run)
-    most = problems * evaluation.samples_per_problem
-    if evaluation.batch_size is not None or config.generation.name != "transformers":
-        return min(evaluation.batch_size or most, most)
-    arch, recipe = config.model.architecture, config.recipe
+
+def answers_at_once(config: SweepConfig) -> int:
+    """Completions that transformers samples at once on a device: `evaluation.batch_size`, or as
+    many as fit beside the state."""
+    if config.evaluation.batch_size is not None:
+        return config.evaluation.batch_size
+    arch, recipe, hardware = config.model.architecture, config.recipe, config.run_hardware
     prompt, completion = config.task.planned_prompt_tokens, float(config.task.completion_limit)
     one = generating_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
     fits = (room - state_bytes(arch, recipe, hardware).total) / one
-    return max(1, min(most, _MOST_AT_ONCE, math.floor(fits)))
+    return max(1, min(_MOST_AT_ONCE, math.floor(fits)))
 
 
 def run_spec(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from isosweep.compute import BudgetUnit
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
+from isosweep.store.checkpoints import can_go_on
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunStatus, RunView, view_run
 from isosweep.store.submissions import Outcome, SubmissionState
@@ -70,19 +71,23 @@ def standing(plan: Plan, paths: Callable[[str], RunPaths], stop: Collection[str]
     runs: dict[str, Standing] = {}
     spent = total = 0.0
     for run in plan.runs:
-        view = view_run(paths(run.run_id))
+        files = paths(run.run_id)
+        view = view_run(files)
         runs[run.run_id] = run_standing(run, view, plan.budget_unit, stop)
         total += run.milestones[-1]
-        spent += compute_behind(run, view, plan.budget_unit, stop)
+        spent += compute_behind(run, files, view, plan.budget_unit, stop)
     return PlanStanding(runs=runs, left=1 - spent / total if total else 0.0)
 
 
 def compute_behind(
-    run: PlannedRun, view: RunView, unit: BudgetUnit, stop: Collection[str]
+    run: PlannedRun, files: RunPaths, view: RunView, unit: BudgetUnit, stop: Collection[str]
 ) -> float:
-    """Compute that the run has behind it, in `unit`: all of it where nothing is left to train."""
+    """Compute that the run has behind it, in `unit`: all of it where nothing is left to train, none
+    where it is to be extended and no checkpoint is left of it."""
     if view.state is None:
         return 0.0
     last = run.milestones[-1]
-    ended = run_standing(run, view, unit, stop).ended
-    return last if ended else min(view.state.compute.spent(unit), last)
+    where = run_standing(run, view, unit, stop)
+    if where is Standing.TO_EXTEND and not can_go_on(files):
+        return 0.0
+    return last if where.ended else min(view.state.compute.spent(unit), last)

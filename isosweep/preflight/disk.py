@@ -1,4 +1,4 @@
-"""Whether the disk has room for a sweep's checkpoints, before anything is launched."""
+"""Whether the disk has room for sweeps' checkpoints, before anything is launched."""
 
 import shutil
 from collections.abc import Sequence
@@ -15,47 +15,62 @@ from isosweep.errors import SettingError
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
+from isosweep.store.checkpoints import complete_bytes
 from isosweep.store.paths import SweepPaths
 from isosweep.store.state import view_run
 from isosweep.words.numbers import size
 
 
-def require_disk(study: Study, paths: SweepPaths, places: int) -> None:
-    """Raise SettingError where the checkpoints of the runs to come find no room.
+def require_disk(studies: Sequence[Study], paths: SweepPaths, places: int) -> None:
+    """Raise SettingError where the checkpoints that are to come of the sweeps, whose runs are in
+    one directory, find no room.
 
-    With `places` runs at once; runs that have ended take what they took.
+    With `places` runs at once. A run counts once, by what it takes beyond what it has there
+    already; one that has ended takes no more.
     """
-    runs = [run for run in study.plan.runs if not _ended(study, paths, run)]
-    free = shutil.disk_usage(_existing(paths.runs)).free
-    places = min(places, len(runs))
-    peak = peak_bytes(_takes(study, runs), places)
+    further: dict[str, RunBytes] = {}
+    for study in studies:
+        for run in study.plan.runs:
+            known = further.get(run.run_id, RunBytes(running=0.0, kept=0.0))
+            if (more := _further(study, paths, run)) is not None:
+                running, kept = max(known.running, more.running), max(known.kept, more.kept)
+                further[run.run_id] = RunBytes(running=running, kept=kept)
+    free = free_bytes(paths.runs)
+    places = min(places, len(further))
+    peak = peak_bytes([*further.values()], places)
     if peak <= free:
         return
-    keep, each = study.config.checkpoint.keep, max(run.checkpoint_bytes for run in runs)
+    each = max(
+        run.checkpoint_bytes
+        for study in studies
+        for run in study.plan.runs
+        if run.run_id in further
+    )
+    keep = "/".join(dict.fromkeys(study.config.checkpoint.keep for study in studies))
     rule = (
-        f"has {size(free)} free, and the checkpoints of {len(runs)} runs, {places} at once, take "
-        f"up to {size(peak)} (checkpoint.keep={keep}: {size(each)} each)"
+        f"has {size(free)} free, and the checkpoints of {len(further)} runs, {places} at once, "
+        f"take up to {size(peak)} more (checkpoint.keep={keep}: {size(each)} each)"
     )
     nearest = f"sweeps_dir=DIRECTORY on a disk with {size(peak)} free"
     raise SettingError("sweeps_dir", paths.runs.parent, rule, nearest)
 
 
-def _takes(study: Study, runs: Sequence[PlannedRun]) -> list[RunBytes]:
-    """Bytes of the checkpoints of each of `runs`."""
-    saving, takes = study.config.checkpoint, []
-    for run in runs:
-        config = study.variant_of(run).config
-        one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)
-        count = written(one, saving, seconds=run.seconds, num_steps=run.num_steps)
-        takes.append(run_bytes(one, saving, count))
-    return takes
+def _further(study: Study, paths: SweepPaths, run: PlannedRun) -> RunBytes | None:
+    """Bytes that the run's checkpoints take beyond those that are there; None: it has ended."""
+    files = paths.run(run.run_id)
+    view = view_run(files)
+    if run_standing(run, view, study.plan.budget_unit, study.config.health.stop).ended:
+        return None
+    config, saving = study.variant_of(run).config, study.config.checkpoint
+    one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)
+    count = written(one, saving, seconds=run.seconds, num_steps=run.num_steps)
+    there = complete_bytes(files)
+    # The one that it goes on from stays until the next is complete.
+    takes = run_bytes(one, saving, count + (there > 0))
+    return RunBytes(running=max(0.0, takes.running - there), kept=max(0.0, takes.kept - there))
 
 
-def _ended(study: Study, paths: SweepPaths, run: PlannedRun) -> bool:
-    view = view_run(paths.run(run.run_id))
-    return run_standing(run, view, study.plan.budget_unit, study.config.health.stop).ended
-
-
-def _existing(path: Path) -> Path:
-    """`path`, or the nearest directory above it that is there."""
-    return next(parent for parent in (path, *path.parents) if parent.exists())
+def free_bytes(path: Path) -> int:
+    """Bytes free on the disk of `path`, or of the nearest directory above it that is there."""
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    return shutil.disk_usage(there).free

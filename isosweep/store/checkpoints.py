@@ -35,7 +35,8 @@ _CARD = "README.md"
 
 
 def complete(checkpoint: Path) -> None:
-    """Force every file and directory of `checkpoint` to the disk, then write its marker.
+    """Force every file of `checkpoint`, and every directory from the run's on, to the disk, then
+    write its marker, which is on the disk when this returns: the one before may go.
 
     The marker lists each file with its bytes and CRC-32, as read back. Whoever may look into the
     directory may read them, and nobody else may write them. Raises OSError.
@@ -46,7 +47,8 @@ def complete(checkpoint: Path) -> None:
         with suppress(OSError):
             path.chmod(checkpoint.stat().st_mode & 0o644)
     directories = [path for path in checkpoint.rglob("*") if path.is_dir()]
-    for path in [*files, *directories, checkpoint, checkpoint.parent]:
+    # A directory's name is in the one above it.
+    for path in [*files, *directories, checkpoint, *checkpoint.parents[:3]]:
         _sync(path)
     listed = {
         str(path.relative_to(checkpoint)): {"bytes": path.stat().st_size, "crc32": crc}
@@ -108,6 +110,11 @@ def complete_bytes(run: RunPaths) -> int:
     return total
 
 
+def can_go_on(run: RunPaths) -> bool:
+    """Whether a complete checkpoint is there of any attempt."""
+    return any(complete_checkpoints(attempt) for attempt in run.checkpoints.glob("*"))
+
+
 def newest(run: RunPaths, attempt: int, start: Path | None) -> list[Path]:
     """The completed checkpoints that `attempt` has to go back to, the newest first.
 
@@ -160,13 +167,22 @@ def remove(checkpoint: Path) -> None:
         remove_tree(checkpoint, below)
 
 
+def states_of(checkpoint: Path) -> list[Path]:
+    """What of a checkpoint only a run that goes on reads: its optimiser's states, mostly."""
+    return [checkpoint / name for name in names(str(checkpoint)) if _is_state(name)]
+
+
+def _is_state(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _STATES)
+
+
 def keep_weights(checkpoint: Path) -> None:
     """Leave of a checkpoint what a model is loaded from; no run goes on from it any more."""
     with entered(checkpoint, _run_of(checkpoint)) as descriptor:
         with suppress(FileNotFoundError):
             os.unlink(CHECKPOINT_FILES, dir_fd=descriptor)
         for name in os.listdir(descriptor):  # noqa: PTH208 (of a descriptor)
-            if not any(fnmatch.fnmatchcase(name, pattern) for pattern in _STATES):
+            if not _is_state(name):
                 continue
             try:
                 os.unlink(name, dir_fd=descriptor)

@@ -35,8 +35,10 @@ class Evaluator:
         rank: int = 0,
         ranks: int = 1,
         on_batch: Callable[[], object] = lambda: None,
+        top_p: float = 1.0,
     ) -> None:
-        self._spec = spec
+        """`top_p`: probability mass that is sampled from, where there is no `sampler`."""
+        self._spec, self._top_p = spec, top_p
         self._on_batch = on_batch
         self._tokenizer = tokenizer
         self._sampler = sampler
@@ -117,6 +119,7 @@ class Evaluator:
         sampler = Sampler(
             limit=limit,
             temperature=settings.temperature,
+            top_p=self._top_p,
             ends=_end_tokens(self._tokenizer, model),
             padding=self._tokenizer.pad_token_id,
             shared=spec.generation.prefix_sharing,

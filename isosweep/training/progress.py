@@ -67,7 +67,9 @@ def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
                 return ResumePoint(step, parent, checkpoints[step], _ending(losses, step))
             losses.append(f"the checkpoint of step {step} in {checkpoints[step]} {wrong}")
     if not losses and _had_ended(run, attempt):
-        losses.append("no checkpoint is left of the run, which had ended (checkpoint.keep)")
+        losses.append(
+            "no checkpoint is left of the run, which had ended (checkpoint.keep, or mode=clean)"
+        )
     return ResumePoint(0, None, None, _ending(losses, 0))
 
 
@@ -92,12 +94,12 @@ def _ending(losses: list[str], step: int) -> tuple[str, ...]:
 
 
 def _had_ended(run: RunPaths, attempt: int) -> bool:
-    """Whether the one before `attempt` came to the end of its budget, and so left a checkpoint."""
+    """Whether the one before `attempt` ended as it should, and so left a checkpoint."""
     try:
         state = read_state(run, before=attempt)
     except RecordError:
         return False
-    return state is not None and state.status == "finished"
+    return state is not None and state.status in ("finished", "diverged")
 
 
 @dataclass(frozen=True)

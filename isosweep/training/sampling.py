@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import DynamicCache
+from transformers import DynamicCache, TopPLogitsWarper
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_managed_module
 
@@ -33,6 +33,7 @@ class Sampler:
 
     limit: int
     temperature: float
+    top_p: float = 1.0
     ends: Sequence[int]
     padding: int
     shared: bool = False
@@ -66,6 +67,8 @@ class Sampler:
             logits = reading.logits.float()
             if self.temperature != 1.0:
                 logits /= self.temperature
+            if self.top_p < 1.0:
+                logits = TopPLogitsWarper(self.top_p)(None, logits)
             probabilities = torch.softmax(logits, dim=-1)
             if streams is None:
                 drawn = torch.multinomial(probabilities, num_samples=1).squeeze(1)

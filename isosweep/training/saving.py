@@ -11,10 +11,6 @@ from isosweep.store.checkpoints import complete, keep_only, keep_weights, newest
 from isosweep.store.presence import there, wait_for
 from isosweep.store.state import Attempt
 
-# Complete checkpoints that a run has while it lasts: should the last be found broken, the one
-# before is there.
-_KEPT = 2
-
 
 class SavingError(OSError):
     """A checkpoint could not be written: a full disk, most likely. Names its directory."""
@@ -107,6 +103,8 @@ class Saver:
         try:
             self._write(checkpoint, write)
         except Exception as error:
+            # A later attempt removes what this one has not completed.
+            self._attempt.check()
             # torch and safetensors say a full disk in words of their own, without a path. What is
             # there of the checkpoint would only take the room that records need.
             free = shutil.disk_usage(checkpoint.parent).free / 1e9
@@ -115,7 +113,7 @@ class Saver:
             text = f"{checkpoint}: cannot be written, with {free:.3g} GB free there ({reason})"
             raise SavingError(text) from error
         self._attempt.check()
-        run, number = self._attempt.run, self._attempt.number
+        # All of it is on the disk: the one before would only serve if the disk itself lost some.
         if self._config.keep != "all":
-            keep_only(run, number, newest(run, number, self._start)[:_KEPT])
+            keep_only(self._attempt.run, self._attempt.number, [checkpoint])
         self._taken = time.monotonic() - self._decided

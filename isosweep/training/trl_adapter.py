@@ -119,6 +119,7 @@ class TRLTrainer(CheckpointedTrainer):
         return Sampler(
             limit=config.max_new_tokens,
             temperature=config.temperature,
+            top_p=config.top_p,
             ends=config.eos_token_id,
             padding=config.pad_token_id,
             shared=self.shares_prompts,

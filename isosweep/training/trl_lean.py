@@ -12,7 +12,7 @@ from trl.trainer import utils as trl_utils
 # What a generation config may say, whatever it says, where the rest is transformers' default.
 _SAMPLING = frozenset(
     {
-        *("max_length", "max_new_tokens", "temperature", "pad_token_id", "bos_token_id"),
+        *("max_length", "max_new_tokens", "temperature", "top_p", "pad_token_id", "bos_token_id"),
         *("eos_token_id", "disable_compile", "transformers_version", "_from_model_config"),
     }
 )
@@ -36,7 +36,7 @@ def is_plain(model: Any, config: Any) -> bool:
     """Whether `sampling.Sampler` gives what `model.generate` would by `config`, a GenerationConfig.
 
     Of a whole model on a CPU, without adapters or gradient checkpointing, that attends to all that
-    went before, and whose logits are only divided by a temperature.
+    went before, and whose logits are divided by a temperature, and of tokens the likeliest kept (top_p).
     """
     if not isinstance(model, PreTrainedModel) or model.device.type != "cpu":
         return False

@@ -21,6 +21,7 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
+from isosweep.store.checkpoints import keep_only
 from isosweep.store.paths import RunPaths, require_plain
 from isosweep.store.records import read_records
 from isosweep.store.state import (
@@ -190,6 +191,9 @@ def run_attempt(
         require_unpickled(start.checkpoint)
     for loss in start.losses:
         sys.stderr.write(f"{job.run.run_id}: {loss}\n")
+    if start.checkpoint is not None and job.saving.keep != "all":
+        # What kills left half written would add up.
+        keep_only(job.run, attempt.number, [start.checkpoint])
     session = Session(
         job=job,
         attempt=attempt,

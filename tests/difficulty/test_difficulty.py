@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.config.axes import combinations
 from isosweep.config.difficulty import DIFFICULTIES
 from isosweep.config.sweep import SweepConfig
 from isosweep.difficulty.buckets import bucket_rewards, buckets_of
@@ -18,12 +19,14 @@ from isosweep.difficulty.measurement import (
     measurement_path,
     read_base_rates,
     read_measurement,
+    temperature_of,
 )
 from isosweep.difficulty.selection import load_selection, select
 from isosweep.difficulty.variants import choose_variants
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import append_line, read_json
 from isosweep.models.weights import content_identity
+from isosweep.modes.difficulty import measured_configs
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from isosweep.tasks import problem_pool
@@ -43,9 +46,7 @@ def config_in(folder: Path, *more: str) -> SweepConfig:
 
 def write_measurement(config: SweepConfig, successes: list[int], total: int = 200) -> Path:
     """A measurement as `mode=difficulty` writes it, with these successes of 16."""
-    path = measurement_path(
-        config.model, config.task, config.difficulty, Path(config.sweeps_dir).absolute()
-    )
+    path = measurement_path(config, Path(config.sweeps_dir).absolute())
     path.parent.mkdir(parents=True, exist_ok=True)
     first = {"kind": "difficulty", "version": 1, "samples_per_problem": K, "digest": "d"}
     append_line(path, {**first, "total": total}, sync=False)
@@ -59,9 +60,9 @@ def write_measurement(config: SweepConfig, successes: list[int], total: int = 20
     return path
 
 
-# 200 problems: 40 never solved, 40 once, 60 in the easy range, 40 in the very easy one, 20 nearly
+# 200 problems: 40 never solved, 40 once, 40 in the easy range, 40 in the very easy one, 40 nearly
 # always.
-SUCCESSES = [(0, 1, 6, 12, 9, 0, 1, 15, 12, 6)[i % 10] for i in range(200)]
+SUCCESSES = [(0, 1, 6, 12, 15, 0, 1, 15, 12, 6)[i % 10] for i in range(200)]
 
 
 def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
@@ -71,17 +72,30 @@ def measured(config: SweepConfig) -> tuple[Measurement, dict[str, float]]:
 
 
 def test_problems_are_measured_at_the_temperature_that_they_are_trained_at() -> None:
-    assert make_config("recipe.temperature=0.7").difficulty.temperature == 0.7
-    assert make_config("model=qwen-1.5b", "budget=1e20").difficulty.temperature == 0.6
+    assert temperature_of(make_config("recipe.temperature=0.7")) == 0.7
+    assert temperature_of(make_config("model=qwen-1.5b", "budget=1e20")) == 0.6
     asked = make_config("recipe.temperature=0.7", "difficulty.temperature=0.9")
-    assert asked.difficulty.temperature == 0.9
+    assert temperature_of(asked) == 0.9
+    for axis in ("recipe.temperature:[0.5,0.9]", "recipe:[isocompute_hard,grpo]"):
+        variants = combinations(make_config(f"grid.axes={{{axis}}}"))
+        assert [temperature_of(variant.config) for variant in variants] == [
+            variant.config.recipe.temperature for variant in variants
+        ]
+        assert len(measured_configs(make_config(f"grid.axes={{{axis}}}"))) == 2
 
 
 def test_a_measurement_is_of_how_it_was_sampled(tmp_path: Path) -> None:
-    ways = ("temperature=0.7", "temperature=0.9", "samples_per_problem=3", "seed=9")
-    configs = [config_in(tmp_path, f"difficulty.{way}") for way in ways]
-    paths = {measurement_path(c.model, c.task, c.difficulty, tmp_path) for c in configs}
-    assert len(paths) == len(ways)
+    own = ("temperature=0.7", "temperature=0.9", "samples_per_problem=3", "seed=9")
+    trained = ("recipe.temperature=0.5", "recipe.top_p=0.9", "task.max_completion_tokens=3")
+    ways = (*(f"difficulty.{way}" for way in own), *trained, "model.system_prompt=Sort.")
+    configs = [config_in(tmp_path, way) for way in ways]
+    assert len({measurement_path(config, tmp_path) for config in configs}) == len(ways)
+
+
+def test_a_measurement_of_an_earlier_version_is_found(tmp_path: Path) -> None:
+    assert measurement_path(config_in(tmp_path), tmp_path).stem == "7a06551ea5dac798"
+    cooler = config_in(tmp_path, "recipe.temperature=0.7")
+    assert measurement_path(cooler, tmp_path).stem == "b5482c1374d83483"
 
 
 def test_difficulties_are_ranges_that_may_overlap() -> None:
@@ -89,8 +103,14 @@ def test_difficulties_are_ranges_that_may_overlap() -> None:
     assert buckets_of(0.0625) == ("medium", "hard")
     assert buckets_of(0.1) == ("medium",)
     assert buckets_of(0.3) == ("easy", "medium")
-    assert buckets_of(0.6) == ("easy", "very_easy")
-    assert buckets_of(0.95) == ()
+    assert buckets_of(0.6) == ("very_easy", "easy")
+    assert buckets_of(0.9) == ("very_easy",)
+    assert buckets_of(0.91) == buckets_of(1.0) == ("solved",)
+
+
+def test_every_success_rate_has_a_difficulty() -> None:
+    rates = {count / k for k in range(1, 129) for count in range(k + 1)}
+    assert not [rate for rate in rates if not buckets_of(rate)]
 
 
 def test_rewards_of_each_difficulty_are_means_over_its_problems() -> None:
@@ -116,7 +136,7 @@ def test_a_mix_has_its_shares_and_no_problem_twice(tmp_path: Path) -> None:
     measurement, rates = measured(config)
     sets = select(config.task, measurement).sets
     counts = Counter(rates[problem.problem_id] for problem in sets.heldout)
-    assert (counts[0.0], counts[1 / K], counts[6 / K] + counts[9 / K]) == (2, 2, 4)
+    assert (counts[0.0], counts[1 / K], counts[6 / K]) == (2, 2, 4)
     trained = Counter(rates[problem.problem_id] for problem in sets.training)
     assert sorted((trained[0.0], trained[1 / K])) == [15, 15]
     assert trained.total() == 61
@@ -183,8 +203,8 @@ def test_an_unfinished_measurement_is_not_chosen_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("hrd", "must be easy, medium, hard"),
-        ("[0.6,0.3]", "must be easy, medium, hard"),
+        ("hrd", "must be solved, very_easy, easy, medium, hard"),
+        ("[0.6,0.3]", "must be solved, very_easy, easy, medium, hard"),
         ("{hard:0.5,easy:0.4}", "add up to 0.9"),
         ("{hard:-1,easy:2}", "gives each its share"),
         ("{}", "add up to 0"),
@@ -263,9 +283,7 @@ def test_a_worker_takes_only_the_problems_that_were_chosen(tmp_path: Path) -> No
     assert task.selection_sha256 is not None
     path = run.selection(task.selection_sha256)
     path.parent.mkdir()
-    measurement = read_measurement(
-        measurement_path(config.model, task, config.difficulty, tmp_path / "sweeps")
-    )
+    measurement = read_measurement(measurement_path(config, tmp_path / "sweeps"))
     document = select(task, measurement).document
     path.write_text(json.dumps(document))
     load_selection(run, task)
@@ -328,7 +346,14 @@ def test_a_killed_measurement_goes_on_and_is_the_same(tmp_path: Path) -> None:
     # The split is reported again without measuring anything.
     before = next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes()
     again = isosweep(*MEASURE, cwd=killed)
-    assert "hard: " in again.stdout
+    table = [line.split() for line in again.stdout.splitlines()]
+    rows = {row[0]: row[1:] for row in table if row and row[0] in DIFFICULTIES}
+    assert list(rows) == list(DIFFICULTIES)
+    assert rows["solved"][:4] == ["above", "0.9", "to", "1"]
+    assert rows["hard"][:3] == ["0", "to", "0.0625"]
+    shares = [float(rows[name][-1].rstrip("%")) for name in ("solved", "very_easy", "easy")]
+    counted = [int(rows[name][-2]) for name in ("solved", "very_easy", "easy")]
+    assert shares == pytest.approx([100 * count / 96 for count in counted], abs=0.5)
     assert next(killed.glob("sweeps/difficulty/*.jsonl")).read_bytes() == before
     split = json.loads(next(killed.glob("sweeps/difficulty/*.json")).read_text())
     assert sum(split["by_successes"]) == 96

@@ -3,20 +3,27 @@
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isosweep.errors import SettingError
+from isosweep.modes import needed as needed_module
 from isosweep.modes.clean import clean_sweeps
-from isosweep.modes.directory import StoredSweep, read_sweep
+from isosweep.modes.directory import StoredSweep, read_sweep, sweep_paths
+from isosweep.modes.follow import _tell_disk
+from isosweep.modes.queues import Sweep
+from isosweep.modes.stored import described_losses
+from isosweep.plan.study import resolve
 from isosweep.store import checkpoints
 from isosweep.store.drivers import drive
 from isosweep.store.paths import RunPaths
 from isosweep.store.submissions import close
 from isosweep.store.uses import note_use
+from isosweep.training.progress import find_resume_point
 from tests.conftest import make_config
-from tests.modes.looked_after import printed, reported, submitted, sweep_in, terminal
+from tests.modes.looked_after import PLAN, printed, reported, submitted, sweep_in, terminal
 
 YESTERDAY = (time.time() - 2 * 86400,) * 2
 
@@ -202,6 +209,120 @@ def test_checkpoints_of_ended_runs_are_kept_as_the_sweep_says(tmp_path: Path) ->
     assert not old.exists()
     # One that goes on may need them.
     assert all(path.exists() for path in (last, *between))
+
+
+def of_a_language_model(checkpoint: Path, states: int = int(2e9)) -> Path:
+    """The same checkpoint with `states` bytes of optimiser states, of which the disk holds none."""
+    with (checkpoint / "optimizer.pt").open("wb") as file:
+        file.truncate(states)
+    (checkpoint / "trainer_state.json").write_text("{}")
+    return checkpoint
+
+
+def an_ended_run(sweep: StoredSweep, place: int = 0, share: float = 1.0) -> tuple[RunPaths, Path]:
+    run = needed(sweep, place)
+    reported(run, "finished", share, sweep.plan.runs[place])
+    return run, of_a_language_model(a_checkpoint(run, 1, 9))
+
+
+def test_optimiser_states_of_ended_runs_go_where_the_command_says_so(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path)
+    run, last = an_ended_run(sweep)
+    status, said = cleaned(tmp_path)
+    assert (status, last.stat().st_nlink) == (0, 2)
+    assert "nothing is there that no sweep needs" in said
+    assert "optimiser states of ended runs take 2 GB; checkpoint.keep=weights lists them" in said
+    status, said = cleaned(tmp_path, "checkpoint.keep=weights", confirm=False)
+    assert status == 0
+    assert f"2 GB  {last}  (checkpoint.keep=weights)" in said
+    assert "optimiser states of 1 checkpoint, 2 GB:" in said
+    assert "confirm=true removes what is listed" in said
+    assert (last / "optimizer.pt").exists()
+    status, said = cleaned(tmp_path, "checkpoint.keep=weights")
+    assert "removed 1, 2 GB" in said
+    assert {path.name for path in last.iterdir()} == {"model.safetensors"}
+    # The sweep's own setting, with which none were complete any more, takes nothing else.
+    for asked in ((), ("checkpoint.keep=weights",)):
+        assert "nothing is there" in cleaned(tmp_path, *asked)[1]
+    assert (last / "model.safetensors").exists()
+    # To be extended it begins again, which is said before.
+    assert find_resume_point(run, 2).losses == (
+        "no checkpoint is left of the run, which had ended (checkpoint.keep, or mode=clean); "
+        "training goes on from step 0",
+    )
+    more = resolve(make_config(*PLAN, f"sweeps_dir={tmp_path}", "budget=[1e11,2e11]"))
+    assert [*described_losses(more, sweep_paths(more))] == [
+        f"{run.run_id}: no checkpoint is left of it (checkpoint.keep, or mode=clean): to be "
+        "extended it is trained again from step 0"
+    ]
+
+
+def test_the_end_of_a_sweep_says_what_its_optimiser_states_take(tmp_path: Path) -> None:
+    an_ended_run(sweep_in(tmp_path))
+    study = resolve(make_config(*PLAN, f"sweeps_dir={tmp_path}"))
+    # As of a model whose checkpoints are that large.
+    runs = tuple(replace(run, checkpoints_kept_bytes=3e9) for run in study.plan.runs)
+    large = replace(study, plan=replace(study.plan, runs=runs))
+    said = []
+    for each in (study, large):
+        console = terminal(width=300)
+        _tell_disk(Sweep(study=each, paths=sweep_paths(study)), console)
+        said.append(printed(console))
+    assert said == [
+        "",
+        "disk: the checkpoints of these runs take 2 GB. Removing their optimiser states frees "
+        "2 GB; python -m isosweep mode=clean checkpoint.keep=weights "
+        f"sweeps_dir={tmp_path} lists them\n",
+    ]
+
+
+def test_whole_checkpoints_of_ended_runs_go_where_the_command_says_so(tmp_path: Path) -> None:
+    _, last = an_ended_run(sweep_in(tmp_path, "checkpoint.keep=all"))
+    # What a sweep keeps on purpose is offered to nobody.
+    assert "optimiser states" not in cleaned(tmp_path)[1]
+    # More than the sweep keeps is not what the command asks for.
+    assert "nothing is there" in cleaned(tmp_path, "checkpoint.keep=all")[1]
+    assert "removed 1, 2 GB" in cleaned(tmp_path, "checkpoint.keep=none")[1]
+    assert not last.exists()
+
+
+@pytest.mark.parametrize("keep", ["weights", "none"])
+def test_what_a_sweep_is_to_extend_or_somebody_is_at_keeps_its_states(
+    keep: str, tmp_path: Path
+) -> None:
+    small = sweep_in(tmp_path)
+    run, last = an_ended_run(small)
+    larger = sweep_in(tmp_path, "budget=[1e11,2e11]")
+    # What was only planned extends nothing.
+    assert "optimiser states of ended runs take 2 GB" in cleaned(tmp_path)[1]
+    drive(larger.paths.drivers)
+    note_use(run, larger.paths.root, larger.plan.plan_id)
+    asked = f"checkpoint.keep={keep}"
+    status, said = cleaned(tmp_path, asked)
+    assert (status, (last / "optimizer.pt").exists()) == (0, True)
+    assert f"1 run keeps its checkpoints: {larger.name} trains further" in said
+    assert "optimiser states" not in cleaned(tmp_path)[1]
+    shutil.rmtree(larger.paths.root)
+    status, said = cleaned(tmp_path, asked)
+    assert (status, (last / "optimizer.pt").exists()) == (1, True)
+    assert f"{larger.name} uses it and cannot be read" in said
+    # Somebody has taken it up again.
+    submitted(run)
+    cleaned(tmp_path, asked, f"forget={larger.name}")
+    assert (last / "optimizer.pt").exists()
+
+
+def test_a_run_that_a_search_asks_no_more_of_is_as_good_as_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_in(tmp_path, "search=frontier")
+    drive(sweep.paths.drivers)
+    run, last = an_ended_run(sweep, share=0.5)
+    assert "trains further" in cleaned(tmp_path, "checkpoint.keep=weights")[1]
+    document = {"decision": {"stop": "spent"}, "open": [], "trials": {run.run_id: {}}}
+    monkeypatch.setattr(needed_module, "stored_search", lambda sweep: document)
+    assert "removed 1, 2 GB" in cleaned(tmp_path, "checkpoint.keep=weights")[1]
+    assert not (last / "optimizer.pt").exists()
 
 
 def test_leftovers_of_a_kill_go_when_they_are_a_day_old(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from isosweep.compute import Compute
 from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.tally import Standing
+from isosweep.store.checkpoints import complete, keep_weights
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import RunState, RunStatus, RunView, claim_attempt, view_run
 from isosweep.store.submissions import (
@@ -216,6 +217,9 @@ def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: 
     )
     for run, state in on_disk:
         write_state(paths(run.run_id), state)
+        checkpoint = paths(run.run_id).attempt_checkpoints(1) / "checkpoint-1"
+        checkpoint.mkdir(parents=True)
+        complete(checkpoint)
     now = standing(the_plan(), paths, ["collapse"])
     assert now.runs[untouched.run_id] is Standing.NOT_BEGUN
     assert now.runs[failed.run_id] is Standing.FAILED
@@ -231,3 +235,6 @@ def test_a_plan_counts_its_runs_by_standing_and_what_is_left_to_spend(tmp_path: 
     extended = {run_id for run_id, s in again.runs.items() if s is Standing.TO_EXTEND}
     assert extended == {half.run_id, collapsed.run_id}
     assert again.left == pytest.approx(1 - 3.5e11 / total)
+    # What nothing is left to go on from has to be spent again.
+    keep_weights(paths(half.run_id).attempt_checkpoints(1) / "checkpoint-1")
+    assert standing(the_plan(), paths, ["collapse"]).left == pytest.approx(1 - 4e11 / total)

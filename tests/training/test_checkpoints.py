@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig, Keep
+from isosweep.store.checkpoints import keep_weights
 from isosweep.store.paths import CHECKPOINT_FILES, RunPaths, complete_checkpoints
 from isosweep.store.records import read_metrics, read_records, read_warnings
 from isosweep.store.state import Attempt, read_state
@@ -49,13 +50,16 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 
 @pytest.fixture(scope="module")
 def stopped(straight: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """The same run, asked to stop on its way: it has its last two checkpoints."""
+    """The same run, asked to stop on its way: of all its checkpoints the last two are left."""
     run = prepared(small_run(), tmp_path_factory.mktemp("stopped"))
-    process = training(run, OFTEN)
-    wait_for(lambda: len(complete_checkpoints(run.attempt_checkpoints(1))) == 2)
+    process = training(run, replace(OFTEN, keep="all"))
+    wait_for(lambda: len(complete_checkpoints(run.attempt_checkpoints(1))) >= 2)
     os.kill(process, signal.SIGTERM)
     exit_status(process)
-    assert len(complete_checkpoints(run.attempt_checkpoints(1))) == 2
+    checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
+    for step in sorted(checkpoints)[:-2]:
+        shutil.rmtree(checkpoints[step])
+    assert len(last_two(run)) == 2
     assert len(reproducible(run)) < len(reproducible(straight))
     return run
 
@@ -169,6 +173,53 @@ def test_without_a_whole_checkpoint_a_run_begins_again_and_says_so(
         "training goes on from step 0"
     ] * 2
     assert ResumePoint.from_json(json.loads(json.dumps(start.to_json()))) == start
+
+
+def test_a_run_whose_only_checkpoint_is_broken_begins_again_and_ends_the_same(
+    straight: RunPaths, stopped: RunPaths, tmp_path: Path
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    before, newest = last_two(run)
+    shutil.rmtree(before)
+    garbled(newest / "optimizer.pt")
+    finish(run)
+    assert reproducible(run) == reproducible(straight)
+    metrics = read_metrics(run.metrics, run.records)
+    assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1))
+    (warning,) = read_warnings(run.warnings, run.records)
+    assert (warning.rule, warning.step) == ("checkpoint", 0)
+    assert f"{newest} is broken: optimizer.pt " in warning.message
+
+
+def test_what_a_kill_left_half_written_goes_when_the_next_attempt_begins(
+    stopped: RunPaths, tmp_path: Path
+) -> None:
+    run = copy_of(stopped, tmp_path)
+    before, newest = last_two(run)
+    half = run.attempt_checkpoints(1) / "checkpoint-999"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(bytes(1000))
+    process = training(run, CheckpointConfig(min_interval_s=600))
+    wait_for(lambda: not (half.exists() or before.exists()))
+    os.kill(process, signal.SIGKILL)
+    exit_status(process)
+    assert {*run.checkpoints.glob("*/*/")} == {newest}
+
+
+def test_a_run_of_which_weights_alone_are_left_is_extended_from_its_beginning(
+    straight: RunPaths, tmp_path: Path
+) -> None:
+    run = prepared(small_run(), tmp_path)
+    assert exit_status(training(run, CheckpointConfig(), MILESTONES[0])) == 0
+    (checkpoint,) = complete_checkpoints(run.attempt_checkpoints(1)).values()
+    keep_weights(checkpoint)
+    finish(run)
+    assert reproducible(run) == reproducible(straight)
+    (warning,) = read_warnings(run.warnings, run.records)
+    assert "no checkpoint is left" in warning.message
+    assert {*run.checkpoints.glob("*/*/")} == {
+        *complete_checkpoints(run.attempt_checkpoints(2)).values()
+    }
 
 
 # What a model is loaded from.

@@ -90,7 +90,8 @@ def test_all_of_a_checkpoint_is_on_the_disk_before_the_marker_says_so(
             synced.add(os.fstat(descriptor).st_ino)
 
     monkeypatch.setattr(os, "fsync", sync)
-    everything = {file.stat().st_ino for file in (path.parent, path, *path.rglob("*"))}
+    above = (run.root, run.checkpoints, path.parent)
+    everything = {file.stat().st_ino for file in (*above, path, *path.rglob("*"))}
     complete(path)
     assert everything <= synced
 

@@ -1,5 +1,6 @@
 """When checkpoints are due, and what becomes of one that cannot be written."""
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import wait
@@ -51,7 +52,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     assert complete_checkpoints(RunPaths(tmp_path).attempt_checkpoints(1)).keys() == {1}
 
 
-def test_two_are_kept_until_the_next_is_complete(tmp_path: Path) -> None:
+def test_the_last_is_kept_until_the_next_is_complete(tmp_path: Path) -> None:
     saver = saver_in(tmp_path, CheckpointConfig())
     own = RunPaths(tmp_path).attempt_checkpoints(1)
     seen = []
@@ -60,8 +61,41 @@ def test_two_are_kept_until_the_next_is_complete(tmp_path: Path) -> None:
     saver.finish()
     save(saver, tmp_path, 4, lambda: seen.append({*complete_checkpoints(own)}))
     saver.finish()
-    assert seen == [set(), {1}, {1, 2}, {2, 3}]
-    assert complete_checkpoints(own).keys() == {3, 4}
+    assert seen == [set(), {1}, {2}, {3}]
+    assert complete_checkpoints(own).keys() == {4}
+
+
+def test_the_one_before_goes_once_the_next_is_on_the_disk_marker_and_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig())
+    own = RunPaths(tmp_path).attempt_checkpoints(1)
+    save(saver, tmp_path, 1, dict)
+    saver.finish()
+    with_marker: list[bool] = []
+
+    def sync(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), (own / "checkpoint-2").stat()):
+            marked = (own / "checkpoint-2" / CHECKPOINT_FILES).exists()
+            with_marker.append(marked and (own / "checkpoint-1" / CHECKPOINT_FILES).exists())
+
+    monkeypatch.setattr(os, "fsync", sync)
+    save(saver, tmp_path, 2, dict)
+    saver.finish()
+    assert with_marker == [False, True]
+    assert not (own / "checkpoint-1").exists()
+
+
+def test_an_attempt_whose_checkpoint_a_later_one_removed_is_overtaken(tmp_path: Path) -> None:
+    saver = saver_in(tmp_path, CheckpointConfig())
+
+    def removed() -> None:
+        claim_attempt(RunPaths(tmp_path), None)
+        raise FileNotFoundError("optimizer.pt")
+
+    save(saver, tmp_path, 1, removed)
+    with pytest.raises(OvertakenError):
+        saver.finish()
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_the_one_before(

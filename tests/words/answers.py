@@ -16,7 +16,7 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
-from isosweep.plan.document import EvaluationPlan
+from isosweep.plan.document import CheckpointPlan, EvaluationPlan
 from isosweep.search.proposing import Stop
 
 BUDGETS = (1e18, 1e19, 1e20)
@@ -119,6 +119,9 @@ EVALUATION = EvaluationPlan(
     share_of_flops=1e-6,
     device_hours=0.5,
     share_of_time=0.12,
+)
+CHECKPOINTS = CheckpointPlan(
+    keep="resumable", runs_at_once=2, largest_bytes=1.61e9, peak_bytes=6.46e9, kept_bytes=3.23e9
 )
 END = OpenEnd(kind="above", edge=64)
 CAVEATS = (

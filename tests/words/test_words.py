@@ -21,6 +21,7 @@ from tests.words.answers import (
     ANSWER,
     ASKED,
     CAVEATS,
+    CHECKPOINTS,
     END,
     EVALUATION,
     LISTED,
@@ -42,7 +43,11 @@ def surfaces() -> dict[str, list[str]]:
     """What each surface says of one answer."""
     document = ANSWER.document()
     return {
-        "terminal": words.lines("terminal", "analysis", document, "report.html"),
+        "terminal": [
+            *words.lines("terminal", "analysis", document, "report.html"),
+            *words.lines("terminal", "disk", 12.9e9, 8.61e9, "sweeps_dir=/data/sweeps"),
+            *words.lines("terminal", "spare", {"weights": 8.61e9, "none": 12.9e9}),
+        ],
         "mlflow": words.lines("mlflow", "answer", "", document),
         "answer": [
             words.line("verdict", "headline", document),
@@ -51,6 +56,7 @@ def surfaces() -> dict[str, list[str]]:
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
+            *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
         ],
         "recommend": [
             line
