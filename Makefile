@@ -17,12 +17,15 @@ MARKED := grep -rlE "mark\.($$(echo $(SYSTEM) | sed 's/ or /|/g'))\b" --include=
 SYSTEM_TESTS := $(if $(filter tests,$(TESTS)),$$($(MARKED) tests),$(TESTS))
 VLLM_TESTS := $(addprefix tests/training/test_,vllm.py vllm_language_model.py engine_configs.py)
 
-.PHONY: sweep schemas docs test test-system test-vllm test-ray test-long test-all lint
+.PHONY: sweep laptop schemas docs test test-system test-vllm test-ray test-long test-all lint
 .PHONY: coverage bench bench-quick bench-gpu experiments studies clean help
 .PHONY: setup setup-weights setup-vllm setup-ray
 
 sweep: setup  ## Run the default sweep; ARGS="budget=1e10" adds overrides.
 	$(BIN)/python -m isosweep $(ARGS)
+
+laptop: setup-weights  ## Train a pretrained chat model of 135M parameters; ARGS adds overrides.
+	$(BIN)/python -m isosweep +experiment=laptop/smollm2 $(ARGS)
 
 help:  ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1 \2/p' $(MAKEFILE_LIST) \

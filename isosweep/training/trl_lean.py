@@ -36,7 +36,7 @@ def is_plain(model: Any, config: Any) -> bool:
     """Whether `sampling.Sampler` gives what `model.generate` would by `config`, a GenerationConfig.
 
     Of a whole model on a CPU, without adapters or gradient checkpointing, that attends to all that
-    went before, and whose logits are divided by a temperature, and of tokens the likeliest kept (top_p).
+    went before, and whose tokens are drawn by a temperature and top_p alone.
     """
     if not isinstance(model, PreTrainedModel) or model.device.type != "cpu":
         return False

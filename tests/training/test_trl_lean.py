@@ -27,7 +27,8 @@ def trained(directory: Path, overrides: tuple[str, ...]) -> tuple[list[Any], lis
 
 
 @pytest.mark.parametrize(
-    "case", in_ci(CASES, "a temperature", "prompts of two lengths", "a reference, batches scored again")
+    "case",
+    in_ci(CASES, "a temperature", "prompts of two lengths", "a reference, batches scored again"),
 )
 def test_a_lean_trainer_trains_as_trls(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
