@@ -56,7 +56,7 @@ NOWHERE = "task=custom task.custom.function=nowhere:f budget=1e12"
             "grid.axes={model:[tiny,qwen-0.5b]} grid.min_steps=1",
             "missing: weights of Qwen/Qwen2.5-0.5B-Instruct",
         ),
-        ("generation.prefix_sharing=true grid.min_steps=1", "only generation=vllm does that"),
+        ("generation.tensor_parallel=2 grid.min_steps=1", "only generation=vllm does that"),
     ],
 )
 def test_bad_input_is_reported_and_nothing_is_written(

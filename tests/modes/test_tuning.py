@@ -17,7 +17,7 @@ pytestmark = pytest.mark.train
 RATES = "grid.axes={recipe.learning_rate:[3e-5,1e-4,3e-4]}"
 # Of fewer evaluations it could not be said that anything was learned.
 SURE = (
-    *("evaluation.samples_per_problem=4", "task.num_eval_problems=128", "grid.min_steps=2"),
+    *("evaluation.samples_per_problem=8", "task.num_eval_problems=256", "grid.min_steps=2"),
     "evaluation.records_per_decade=1",
 )
 GRID = (*SMALL, *QUIET, *SURE, "grid.seeds=[0,1]")

@@ -38,12 +38,13 @@ def test_what_changes_its_numbers_and_nothing_else_names_it() -> None:
     same = (
         *(spec_of(n=8, B=2), replace(spec, seed=3)),
         *(other("recipe", loss_type="grpo", temperature=0.6), other("model", name="other")),
-        other("evaluation", records_per_decade=2),
+        *(other("evaluation", records_per_decade=2), replace(spec, evaluation_batch=60)),
+        replace(spec, shared_prompts=True),
     )
     assert {base_identity(each) for each in same} == {name}
     others = (
         *(other("evaluation", seed=1), other("evaluation", temperature=0.5)),
-        *(other("evaluation", samples_per_problem=3), other("evaluation", batch_size=60)),
+        *(other("evaluation", samples_per_problem=3), other("evaluation", temperature=0.9)),
         *(other("task", num_eval_problems=30), other("task", data_seed=1)),
         *(other("task", max_completion_tokens=5), other("recipe", lora_rank=4)),
         *(replace(spec, devices=2), replace(spec, dtype="bfloat16")),
