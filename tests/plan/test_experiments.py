@@ -14,9 +14,10 @@ from isosweep.plan.study import Study
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs" / "experiments.md"
 PUBLISHED, TWINS, STUDIES = experiments(), experiments("tiny"), experiments("study")
+LAPTOP = experiments("laptop")
 PLAYBOOK = [e.name for e in PUBLISHED if e.name.startswith("playbook")]
 SCALERL = [e.name for e in PUBLISHED if e.name.startswith("scalerl")]
-named = {each.name: each for each in (*PUBLISHED, *TWINS, *STUDIES)}
+named = {each.name: each for each in (*PUBLISHED, *TWINS, *STUDIES, *LAPTOP)}
 
 
 @cache
@@ -51,6 +52,17 @@ def test_a_twin_takes_minutes_of_two_cores(experiment: Experiment) -> None:
     assert twin.plan.rejected == ()
     assert twin.config.model.name == "tiny"
     assert sum(run.seconds for run in twin.plan.runs) / 2 < 6 * 60
+
+
+@pytest.mark.parametrize("experiment", LAPTOP, ids=lambda e: e.name)
+def test_a_laptop_has_room_and_twenty_minutes_for_a_language_model(experiment: Experiment) -> None:
+    made = study(experiment.name)
+    assert made.plan.rejected == ()
+    # 20 minutes of two cores, with what start-ups take.
+    assert sum(run.seconds for run in made.plan.runs) / 2 < 22 * 60
+    assert sum(run.checkpoint_bytes for run in made.plan.runs) < 1.5e9
+    assert made.config.hardware.memory_gb <= 8
+    assert f"+experiment={experiment.name}" in (ROOT / "docs" / "start.md").read_text()
 
 
 @pytest.mark.parametrize("experiment", STUDIES, ids=lambda e: e.name)
