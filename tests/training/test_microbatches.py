@@ -109,7 +109,9 @@ def compared(trainer: Any, batch: dict[str, Any]) -> float:
     """How far the update's gradient is from TRL's own, untrimmed and in TRL's order."""
     from trl import GRPOTrainer
 
-    theirs = updates(trainer, batch, GRPOTrainer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "shares_in_training", False)
+        theirs = updates(trainer, batch, GRPOTrainer)
     untrimmed = positions(trainer._buffered_inputs)
     ours = updates(trainer, batch)
     assert positions(trainer._buffered_inputs) < 0.8 * untrimmed
