@@ -230,6 +230,13 @@ def test_an_engine_leaves_training_its_random_states(bench: Bench) -> None:
         assert bench.noise.equal(torch.random.get_rng_state())
 
 
+def test_an_eager_engine_compiles_nothing(bench: Bench) -> None:
+    from torch._dynamo.utils import counters
+
+    bench.samples()
+    assert not counters["frames"]
+
+
 def test_log_probabilities_agree_at_the_start(bench: Bench) -> None:
     assert bench.largest_difference() < SAME
 
