@@ -71,7 +71,7 @@ def spec() -> RunSpec:
     return spec
 
 
-def records(run: RunPaths) -> list[Record]:
+def records(run: RunPaths) -> tuple[Record, ...]:
     return read_records(run.records).records
 
 
@@ -122,7 +122,7 @@ def test_a_run_whose_worker_is_killed_is_the_one_that_was_left_alone(
 
 
 def test_an_engine_holds_the_cache_that_was_planned(bench: Bench) -> None:
-    settings = bench.sampler._engine.llm.llm_engine.vllm_config
+    settings = bench.engine.llm.llm_engine.vllm_config
     block, made = SHARED_BLOCK_TOKENS["cpu"], settings.cache_config
     assert made.block_size == block
     longest = blocks(spec().task.planned_prompt_tokens + spec().task.completion_limit, block)
