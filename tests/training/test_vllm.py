@@ -22,7 +22,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from tests.conftest import SMALL, isosweep, make_config
 from tests.runs import log_lines
-from tests.training.engines import Bench, final_parameters, metrics, only_run, require_vllm
+from tests.training.engines import Bench, a_bench, final_parameters, metrics, only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -203,8 +203,9 @@ def spec() -> RunSpec:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(spec(), tmp_path_factory.mktemp("bench"))
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with a_bench(spec(), tmp_path_factory.mktemp("bench")) as bench:
+        yield bench
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests import language_model
 from tests.commands import Command
 from tests.conftest import isosweep, make_config
 from tests.runs import log_lines, reproducible, wait_for
-from tests.training.engines import Bench, final_parameters, metrics, only_run, require_vllm
+from tests.training.engines import Bench, a_bench, final_parameters, metrics, only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -62,8 +62,9 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(spec(), tmp_path_factory.mktemp("bench"))
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with a_bench(spec(), tmp_path_factory.mktemp("bench")) as bench:
+        yield bench
 
 
 def spec() -> RunSpec:
