@@ -4,6 +4,7 @@ In float32 its 30 layers and 49,152 tokens round ten times as coarsely as the bu
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,11 +55,13 @@ def _needs() -> None:
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPaths]:
     """The run, left alone."""
     cwd = tmp_path_factory.mktemp("straight")
     isosweep(*RUN, cwd=cwd)
-    return only_run(cwd)
+    yield only_run(cwd)
+    # pytest would keep its checkpoint of 1.6 GB.
+    shutil.rmtree(cwd)
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +123,7 @@ def test_a_run_whose_worker_is_killed_is_the_one_that_was_left_alone(
     resumed, whole = final_parameters(run, 2), final_parameters(straight, 1)
     assert resumed.keys() == whole.keys()
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+    shutil.rmtree(run.checkpoints)
 
 
 def test_an_engine_holds_the_cache_that_was_planned(bench: Bench) -> None:
