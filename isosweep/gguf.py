@@ -28,7 +28,7 @@ _PACKAGED = {
 # Beside the converted weights: what they were made of.
 _ORIGIN = "gguf.json"
 # In every version of a converted directory; a new number makes all of them anew.
-_VERSION = 1
+_VERSION = 2
 # English, of which a tokenizer with its merges takes 5.4 characters a token (SmolLM2), and one that
 # has lost most of them 2.4 (Gemma 3, as transformers 5.17 reads it).
 _SAMPLE = (
@@ -130,6 +130,8 @@ def _convert(file: Path, directory: Path) -> None:
         padding = end if config.pad_token_id is None else config.pad_token_id
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(padding)
+        # For vocabularies of word pieces alone: here it would take spaces out of answers.
+        tokenizer.clean_up_tokenization_spaces = False
         fault = _fault_of(tokenizer)
         if fault is None:
             model = AutoModelForCausalLM.from_pretrained(place, gguf_file=name, dtype=torch.float32)

@@ -58,6 +58,7 @@ LONGEST = (
     "tests/training/test_recipes.py",
     "tests/difficulty/test_difficulty.py",
     "tests/analysis/test_report.py",
+    "tests/test_language_model.py",
     "tests/training/test_interruption.py",
     "tests/test_benchmarks.py",
     "tests/door/test_documents.py",

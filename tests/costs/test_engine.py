@@ -83,6 +83,15 @@ def test_weights_and_cache_are_divided_but_for_what_every_device_has(devices: in
     assert cache_bytes_per_token(arch, "bfloat16", devices) == cache / min(devices, 4)
 
 
+def test_on_a_cpu_the_cache_has_larger_blocks_and_one_that_is_never_used() -> None:
+    config = make_config("generation=vllm")
+    engine = _engine(config, completion=9.0)
+    block = 128 * kv_bytes_per_token(config.model.architecture, "float32")
+    # 159 tokens take two blocks, and the longest context of 609 five.
+    assert engine.cached(8) == (2 * 8 + 1) * block
+    assert engine.cached(1) == (5 + 1) * block
+
+
 @pytest.mark.parametrize("sleep", [False, True])
 def test_state_engine_and_training_never_take_more_than_there_is(sleep: bool) -> None:
     config = make_config("model=qwen-7b", *EIGHT, "generation.tensor_parallel=2")

@@ -1,8 +1,12 @@
 """A vLLM engine looked at from inside, and what is asked of the runs that one sampled for."""
 
 import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from isosweep.models.weights import weights
 from isosweep.plan.spec import RunSpec
@@ -82,3 +86,10 @@ class Bench:
     def samples(self, **changed: Any) -> Any:
         asked = {"k": 6, "temperature": 1.0, "limit": 9, "seed": 0, **changed}
         return self.sampler.sample(self.prompts, **asked)
+
+
+@contextmanager
+def a_bench(spec: RunSpec, checkpoints: Path) -> Iterator[Bench]:
+    """A bench; the environment that its libraries set is put back, since runs would go by it."""
+    with mock.patch.dict(os.environ):
+        yield Bench(spec, checkpoints)

@@ -100,16 +100,19 @@ def test_trl_and_vllm_are_given_what_the_settings_say(
     assert found == value
 
 
-def test_an_engine_has_the_limits_that_were_planned() -> None:
-    config = make_config(*GPU)
+@pytest.mark.parametrize("settings", [GPU, ("generation=vllm",)], ids=["gpu", "cpu"])
+def test_an_engine_has_the_limits_that_were_planned(settings: tuple[str, ...]) -> None:
+    config = make_config(*settings)
     specs = resolve(config).specs
     for run in plan_of(config).runs:
-        share = trl_arguments(specs[run.run_id], 1024)["vllm_gpu_memory_utilization"]
-        assert 0 < run.vllm_share == share
+        share = trl_arguments(specs[run.run_id], 1024).get("vllm_gpu_memory_utilization")
+        # On a CPU nothing is asked for by its share.
+        assert share == (run.vllm_share if config.hardware.device == "cuda" else None)
+        assert run.vllm_share > 0
         planned = engine_arguments(specs[run.run_id])
         assert planned["max_num_seqs"] == run.vllm_max_num_seqs > 0
         assert planned["max_num_batched_tokens"] == run.vllm_max_num_batched_tokens
-        assert planned["kv_cache_memory_bytes"] == run.vllm_cache_bytes
+        assert planned["kv_cache_memory_bytes"] == run.vllm_cache_bytes > 0
 
 
 def test_a_server_is_spoken_to_by_a_port_that_no_other_run_has() -> None:

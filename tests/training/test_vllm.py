@@ -22,7 +22,7 @@ from isosweep.store.paths import RunPaths
 from isosweep.store.records import read_records
 from tests.conftest import SMALL, isosweep, make_config
 from tests.runs import log_lines
-from tests.training.engines import Bench, final_parameters, metrics, only_run, require_vllm
+from tests.training.engines import Bench, a_bench, final_parameters, metrics, only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -203,8 +203,9 @@ def spec() -> RunSpec:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(spec(), tmp_path_factory.mktemp("bench"))
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with a_bench(spec(), tmp_path_factory.mktemp("bench")) as bench:
+        yield bench
 
 
 @pytest.fixture
@@ -228,6 +229,13 @@ def test_an_engine_leaves_training_its_random_states(bench: Bench) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec().seed)
         assert bench.noise.equal(torch.random.get_rng_state())
+
+
+def test_an_eager_engine_compiles_nothing(bench: Bench) -> None:
+    from torch._dynamo.utils import counters
+
+    bench.samples()
+    assert not counters["frames"]
 
 
 def test_log_probabilities_agree_at_the_start(bench: Bench) -> None:

@@ -4,6 +4,7 @@ In float32 its 30 layers and 49,152 tokens round ten times as coarsely as the bu
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests import language_model
 from tests.commands import Command
 from tests.conftest import isosweep, make_config
 from tests.runs import log_lines, reproducible, wait_for
-from tests.training.engines import Bench, final_parameters, metrics, only_run, require_vllm
+from tests.training.engines import Bench, a_bench, final_parameters, metrics, only_run, require_vllm
 
 pytestmark = [
     pytest.mark.vllm,
@@ -54,16 +55,19 @@ def _needs() -> None:
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPaths]:
     """The run, left alone."""
     cwd = tmp_path_factory.mktemp("straight")
     isosweep(*RUN, cwd=cwd)
-    return only_run(cwd)
+    yield only_run(cwd)
+    # pytest would keep its checkpoint of 1.6 GB.
+    shutil.rmtree(cwd)
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(spec(), tmp_path_factory.mktemp("bench"))
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with a_bench(spec(), tmp_path_factory.mktemp("bench")) as bench:
+        yield bench
 
 
 def spec() -> RunSpec:
@@ -71,7 +75,7 @@ def spec() -> RunSpec:
     return spec
 
 
-def records(run: RunPaths) -> list[Record]:
+def records(run: RunPaths) -> tuple[Record, ...]:
     return read_records(run.records).records
 
 
@@ -119,10 +123,11 @@ def test_a_run_whose_worker_is_killed_is_the_one_that_was_left_alone(
     resumed, whole = final_parameters(run, 2), final_parameters(straight, 1)
     assert resumed.keys() == whole.keys()
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+    shutil.rmtree(run.checkpoints)
 
 
 def test_an_engine_holds_the_cache_that_was_planned(bench: Bench) -> None:
-    settings = bench.sampler._engine.llm.llm_engine.vllm_config
+    settings = bench.engine.llm.llm_engine.vllm_config
     block, made = SHARED_BLOCK_TOKENS["cpu"], settings.cache_config
     assert made.block_size == block
     longest = blocks(spec().task.planned_prompt_tokens + spec().task.completion_limit, block)
