@@ -47,7 +47,8 @@ def measure_difficulty(config: SweepConfig, console: Console) -> int:
     try:
         for single in configs:
             if len(configs) > 1:
-                say(console, f"{single.model.name}, {single.task.name}:")
+                how = f"temperature {temperature_of(single):g}, top_p {single.recipe.top_p:g}"
+                say(console, f"{single.model.name}, {single.task.name}, {how}:")
             measure(single, console)
     except KeyboardInterrupt:
         say(console, "stopped; the same command goes on from here")

@@ -132,10 +132,10 @@ def _driver(driver: Driver) -> JsonObject:
 
 
 def _checkpoint_bytes(sight: Sight) -> int:
-    """What its checkpoints take on the disk, as its worker has recorded it."""
+    """What its checkpoints take on the disk: as its worker has recorded it, until it has ended."""
     if sight.state is None:
         return 0
-    known = sight.state.checkpoint_bytes
+    known = None if sight.standing.ended else sight.state.checkpoint_bytes
     return complete_bytes(sight.paths) if known is None else known
 
 

@@ -172,8 +172,8 @@ def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
         how_far = run_standing(run, view, study.plan.budget_unit, stop)
         if how_far is Standing.TO_EXTEND and not can_go_on(files):
             yield (
-                f"{run.run_id}: no checkpoint is left of it (checkpoint.keep, or mode=clean): to "
-                "be extended it is trained again from step 0"
+                f"{run.run_id}: no checkpoint to go on from is left (checkpoint.keep, or "
+                "mode=clean): to be extended it is trained again from step 0"
             )
 
 

@@ -68,7 +68,8 @@ def find_resume_point(run: RunPaths, attempt: int) -> ResumePoint:
             losses.append(f"the checkpoint of step {step} in {checkpoints[step]} {wrong}")
     if not losses and _had_ended(run, attempt):
         losses.append(
-            "no checkpoint is left of the run, which had ended (checkpoint.keep, or mode=clean)"
+            "no checkpoint to go on from is left of the run, which had ended (checkpoint.keep, or "
+            "mode=clean)"
         )
     return ResumePoint(0, None, None, _ending(losses, 0))
 

@@ -247,13 +247,13 @@ def test_optimiser_states_of_ended_runs_go_where_the_command_says_so(tmp_path: P
     assert (last / "model.safetensors").exists()
     # To be extended it begins again, which is said before.
     assert find_resume_point(run, 2).losses == (
-        "no checkpoint is left of the run, which had ended (checkpoint.keep, or mode=clean); "
-        "training goes on from step 0",
+        "no checkpoint to go on from is left of the run, which had ended (checkpoint.keep, or "
+        "mode=clean); training goes on from step 0",
     )
     more = resolve(make_config(*PLAN, f"sweeps_dir={tmp_path}", "budget=[1e11,2e11]"))
     assert [*described_losses(more, sweep_paths(more))] == [
-        f"{run.run_id}: no checkpoint is left of it (checkpoint.keep, or mode=clean): to be "
-        "extended it is trained again from step 0"
+        f"{run.run_id}: no checkpoint to go on from is left (checkpoint.keep, or mode=clean): to "
+        "be extended it is trained again from step 0"
     ]
 
 

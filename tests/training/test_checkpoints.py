@@ -216,7 +216,7 @@ def test_a_run_of_which_weights_alone_are_left_is_extended_from_its_beginning(
     finish(run)
     assert reproducible(run) == reproducible(straight)
     (warning,) = read_warnings(run.warnings, run.records)
-    assert "no checkpoint is left" in warning.message
+    assert "no checkpoint to go on from is left" in warning.message
     assert {*run.checkpoints.glob("*/*/")} == {
         *complete_checkpoints(run.attempt_checkpoints(2)).values()
     }
@@ -248,7 +248,10 @@ def test_what_is_kept_of_a_run_that_has_ended(
     if keep in ("all", "resumable"):
         assert start.checkpoint == newest
     else:
-        assert (start.step, start.losses[0].partition(" of")[0]) == (0, "no checkpoint is left")
+        assert (start.step, start.losses[0].partition(" of")[0]) == (
+            0,
+            "no checkpoint to go on from is left",
+        )
 
 
 def test_what_is_written_in_the_background_is_what_is_written_at_once(tmp_path: Path) -> None:
