@@ -111,7 +111,7 @@ def test_a_difficulty_that_no_problem_has_is_refused(small: SweepPaths) -> None:
 @pytest.mark.parametrize("wrong", ["esy", [0.5, 0.2], [0, 2], [0.1], 0.3])
 def test_a_wrong_difficulty_is_refused(wrong: Any) -> None:
     with pytest.raises(
-        SettingError, match=r"must be easy, medium, hard, .* or a range \[low, high\]"
+        SettingError, match=r"must be solved, very_easy, easy, medium, .* or a range \[low, high\]"
     ):
         AnalysisConfig(name="default", difficulty=wrong)
 
