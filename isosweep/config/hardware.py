@@ -150,6 +150,11 @@ class HardwareConfig:
         return SettingError(f"hardware.{name}", getattr(self, name), rule)
 
     @property
+    def usable_bytes(self) -> float:
+        """Bytes of a device that its runs may take: all but `memory_reserve`."""
+        return self.memory_gb * 1e9 * (1 - self.memory_reserve)
+
+    @property
     def startup(self) -> float:
         """Seconds until a run begins."""
         return _STARTUP_S[self.device] if self.startup_s is None else self.startup_s

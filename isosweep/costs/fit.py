@@ -98,7 +98,7 @@ def fit_memory(
     """
     training = training_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
     train = _Training(
-        room=hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve),
+        room=hardware.usable_bytes,
         state=state_bytes(arch, recipe, hardware).total,
         passes=training,
         least=recipe.micro_batch or 1,

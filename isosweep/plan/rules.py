@@ -148,11 +148,6 @@ def _out_of_memory(c: Candidate) -> str:
     )
 
 
-def _room(config: SweepConfig) -> float:
-    """Bytes of a device that a run may take."""
-    return config.run_hardware.memory_gb * 1e9 * (1 - config.hardware.memory_reserve)
-
-
 def memory_that_works(table: Candidates, place: Place) -> str:
     """The memory of a device, in whole GB, in which the candidate's smallest micro-batch fits."""
     hardware, runs = table.config.hardware, table.config.launcher.runs_per_device
@@ -296,10 +291,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         setting="evaluation.batch_size",
         rejects="So many answers of an evaluation do not fit into a device's memory at once.",
-        broken=lambda t: np.array(t.memory.evaluating > _room(t.config))[..., None, None, None],
+        broken=lambda t: np.array(t.memory.evaluating > t.config.run_hardware.usable_bytes)[
+            ..., None, None, None
+        ],
         reason=lambda c: (
             f"with {evaluation_batch(c.config):,} answers at once an evaluation takes more than "
-            f"the {_room(c.config) / 1e9:,.1f} GB that a device has for a run"
+            f"the {c.config.run_hardware.usable_bytes / 1e9:,.1f} GB that a device has for a run"
         ),
         remedy=lambda t, at: "evaluation.batch_size=null",
     ),

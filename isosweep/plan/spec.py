@@ -181,8 +181,7 @@ def answers_at_once(config: SweepConfig) -> int:
     arch, recipe, hardware = config.model.architecture, config.recipe, config.run_hardware
     prompt, completion = config.task.planned_prompt_tokens, float(config.task.completion_limit)
     one = generating_bytes(arch, recipe, hardware, prompt=prompt, completion=completion)
-    room = hardware.memory_gb * 1e9 * (1 - hardware.memory_reserve)
-    fits = (room - state_bytes(arch, recipe, hardware).total) / one
+    fits = (hardware.usable_bytes - state_bytes(arch, recipe, hardware).total) / one
     return max(1, min(_MOST_AT_ONCE, math.floor(fits)))
 
 

@@ -94,6 +94,16 @@ def test_an_evaluation_takes_what_its_batches_positions_and_answers_take() -> No
     )
 
 
+def test_devices_share_the_time_of_an_evaluation_and_not_its_flops() -> None:
+    gpu = ("model=qwen-0.5b", "budget=1e18", "hardware.devices_per_run=")
+    # An engine reads the weights at every position, however few answers it holds.
+    for generation, most in (("vllm", 0.85), ("transformers", 0.3)):
+        asked = (f"generation={generation}", "evaluation.batch_size=8")
+        one, four = (make_config(*gpu[:2], f"{gpu[2]}{count}", *asked) for count in (1, 4))
+        assert evaluation_flops(one) == evaluation_flops(four)
+        assert evaluation_seconds(four) < most * evaluation_seconds(one)
+
+
 def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
     # 99 s beside 300 s of training, on two cores that nothing else kept busy.
     study = resolve(make_config())

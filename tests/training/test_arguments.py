@@ -44,6 +44,8 @@ TRL = [
     ((*GPU, "model.revision=abc", "recipe.beta=0.1"), "model_init_kwargs", {"revision": "abc"}),
     ((), "use_cpu", True),
     (GPU, "bf16", True),
+    ((), "bf16", False),
+    (("hardware.dtype=bfloat16",), "bf16", True),
     ((), "use_vllm", None),
     (GPU, "vllm_mode", "colocate"),
     (GPU, "vllm_max_model_length", 64),
