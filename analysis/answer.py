@@ -397,22 +397,24 @@ class Answer:
     evaluation_set: str | None
     """Which of evaluation.sets was analysed; null for the main evaluation."""
     verdict: Verdict
-    """saturated: n* grew and has stopped; growing: it grew and still does; grew: whether it has
-    stopped is open; fell: it ends below an earlier one; constant: it does not change; steady: it
-    does not from some budget on, and before that is not known; n does not matter: no n costs more
-    than the margin; not identified: the records do not decide."""
+    """Of the n that is judged (`reason.quantity`). saturated: it grew and has stopped; growing: it
+    grew and still does; probably saturated, probably growing: with a probability of 0.7 or more,
+    and less than the confidence; grew: whether it has stopped is open; fell: it ends below an
+    earlier one; constant: it does not change; steady: it does not from some budget on, and before
+    that is not known; n does not matter: no n costs more than the margin; not identified: the
+    records do not decide."""
     reason: Reason
     """Why, as a kind with its numbers."""
     growth: Growth | None
     """Probability of every claim about n*; null where the sweep is too small."""
     plateau: Interval | None
-    """n at which n* settled; null unless saturated."""
+    """n at which it settled; null unless (probably) saturated."""
     settles_at: Interval | None
-    """Compute from which on it has, in budget_unit; null unless saturated."""
+    """Compute from which on it has, in budget_unit; null unless (probably) saturated."""
     harmless: tuple[AtLeastOne, ...]
     """The n that cost no more than the margin at any budget."""
     optima: tuple[BestGenerations, ...]
-    """n* at every budget that was read, ascending."""
+    """n* and the smallest n that is good enough, at every budget that was read, ascending."""
     caveats: tuple[Caveat, ...]
     """What the verdict and the setting must not be read without."""
     use: Use | None

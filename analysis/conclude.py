@@ -107,7 +107,10 @@ def answered_at(data: SweepData, findings: Findings) -> BudgetFrontier:
     to: then the largest that runs of them have reached too. Searches leave n out on purpose.
     """
     frontier = findings.frontier
-    lacking = {*behind(findings.saturation.optima, frontier), *frontier.budgets[-1].measured}
+    lacking = {
+        *behind(findings.saturation.optima, frontier, findings.saturation.quantity),
+        *frontier.budgets[-1].measured,
+    }
     whole = [at for at in frontier.budgets if lacking <= {*at.measured, *at.fell}]
     return whole[-1] if whole and not data.searched else frontier.budgets[-1]
 
@@ -117,8 +120,8 @@ def _caveats(
 ) -> tuple[Caveat, ...]:
     frontier, saturation = findings.frontier, findings.saturation
     found: list[Caveat] = []
-    end = open_end(saturation.verdict, saturation.optima, frontier)
-    lacking = behind(saturation.optima, frontier)
+    end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
+    lacking = behind(saturation.optima, frontier, saturation.quantity)
     if end is not None and end.kind != "missing":
         found.append(AtEdge(end=end))
     if lacking:
@@ -171,7 +174,7 @@ def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
             for each in beside
             if each.loss_upper is not None
         ),
-        behind=behind(findings.saturation.optima, frontier),
+        behind=behind(findings.saturation.optima, frontier, findings.saturation.quantity),
         missing=at.missing,
         fell=at.fell,
         one_batch=len(data.batches) == 1,
@@ -338,7 +341,7 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
         return (NewRecipe(),)
     found: list[NextStep] = []
     saturation = findings.saturation
-    end = open_end(saturation.verdict, saturation.optima, findings.frontier)
+    end = open_end(saturation.verdict, saturation.optima, findings.frontier, saturation.quantity)
     if end is not None and end.kind == "missing":
         found.append(GoOn(n=end.n, budget=findings.frontier.budgets[-1].budget))
     elif end is not None and end.further is not None and advice.further is not None:

@@ -20,7 +20,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
 from isosweep.analysis.statistics.intervals import Interval, central_ends
-from isosweep.analysis.statistics.optima import interval_of_n, on_grid
+from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.validation import ahead_n
 from isosweep.costs.steps import steps_for
@@ -244,13 +244,12 @@ def _chosen(
     at: BudgetFrontier,
     surface: Surface,
     draws: FloatArray,
-    found: tuple[Interval, bool, bool],
+    found: Range,
     confidence: float,
     basis: Basis,
 ) -> _Choice:
     """The cell of `at` with the highest expected reward in `draws`: (draws, log2 n, batches);
-    `found`: as `on_grid` has it."""
-    best_n, below, above = found
+    `found`: n*."""
     rewards = surface.at_cells(draws, at.cells)
     chosen = int(rewards.mean(axis=0).argmax())
     cell = at.cells[chosen]
@@ -258,14 +257,14 @@ def _chosen(
     others = {c.num_generations for c, kept in zip(at.cells, as_good, strict=True) if kept}
     return _Choice(
         cell=cell,
-        best_n=best_n,
+        best_n=found.interval,
         alternatives=tuple(sorted(others - {cell.num_generations})),
         reward=float(rewards[:, chosen].mean()),
         interval=central_ends(rewards[:, chosen], confidence),
         basis=basis,
         missing=at.missing,
-        open_below=below,
-        open_above=above,
+        open_below=found.open_below,
+        open_above=found.open_above,
     )
 
 

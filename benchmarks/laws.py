@@ -67,7 +67,7 @@ def see_batch(world: str, sweeps: int) -> list[Seen]:
     """Of log2 B*(C) at every budget where it lies inside the grid, and of its slope."""
     plan = make_plan(DESIGNS["fix_batch"], policy=False)
     known = find_world(world, plan)
-    truth = find_truth(known, read_plan(plan, CONFIG), CONFIG.margin, CONFIG.growth_bound)
+    truth = find_truth(known, read_plan(plan, CONFIG), CONFIG)
     seen = []
     for number in range(sweeps):
         seed = zlib.crc32(world.encode()), number

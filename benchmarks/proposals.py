@@ -99,7 +99,7 @@ def outcomes_of(name: str, number: int, share: float) -> dict[str, Outcome] | No
     }
     outcomes = {}
     for way, (plan, to) in reached.items():
-        truth = find_truth(world, read_plan(plan, CONFIG), CONFIG.margin, CONFIG.growth_bound)
+        truth = find_truth(world, read_plan(plan, CONFIG), CONFIG)
         verdict = judgement.judge(revealed(plan, records, to), CONFIG)[2].verdict
         more = (sum(to.values()) - spent) / spent
         outcomes[way] = Outcome(share=more, verdict=verdict, true=truth.bears(verdict))

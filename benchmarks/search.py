@@ -76,9 +76,7 @@ def outcomes_of(name: str, number: int, ways: tuple[str, ...]) -> dict[str, Outc
         reached |= {way: SPENDING[way](known, spent) for way in ways if way in SPENDING}
     if "oracle" in ways:
         reached["oracle"] = oracle(known)
-    truth = find_truth(
-        known.world, read_plan(known.plan, CONFIG), CONFIG.margin, CONFIG.growth_bound
-    )
+    truth = find_truth(known.world, read_plan(known.plan, CONFIG), CONFIG)
     outcomes = {way: judged(known, truth, to) for way, to in reached.items()}
     if "search" in outcomes:
         outcomes["search"] = replace(outcomes["search"], stop=stop)

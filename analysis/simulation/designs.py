@@ -318,8 +318,7 @@ def search(
     known = presets_of(read, settings.midpoint)
     worlds: dict[str, World] = {name: known[name] for name in settings.worlds}
     truths: dict[str, Truth] = {
-        name: find_truth(world, read, analysis.margin, analysis.growth_bound)
-        for name, world in worlds.items()
+        name: find_truth(world, read, analysis) for name, world in worlds.items()
     }
     staying = [Scored(design=design, truths=truths) for design in designs]
     left: list[Scored] = []

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,9 +30,10 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPower:
-    """At one budget. `best_n`: n*(C) between the smallest and the largest n of the plan, None
-    where all n are alike. `covered`: share of sweeps whose interval of n* covers it, `width`: the
-    interval's mean width in doublings. `held`: share of sweeps whose set of n that may be best
+    """At one budget. `best_n`: n*(C) between the smallest and the largest n of the plan,
+    `enough_n`: the smallest that is good enough, None where all n are alike. `covered` and
+    `enough_covered`: share of sweeps whose interval of it covers it, `width` and `enough_width`:
+    the interval's mean width in doublings. `held`: share of sweeps whose set of n that may be best
     includes the best one planned here, `set_size`: mean number of n in that set; `lost`: mean true
     reward lost by taking the n that came out best. If all n are alike, `held` is a mean over n."""
 
@@ -40,6 +41,9 @@ class BudgetPower:
     best_n: float | None
     covered: float | None
     width: float | None
+    enough_n: float | None
+    enough_covered: float | None
+    enough_width: float | None
     held: float
     set_size: float
     lost: float
@@ -126,13 +130,15 @@ class _Counts:
 
     def __init__(self, plan: Plan, world: World, config: AnalysisConfig) -> None:
         self.world, self.config = world, config
-        self.truth = find_truth(world, plan, config.margin, config.growth_bound)
+        self.truth = find_truth(world, plan, config)
         self.verdicts: Counter[str] = Counter()
         self.plateaus, self.rates, self.limits = _Tally(), _Tally(), _Tally()
         self.offered = batches_of(plan)
         self.at_budget = {
-            budget: _AtBudget(plan, world, budget, best_n)
-            for budget, best_n in zip(plan.budgets, self.truth.best_n, strict=True)
+            budget: _AtBudget(plan, world, budget, best_n, enough_n)
+            for budget, best_n, enough_n in zip(
+                plan.budgets, self.truth.best_n, self.truth.enough_n, strict=True
+            )
         }
 
     @property
@@ -172,8 +178,8 @@ class _Counts:
             verdicts=shares,
             correct=math.fsum(so.values()),
             decided=math.fsum(share for verdict, share in so.items() if verdict not in OPEN),
-            false_saturated=0.0 if "saturated" in so else shares.get("saturated", 0.0),
-            false_growing=0.0 if "growing" in so else shares.get("growing", 0.0),
+            false_saturated=_claimed("saturated", shares, so),
+            false_growing=_claimed("growing", shares, so),
             plateau=self.plateau,
             plateau_covered=self.plateaus.covered,
             plateau_width=_median(self.plateaus.width),
@@ -190,28 +196,35 @@ class _Counts:
 
 
 class _AtBudget:
-    """Counts at one budget of the plan; `truth` is n* there."""
+    """Counts at one budget of the plan; `truth` is n* there, `enough` what is good enough."""
 
-    def __init__(self, plan: Plan, world: World, budget: float, truth: float | None) -> None:
-        self.world, self.budget, self.truth = world, budget, truth
+    def __init__(
+        self, plan: Plan, world: World, budget: float, truth: float | None, enough: float | None
+    ) -> None:
+        self.world, self.budget, self.truth, self.enough = world, budget, truth, enough
         self.best: int | None = None
         planned = sorted({cell.num_generations for cell in plan.cells if cell.budget == budget})
         if planned and truth is not None:
             n = np.array(planned, float)
             rewards = world.reward(np.array(budget), n, batches_of(plan)(n)).max(axis=0)
             self.best = planned[int(np.argmax(rewards))]
-        self.intervals = _Tally()
+        self.intervals, self.of_enough = _Tally(), _Tally()
         self.held: list[float] = []
         self.sizes: list[int] = []
         self.lost: list[float] = []
 
     def add(self, at: BudgetFrontier, optimum: BestGenerations) -> None:
-        interval, candidates = optimum.interval, set(optimum.candidates)
-        if interval is not None and self.truth is not None:
-            # n* is known to 1e-4 doublings; beyond an edge nothing is said.
-            low = 0.0 if optimum.left_censored else interval.low * (1 - 1e-4)
-            high = math.inf if optimum.right_censored else interval.high * (1 + 1e-4)
-            self.intervals.add(low, high, self.truth, math.log2(interval.high / interval.low))
+        candidates = set(optimum.candidates)
+        for found, truth, tally in (
+            (optimum.of("best"), self.truth, self.intervals),
+            (optimum.of("enough"), self.enough, self.of_enough),
+        ):
+            if found is not None and truth is not None:
+                # It is known to 1e-4 doublings; beyond an edge nothing is said.
+                ends = found.interval
+                low = 0.0 if found.open_below else ends.low * (1 - 1e-4)
+                high = math.inf if found.open_above else ends.high * (1 + 1e-4)
+                tally.add(low, high, truth, math.log2(ends.high / ends.low))
         wanted = set(at.measured) if self.best is None else {self.best}
         self.held.append(len(wanted & candidates) / len(wanted))
         self.sizes.append(len(candidates))
@@ -226,10 +239,22 @@ class _AtBudget:
             best_n=self.truth,
             covered=self.intervals.covered,
             width=_mean(self.intervals.width),
+            enough_n=self.enough,
+            enough_covered=self.of_enough.covered,
+            enough_width=_mean(self.of_enough.width),
             held=_mean(self.held) or 0.0,
             set_size=_mean(self.sizes) or 0.0,
             lost=_mean(self.lost) or 0.0,
         )
+
+
+def _claimed(verdict: str, shares: Mapping[str, float], so: Mapping[str, float]) -> float:
+    """Share of sweeps with that verdict, surely or probably, where it is not so."""
+    return math.fsum(
+        share
+        for said, share in shares.items()
+        if said.removeprefix("probably ") == verdict and said not in so
+    )
 
 
 # Ends of the interval of A by (n, B); B is None where the method pools them.

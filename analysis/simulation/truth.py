@@ -1,8 +1,9 @@
 """What an analysis of unlimited data would say of a world, for the plan at hand.
 
-n*(C) is taken at the plan's budgets, between the smallest and the largest n of its grid, each n at
-the best B that the plan offers it. Verdict and rate come from it by the functions that judge draws
-of it (`statistics.growth`), so that a world is `saturated` by the rule that a sweep is.
+The n that is judged, n* or the smallest that is good enough, is taken at the plan's budgets,
+between the smallest and the largest n of its grid, each n at the best B that the plan offers it.
+Verdict and rate come from it by the functions that judge draws of it (`statistics.growth`), so that
+a world is `saturated` by the rule that a sweep is.
 """
 
 import math
@@ -20,6 +21,7 @@ from isosweep.analysis.statistics.growth import (
     falls,
     rises,
 )
+from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 
 # Rewards that differ by less, and n* that lie nearer to an edge in doublings, do not.
@@ -31,10 +33,11 @@ class Truth:
     """A world as a plan could see it.
 
     `verdict`: as an analysis words it, never one that leaves something open. `rate`: doublings of
-    n* per decade of compute at the largest budgets, None where no n is best or with one budget.
-    `end_n`: n* there, on geometric average, None likewise.
-    `best_n`: n*(C) at each budget, None where all n are alike. `risen` and `fallen`: doublings by
-    which the last n* is above the smallest, and below the largest; `moved`: away from that at the
+    the judged n per decade of compute at the largest budgets, None where no n is best or with one
+    budget. `end_n`: that n there, on geometric average, None likewise.
+    `best_n`: n*(C) at each budget, `enough_n`: the smallest that loses at most the margin, None
+    where all n are alike. `risen` and `fallen`: doublings by which the last of the judged n is
+    above the smallest, and below the largest; `moved`: away from that at the
     first budget at which every n is planned. `cost`: reward lost by the worst n of the grid at the
     worst budget.
     """
@@ -44,6 +47,7 @@ class Truth:
     end_n: float | None = None
     budgets: tuple[float, ...]
     best_n: tuple[float | None, ...]
+    enough_n: tuple[float | None, ...]
     risen: float = 0.0
     fallen: float = 0.0
     moved: float = 0.0
@@ -51,7 +55,7 @@ class Truth:
 
     def bears(self, verdict: str) -> bool:
         """Whether what a verdict claims is so; what is not identified claims nothing."""
-        if verdict == self.verdict:
+        if verdict.removeprefix("probably ") == self.verdict:
             return True
         if verdict == "grew":
             return self.risen >= LEAST_CHANGE
@@ -61,8 +65,8 @@ class Truth:
         return verdict == "constant" and still and self.verdict == "n does not matter"
 
 
-def find_truth(world: World, plan: Plan, margin: float, growth_bound: float) -> Truth:
-    """The truth of `world` for `plan`; margin and bound are those of `AnalysisConfig`."""
+def find_truth(world: World, plan: Plan, config: AnalysisConfig) -> Truth:
+    """The truth of `world` for `plan`, by the margin, bound and quantity of `config`."""
     grid = sorted({cell.num_generations for cell in plan.cells})
     offered = batches_of(plan)
     cost, alike = 0.0, True
@@ -76,21 +80,26 @@ def find_truth(world: World, plan: Plan, margin: float, growth_bound: float) -> 
             lost = float(np.ptp(world.reward(np.array(budget), n, offered(n)).max(axis=0)))
             cost, alike = max(cost, lost), alike and lost < _ALIKE
     if alike:
-        return Truth(budgets=plan.budgets, best_n=(None,) * len(plan.budgets), cost=cost)
+        none = (None,) * len(plan.budgets)
+        return Truth(budgets=plan.budgets, best_n=none, enough_n=none, cost=cost)
     ends = float(grid[0]), float(grid[-1])
     best = tuple(world.best_n(budget, *ends, offered) for budget in plan.budgets)
-    x = np.log2(np.array(best))
+    enough = tuple(
+        world.smallest_n(budget, *ends, offered, config.margin) for budget in plan.budgets
+    )
+    x = np.log2(np.array(enough if config.tolerance else best))
     rate = float(end_rates(x, plan.budgets)) if len(best) > 1 else None
     verdict = Truth.verdict
-    if cost > margin:
+    if cost > config.margin:
         edge = math.log2(ends[1]) - _AT_EDGE
-        verdict = COURSES[int(courses(x, plan.budgets, edge, growth_bound))]
+        verdict = COURSES[int(courses(x, plan.budgets, edge, config.growth_bound))]
     return Truth(
         verdict=verdict,
         rate=rate,
         end_n=float(2.0 ** end_level(x, plan.budgets)),
         budgets=plan.budgets,
         best_n=best,
+        enough_n=enough,
         risen=float(rises(x)),
         fallen=float(falls(x)),
         moved=float(abs(x[-1] - x[whole])),

@@ -53,10 +53,16 @@ class World(ABC):
 
     def best_n(self, compute: float, least: float, most: float, batches: Batches) -> float:
         """n*(C) over real n in [least, most], to 1e-4 doublings, each at the best of `batches`."""
+        return self.smallest_n(compute, least, most, batches, 0.0)
+
+    def smallest_n(
+        self, compute: float, least: float, most: float, batches: Batches, loss: float
+    ) -> float:
+        """The smallest n that loses at most `loss` against the best; as `best_n`."""
         x = np.arange(np.log2(least), np.log2(most) + 5e-5, 1e-4)
         n = 2.0**x
         rewards = self.reward(np.array(compute), n, batches(n)).max(axis=0)
-        return float(n[int(np.argmax(rewards))])
+        return float(n[int(np.argmax(rewards >= rewards.max() - loss))])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,7 @@ def _product(cell: Paired) -> int:
 
 def batch_law(product: int, surface: Surface | None, frontier: Frontier) -> BatchLaw:
     """The law of runs that all have n x B = `product`."""
-    optima = tuple(BestBatch.of(product, at) for at in best_generations(frontier, surface))
+    optima = tuple(BestBatch.of(product, at) for at in best_generations(frontier, surface, 0.0))
     law = BatchLaw(completions_per_step=product, optima=optima, slope=None, since=None, lacks=None)
     if surface is None:
         return replace(law, lacks="no spread")
@@ -126,6 +126,6 @@ def batch_law(product: int, surface: Surface | None, frontier: Frontier) -> Batc
     for at in end:
         if at.left_censored or at.right_censored:
             return replace(law, lacks="open", open_at=at.budget)
-    slopes = -end_rates(surface.log2_best_n, surface.budgets)
+    slopes = -end_rates(surface.best_n.log2_n, surface.budgets)
     slope = Interval.central(slopes, frontier.confidence)
     return replace(law, slope=slope, since=end[0].budget)

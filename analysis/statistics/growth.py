@@ -1,5 +1,7 @@
 """How n*(C) changes over the budgets, and how fast it still does at the largest, without a law.
 
+n* is said here of the n that is judged: the smallest that is good enough, or the best.
+
 The rate at the end is the slope of the least-squares line of log2 n* over log10 C at the budgets of
 the end (`END_DECADES`), in doublings per decade. It is worked out alike for draws of what records
 show and for the true n*(C) of a simulated world: a world is `saturated` by the rule that a sweep
@@ -14,6 +16,7 @@ from isosweep.analysis.arrays import BoolArray, FloatArray, IntArray
 from isosweep.analysis.bounds import Positive, Share
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import interval_of_n
+from isosweep.analysis.statistics.surface import DrawnN
 
 # The end of a sweep: this share of its decades of compute, but no more decades than so many, and
 # three budgets where they lie as close. Over a longer end, growth that has just stopped would still
@@ -142,19 +145,17 @@ class Growth:
 
 
 def describe_growth(
-    log2_n: FloatArray,
+    drawn: DrawnN,
     budgets: tuple[float, ...],
     log2_grid: FloatArray,
     confidence: float,
     bound: float,
-    above: BoolArray,
-    below: BoolArray,
 ) -> Growth:
-    """What draws (draws, budgets) of log2 n*, two budgets at least, say of its growth.
+    """What draws of an n at two budgets at least say of its growth.
 
-    `log2_grid`: log2 of every n measured, two at least, ascending. `above`, `below`: (draws,
-    budgets), whether n* may lie beyond what was run at that budget.
+    `log2_grid`: log2 of every n measured, two at least, ascending.
     """
+    log2_n, above, below = drawn.log2_n, drawn.above, drawn.below
     rate, rise = end_rates(log2_n, budgets), log2_n[:, -1:] - log2_n[:, :-1]
     risen = (rise >= LEAST_CHANGE) & ~above[:, :-1] & ~below[:, -1:]
     sunk = ((rise <= -LEAST_CHANGE) & ~below[:, :-1] & ~above[:, -1:]).mean(axis=0)

@@ -24,7 +24,7 @@ def judge(
     if config.method == "playbook":
         playbook = fit_playbook(data.curves, [at.budget for at in frontier.budgets])
         return surface, frontier, playbook_saturation(playbook, frontier)
-    saturation = find_saturation(frontier, surface, config.margin, config.growth_bound)
+    saturation = find_saturation(frontier, surface, config)
     return surface, frontier, saturation
 
 

@@ -10,14 +10,41 @@ from isosweep.analysis.bounds import AtLeastOne, Positive
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.intervals import Interval, central_quantiles
 from isosweep.analysis.statistics.surface import HALF_STEP, Surface
+from isosweep.config.analysis import Quantity
 
 # GRPO compares the rollouts of one problem with each other: n = 2 is the method's own bound.
 SMALLEST_GENERATIONS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
+class Range:
+    """Where an n lies, among those that were run."""
+
+    interval: Interval
+    """The n, planned or not, with ends put on the edges of the grid where they come near."""
+    open_below: bool
+    """Whether it may lie below all n that were run."""
+    open_above: bool
+    """Whether it may lie above them."""
+
+    @property
+    def words(self) -> str:
+        """Median and interval, as 23 [8, 51]."""
+        return self.interval.open_words(below=self.open_below, above=self.open_above)
+
+    def holds(self, n: float) -> bool:
+        """Whether n lies in the interval."""
+        low = 0.0 if self.open_below else self.interval.low
+        return low <= n <= (math.inf if self.open_above else self.interval.high)
+
+    def nearest(self, grid: tuple[int, ...]) -> int:
+        """The n of the grid nearest to the median, in doublings."""
+        return min(grid, key=lambda n: abs(math.log2(n / self.interval.median)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class BestGenerations:
-    """n*(C) at one budget.
+    """n*(C) and the smallest n that is good enough, at one budget.
 
     `interval` lies between the smallest and the largest n run at this budget. An end of it that
     comes nearer to such an edge than to the next n is put on the edge and censored: n* may lie
@@ -36,6 +63,17 @@ class BestGenerations:
     """Whether n* may lie below the grid."""
     right_censored: bool
     """Whether n* may lie beyond the grid."""
+    enough: Range | None = None
+    """The smallest n whose expected reward is within `analysis.margin` of the best; null without a
+    spread between seeds."""
+
+    def of(self, quantity: Quantity) -> Range | None:
+        """The n that is judged."""
+        if quantity == "enough" or self.interval is None:
+            return self.enough
+        return Range(
+            interval=self.interval, open_below=self.left_censored, open_above=self.right_censored
+        )
 
     @property
     def listed(self) -> str:
@@ -50,8 +88,10 @@ class BestGenerations:
         return self.interval.open_words(below=self.left_censored, above=self.right_censored)
 
 
-def best_generations(frontier: Frontier, surface: Surface | None) -> tuple[BestGenerations, ...]:
-    """n* at every budget of the frontier."""
+def best_generations(
+    frontier: Frontier, surface: Surface | None, margin: float
+) -> tuple[BestGenerations, ...]:
+    """n*, and the smallest n that loses at most `margin`, at every budget of the frontier."""
     if surface is None:
         return tuple(
             BestGenerations(
@@ -65,19 +105,22 @@ def best_generations(frontier: Frontier, surface: Surface | None) -> tuple[BestG
             for at in frontier.budgets
         )
     optima = []
-    columns = zip(surface.log2_best_n.T, surface.measured, strict=True)
-    for at, (draws, ran) in zip(frontier.budgets, columns, strict=True):
-        grid = surface.log2_n[ran]
-        found = interval_of_n(draws, grid, frontier.confidence)
-        interval, below, above = on_grid(found, 2.0**grid)
+    best, enough = surface.best_n.log2_n.T, surface.smallest_n(margin).log2_n.T
+    for k, at in enumerate(frontier.budgets):
+        grid = surface.log2_n[surface.measured[k]]
+        here = [
+            on_grid(interval_of_n(drawn[k], grid, frontier.confidence), 2.0**grid)
+            for drawn in (best, enough)
+        ]
         optima.append(
             BestGenerations(
                 budget=at.budget,
                 best=at.best.num_generations,
                 candidates=at.candidates,
-                interval=interval,
-                left_censored=below,
-                right_censored=above,
+                interval=here[0].interval,
+                left_censored=here[0].open_below,
+                right_censored=here[0].open_above,
+                enough=here[1],
             )
         )
     return tuple(optima)
@@ -93,16 +136,20 @@ def interval_of_n(log2_n: FloatArray, log2_grid: FloatArray, confidence: float) 
     return Interval.of(2.0 ** np.array([median, *ends]))
 
 
-def on_grid(found: Interval, grid: FloatArray) -> tuple[Interval, bool, bool]:
-    """n* with ends nearer to an edge of `grid`, the n that were run, than to the next of them put
-    on it; and whether it may lie below them, and above."""
+def on_grid(found: Interval, grid: FloatArray) -> Range:
+    """An n with ends nearer to an edge of `grid`, the n that were run, than to the next of them put
+    on it, beyond which it may lie."""
     at_low, at_high = _nearest(grid, found.low) == grid[0], _nearest(grid, found.high) == grid[-1]
     interval = Interval(
         median=found.median,
         low=float(grid[0] if at_low else found.low),
         high=float(grid[-1] if at_high else found.high),
     )
-    return interval, bool(at_low and grid[0] > SMALLEST_GENERATIONS), bool(at_high)
+    return Range(
+        interval=interval,
+        open_below=bool(at_low and grid[0] > SMALLEST_GENERATIONS),
+        open_above=bool(at_high),
+    )
 
 
 def _nearest(grid: FloatArray, n: float) -> float:

@@ -22,18 +22,21 @@ from isosweep.analysis.statistics.laws import Laws, weigh_laws
 from isosweep.analysis.statistics.optima import BestGenerations, best_generations
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.analysis.statistics.verdict import Reason, ReasonKind, Verdict, judge
+from isosweep.config.analysis import AnalysisConfig, Quantity
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """The answer: n*(C), and where it stops growing."""
+    """The answer: how the n that is judged goes with compute, and where it stops growing."""
 
     verdict: Verdict
-    """saturated: n* grew and has stopped; growing: it grew and still does; grew: whether it has
-    stopped is open; fell: it ends below an earlier one; constant: it does not change; steady: it
-    does not from where the n that were run surely hold it, and before that is not known; n does
-    not matter: no n costs more than the margin; not identified: the records do not decide."""
+    """Of the n that is judged (`reason.quantity`). saturated: it grew and has stopped; growing: it
+    grew and still does; probably saturated, probably growing: with a probability of 0.7 or more,
+    and less than the confidence; grew: whether it has stopped is open; fell: it ends below an
+    earlier one; constant: it does not change; steady: it does not from where the n that were run
+    surely hold it, and before that is not known; n does not matter: no n costs more than the
+    margin; not identified: the records do not decide."""
     reason: Reason
     """Why, as a kind with its numbers."""
     optima: tuple[BestGenerations, ...]
@@ -42,57 +45,52 @@ class Saturation:
     """What was claimed with what probability; null where the sweep is too small, and for the
     Playbook's method."""
     plateau: Interval | None = None
-    """n at which n* settled: that of the largest budgets; null unless saturated."""
+    """n at which it settled: that of the largest budgets; null unless (probably) saturated."""
     settles_at: Interval | None = None
-    """Compute from which on it has, in budget_unit; null unless saturated."""
+    """Compute from which on it has, in budget_unit; null unless (probably) saturated."""
     compute: tuple[float, ...] = ()
     """Compute of the points of curve, in budget_unit."""
     curve: tuple[Interval, ...] = ()
-    """n*(C) by the laws."""
+    """That n by the laws."""
     laws: Laws | None = None
     """Null where the sweep is too small to weigh laws, and for the Playbook's method."""
     harmless: tuple[AtLeastOne, ...] = ()
     """The n that cost no more than the margin at any budget."""
 
     @property
+    def quantity(self) -> Quantity:
+        """The n that is judged."""
+        return self.reason.quantity
+
+    @property
     def end_rate(self) -> Interval | None:
-        """Growth of n* at the largest budgets, in doublings per decade."""
+        """Its growth at the largest budgets, in doublings per decade."""
         return self.growth.rate if self.growth else None
 
 
 def find_saturation(
-    frontier: Frontier, surface: Surface | None, margin: float, bound: float
+    frontier: Frontier, surface: Surface | None, config: AnalysisConfig
 ) -> Saturation:
-    """The verdict, with the reason for it.
-
-    `margin` is the reward difference too small to matter, `bound` the growth, in doublings per
-    decade, below which n* has stopped.
-    """
-    optima = best_generations(frontier, surface)
+    """The verdict on the n that `config.quantity` names, with the reason for it."""
+    margin = config.margin
+    optima = best_generations(frontier, surface, margin)
     lack = _too_little(frontier)
     if lack is not None or surface is None:
         reason = Reason(
             kind=lack or "no spread",
             confidence=frontier.confidence,
+            quantity=config.quantity,
             measured=frontier.measured,
             fell=frontier.fell,
             num_budgets=len(_judged(frontier)),
         )
         return Saturation(verdict="not identified", reason=reason, optima=optima)
-    grid, draws = np.log2(frontier.measured), surface.log2_best_n
-    laws = weigh_laws(draws, surface.budgets, grid, frontier.confidence)
-    growth = describe_growth(
-        draws,
-        surface.budgets,
-        grid,
-        frontier.confidence,
-        bound,
-        surface.open_above,
-        surface.open_below,
-    )
+    grid, drawn = np.log2(frontier.measured), surface.smallest_n(config.tolerance)
+    laws = weigh_laws(drawn.log2_n, surface.budgets, grid, frontier.confidence)
+    growth = describe_growth(drawn, surface.budgets, grid, frontier.confidence, config.growth_bound)
     worst = worst_losses(frontier, surface)
-    verdict, because = judge(frontier, optima, growth, worst, margin)
-    saturated = verdict == "saturated"
+    verdict, because = judge(frontier, optima, growth, worst, margin, config.quantity)
+    saturated = verdict in ("saturated", "probably saturated")
     return Saturation(
         verdict=verdict,
         reason=because,

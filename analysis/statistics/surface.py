@@ -44,6 +44,20 @@ _LEVEL = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class DrawnN:
+    """One n at every budget, by draws: each (draws, budgets).
+
+    `above`: whether it may lie above the n that were run at this budget, though larger ones were at
+    another: nearer to the largest of them than to the next one, it may. `below`: the same below
+    them, where smaller ones were run at another budget.
+    """
+
+    log2_n: FloatArray
+    above: BoolArray
+    below: BoolArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Surface:
     """Posterior draws of the mean reward: `draws` (draws, budgets, log2 n, batches).
 
@@ -67,27 +81,25 @@ class Surface:
         return np.asarray(np.where(self.supported, self.draws, -np.inf).max(axis=3))
 
     @cached_property
-    def log2_best_n(self) -> FloatArray:
-        """log2 n*(C) of every draw: (draws, budgets)."""
-        return np.asarray(self.log2_n[self.by_n.argmax(axis=2)])
+    def best_n(self) -> DrawnN:
+        """n*(C)."""
+        return self.smallest_n(0.0)
 
-    @cached_property
-    def open_above(self) -> BoolArray:
-        """Whether n* may lie above the n that were run at this budget, though larger ones were at
-        another: (draws, budgets). Nearer to the largest of them than to the next one, it may."""
-        return self._open(self.log2_n, self.log2_best_n)
+    def smallest_n(self, loss: float) -> DrawnN:
+        """The smallest n that loses at most `loss` of reward; of none, n*."""
+        log2_n = smallest_within(self.by_n, self.log2_n, loss)
+        return DrawnN(
+            log2_n=log2_n,
+            above=self._open(self.log2_n, log2_n),
+            below=self._open(-self.log2_n, -log2_n),
+        )
 
-    @cached_property
-    def open_below(self) -> BoolArray:
-        """The same below them, where smaller ones were run at another budget."""
-        return self._open(-self.log2_n, -self.log2_best_n)
-
-    def _open(self, axis: FloatArray, best: FloatArray) -> BoolArray:
-        found = np.zeros(best.shape, dtype=bool)
+    def _open(self, axis: FloatArray, drawn: FloatArray) -> BoolArray:
+        found = np.zeros(drawn.shape, dtype=bool)
         for k, run in enumerate(self.measured):
             known = np.sort(axis[run])
             if known[-1] < axis[self.measured.any(axis=0)].max():
-                found[:, k] = best[:, k] >= known[-2:].mean()
+                found[:, k] = drawn[:, k] >= known[-2:].mean()
         return found
 
     def column(self, n: int) -> int:
@@ -100,6 +112,21 @@ class Surface:
         several = len(self.batches) > 1
         columns = [self.batches.index(c.problems_per_batch) if several else 0 for c in cells]
         return np.asarray(draws[:, rows, columns])
+
+
+def smallest_within(by_n: FloatArray, log2_n: FloatArray, loss: float) -> FloatArray:
+    """log2 of the smallest n whose reward is at most `loss` below the best: (...,).
+
+    `by_n`: rewards over `log2_n`, (..., log2 n), -inf where none was run; linear between them.
+    """
+    lost = by_n.max(axis=-1, keepdims=True) - by_n
+    first = (lost <= loss).argmax(axis=-1)
+    before = np.maximum(first - 1, 0)
+    at, too_much = (np.take_along_axis(lost, k[..., None], -1)[..., 0] for k in (first, before))
+    between = (before < first) & np.isfinite(too_much)
+    gap = np.where(between, too_much - at, 1.0)
+    share = np.where(between, (np.where(between, too_much, 1.0) - loss) / gap, 1.0)
+    return np.asarray(log2_n[before] + share * (log2_n[first] - log2_n[before]))
 
 
 def fit_surface(means: Means, seed: int = 0) -> Surface:

@@ -4,7 +4,6 @@ It shows how far a forecast beyond the sweep can be trusted, at the same distanc
 of the reward, by the runs' own curves, and that of n*, by the laws.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,7 @@ from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.judgement import fit_budgets
 from isosweep.analysis.statistics.laws import weigh_laws
-from isosweep.analysis.statistics.optima import BestGenerations, on_grid
+from isosweep.analysis.statistics.optima import BestGenerations, Range, on_grid
 from isosweep.analysis.statistics.surface import Surface
 from isosweep.config.analysis import AnalysisConfig
 
@@ -26,32 +25,10 @@ _MOST_RUNS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class AheadN:
-    """n* beyond the budgets that were read, by the laws, among the n that were."""
-
-    interval: Interval
-    """n*, with ends put on the edges of the grid as everywhere."""
-    open_below: bool
-    """Whether n* may lie below all n that were run."""
-    open_above: bool
-    """Whether n* may lie above them."""
-
-    @property
-    def words(self) -> str:
-        """Median and interval, as 23 [8, 51]."""
-        return self.interval.open_words(below=self.open_below, above=self.open_above)
-
-    def holds(self, n: float) -> bool:
-        """Whether n lies in the interval."""
-        low = 0.0 if self.open_below else self.interval.low
-        return low <= n <= (math.inf if self.open_above else self.interval.high)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ForecastN:
     """n* at the last budget, forecast from records before it, against what came."""
 
-    ahead: AheadN
+    ahead: Range
     """What was forecast."""
     found: Interval
     """What all records show."""
@@ -97,15 +74,14 @@ def leave_last_budget_out(
     return found and replace(found, best_n=_of_n(data, config, optima, found.known, found.budget))
 
 
-def ahead_n(surface: Surface, frontier: Frontier, budget: float) -> AheadN:
+def ahead_n(surface: Surface, frontier: Frontier, budget: float) -> Range:
     """n* at a budget past the last one, by laws that are weighed on all that were read.
 
     They take two budgets and two n at least.
     """
-    grid, draws = np.log2(frontier.measured), surface.log2_best_n
+    grid, draws = np.log2(frontier.measured), surface.best_n.log2_n
     laws = weigh_laws(draws, surface.budgets, grid, frontier.confidence, until=budget)
-    interval, below, above = on_grid(laws.curve[-1], 2.0**grid)
-    return AheadN(interval=interval, open_below=below, open_above=above)
+    return on_grid(laws.curve[-1], 2.0**grid)
 
 
 def _of_n(

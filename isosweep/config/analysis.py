@@ -13,6 +13,7 @@ from isosweep.config.values import Listed, NonNegativeInt, Positive
 from isosweep.metrics import MetricName
 
 Method = Literal["isosweep", "playbook"]
+Quantity = Literal["enough", "best"]
 
 FigureWidth = Literal["one_column", "two_columns"]
 Format = Literal["png", "svg", "pdf", "dark_png"]
@@ -32,8 +33,11 @@ class AnalysisConfig:
     """Probability that every interval is meant to cover, a fraction."""
     margin: Positive = 0.02
     """Reward difference too small to matter, in units of `metric`."""
+    quantity: Quantity = "enough"
+    """The n whose course over compute the verdict is of: `enough`, the smallest that loses at most
+    `margin` against the best; `best`, n*, which is the IsoCompute Playbook's."""
     growth_bound: Positive = 0.5
-    """Growth of the best n at the largest budgets below which it has stopped, in doublings per
+    """Growth of that n at the largest budgets below which it has stopped, in doublings per
     decade of compute: at 0.5, ten times the compute asks for 1.4 times the n."""
     metric: MetricName = "avg"
     """What a problem's k samples score: `avg` their mean (avg@k), `best` 1 if any is right (best@k,
@@ -64,6 +68,11 @@ class AnalysisConfig:
     """Width of the files of figures: of one or two columns of a paper, 3.3 or 6.8 inches. They
     have no titles, which are a caption's."""
 
+    @property
+    def tolerance(self) -> float:
+        """What the n that is judged may lose against the best. Reward."""
+        return self.margin if self.quantity == "enough" and self.method == "isosweep" else 0.0
+
     def view(self, axes: dict[str, Any]) -> str:
         """Name of this view of one variant's records; empty for the plain one."""
         named = [f"{name}={value}" for name, value in axes.items()]
@@ -75,6 +84,8 @@ class AnalysisConfig:
             named.append(self.compute_axis)
         if self.difficulty is not None:
             named.append("difficulty={:g}-{:g}".format(*self.difficulty))
+        if self.quantity != "enough":
+            named.append(f"n={self.quantity}")
         if self.method != "isosweep":
             named.append(self.method)
         return ",".join(named).replace("/", "_")

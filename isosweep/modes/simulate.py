@@ -144,7 +144,10 @@ def _show_power(power: "Power", console: Console) -> None:
     """Print what the analysis made of one simulated world."""
     say(console, *words.lines("simulation", "power", power))
     table = Table(
-        "budget", "best n", "interval covers", "doublings", "set covers", "n in it", "lost"
+        "budget",
+        *("best n", "interval covers", "doublings"),
+        *("smallest good enough", "interval covers", "doublings"),
+        *("set covers", "n in it", "lost"),
     )
     for at in power.budgets:
         table.add_row(
@@ -152,6 +155,9 @@ def _show_power(power: "Power", console: Console) -> None:
             "any" if at.best_n is None else f"{at.best_n:.3g}",
             "" if at.covered is None else f"{at.covered:.0%}",
             "" if at.width is None else f"{at.width:.1f}",
+            "any" if at.enough_n is None else f"{at.enough_n:.3g}",
+            "" if at.enough_covered is None else f"{at.enough_covered:.0%}",
+            "" if at.enough_width is None else f"{at.enough_width:.1f}",
             f"{at.held:.0%}",
             f"{at.set_size:.1f}",
             f"{at.lost:.4f}",

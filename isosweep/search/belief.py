@@ -23,13 +23,13 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.rungs import LEAST_STEPS
 from isosweep.analysis.statistics.growth import COURSES, courses, end_places
 from isosweep.analysis.statistics.means import Means, gather_means
-from isosweep.analysis.statistics.surface import Surface, fit_surface
+from isosweep.analysis.statistics.surface import Surface, fit_surface, smallest_within
 from isosweep.analysis.statistics.survival import with_fallen
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.plan.cells import Plan
 
-# What n*(C) may do, and that it may not matter.
+# What the judged n may do over the budgets (`AnalysisConfig.quantity`), and that n may not matter.
 VERDICTS = (*COURSES, "n does not matter")
 # Chance of its likeliest verdict from which on a belief is sure of it.
 SURE = 0.85
@@ -185,7 +185,7 @@ def _verdicts(
     rewards: FloatArray,
     config: AnalysisConfig,
 ) -> tuple[IntArray, dict[int, float]]:
-    """What n*(C) does in each draw, as places in `VERDICTS`: (draws,); and `Belief.ends`."""
+    """What the judged n does in each draw, as places in `VERDICTS`: (draws,); and `Belief.ends`."""
     kept: BoolArray = np.asarray(offered.any(axis=1))
     log2_n = np.log2([pair.num_generations for pair in pairs])
     ranges = [(log2_n[row].min(), log2_n[row].max()) for row in offered[kept]]
@@ -193,10 +193,11 @@ def _verdicts(
     inside = np.array([(axis >= low - 1e-9) & (axis <= high + 1e-9) for low, high in ranges])
     by_n = np.where(inside, surface.draws.max(axis=3)[:, kept], -np.inf)
     best = axis[by_n.argmax(axis=2)]
+    judged = smallest_within(by_n, axis, config.tolerance)
     grid = np.unique(log2_n)
     edge = float(grid[-2:].mean()) if len(grid) > 1 else math.inf
     budgets = tuple(b for b, keep in zip(surface.budgets, kept.tolist(), strict=True) if keep)
-    found = courses(best, budgets, edge, config.growth_bound)
+    found = courses(judged, budgets, edge, config.growth_bound)
     cost = _costs(pairs, offered, rewards).max(axis=(1, 2))
     last = best[:, end_places(budgets)] if len(budgets) > 1 else best
     near = grid[np.abs(last[:, :, None] - grid).argmin(axis=2)]

@@ -95,7 +95,7 @@ class Proposal:
 def first_n(data: SweepData, config: AnalysisConfig) -> int | None:
     """The n outside of the grid that comes before all else, as the report has it; None: none."""
     _, frontier, saturation = judge(data, replace(config, method="isosweep"))
-    end = open_end(saturation.verdict, saturation.optima, frontier)
+    end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
     return end.further if end else None
 
 
@@ -141,12 +141,12 @@ def propose(
     _, frontier, saturation = judge(own, config)
     loss = float(now.losses.max())
     # A search leaves n out on purpose.
-    lacking = () if own.searched else behind(saturation.optima, frontier)
+    lacking = () if own.searched else behind(saturation.optima, frontier, saturation.quantity)
     if lacking:
         # What is believed rests on n that happen to be ahead.
         stop = Stop(kind="behind", n=lacking, budget=frontier.budgets[-1].budget)
         return Proposal(stop=stop, loss=loss)
-    end = open_end(saturation.verdict, saturation.optima, frontier)
+    end = open_end(saturation.verdict, saturation.optima, frontier, saturation.quantity)
     if end is not None and end.further is not None:
         # Whatever else is believed rests on an edge.
         steps = _of_n(end.further, own, wide, now, most, seed)

@@ -14,7 +14,8 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.recommend import doubt_beyond, recommend, supported_factor
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.validation import AheadN, ForecastN, Validation
+from isosweep.analysis.statistics.optima import Range
+from isosweep.analysis.statistics.validation import ForecastN, Validation
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
@@ -28,7 +29,7 @@ from tests.modes.looked_after import printed, terminal
 
 GROWING = peaked(lambda C: 2 * (C / BUDGETS[0]) ** 0.7)
 HELD = ForecastN(
-    ahead=AheadN(
+    ahead=Range(
         interval=Interval(median=8.0, low=4.0, high=16.0), open_below=False, open_above=False
     ),
     found=Interval(median=8.0, low=6.0, high=10.0),

@@ -13,10 +13,10 @@ from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.simulation.worlds import LUCKS, Batches, Floats
 from isosweep.config.simulation import WORLDS
 from isosweep.plan.cells import Plan
+from tests.analysis.statistics.planted import BEST
 
 PLANTED = planted_worlds(1e18, 1e21, 8, 2048)
 PRESETS = {**delayed_worlds(10**19.5, 8, 2048), **PLANTED}
-MARGIN, BOUND = 0.02, 0.5
 TRUTHS = {
     "logarithm": ("growing", 1.33),
     "slow_tail": ("growing", 1.10),
@@ -38,8 +38,8 @@ TRUTHS = {
 }
 
 
-def truth(name: str, plan: Plan, margin: float = MARGIN) -> Truth:
-    return find_truth(PRESETS[name], plan, margin, BOUND)
+def truth(name: str, plan: Plan, margin: float = BEST.margin) -> Truth:
+    return find_truth(PRESETS[name], plan, replace(BEST, margin=margin))
 
 
 def test_every_preset_has_a_name_in_the_settings_and_a_group() -> None:
@@ -74,7 +74,7 @@ def test_verdict_and_rate_follow_from_the_course(nominal: Plan) -> None:
 
 def test_a_bound_or_a_margin_above_the_course_changes_the_verdict(nominal: Plan) -> None:
     tail = PLANTED["slow_tail"]
-    assert find_truth(tail, nominal, MARGIN, 1.2).verdict == "saturated"
+    assert find_truth(tail, nominal, replace(BEST, growth_bound=1.2)).verdict == "saturated"
     assert truth("slow_tail", nominal, margin=0.2).verdict == "n does not matter"
 
 
@@ -122,7 +122,7 @@ def test_the_mean_of_many_runs_is_the_worlds_reward(name: str, nominal: Plan) ->
 def test_with_one_batch_size_the_best_n_is_another(nominal: Plan, fixed_batch: Plan) -> None:
     batch = PLANTED["batch"]
     for plan in (nominal, fixed_batch):
-        found = find_truth(batch, plan, MARGIN, BOUND)
+        found = find_truth(batch, plan, BEST)
         at_end = found.best_n[-1]
         assert at_end is not None
         n = 2.0 ** np.arange(3, 11.001, 0.01)

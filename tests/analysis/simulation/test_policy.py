@@ -21,6 +21,7 @@ from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.truth import find_truth
 from isosweep.plan.cells import Plan
 from tests.analysis.simulation.conftest import nominal_plan
+from tests.analysis.statistics.planted import BEST
 
 CONFLICT = SETTINGS["conflict"]
 
@@ -107,7 +108,7 @@ def test_brute_force_is_what_the_file_holds(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_growth_by_mechanism_is_growth_and_the_root_rule_ends_it() -> None:
     plan = rollout_plan(*GENERATIONS)
-    truths = {name: find_truth(world, plan, 0.02, 0.5) for name, world in policy_worlds().items()}
+    truths = {name: find_truth(world, plan, BEST) for name, world in policy_worlds().items()}
     growing = {"conflict", "few", "floor", "collapse"}
     assert {name for name, truth in truths.items() if truth.verdict == "growing"} == growing
     assert truths["root"].verdict == "constant"

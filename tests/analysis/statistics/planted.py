@@ -21,6 +21,8 @@ from isosweep.plan.cells import Cell, Plan, PlannedRun
 from tests.analysis.sweeps import RewardAt, make_plan, paths_in, write_sweep
 
 CONFIG = AnalysisConfig(name="default")
+# Of n*, which most planted courses are of.
+BEST = replace(CONFIG, quantity="best")
 RUN = make_plan(generations=(8,), seeds=(0,)).runs[0]
 
 _Value = TypeVar("_Value")

@@ -16,6 +16,7 @@ from isosweep.analysis.statistics.growth import (
     num_starts,
     rises,
 )
+from isosweep.analysis.statistics.surface import DrawnN
 
 BUDGETS = tuple(float(c) for c in np.geomspace(1e18, 1e21, 10))
 T = np.linspace(0, 3, 10)
@@ -37,7 +38,7 @@ def growth(
 
 def said_of(drawn: NDArray[np.float64], *beyond: NDArray[np.bool_]) -> Growth:
     above, below = (np.broadcast_to(where, drawn.shape) for where in beyond)
-    return describe_growth(drawn, BUDGETS, GRID, 0.9, 0.5, above, below)
+    return describe_growth(DrawnN(log2_n=drawn, above=above, below=below), BUDGETS, GRID, 0.9, 0.5)
 
 
 def test_rate_and_level_are_those_of_the_last_decade() -> None:

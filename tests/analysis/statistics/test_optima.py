@@ -36,7 +36,7 @@ def sure_of(log2_n: FloatArray) -> tuple[Frontier, Surface]:
 
 
 def test_draws_that_all_agree_leave_half_a_step_on_both_sides() -> None:
-    found = best_generations(*sure_of(np.array([2.0, 1.0, 4.0])))
+    found = best_generations(*sure_of(np.array([2.0, 1.0, 4.0])), 0.02)
     half = 2 ** (1 / 16)
     # GRPO allows no n below 2; above the largest n nothing is known.
     ends = [end for at in found for end in (known(at.interval).low, known(at.interval).high)]

@@ -13,7 +13,8 @@ from isosweep.analysis.statistics.frontier import fit_frontier
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.analysis.statistics.verdict import OpenEnd
-from tests.analysis.statistics.planted import CONFIG, known, lacking, means_of, read, sweep_of
+from isosweep.config.analysis import AnalysisConfig
+from tests.analysis.statistics.planted import BEST, CONFIG, known, lacking, means_of, read, sweep_of
 from tests.analysis.sweeps import BUDGETS, LONG, RewardAt, make_plan, peaked
 
 FIRST = BUDGETS[0]
@@ -26,8 +27,8 @@ def sweep(reward: RewardAt, noise: float = 0.004, seed: int = 0, **plan: Any) ->
     return sweep_of(made, read(made, reward, 0.7 * noise, seed, luck=0.7 * noise))
 
 
-def verdict_of(data: SweepData) -> Saturation:
-    return judgement.judge(data, CONFIG)[2]
+def verdict_of(data: SweepData, config: AnalysisConfig = BEST) -> Saturation:
+    return judgement.judge(data, config)[2]
 
 
 def steps(*best: float) -> RewardAt:
@@ -132,7 +133,7 @@ def drawn(path: tuple[float, ...], spread: tuple[float, ...]) -> Saturation:
     best = np.array(path) + np.array(spread) * rng.standard_normal((1000, len(path)))
     away = np.abs(fitted.log2_n - best.clip(1, 5)[:, :, None])
     surface = replace(fitted, draws=-0.1 * away[..., None])
-    return find_saturation(fit_frontier(readings, means, surface, 0.9), surface, 0.02, 0.5)
+    return find_saturation(fit_frontier(readings, means, surface, 0.9), surface, BEST)
 
 
 def test_a_best_n_that_rises_and_returns_is_not_constant() -> None:

@@ -76,7 +76,7 @@ def test_the_surface_passes_through_precise_means_and_finds_the_optimum() -> Non
             drawn = surface.draws[:, k, surface.column(n), :]
             assert drawn.mean(axis=0) == pytest.approx(reward(budget, n, 4), abs=0.002)
         truth = 1 + 0.75 * np.log2(budget / BUDGETS[0])
-        assert surface.log2_best_n[:, k].mean() == pytest.approx(truth, abs=0.15)
+        assert surface.best_n.log2_n[:, k].mean() == pytest.approx(truth, abs=0.15)
 
 
 def test_what_was_not_measured_is_less_sure() -> None:
@@ -111,7 +111,7 @@ def test_where_every_n_has_its_own_batch_that_is_no_axis() -> None:
     assert len(surface.batches) == 1
     assert surface.supported.all()
     # Of n between those measured something is known, as with one B for all.
-    low, high = np.quantile(surface.log2_best_n[:, -1], [0.05, 0.95])
+    low, high = np.quantile(surface.best_n.log2_n[:, -1], [0.05, 0.95])
     assert 2.5 < low <= 3 <= high < 3.5
     assert surface.at_cells(surface.draws[:, 0], kept[:2]).shape == (len(surface.draws), 2)
 
@@ -128,7 +128,7 @@ def test_nothing_is_concluded_where_no_run_was() -> None:
     inside = surface.log2_n <= 2
     assert np.array_equal(surface.supported[-1, :, 1], inside)
     # The best of what was run: n = 4 at B = 8, and not n = 8 at B = 8.
-    assert 2 ** np.median(surface.log2_best_n[:, -1]) == pytest.approx(4, rel=0.1)
+    assert 2 ** np.median(surface.best_n.log2_n[:, -1]) == pytest.approx(4, rel=0.1)
 
 
 def of_seeds(readings: list[CellReading], more: Callable[[Cell], float]) -> Means:
@@ -149,7 +149,7 @@ def test_luck_that_seeds_share_moves_all_n_together() -> None:
     # Pairing narrows the interval of the best n.
     cell = means.log2_n[:, None] == means.log2_n
     unpaired = replace(means, noise=np.where(cell, means.noise, 0.0))
-    paired, alone = (fit_surface(m).log2_best_n[:, -1].std() for m in (means, unpaired))
+    paired, alone = (fit_surface(m).best_n.log2_n[:, -1].std() for m in (means, unpaired))
     assert paired < 0.8 * alone
 
 
@@ -223,7 +223,7 @@ def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
     # Small n at small budgets, large n at large ones; n* is 32 before, and 2 after.
     reward = peaked(lambda C: 32.0 if middle >= C else 2.0)
     surface = fit_surface(means_of(read(replace(plan, cells=cells), reward, noise=0.001)))
-    above, below = surface.open_above.mean(axis=0), surface.open_below.mean(axis=0)
+    above, below = surface.best_n.above.mean(axis=0), surface.best_n.below.mean(axis=0)
     assert above.round(1).tolist() == [1, 1, 1, 0, 0]
     assert below.round(1).tolist() == [0, 0, 0, 1, 1]
 
@@ -268,7 +268,7 @@ def test_before_any_data_no_verdict_is_much_likelier_than_another() -> None:
         spread=np.ones(n.size),
         degrees_of_freedom=1000,
     )
-    x = fit_surface(nothing).log2_best_n
+    x = fit_surface(nothing).best_n.log2_n
     budgets = nothing.budgets
     rate = end_rates(x, budgets)
     grew, fell = rises(x) >= 1, falls(x) >= 1

@@ -46,8 +46,8 @@ def test_where_nothing_falls_nothing_changes() -> None:
 def test_the_best_n_in_expectation_is_the_one_whose_runs_last() -> None:
     readings = readings_of({32: 4, 64: 4})
     kept, expected = surfaces(readings)
-    assert 2 ** np.median(kept.log2_best_n[:, -1]) == pytest.approx(32, rel=0.3)
-    assert 2 ** np.median(expected.log2_best_n[:, -1]) <= 18
+    assert 2 ** np.median(kept.best_n.log2_n[:, -1]) == pytest.approx(32, rel=0.3)
+    assert 2 ** np.median(expected.best_n.log2_n[:, -1]) <= 18
     # Before anything had fallen, the same.
     assert np.array_equal(kept.draws[:, 0], expected.draws[:, 0])
     frontier = fit_frontier(readings, gather_means(readings), expected, 0.9)
@@ -86,6 +86,6 @@ def test_an_n_that_lost_all_its_runs_was_run_and_is_no_open_edge() -> None:
     assert np.exp2(kept.log2_n[kept.measured[-1]]).tolist() == [2, 4, 8, 16]
     assert np.exp2(expected.log2_n[last]).tolist() == list(GRID)
     assert expected.supported[-1].all()
-    assert kept.open_above[:, -1].mean() > 0.9
-    assert expected.open_above[:, -1].mean() == 0
-    assert 2 ** np.median(expected.log2_best_n[:, -1]) == pytest.approx(16, rel=0.2)
+    assert kept.best_n.above[:, -1].mean() > 0.9
+    assert expected.best_n.above[:, -1].mean() == 0
+    assert 2 ** np.median(expected.best_n.log2_n[:, -1]) == pytest.approx(16, rel=0.2)
