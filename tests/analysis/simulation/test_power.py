@@ -15,12 +15,14 @@ from isosweep.analysis.simulation.power import Power, measure_power
 from isosweep.analysis.simulation.presets import delayed_worlds, planted_worlds, presets_of
 from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
 from tests.analysis.simulation.conftest import nominal_plan
 from tests.conftest import isosweep, make_config, plan_of
 
-ANALYSIS = AnalysisConfig(name="default")
+# Of n*, which these worlds are planted by.
+ANALYSIS = AnalysisConfig(name="default", quantity="best")
 
 
 @cache
@@ -133,8 +135,15 @@ def stubbed(
 
     def analyse(data: object, config: object) -> tuple[Any, Any, dict[tuple[int, int], Any]]:
         found = next(answers)
-        optimum = SimpleNamespace(interval=found.best, candidates=(16, 512))
-        optimum.left_censored, optimum.right_censored = found.censored
+        below, above = found.censored
+        optimum = BestGenerations(
+            budget=last.budget,
+            best=16,
+            candidates=(16, 512),
+            interval=found.best,
+            left_censored=below,
+            right_censored=above,
+        )
         found.optima = (optimum,)
         return SimpleNamespace(budgets=(last,)), found, {(512, 32): (0.0, 1.0)}
 
@@ -197,7 +206,12 @@ def test_what_the_chosen_n_costs_is_the_expected_reward_lost(
 
 
 def test_one_budget_is_simulated_as_it_will_be_read() -> None:
-    config = make_config("budget=3e11", "grid.problems_per_batch=[4]", "grid.tolerance=0.05")
+    config = make_config(
+        "budget=3e11",
+        "grid.problems_per_batch=[4]",
+        "grid.tolerance=0.05",
+        "analysis.quantity=best",
+    )
     world = planted_worlds(3e9, 3e11, 2, 32)["plateau"]
     result = power(world, 1, plan=plan_of(config), config=config.analysis, size=(64, 8))
     budgets = [at.budget for at in result.budgets]

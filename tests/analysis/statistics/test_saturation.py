@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.statistics import judgement
+from isosweep.analysis.statistics import judgement, saturation
 from isosweep.analysis.statistics.frontier import fit_frontier
+from isosweep.analysis.statistics.growth import Growth
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.analysis.statistics.verdict import OpenEnd
@@ -159,7 +160,7 @@ def test_n_that_were_never_run_are_not_said_not_to_matter() -> None:
         (0.1, None),
     ):
         part = lacking(whole, lambda cell: cell.num_generations == 32, fallen)
-        _, frontier, found = judgement.judge(part, CONFIG)
+        _, frontier, found = judgement.judge(part, BEST)
         assert frontier.unread == (32,)
         assert found.verdict != "n does not matter"
         assert (found.reason.end, found.reason.lacking) == (end, ())
@@ -174,7 +175,7 @@ def test_n_that_lack_records_are_not_beyond_the_grid_and_those_that_fell_are() -
         part = lacking(whole, lambda c: c.num_generations == 32 and c.budget in budgets)  # noqa: B023
         assert verdict_of(part).reason.end == OpenEnd(kind="missing", edge=16, n=(32,))
     fell = lacking(whole, lambda cell: cell.num_generations == 32, 0.0, "collapsed")
-    _, frontier, found = judgement.judge(fell, CONFIG)
+    _, frontier, found = judgement.judge(fell, BEST)
     assert (frontier.unread, frontier.fell) == ((32,), (32,))
     assert found.reason.end == OpenEnd(kind="above", edge=16, n=(32,))
 
@@ -195,7 +196,7 @@ def test_n_that_are_behind_are_named_where_the_best_n_may_be_among_them(
         sweep(peaked(lambda C: 8.0), budgets=LONG),
         lambda cell: cell.num_generations in behind and cell.budget == LONG[-1],
     )
-    _, frontier, found = judgement.judge(part, CONFIG)
+    _, frontier, found = judgement.judge(part, BEST)
     assert frontier.budgets[-1].missing == behind
     assert found.verdict == ("constant" if edge is None else "not identified")
     assert found.reason.end == (edge and OpenEnd(kind="missing", edge=edge, n=behind))
@@ -216,12 +217,67 @@ def near(fall: float, noise: float, seed: int = 0) -> Saturation:
 def test_n_left_out_at_larger_budgets_are_not_called_harmless_there() -> None:
     # No two n that are compared differ by more than 0.01; n = 2 loses 0.09 at the end.
     verdicts = {near(fall=0.01, noise=0.002, seed=seed).verdict for seed in range(3)}
-    assert verdicts <= {"growing", "grew"}
+    assert verdicts <= {"growing", "probably growing", "grew"}
     # They may be known from smaller budgets; and what leaves that open is named.
     assert near(fall=0.0, noise=0.004).verdict == "n does not matter"
     found = near(fall=0.0, noise=0.02)
     assert found.verdict == "not identified"
     assert (found.reason.end, found.reason.lacking) == (None, (2, 4))
+
+
+def test_the_smallest_n_that_is_good_enough_is_told_from_the_best() -> None:
+    # 0.03 a squared doubling: 0.02 is lost 0.82 doublings below the best.
+    data = sweep(steps(4, 4, 8, 16, 16), noise=0.002, generations=WIDE)
+    of_enough, of_best = verdict_of(data, CONFIG), verdict_of(data)
+    assert (of_enough.quantity, of_best.quantity) == ("enough", "best")
+    for at, best in zip(of_best.optima, (4, 4, 8, 16, 16), strict=True):
+        assert known(at.of("best")).holds(best)
+        assert known(at.of("enough")).interval.median == pytest.approx(best / 2**0.82, rel=0.12)
+    assert of_enough.verdict == of_best.verdict == "growing"
+
+
+def test_where_larger_n_cost_little_the_smallest_good_enough_is_known_and_n_star_is_not() -> None:
+    def lopsided(C: float, n: int, B: int) -> float:
+        away = math.log2(n / (4 if BUDGETS[2] > C else 16))
+        return 0.5 - (0.03 if away < 0 else 0.0005) * away**2
+
+    last = verdict_of(sweep(lopsided, noise=0.01, generations=WIDE)).optima[-1]
+    best, enough = known(last.of("best")), known(last.of("enough"))
+    assert enough.holds(16 / 2**0.82)
+    assert enough.interval.high / enough.interval.low < 0.6 * best.interval.high / best.interval.low
+
+
+def test_that_the_smallest_n_is_good_enough_everywhere_is_known_whatever_lies_below() -> None:
+    falls = peaked(lambda C: 4.0)
+    data = sweep(falls, noise=0.002, generations=(4, 8, 16, 32, 64))
+    assert verdict_of(data).verdict == "not identified"
+    found = verdict_of(data, CONFIG)
+    assert found.verdict == "constant"
+    assert all(known(at.enough).words.startswith("4 [4 or less, 4") for at in found.optima)
+
+
+@pytest.mark.parametrize(
+    ("settled", "rising", "verdict"),
+    [
+        (0.95, 0.05, "saturated"),
+        (0.84, 0.1, "probably saturated"),
+        (0.6, 0.4, "grew"),
+        (0.1, 0.84, "probably growing"),
+        (0.05, 0.95, "growing"),
+    ],
+)
+def test_what_is_probable_has_a_verdict_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, settled: float, rising: float, verdict: str
+) -> None:
+    known_growth = saturation.describe_growth
+
+    def described(*given: Any) -> Growth:
+        return replace(known_growth(*given), grew=1.0, fell=0.0, settled=settled, rising=rising)
+
+    monkeypatch.setattr(saturation, "describe_growth", described)
+    found = verdict_of(sweep(steps(2, 4, 8, 16, 16), generations=WIDE), CONFIG)
+    assert (found.verdict, found.reason.kind) == (verdict, verdict)
+    assert (found.plateau is not None) == verdict.endswith("saturated")
 
 
 @pytest.mark.slow
