@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
-from isosweep.analysis.outlook import Outlook
+from isosweep.analysis.outlook import Change, Outlook
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.growth import Growth
@@ -345,6 +345,23 @@ class Enlarge:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MoreProblems:
+    """Evaluate on more held-out problems, so that the verdict holds for new ones of their kind."""
+
+    problems: AtLeastOne
+    """Held-out problems at which their choice adds at most a quarter of the seeds' variance to
+    differences between n, rounded up to two digits."""
+    change: Change | None
+    """The change and its price; null where the task has not as many problems."""
+    num_problems: AtLeastOne
+    """Held-out problems now."""
+    added: Positive
+    """What their choice adds now, over the seeds' variance."""
+    kind: Literal["more problems"] = "more problems"
+    """more problems."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SingleRuns:
     """Let `mode=next` value further runs one by one."""
 
@@ -354,7 +371,7 @@ class SingleRuns:
     """single runs."""
 
 
-NextStep = NewRecipe | GoOn | AddN | Enlarge | SingleRuns
+NextStep = NewRecipe | GoOn | AddN | MoreProblems | Enlarge | SingleRuns
 
 
 @dataclass(frozen=True, kw_only=True)

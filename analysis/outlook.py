@@ -55,6 +55,8 @@ class Change:
     """As they are typed."""
     device_time: Positive
     """Of the sweep with it, over that without."""
+    device_hours: Positive
+    """Of the sweep with it."""
     problems: AtLeastOne | None = None
     """Held-out problems of a larger evaluation; null for more seeds."""
     samples_per_problem: AtLeastOne | None = None
@@ -63,8 +65,8 @@ class Change:
     """Evaluation's share of the device time without it."""
     evaluation_after: Share | None = None
     """And with it."""
-    finds: Findable
-    """What sweeps find with it."""
+    finds: Findable | None = None
+    """What sweeps find with it; null where that was not asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +154,9 @@ def _cheapest(
     if found.decided > 1 - _LEAST_GAIN:
         return None, "decided"
     gains = [
-        (change.finds.decided - found.decided, change) for change in _changes(plan, config, design)
+        (change.finds.decided - found.decided, change)
+        for change in _changes(plan, config, design)
+        if change.finds is not None
     ]
     if not gains:
         return None, "none fits"
@@ -173,37 +177,59 @@ def _changes(plan: Plan, config: SweepConfig, design: Design) -> Iterator[Change
     More n and larger budgets are not among them: the table's worlds are stretched over whatever n
     and compute are read, so it does not say what more of these would show of the same world.
     """
-    seconds = math.fsum(run.seconds for run in plan.runs)
-    evaluating = math.fsum(run.evaluation_seconds for run in plan.runs)
-    once = evaluation_seconds(config)
     for name, (problems, samples) in SIZES.items():
         larger = replace(design, problems=problems * samples / SAMPLES)
         if larger.problems <= design.problems or config.analysis.evaluation_set is not None:
             # Sizes are of the main evaluation.
             continue
-        try:
-            task = replace(config.task, num_eval_problems=problems)
-        except SettingError:
-            # It has not as many.
-            continue
-        evaluation = replace(config.evaluation, samples_per_problem=samples)
-        added = evaluating * (
-            evaluation_seconds(replace(config, task=task, evaluation=evaluation)) / once - 1
-        )
-        yield Change(
-            settings=f"evaluation={name}",
-            device_time=1 + added / seconds,
-            problems=problems,
-            samples_per_problem=samples,
-            evaluation_before=evaluating / seconds,
-            evaluation_after=(evaluating + added) / (seconds + added),
-            finds=findable(larger),
-        )
+        change = _evaluated(plan, config, problems, samples, f"evaluation={name}")
+        if change is not None:
+            yield replace(change, finds=findable(larger))
     seeds = len({run.seed for run in plan.runs})
     for factor in (2, 4):
         more = replace(design, runs_of_each_n=factor * design.runs_of_each_n)
         settings = f"grid.seeds={_seeds(config, factor * seeds)}"
-        yield Change(settings=settings, device_time=factor, finds=findable(more))
+        yield Change(
+            settings=settings,
+            device_time=factor,
+            device_hours=factor * _seconds(plan) * config.devices_taken / 3600,
+            finds=findable(more),
+        )
+
+
+def more_problems(plan: Plan, config: SweepConfig, problems: int) -> Change | None:
+    """The change of `plan` to so many held-out problems, sampled as they are; None where the task
+    has not as many, as far as its settings say."""
+    samples = config.evaluation.samples_per_problem
+    return _evaluated(plan, config, problems, samples, f"task.num_eval_problems={problems}")
+
+
+def _evaluated(
+    plan: Plan, config: SweepConfig, problems: int, samples: int, settings: str
+) -> Change | None:
+    """The change to another evaluation, by its settings; None where the task has not as many
+    problems."""
+    try:
+        task = replace(config.task, num_eval_problems=problems)
+    except SettingError:
+        return None
+    evaluation = replace(config.evaluation, samples_per_problem=samples)
+    larger = evaluation_seconds(replace(config, task=task, evaluation=evaluation))
+    evaluating = math.fsum(run.evaluation_seconds for run in plan.runs)
+    seconds, added = _seconds(plan), evaluating * (larger / evaluation_seconds(config) - 1)
+    return Change(
+        settings=settings,
+        device_time=1 + added / seconds,
+        device_hours=(seconds + added) * config.devices_taken / 3600,
+        problems=problems,
+        samples_per_problem=samples,
+        evaluation_before=evaluating / seconds,
+        evaluation_after=(evaluating + added) / (seconds + added),
+    )
+
+
+def _seconds(plan: Plan) -> float:
+    return math.fsum(run.seconds for run in plan.runs)
 
 
 def _problems(config: SweepConfig) -> float:

@@ -133,11 +133,14 @@ def settings_for_the_grid(
 def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
     """What makes the answer of one variant's `plan` surer."""
     from isosweep.analysis.conclude import Advice
-    from isosweep.analysis.outlook import outlook
+    from isosweep.analysis.outlook import more_problems, outlook
 
+    # A further set is no part of a run: its problems are not priced.
+    main = config.analysis.evaluation_set is None
     return Advice(
         outlook=outlook(plan, config),
         further=lambda n: further_n(plan, config, n),
+        problems=(lambda count: more_problems(plan, config, count)) if main else None,
         sweep=typed("from", paths.root.name),
     )
 

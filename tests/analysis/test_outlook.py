@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 
 from isosweep.analysis import outlook
-from isosweep.analysis.outlook import Change, Lack, Outlook, outlook_of_variants
+from isosweep.analysis.outlook import (
+    Change,
+    Lack,
+    Outlook,
+    more_problems,
+    outlook_of_variants,
+)
 from isosweep.analysis.simulation.findable import Design, Findable, findable
 from isosweep.config.evaluation import SIZES
 from isosweep.plan.study import evaluation_of, resolve
@@ -115,6 +121,22 @@ def test_a_change_that_the_task_has_no_problems_for_is_not_named() -> None:
     few = seen("task.sort.levels=[4]")
     assert few.finds is not None
     assert few.change is None or few.change.settings != "evaluation=thorough"
+
+
+def test_more_problems_are_priced_by_the_evaluation_that_they_take() -> None:
+    config = make_config("task.num_eval_problems=256")
+    plan = plan_of(config)
+    hours = sum(run.seconds for run in plan.runs) / 3600
+    same, more = (more_problems(plan, config, count) for count in (256, 1024))
+    assert same is not None
+    assert more is not None
+    assert (same.device_time, same.device_hours) == pytest.approx((1, hours))
+    assert more.settings == "task.num_eval_problems=1024"
+    assert more.device_hours == pytest.approx(more.device_time * hours)
+    planned = plan_of(make_config("task.num_eval_problems=1024"))
+    assert more.device_hours == pytest.approx(sum(r.seconds for r in planned.runs) / 3600)
+    few = make_config("task.num_eval_problems=64", "task.sort.levels=[4]")
+    assert more_problems(plan_of(few), few, 5000) is None
 
 
 def test_no_change_is_named_that_the_table_cannot_tell_from_chance(

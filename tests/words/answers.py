@@ -79,6 +79,7 @@ FALLEN = kinds.Fallen(num_generations=4, collapsed=2, runs=3, left_with=0.1)
 CHANGE = Change(
     settings="evaluation=large",
     device_time=1.25,
+    device_hours=15.0,
     problems=1024,
     samples_per_problem=8,
     evaluation_before=0.2,
@@ -135,6 +136,12 @@ CAVEATS = (
 STEPS = (
     kinds.GoOn(n=(32, 64), budget=1e20),
     kinds.AddN(n=128, settings={"num_generations": [64, 128]}, runs=3, share=0.33, end=END),
+    kinds.MoreProblems(
+        problems=1600,
+        change=replace(CHANGE, settings="task.num_eval_problems=1600", problems=1600, finds=None),
+        num_problems=256,
+        added=1.55,
+    ),
     kinds.Enlarge(outlook=OUTLOOKS[0]),
     kinds.SingleRuns(sweep="from=mine"),
 )
