@@ -326,12 +326,20 @@ class AddN:
     """Runs that it adds to each of the variants."""
     share: NotNegative = 0.0
     """Compute that it adds, as a share of the plan's."""
+    device_hours: NotNegative = 0.0
+    """Device time that it adds to each of the variants."""
     variants: bool = False
     """Whether there are several variants."""
     end: OpenEnd | None = None
     """Where n* may lie, which it would show."""
     kind: Literal["add n"] = "add n"
     """add n."""
+
+    @property
+    def typed(self) -> str:
+        """The settings as they are typed."""
+        lists = {name: ",".join(map(str, values)) for name, values in self.settings.items()}
+        return " ".join(f"grid.{name}=[{values}]" for name, values in lists.items())
 
 
 @dataclass(frozen=True, kw_only=True)
