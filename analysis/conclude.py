@@ -357,7 +357,10 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
         found.append(replace(advice.further(end.further), end=end))
     if (more := _more_problems(findings, advice)) is not None:
         found.append(more)
-    if advice.outlook is not None:
+    # Of an n that is to be added already its odds would say it again.
+    added = {step.n for step in found if isinstance(step, AddN)}
+    change = advice.outlook and advice.outlook.change
+    if advice.outlook is not None and not (change and change.num_generations in added):
         found.append(Enlarge(outlook=advice.outlook))
     if advice.sweep is not None:
         found.append(SingleRuns(sweep=advice.sweep))

@@ -204,6 +204,12 @@ def test_what_would_close_an_open_end_comes_first(full: Analysed) -> None:
     last = full.data.plan.budgets[-1]
     go_on = GoOn(n=(64, 128), budget=last)
     assert steps(open_at_the_end(full, missing=(64, 128))) == (go_on, enlarge)
+    # The same n is not named twice.
+    for n, rest in ((64, ()), (128, (Enlarge,))):
+        change = Change(settings="", device_time=1.1, device_hours=3.0, num_generations=n)
+        advice = replace(SEEDS, outlook=replace(NOTHING, change=change))
+        first, *others = conclude(full.data, open_at_the_end(full), advice).next_steps
+        assert (first, tuple(map(type, others))) == (joins, rest)
     # What has fallen was run: nothing more of it is asked for.
     assert steps(open_at_the_end(full, fell=(64,))) == (enlarge,)
 
