@@ -357,10 +357,8 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
         found.append(replace(advice.further(end.further), end=end))
     if (more := _more_problems(findings, advice)) is not None:
         found.append(more)
-    # Of an n that is to be added already its odds would say it again.
-    added = {step.n for step in found if isinstance(step, AddN)}
     change = advice.outlook and advice.outlook.change
-    if advice.outlook is not None and not (change and change.num_generations in added):
+    if advice.outlook is not None and not (change and _has(found, change)):
         found.append(Enlarge(outlook=advice.outlook))
     if advice.sweep is not None:
         found.append(SingleRuns(sweep=advice.sweep))
@@ -380,3 +378,10 @@ def _more_problems(findings: Findings, advice: Advice) -> MoreProblems | None:
             change = advice.problems(enough)
             return MoreProblems(problems=enough, change=change, num_problems=now, added=added)
     return None
+
+
+def _has(found: list[NextStep], change: Change) -> bool:
+    """Whether steps before it ask for that n, or for as many problems."""
+    added = {step.n for step in found if isinstance(step, AddN)}
+    more = max((s.problems for s in found if isinstance(s, MoreProblems) and s.change), default=0)
+    return change.num_generations in added or 0 < (change.problems or 0) <= more

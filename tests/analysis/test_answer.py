@@ -249,6 +249,13 @@ def test_a_verdict_that_new_problems_lack_asks_for_more_of_them(full: Analysed) 
     more = MoreProblems(problems=430, change=price, num_problems=100, added=1.07)
     assert step("constant", "not identified", 1.07) == more
     assert step("constant", "not identified", 1.07, most=400) == replace(more, change=None)
+    # A larger evaluation of fewer problems would be the same again.
+    found = on_new_problems(full.findings, "constant", "not identified", 1.07)
+    for problems, kinds in ((430, [MoreProblems]), (1024, [MoreProblems, Enlarge])):
+        larger = replace(NOTHING, change=replace(price, problems=problems))
+        advice = Advice(problems=lambda _: price, outlook=larger)
+        steps = conclude(full.data, found, advice).next_steps
+        assert list(map(type, steps)) == kinds
     assert step("constant", "constant", 1.07) is None
     # Not the problems keep it from holding, and there is nothing to hold.
     assert step("constant", "not identified", 0.2) is None
