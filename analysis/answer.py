@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
-from isosweep.analysis.outlook import Outlook
+from isosweep.analysis.outlook import Change, Outlook
 from isosweep.analysis.statistics.best_batch import BatchLaw
 from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.growth import Growth
@@ -326,12 +326,20 @@ class AddN:
     """Runs that it adds to each of the variants."""
     share: NotNegative = 0.0
     """Compute that it adds, as a share of the plan's."""
+    device_hours: NotNegative = 0.0
+    """Device time that it adds to each of the variants."""
     variants: bool = False
     """Whether there are several variants."""
     end: OpenEnd | None = None
     """Where n* may lie, which it would show."""
     kind: Literal["add n"] = "add n"
     """add n."""
+
+    @property
+    def typed(self) -> str:
+        """The settings as they are typed."""
+        lists = {name: ",".join(map(str, values)) for name, values in self.settings.items()}
+        return " ".join(f"grid.{name}=[{values}]" for name, values in lists.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,6 +353,23 @@ class Enlarge:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MoreProblems:
+    """Evaluate on more held-out problems, so that the verdict holds for new ones of their kind."""
+
+    problems: AtLeastOne
+    """Held-out problems at which their choice adds at most a quarter of the seeds' variance to
+    differences between n, rounded up to two digits."""
+    change: Change | None
+    """The change and its price; null where the task has not as many problems."""
+    num_problems: AtLeastOne
+    """Held-out problems now."""
+    added: Positive
+    """What their choice adds now, over the seeds' variance."""
+    kind: Literal["more problems"] = "more problems"
+    """more problems."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SingleRuns:
     """Let `mode=next` value further runs one by one."""
 
@@ -354,7 +379,7 @@ class SingleRuns:
     """single runs."""
 
 
-NextStep = NewRecipe | GoOn | AddN | Enlarge | SingleRuns
+NextStep = NewRecipe | GoOn | AddN | MoreProblems | Enlarge | SingleRuns
 
 
 @dataclass(frozen=True, kw_only=True)

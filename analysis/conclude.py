@@ -20,6 +20,7 @@ from isosweep.analysis.answer import (
     Fallen,
     GoOn,
     Loss,
+    MoreProblems,
     NamedCell,
     NamedRun,
     NewRecipe,
@@ -35,13 +36,15 @@ from isosweep.analysis.answer import (
     Warned,
 )
 from isosweep.analysis.curves import Curve, SweepData
-from isosweep.analysis.outlook import Outlook
+from isosweep.analysis.outlook import Change, Outlook
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier
 from isosweep.analysis.statistics.mechanism import base_scores, scores_by_n
+from isosweep.analysis.statistics.problems import enough_problems
 from isosweep.analysis.statistics.verdict import behind, open_end
+from isosweep.analysis.statistics.views import View
 from isosweep.plan.cells import PlannedRun
 from isosweep.plan.tally import Standing, Tally
 from isosweep.store.warnings import LOST_CHECKPOINT
@@ -50,16 +53,20 @@ from isosweep.store.warnings import LOST_CHECKPOINT
 _EARLIER = 2.0
 # Runs that are named one by one.
 _NAMED = 2
+# Digits of a number of problems that is asked for.
+_DIGITS = 2
 # A run that has spent this share of its last budget is done.
 _DONE = 0.98
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What a plan says of making its answer surer. `further`: how an n joins the grid."""
+    """What a plan says of making its answer surer. `further`: how an n joins the grid; `problems`:
+    the change to so many held-out ones, None where the task has not as many."""
 
     outlook: Outlook | None = None
     further: Callable[[int], AddN] | None = None
+    problems: Callable[[int], Change | None] | None = None
     sweep: str | None = None
 
 
@@ -128,9 +135,8 @@ def _caveats(
         found.append(Behind(n=lacking, budget=frontier.budgets[-1].budget))
     if runs.fallen:
         found.append(Collapsed(fallen=runs.fallen))
-    for view in findings.views:
-        if view.new_problems and view.verdict != saturation.verdict:
-            found.append(NotForNewProblems(verdict=view.verdict, num_problems=view.num_problems))
+    for view in _otherwise_on_new(findings):
+        found.append(NotForNewProblems(verdict=view.verdict, num_problems=view.num_problems))
     earlier = None if rise is None or lacking else rise.earlier
     if earlier is not None and earlier.gain <= 0:
         found.append(NoGain(factor=earlier.factor, gain=earlier.gain))
@@ -140,6 +146,12 @@ def _caveats(
         whole = math.fsum(run.milestones[-1] for run in data.plan.runs)
         found.append(Searched(begun=len(begun), runs=len(data.plan.runs), share=spent / whole))
     return tuple(found)
+
+
+def _otherwise_on_new(findings: Findings) -> list[View]:
+    """The view of further problems, where its verdict is another."""
+    own = findings.saturation.verdict
+    return [view for view in findings.views if view.new_problems and view.verdict != own]
 
 
 def _use(data: SweepData, at: BudgetFrontier, findings: Findings) -> Use:
@@ -346,8 +358,33 @@ def _next_steps(findings: Findings, advice: Advice) -> tuple[NextStep, ...]:
         found.append(GoOn(n=end.n, budget=findings.frontier.budgets[-1].budget))
     elif end is not None and end.further is not None and advice.further is not None:
         found.append(replace(advice.further(end.further), end=end))
-    if advice.outlook is not None:
+    if (more := _more_problems(findings, advice)) is not None:
+        found.append(more)
+    change = advice.outlook and advice.outlook.change
+    if advice.outlook is not None and not (change and _has(found, change)):
         found.append(Enlarge(outlook=advice.outlook))
     if advice.sweep is not None:
         found.append(SingleRuns(sweep=advice.sweep))
     return tuple(found)
+
+
+def _more_problems(findings: Findings, advice: Advice) -> MoreProblems | None:
+    """What makes the verdict hold for further problems; None where it does, where there is none,
+    and where it is not the choice of problems that keeps it from that."""
+    if findings.saturation.verdict == "not identified" or advice.problems is None:
+        return None
+    for view in _otherwise_on_new(findings):
+        now, added = view.num_problems, view.problem_variance or 0.0
+        if (enough := enough_problems(now, added)) > now:
+            unit = 10 ** max(0, len(str(enough)) - _DIGITS)
+            enough = math.ceil(enough / unit) * unit
+            change = advice.problems(enough)
+            return MoreProblems(problems=enough, change=change, num_problems=now, added=added)
+    return None
+
+
+def _has(found: list[NextStep], change: Change) -> bool:
+    """Whether steps before it ask for that n, or for as many problems."""
+    added = {step.n for step in found if isinstance(step, AddN)}
+    more = max((s.problems for s in found if isinstance(s, MoreProblems) and s.change), default=0)
+    return change.num_generations in added or 0 < (change.problems or 0) <= more

@@ -1,8 +1,9 @@
 """What a plan could find, from the shipped table, and the cheapest change that would find more."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Count, NotNegative, Positive, Share
@@ -27,10 +28,14 @@ from isosweep.plan.cells import Plan
 from isosweep.plan.evaluation import evaluation_seconds
 
 # Gains of less than this share of sweeps are within the table's chance; of less than this part of
-# the largest gain on offer they are not worth a change of their own.
-_LEAST_GAIN, _OF_THE_LARGEST = 0.08, 0.5
+# the largest gain on offer, which is that of four times the runs as a rule, they are not worth a
+# change of their own.
+_LEAST_GAIN, _OF_THE_LARGEST = 0.08, 0.3
 # Device time, as a share of the plan's, up to which nobody minds more or less.
 _NEXT_TO_NOTHING = 0.05
+# Growth may end anywhere: shares are told for ends so many doublings below the largest n, and
+# changes are valued by both.
+_ENDS = (2, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,22 +54,29 @@ class Lack:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A larger evaluation, or more seeds."""
+    """A larger evaluation, one n more, or more seeds."""
 
     settings: str
     """As they are typed."""
     device_time: Positive
     """Of the sweep with it, over that without."""
+    device_hours: Positive
+    """Of the sweep with it."""
     problems: AtLeastOne | None = None
-    """Held-out problems of a larger evaluation; null for more seeds."""
+    """Held-out problems of a larger evaluation; null for other changes."""
     samples_per_problem: AtLeastOne | None = None
     """Samples of each."""
     evaluation_before: Share | None = None
     """Evaluation's share of the device time without it."""
     evaluation_after: Share | None = None
     """And with it."""
-    finds: Findable
-    """What sweeps find with it."""
+    num_generations: AtLeastOne | None = None
+    """The n that is added, twice the largest; null for other changes."""
+    finds: Findable | None = None
+    """What sweeps find with it, growth ending where `finds` of the outlook has it; null where that
+    was not asked."""
+    nearer: Findable | None = None
+    """The same where `nearer` of the outlook has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +93,9 @@ class Outlook:
     value: str | None = None
     """Its value."""
     finds: Findable | None = None
-    """Shares of simulated sweeps."""
+    """Shares of simulated sweeps, where growth ends two doublings below the plan's largest n."""
+    nearer: Findable | None = None
+    """The same where it ends one doubling below."""
     sweeps: Count = 0
     """Simulated sweeps that each share was counted in."""
     below: tuple[str, ...] = ()
@@ -97,7 +111,11 @@ class Outlook:
     """Why there is none: little is left to decide; none gains much; none can be made."""
 
 
-def outlook(plan: Plan, config: SweepConfig) -> Outlook:
+# The change of a plan to one n more, twice its largest, with its price; None where that is no run.
+LargerN = Callable[[Plan, SweepConfig], Change | None]
+
+
+def outlook(plan: Plan, config: SweepConfig, larger_n: LargerN = lambda *_: None) -> Outlook:
     """What sweeps like `plan`, of one combination of `grid.axes`, find, and what finds more."""
     if lacks := tuple(_lacks(plan, config)):
         return Outlook(lacks=lacks, nearest={}, judged_by={})
@@ -108,24 +126,30 @@ def outlook(plan: Plan, config: SweepConfig) -> Outlook:
         config = on_all(config)[analysis.evaluation_set]
     if analysis.metric != "avg":
         return Outlook(unknown="metric", value=analysis.metric, nearest={}, judged_by={})
-    design = design_of(plan, analysis, _problems(config))
-    found = findable(design)
-    change, no_change = _cheapest(plan, config, design, found)
+    largest = max(run.num_generations for run in plan.runs)
+    designs = tuple(
+        design_of(plan, analysis, _problems(config), largest / 2**below) for below in _ENDS
+    )
+    found, nearer = map(findable, designs)
+    change, no_change = _cheapest(plan, config, designs, larger_n)
     return Outlook(
         finds=found,
+        nearer=nearer,
         sweeps=sweeps_of_an_entry(),
-        below=below_the_table(design),
-        nearest=nearest_in_the_table(design),
+        below=below_the_table(designs[0]),
+        nearest=nearest_in_the_table(designs[0]),
         judged_by={k: v for k, v in JUDGED_BY.items() if getattr(analysis, k) != v},
         change=change,
         no_change=no_change,
     )
 
 
-def outlook_of_variants(plan: Plan, config: SweepConfig) -> Outlook:
+def outlook_of_variants(
+    plan: Plan, config: SweepConfig, larger_n: LargerN = lambda *_: None
+) -> Outlook:
     """Of the first combination of `grid.axes` that lacks something, or of the first."""
     parts = [part for axes in plan.axes if (part := plan.of_axes(axes)).runs] or [plan]
-    return outlook(next((p for p in parts if any(_lacks(p, config))), parts[0]), config)
+    return outlook(next((p for p in parts if any(_lacks(p, config))), parts[0]), config, larger_n)
 
 
 def _lacks(plan: Plan, config: SweepConfig) -> Iterator[Lack]:
@@ -145,15 +169,17 @@ def _lacks(plan: Plan, config: SweepConfig) -> Iterator[Lack]:
 
 
 def _cheapest(
-    plan: Plan, config: SweepConfig, design: Design, found: Findable
+    plan: Plan, config: SweepConfig, designs: tuple[Design, ...], larger_n: LargerN
 ) -> tuple[Change | None, Literal["decided", "none gains", "none fits"] | None]:
     """The change that decides the end of growth most often for the device time that it adds; or why
-    there is none."""
-    if found.decided > 1 - _LEAST_GAIN:
+    there is none. `designs`: the plan, by where growth ends."""
+    now = _decided(map(findable, designs))
+    if now > 1 - _LEAST_GAIN:
         return None, "decided"
-    gains = [
-        (change.finds.decided - found.decided, change) for change in _changes(plan, config, design)
-    ]
+    gains = []
+    for change, more in _changes(plan, config, designs[0], larger_n):
+        found, nearer = (findable(_with_more(design, more)) for design in designs)
+        gains.append((_decided((found, nearer)) - now, replace(change, finds=found, nearer=nearer)))
     if not gains:
         return None, "none fits"
     largest = max(gain for gain, _ in gains)
@@ -167,43 +193,75 @@ def _cheapest(
     return max(worth, key=lambda item: item[0])[1], None
 
 
-def _changes(plan: Plan, config: SweepConfig, design: Design) -> Iterator[Change]:
-    """Larger evaluations, and more seeds.
+def _with_more(design: Design, more: Mapping[str, float]) -> Design:
+    return replace(design, **{name: getattr(design, name) + much for name, much in more.items()})
 
-    More n and larger budgets are not among them: the table's worlds are stretched over whatever n
-    and compute are read, so it does not say what more of these would show of the same world.
+
+def _decided(found: Iterable[Findable]) -> float:
+    return fmean(each.decided for each in found)
+
+
+def _changes(
+    plan: Plan, config: SweepConfig, design: Design, larger_n: LargerN
+) -> Iterator[tuple[Change, dict[str, float]]]:
+    """Larger evaluations, one n more and more seeds, each with what it adds to a design.
+
+    Larger budgets are not among them: the table's worlds are stretched over the compute that is
+    read, so it does not say what more of it would show of the same world.
     """
-    seconds = math.fsum(run.seconds for run in plan.runs)
-    evaluating = math.fsum(run.evaluation_seconds for run in plan.runs)
-    once = evaluation_seconds(config)
     for name, (problems, samples) in SIZES.items():
-        larger = replace(design, problems=problems * samples / SAMPLES)
-        if larger.problems <= design.problems or config.analysis.evaluation_set is not None:
+        larger = problems * samples / SAMPLES
+        if larger <= design.problems or config.analysis.evaluation_set is not None:
             # Sizes are of the main evaluation.
             continue
-        try:
-            task = replace(config.task, num_eval_problems=problems)
-        except SettingError:
-            # It has not as many.
-            continue
-        evaluation = replace(config.evaluation, samples_per_problem=samples)
-        added = evaluating * (
-            evaluation_seconds(replace(config, task=task, evaluation=evaluation)) / once - 1
-        )
-        yield Change(
-            settings=f"evaluation={name}",
-            device_time=1 + added / seconds,
-            problems=problems,
-            samples_per_problem=samples,
-            evaluation_before=evaluating / seconds,
-            evaluation_after=(evaluating + added) / (seconds + added),
-            finds=findable(larger),
-        )
+        change = _evaluated(plan, config, problems, samples, f"evaluation={name}")
+        if change is not None:
+            yield change, {"problems": larger - design.problems}
+    if (change := larger_n(plan, config)) is not None:
+        yield change, {"headroom": 1.0}
     seeds = len({run.seed for run in plan.runs})
     for factor in (2, 4):
-        more = replace(design, runs_of_each_n=factor * design.runs_of_each_n)
-        settings = f"grid.seeds={_seeds(config, factor * seeds)}"
-        yield Change(settings=settings, device_time=factor, finds=findable(more))
+        change = Change(
+            settings=f"grid.seeds={_seeds(config, factor * seeds)}",
+            device_time=factor,
+            device_hours=factor * _seconds(plan) * config.devices_taken / 3600,
+        )
+        yield change, {"runs_of_each_n": (factor - 1) * design.runs_of_each_n}
+
+
+def more_problems(plan: Plan, config: SweepConfig, problems: int) -> Change | None:
+    """The change of `plan` to so many held-out problems, sampled as they are; None where the task
+    has not as many, as far as its settings say."""
+    samples = config.evaluation.samples_per_problem
+    return _evaluated(plan, config, problems, samples, f"task.num_eval_problems={problems}")
+
+
+def _evaluated(
+    plan: Plan, config: SweepConfig, problems: int, samples: int, settings: str
+) -> Change | None:
+    """The change to another evaluation, by its settings; None where the task has not as many
+    problems."""
+    try:
+        task = replace(config.task, num_eval_problems=problems)
+    except SettingError:
+        return None
+    evaluation = replace(config.evaluation, samples_per_problem=samples)
+    larger = evaluation_seconds(replace(config, task=task, evaluation=evaluation))
+    evaluating = math.fsum(run.evaluation_seconds for run in plan.runs)
+    seconds, added = _seconds(plan), evaluating * (larger / evaluation_seconds(config) - 1)
+    return Change(
+        settings=settings,
+        device_time=1 + added / seconds,
+        device_hours=(seconds + added) * config.devices_taken / 3600,
+        problems=problems,
+        samples_per_problem=samples,
+        evaluation_before=evaluating / seconds,
+        evaluation_after=(evaluating + added) / (seconds + added),
+    )
+
+
+def _seconds(plan: Plan) -> float:
+    return math.fsum(run.seconds for run in plan.runs)
 
 
 def _problems(config: SweepConfig) -> float:

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from isosweep.analysis.simulation.findable import SAMPLES, design_of, findable, read_budgets
+from isosweep.analysis.simulation.findable import (
+    PLATEAU,
+    SAMPLES,
+    design_of,
+    findable,
+    read_budgets,
+)
 from isosweep.analysis.simulation.power import OPEN
 from isosweep.analysis.simulation.presets import presets_of
 from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict
@@ -208,12 +214,20 @@ def _of_n(config: SweepConfig, own: SearchedDesign, generations: list[int]) -> I
                 chosen = replace(grid, seeds=_seeds(grid.seeds, seeds))
                 task = replace(config.task, num_eval_problems=problems)
                 samples = config.evaluation.samples_per_problem
-                tabled = design_of(plan, config.analysis, problems * samples / SAMPLES)
+                tabled = design_of(
+                    plan, config.analysis, problems * samples / SAMPLES, _ends_at(own.plan)
+                )
                 runs = tabled.runs_of_each_n * seeds / MIN_SEEDS
                 yield _Proposed(
                     config=replace(config, grid=chosen, task=task),
                     expected=findable(replace(tabled, runs_of_each_n=runs)).decided,
                 )
+
+
+def _ends_at(plan: Plan) -> float:
+    """The n at which growth ends in worlds stretched over those of `plan`."""
+    generations = [run.num_generations for run in plan.runs]
+    return float(min(generations) * (max(generations) / min(generations)) ** PLATEAU)
 
 
 def _has(task: TaskConfig, problems: int) -> bool:

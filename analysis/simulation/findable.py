@@ -1,11 +1,14 @@
 """What sweeps like a plan find, from a table of simulated sweeps; nothing is simulated to read it.
 
 `python -m isosweep.analysis.simulation.findable` makes the table, `findable.json`, in about 15
-minutes on one core. Its sweeps have one budget, read at smaller ones five times a decade, one B,
-n a doubling apart, and avg@8; they are those of the worlds `plateau` and `slow_tail` (`presets`),
-stretched over the n and the compute that are read.
+minutes on one core; `--sweeps 4` a coarse one in 4. Its sweeps have one budget, read at smaller
+ones five times a decade, one B, n a doubling apart, and avg@8; they are those of the worlds
+`plateau` and `slow_tail` (`presets`), stretched over the compute that is read and over the n from
+the smallest up to the one at which growth ends. What larger n are run as well changes no world: the
+table says what they show of the same one.
 """
 
+import argparse
 import itertools
 import json
 import math
@@ -33,13 +36,17 @@ SAMPLES = 8
 JUDGED_BY = {"confidence": 0.9, "margin": 0.02, "growth_bound": 0.5}
 # Values of the fields of `Design` in the table.
 GRID: Mapping[str, tuple[float, ...]] = {
-    "runs_of_each_n": (2, 4, 8),
+    # In between shares are about linear in its logarithm: 4 runs of each n are within chance of it.
+    "runs_of_each_n": (2, 8),
     "problems": (128, 724, 4096),
-    "doublings": (4, 8),
+    "below": (3, 6),
+    "headroom": (1, 2, 3),
     "decades": (2, 3),
 }
+# Where the worlds' growth ends, as a share of the doublings that they are stretched over.
+PLATEAU = 0.75
 # Fields in which more is never less: what the table has otherwise is chance.
-_MORE = ("runs_of_each_n", "problems")
+_MORE = ("runs_of_each_n", "problems", "headroom")
 # Interpolated over their logarithm.
 _LOGARITHMIC = ("runs_of_each_n", "problems")
 # Of each share: the world, and the verdicts that count.
@@ -49,7 +56,7 @@ _COUNTED = {
     "goes_on": ("slow_tail", ("growing",)),
 }
 _SWEEPS = 16
-_SMALLEST_N = 8
+_SMALLEST_N = 4
 
 # Shares by place in `GRID`.
 _Table = dict[tuple[int, ...], float]
@@ -61,13 +68,14 @@ class Design:
 
     `runs_of_each_n`: seeds x B, on average over n (two seeds of two B find about as much as four
     seeds of one). `problems`: held-out ones of avg@8, as which two of avg@4 count as one.
-    `doublings`: from the smallest n to the largest. `decades`: factors of ten of compute over which
-    runs are read.
+    `below`: doublings from the smallest n to the one at which growth ends; `headroom`: from there
+    to the largest. `decades`: factors of ten of compute over which runs are read.
     """
 
     runs_of_each_n: float
     problems: float
-    doublings: float
+    below: float
+    headroom: float
     decades: float
 
 
@@ -105,8 +113,9 @@ def read_budgets(plan: Plan, config: AnalysisConfig) -> tuple[float, ...]:
     return tuple(sorted(budget for budget, n in own.items() if len(n) >= MIN_GENERATIONS))
 
 
-def design_of(plan: Plan, config: AnalysisConfig, problems: float) -> Design:
-    """What decides how much `plan`, of one combination of `grid.axes`, finds.
+def design_of(plan: Plan, config: AnalysisConfig, problems: float, ends_at: float) -> Design:
+    """What decides how much `plan`, of one combination of `grid.axes`, finds where growth ends at
+    n = `ends_at`.
 
     `problems`: of avg@8, as in `Design`. The plan is read at three budgets or more.
     """
@@ -115,7 +124,8 @@ def design_of(plan: Plan, config: AnalysisConfig, problems: float) -> Design:
     return Design(
         runs_of_each_n=len(plan.runs) / len(generations),
         problems=problems,
-        doublings=math.log2(generations[-1] / generations[0]),
+        below=math.log2(ends_at / generations[0]),
+        headroom=math.log2(generations[-1] / ends_at),
         decades=math.log10(read[-1] / read[0]),
     )
 
@@ -131,18 +141,18 @@ def findable(design: Design) -> Findable:
 def below_the_table(design: Design) -> tuple[str, ...]:
     """What `design` has less of than all of the table has: its shares are upper bounds then."""
     wanted = asdict(design)
-    names = (name for name in GRID if name != "doublings")
+    names = ("runs_of_each_n", "problems", "decades")
     return tuple(name for name in names if wanted[name] < GRID[name][0] * 0.9)
 
 
 def nearest_in_the_table(design: Design) -> dict[str, float]:
-    """Of `doublings` and `decades` those that the table has at its edge where `design` lies clearly
+    """Of `below` and `decades` those that the table has at its edge where `design` lies clearly
     beyond: whether more of them shows more depends on the rest."""
     wanted = asdict(design)
     edges = {}
-    for name in ("doublings", "decades"):
+    for name in ("below", "decades"):
         edge = min(max(wanted[name], GRID[name][0]), GRID[name][-1])
-        beyond = wanted[name] > edge or name == "doublings"
+        beyond = wanted[name] > edge or name == "below"
         if beyond and abs(wanted[name] - edge) > 0.5:
             edges[name] = edge
     return edges
@@ -228,8 +238,8 @@ def make_table(sweeps: int, report: Callable[[str], object]) -> dict[str, Any]:
         entries.append({"design": design, **counts})
         report(f"{design}: {counts}")
     return {
-        "version": 1,
-        "made_by": "python -m isosweep.analysis.simulation.findable",
+        "version": 2,
+        "made_by": f"python -m isosweep.analysis.simulation.findable --sweeps {sweeps}",
         "sweeps": sweeps,
         "samples_per_problem": SAMPLES,
         "analysis": JUDGED_BY,
@@ -239,16 +249,19 @@ def make_table(sweeps: int, report: Callable[[str], object]) -> dict[str, Any]:
 
 def _verdicts(design: Mapping[str, float], world: str, sweeps: int) -> list[str]:
     """Verdicts of simulated sweeps of the design."""
-    from isosweep.analysis.simulation.presets import presets_of
+    from isosweep.analysis.simulation.presets import planted_worlds
     from isosweep.analysis.simulation.sweep import read_plan, simulated_verdict
     from isosweep.plan.study import resolve
 
     config = _config(design)
     plan = resolve(config).plan
-    known = presets_of(read_plan(plan, config.analysis))
+    budgets = read_plan(plan, config.analysis).budgets
+    # As far above the smallest n as the presets have it: by three quarters of their doublings.
+    largest = _SMALLEST_N * 2 ** (design["below"] / PLATEAU)
+    known = planted_worlds(budgets[0], budgets[-1], _SMALLEST_N, largest)[world]
     return [
         simulated_verdict(
-            known[world],
+            known,
             plan,
             config.analysis,
             seed=(0, number),
@@ -261,7 +274,8 @@ def _verdicts(design: Mapping[str, float], world: str, sweeps: int) -> list[str]
 
 def _config(design: Mapping[str, float]) -> "SweepConfig":
     """Settings of a sweep of that design."""
-    generations = [_SMALLEST_N * 2**k for k in range(int(design["doublings"]) + 1)]
+    doublings = int(design["below"] + design["headroom"])
+    generations = [_SMALLEST_N * 2**k for k in range(doublings + 1)]
     return wide_config(
         "grid=fix_B",
         "budget=1e21",
@@ -287,4 +301,7 @@ def wide_config(*overrides: str) -> "SweepConfig":
 
 
 if __name__ == "__main__":
-    write_json(TABLE, make_table(_SWEEPS, lambda line: sys.stderr.write(f"{line}\n")))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sweeps", type=int, default=_SWEEPS, help="of every design and world")
+    asked = parser.parse_args()
+    write_json(TABLE, make_table(asked.sweeps, lambda line: sys.stderr.write(f"{line}\n")))

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isosweep.analysis.bounds import AtLeastOne, Share
+from isosweep.analysis.bounds import AtLeastOne, NotNegative, Share
 from isosweep.analysis.curves import SweepData, rescored
 from isosweep.analysis.statistics.frontier import Frontier
 from isosweep.analysis.statistics.judgement import judge
+from isosweep.analysis.statistics.means import gather_means
+from isosweep.analysis.statistics.problems import added_variance
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.verdict import Verdict
 from isosweep.config.analysis import AnalysisConfig
@@ -48,6 +50,9 @@ class View:
     """Interval of n*, planned or not; null without a spread between seeds."""
     verdict: Verdict
     """The verdict by this metric on these problems."""
+    problem_variance: NotNegative | None = None
+    """Variance that the choice of the held-out problems adds to differences between n, over what
+    seeds give them; null without a spread between seeds, and unless of further problems."""
 
 
 def all_views(
@@ -63,12 +68,20 @@ def all_views(
     sizes = {curve.successes.shape[1] for curve in data.curves if curve.steps.size}
     if here is not None and here.num_problems > 1 and len(sizes) == 1:
         _, beyond, verdict = judge(data, config, new_problems=True)
+        means = gather_means(data.readings)
+        added = None if means is None else added_variance(means, data)
         there = _view(data, "avg", None, beyond, verdict)
         # Its surface takes a part of what is seen on these problems for their luck, and is drawn
         # towards no effect: right for what is sure, and no better a guess of the reward.
         views.append(
             there
-            and replace(there, new_problems=True, best=here.best, best_reward=here.best_reward)
+            and replace(
+                there,
+                new_problems=True,
+                best=here.best,
+                best_reward=here.best_reward,
+                problem_variance=added,
+            )
         )
     if any(curve.samples_per_problem > 1 for curve in data.curves):
         told = [m for m in METRICS if m != "avg" and all(curve.tells(m) for curve in data.curves)]

@@ -13,7 +13,7 @@ from isosweep.errors import SettingError
 from isosweep.files import to_json
 from isosweep.modes.directory import StoredSweep, stored_sweep
 from isosweep.modes.display_search import stored_course
-from isosweep.modes.further import further_n
+from isosweep.modes.further import further_n, twice_the_largest
 from isosweep.modes.terminal import say, typed
 from isosweep.modes.track import asked_tracking, catch_up
 from isosweep.plan.cells import Plan
@@ -133,11 +133,14 @@ def settings_for_the_grid(
 def _advice(plan: Plan, config: SweepConfig, paths: SweepPaths) -> "Advice":
     """What makes the answer of one variant's `plan` surer."""
     from isosweep.analysis.conclude import Advice
-    from isosweep.analysis.outlook import outlook
+    from isosweep.analysis.outlook import more_problems, outlook
 
+    # A further set is no part of a run: its problems are not priced.
+    main = config.analysis.evaluation_set is None
     return Advice(
-        outlook=outlook(plan, config),
+        outlook=outlook(plan, config, twice_the_largest),
         further=lambda n: further_n(plan, config, n),
+        problems=(lambda count: more_problems(plan, config, count)) if main else None,
         sweep=typed("from", paths.root.name),
     )
 

@@ -18,6 +18,7 @@ from isosweep.words.numbers import short
 
 if TYPE_CHECKING:
     from isosweep.analysis.answer import AddN
+    from isosweep.analysis.outlook import Change
 
 
 def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
@@ -36,11 +37,14 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
         i, last = table.num_generations.tolist().index(n), len(table.budgets) - 1
         if (table.longest[i][added[i]] == last).any():
             compute = table.budgets[table.longest[added]].repeat(len(grid.seeds))
+            ends = table.run_seconds[added, table.longest[added]]
+            seconds = math.fsum(ends) * len(grid.seeds)
             return AddN(
                 n=n,
                 settings=_changed(config.grid, grid),
                 runs=len(compute),
                 share=math.fsum(compute) / math.fsum(run.milestones[-1] for run in plan.runs),
+                device_hours=seconds * config.devices_taken / 3600,
                 variants=bool(config.grid.axes),
             )
         if (refused := np.flatnonzero(table.listed[i] & (table.longest[i] < last))).size:
@@ -49,6 +53,24 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
             why = f"{rule.setting} keeps out at {short(config.budgets[-1])} "
             why += f"({rule.reason(table.at(place))})"
     return AddN(n=n, settings={}, kept_out=why)
+
+
+def twice_the_largest(plan: Plan, config: SweepConfig) -> "Change | None":
+    """The change of `plan`, of one combination of `grid.axes`, to one n more, twice its largest;
+    None where no grid takes it."""
+    from isosweep.analysis.outlook import Change
+
+    n = 2 * max(run.num_generations for run in plan.runs)
+    added = further_n(plan, config, n)
+    if not added.settings:
+        return None
+    hours = math.fsum(run.seconds for run in plan.runs) * config.devices_taken / 3600
+    return Change(
+        settings=added.typed,
+        num_generations=n,
+        device_time=1 + added.device_hours / hours,
+        device_hours=hours + added.device_hours,
+    )
 
 
 def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:

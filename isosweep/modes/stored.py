@@ -26,6 +26,7 @@ from isosweep.files import make_directories, read_json, write_json
 from isosweep.machine import available_cores
 from isosweep.modes.directory import StoredSweep, store_plan, sweep_paths
 from isosweep.modes.display_search import described_plan
+from isosweep.modes.further import twice_the_largest
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
@@ -146,7 +147,8 @@ def described_findings(study: Study) -> Iterator[str]:
     yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
     yield from words.lines("plan", "repeats", repeated_sets(config))
     if config.search.kind != "tune":
-        yield from words.lines("plan", "findings", outlook_of_variants(plan, config))
+        seen = outlook_of_variants(plan, config, twice_the_largest)
+        yield from words.lines("plan", "findings", seen)
 
 
 def described_cautions(study: Study) -> Iterator[str]:

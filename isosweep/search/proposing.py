@@ -24,6 +24,8 @@ from isosweep.search.value import STEP_COST, VERDICT, after, outcomes, worth
 StopKind = Literal["no spread", "behind", "out of reach", "decided", "not worth"]
 # Margins below which a step is not worth proposing.
 _LEAST = 0.01
+# Of the largest n those among which the best one is near the edge.
+_NEAR_EDGE = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,8 @@ def first_n(data: SweepData, config: AnalysisConfig) -> int | None:
 
 
 def widened(plan: Plan, data: SweepData) -> tuple[int, ...]:
-    """Further n to consider: between the likeliest best n and its neighbours."""
+    """Further n to consider: between the likeliest best n and its neighbours, and where that is one
+    of the two largest, twice the largest: whether growth has ended shows well above the end."""
     best = best_n(data)
     grid = sorted({run.num_generations for run in plan.runs})
     if best is None:
@@ -108,7 +111,8 @@ def widened(plan: Plan, data: SweepData) -> tuple[int, ...]:
     place = grid.index(best)
     beside = [grid[k] for k in (place - 1, place + 1) if 0 <= k < len(grid)]
     between = {2 * round((best * other) ** 0.5 / 2) for other in beside}
-    return tuple(sorted(between - set(grid) - {0}))
+    above = {2 * grid[-1]} if place >= len(grid) - _NEAR_EDGE else set()
+    return tuple(sorted((between | above) - set(grid) - {0}))
 
 
 def best_n(data: SweepData) -> int | None:

@@ -132,6 +132,7 @@ def test_metrics_can_disagree_on_the_best_n(tmp_path: Path) -> None:
     assert views[0].best_reward == views[1].best_reward
     other = NotForNewProblems(verdict=views[1].verdict, num_problems=views[0].num_problems)
     assert (other in conclude(data, found).caveats) == (views[1].verdict != views[0].verdict)
+    assert [view.problem_variance is not None for view in views] == [v.new_problems for v in views]
     known = [view for view in views if view.difficulty is None and not view.new_problems]
     by_metric = {view.metric: view.best_reward for view in known}
     assert by_metric["worst"] < by_metric["avg"] < by_metric["best"]

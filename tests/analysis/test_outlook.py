@@ -2,20 +2,31 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from isosweep.analysis import outlook
-from isosweep.analysis.outlook import Change, Lack, Outlook, outlook_of_variants
+from isosweep.analysis.outlook import (
+    Change,
+    Lack,
+    Outlook,
+    more_problems,
+    outlook_of_variants,
+)
 from isosweep.analysis.simulation.findable import Design, Findable, findable
 from isosweep.config.evaluation import SIZES
+from isosweep.modes.analyse import _advice
+from isosweep.modes.further import twice_the_largest
+from isosweep.modes.stored import described_findings
 from isosweep.plan.study import evaluation_of, resolve
+from isosweep.store.paths import SweepPaths
 from tests.conftest import make_config, plan_of
 
 
 def seen(*overrides: str) -> Outlook:
     config = make_config(*overrides)
-    return outlook_of_variants(plan_of(config), config)
+    return outlook_of_variants(plan_of(config), config, twice_the_largest)
 
 
 def change(*overrides: str) -> Change:
@@ -65,7 +76,7 @@ def test_any_other_plan_is_told_how_often_it_decides(overrides: tuple[str, ...])
 
 def test_more_evaluation_and_more_seeds_are_never_told_to_find_less() -> None:
     one, more, most = (
-        findable(Design(runs_of_each_n=runs, problems=problems, doublings=5, decades=2.2))
+        findable(Design(runs_of_each_n=runs, problems=problems, below=3.5, headroom=2, decades=2.2))
         for runs, problems in ((2, 200), (2, 2000), (6, 2000))
     )
     assert one.ends <= more.ends <= most.ends
@@ -93,6 +104,53 @@ def test_the_cheapest_change_is_the_one_that_gains_most_for_its_time(
     assert change().settings == "evaluation=large"
 
 
+def test_a_larger_n_is_weighed_beside_evaluation_and_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    finds(lambda design: design.headroom / 4, monkeypatch)
+    own = plan_of(make_config())
+    larger = change()
+    n = 2 * max(run.num_generations for run in own.runs)
+    assert larger.num_generations == n
+    # Exactly what a plan with it takes.
+    wide = plan_of(make_config(larger.settings))
+    assert {run.num_generations for run in wide.runs} - {r.num_generations for r in own.runs} == {n}
+    hours = sum(run.seconds for run in wide.runs) / 3600
+    assert larger.device_hours == pytest.approx(hours)
+    assert larger.device_time == pytest.approx(hours * 3600 / sum(r.seconds for r in own.runs))
+    # Ends one and two doublings below the largest n: now one and two quarters.
+    found = seen()
+    assert (found.finds, found.nearer) == tuple(
+        Findable(ends=share, grew=1.0, goes_on=share) for share in (0.5, 0.25)
+    )
+    assert (larger.finds, larger.nearer) == tuple(
+        Findable(ends=share, grew=1.0, goes_on=share) for share in (0.75, 0.5)
+    )
+    # One that the grid's rules keep out is no change.
+    most = own.runs[0].problems_per_batch * n - 1
+    assert seen(f"grid.max_completions_per_step={most}").change is None
+    # Where evaluation does as much it comes first: on a GPU it takes next to no time.
+    finds(lambda design: (design.headroom + (design.problems > 1000)) / 5, monkeypatch)
+    assert change("model=qwen-1.5b", "budget=1e20").problems
+
+
+def test_plan_and_report_weigh_a_larger_n(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    finds(lambda design: design.headroom / 4, monkeypatch)
+    study = resolve(make_config())
+    (said,) = (line for line in described_findings(study) if line.startswith("cheapest change"))
+    assert "(one n more; " in said
+    advice = _advice(study.plan, study.config, SweepPaths(tmp_path, tmp_path))
+    assert advice.outlook is not None
+    assert advice.outlook.change is not None
+    assert advice.outlook.change.num_generations
+    assert advice.problems is not None
+    more = advice.problems(512)
+    assert more is not None
+    assert more.problems == 512
+    # Of a further set no price is known.
+    of_set = replace(study.config, analysis=replace(study.config.analysis, evaluation_set="other"))
+    monkeypatch.setattr(outlook, "outlook", lambda *_: None)
+    assert _advice(study.plan, of_set, SweepPaths(tmp_path, tmp_path)).problems is None
+
+
 def test_a_small_gain_is_not_named_for_costing_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     finds(
         lambda design: 0.2 + 0.09 * (design.problems > 1000) + design.runs_of_each_n / 30,
@@ -117,6 +175,22 @@ def test_a_change_that_the_task_has_no_problems_for_is_not_named() -> None:
     assert few.change is None or few.change.settings != "evaluation=thorough"
 
 
+def test_more_problems_are_priced_by_the_evaluation_that_they_take() -> None:
+    config = make_config("task.num_eval_problems=256")
+    plan = plan_of(config)
+    hours = sum(run.seconds for run in plan.runs) / 3600
+    same, more = (more_problems(plan, config, count) for count in (256, 1024))
+    assert same is not None
+    assert more is not None
+    assert (same.device_time, same.device_hours) == pytest.approx((1, hours))
+    assert more.settings == "task.num_eval_problems=1024"
+    assert more.device_hours == pytest.approx(more.device_time * hours)
+    planned = plan_of(make_config("task.num_eval_problems=1024"))
+    assert more.device_hours == pytest.approx(sum(r.seconds for r in planned.runs) / 3600)
+    few = make_config("task.num_eval_problems=64", "task.sort.levels=[4]")
+    assert more_problems(plan_of(few), few, 5000) is None
+
+
 def test_no_change_is_named_that_the_table_cannot_tell_from_chance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -128,7 +202,8 @@ def test_no_change_is_named_that_the_table_cannot_tell_from_chance(
 
 def test_what_the_table_does_not_cover_is_said() -> None:
     assert seen("task.num_eval_problems=32").below == ("problems",)
-    assert seen("grid.num_generations=[2,3,4]").nearest == {"doublings": 4}
+    # Growth would end at the smallest n.
+    assert seen("grid.num_generations=[2,4,8]").nearest == {"below": 3}
     assert (seen().below, seen().nearest, seen().judged_by) == ((), {}, {})
     assert seen("analysis.growth_bound=1").judged_by == {"growth_bound": 0.5}
     for name, value in (("method", "playbook"), ("metric", "best")):

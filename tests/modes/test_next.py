@@ -1,7 +1,7 @@
 """What `mode=next` proposes is planned as it would be; one n more is offered, or kept out."""
 
 import json
-import re
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,10 +120,15 @@ def offered(n: int, *overrides: str) -> str:
 
 @pytest.mark.parametrize(("n", "grid"), [(32, "[4,8,16,32]"), (2, "[2,4,8,16]")])
 def test_what_is_offered_can_be_typed_and_keeps_what_was_trained(n: int, grid: str) -> None:
-    said = offered(n)
-    assert said == f"grid.num_generations={grid} (3 runs, 33% more compute; what was trained stays)"
-    (typed,) = re.findall(r"^\S+", said)
-    own, wide = plan_of(make_config(*GRID)), plan_of(make_config(*GRID[:1], *GRID[2:], typed))
+    config = make_config(*GRID)
+    own = plan_of(config)
+    added = further_n(own, config, n)
+    typed, said = added.typed, words.line("answer", "add_n", added)
+    assert said.startswith(f"grid.num_generations={grid} (3 runs, 33% more compute, ")
+    assert said.startswith(f"{typed} (")
+    wide = plan_of(make_config(*GRID[:1], *GRID[2:], typed))
+    hours = [math.fsum(run.seconds for run in plan.runs) / 3600 for plan in (own, wide)]
+    assert added.device_hours == pytest.approx(hours[1] - hours[0])
     ids = {run.run_id for run in own.runs}
     assert ids < {run.run_id for run in wide.runs}
     assert len(wide.runs) == len(own.runs) + 3

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.verdict import OpenEnd
+from isosweep.search import proposing
 from isosweep.search.proposing import Proposal, Stop, best_n, first_n, propose, widened
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, recorded, run_id, trained
@@ -87,7 +90,26 @@ def test_between_the_best_n_and_its_neighbours_others_are_considered() -> None:
     further = widened(PLAN, data)
     assert further
     assert not set(further) & set(GENERATIONS)
-    assert all(best / 2 <= n <= 2 * best for n in further)
+    assert all(best / 2 <= n <= 2 * best for n in further if n < GENERATIONS[-1])
+
+
+@pytest.mark.parametrize(("largest", "above"), [(32, {64}), (64, {128}), (128, set())])
+def test_near_the_edge_twice_the_largest_n_is_considered(largest: int, above: set[int]) -> None:
+    cut = within(trained(WHOLE, "constant"), 0, largest)
+    assert best_n(cut) == 32
+    assert {n for n in widened(cut.plan, cut) if n > largest} == above
+
+
+def test_an_n_beyond_the_grid_is_valued_as_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Not identified, and the best n seems to be the second largest: no n comes first.
+    monkeypatch.setattr(proposing, "_LEAST", 0.0)
+    reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs if run.seed < 2}
+    own = trained(reached, "constant")
+    assert (best_n(own), first_n(own, ANALYSIS)) == (64, None)
+    found = propose(own, wide("constant", reached), ANALYSIS, 5e12, 0)
+    beyond = [step for step in found.steps if step.run.num_generations == 256]
+    assert {step.like for step in beyond} == {128}
+    assert any(step.verdict > 0 for step in beyond)
 
 
 def test_the_n_that_the_report_wants_added_is_proposed_however_sure_the_verdict() -> None:

@@ -79,17 +79,20 @@ FALLEN = kinds.Fallen(num_generations=4, collapsed=2, runs=3, left_with=0.1)
 CHANGE = Change(
     settings="evaluation=large",
     device_time=1.25,
+    device_hours=15.0,
     problems=1024,
     samples_per_problem=8,
     evaluation_before=0.2,
     evaluation_after=0.36,
     finds=Findable(ends=0.6, grew=0.9, goes_on=0.5),
+    nearer=Findable(ends=0.3, grew=0.9, goes_on=0.4),
 )
 OUTLOOKS = (
     Outlook(
         finds=Findable(ends=0.15, grew=0.95, goes_on=0.25),
+        nearer=Findable(ends=0.05, grew=0.9, goes_on=0.2),
         sweeps=16,
-        nearest={"doublings": 4.0},
+        nearest={"below": 3.0},
         judged_by={"margin": 0.02},
         below=("problems",),
         change=CHANGE,
@@ -99,10 +102,21 @@ OUTLOOKS = (
         nearest={},
         judged_by={},
     ),
+    Outlook(
+        finds=Findable(ends=0.15, grew=0.95, goes_on=0.25),
+        nearer=Findable(ends=0.05, grew=0.9, goes_on=0.2),
+        sweeps=16,
+        nearest={},
+        judged_by={},
+        change=replace(
+            CHANGE, settings="grid.num_generations=[32,64,128]", num_generations=128, problems=None
+        ),
+    ),
     Outlook(unknown="metric", value="best", nearest={}, judged_by={}),
     *(
         Outlook(
             finds=Findable(ends=0.9, grew=1.0, goes_on=0.9),
+            nearer=Findable(ends=0.8, grew=1.0, goes_on=0.9),
             sweeps=16,
             nearest={},
             judged_by={},
@@ -134,7 +148,22 @@ CAVEATS = (
 )
 STEPS = (
     kinds.GoOn(n=(32, 64), budget=1e20),
-    kinds.AddN(n=128, settings={"num_generations": [64, 128]}, runs=3, share=0.33, end=END),
+    kinds.AddN(
+        n=128,
+        settings={"num_generations": [64, 128]},
+        runs=3,
+        share=0.33,
+        device_hours=4.5,
+        end=END,
+    ),
+    kinds.MoreProblems(
+        problems=1600,
+        change=replace(
+            CHANGE, settings="task.num_eval_problems=1600", problems=1600, finds=None, nearer=None
+        ),
+        num_problems=256,
+        added=1.55,
+    ),
     kinds.Enlarge(outlook=OUTLOOKS[0]),
     kinds.SingleRuns(sweep="from=mine"),
 )

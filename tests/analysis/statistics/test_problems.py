@@ -9,7 +9,11 @@ from isosweep.analysis.curves import SweepData, rescored
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.statistics.findings import find
 from isosweep.analysis.statistics.means import Means
-from isosweep.analysis.statistics.problems import on_new_problems
+from isosweep.analysis.statistics.problems import (
+    added_variance,
+    enough_problems,
+    on_new_problems,
+)
 from isosweep.compute import Compute
 from isosweep.config.analysis import AnalysisConfig
 from isosweep.plan.cells import Plan
@@ -96,10 +100,46 @@ def test_where_problems_agree_on_n_hardly_anything_is_added(chances: Chances, mo
     assert found[:, 2].mean() < most * found[:, 1].mean()
 
 
+def test_with_enough_problems_new_ones_are_about_as_well_known_as_these() -> None:
+    few = sweep(some_gain, 100, 0)
+    means = means_of(list(few.readings))
+    added = added_variance(means, few)
+    assert added is not None
+    enough = enough_problems(100, added)
+    assert 500 < enough < 5000
+    many = sweep(some_gain, enough, 1)
+    more = means_of(list(many.readings))
+    # Of all contrasts, not of this one alone, and by the seeds' variance as it was.
+    assert contrast(on_new_problems(more, many))[1] < 1.3 * contrast(means)[1]
+    found = added_variance(more, many)
+    assert found is not None
+    assert found * more.noise.trace() == pytest.approx(0.25 * means.noise.trace(), rel=0.6)
+
+
+def test_the_share_that_problems_add_falls_with_their_number_and_not_with_seeds() -> None:
+    def added(problems: int, seeds: tuple[int, ...]) -> float:
+        plan = make_plan(generations=(2, 4, 8), seeds=seeds, budgets=(2e6, 4e6))
+        found = []
+        for seed in range(10):
+            data = sweep(some_gain, problems, seed, plan)
+            share = added_variance(means_of(list(data.readings)), data)
+            assert share is not None
+            found.append(share)
+        return float(np.mean(found))
+
+    few = added(100, (0, 1, 2, 3))
+    # More seeds leave the problems' part of the variance, so that it is a larger share.
+    assert added(100, tuple(range(16))) > 2 * few
+    assert added(800, (0, 1, 2, 3)) < 0.5 * few
+    assert enough_problems(100, 0.25) == 100
+    assert enough_problems(100, 2.0) == 800
+
+
 def test_one_problem_says_nothing_of_others() -> None:
     data = sweep(alike, 1, 0)
     means = means_of(list(data.readings))
     assert on_new_problems(means, data) is means
+    assert added_variance(means, data) is None
 
 
 def test_where_runs_have_other_problems_nothing_is_said_of_further_ones() -> None:
