@@ -83,20 +83,23 @@ class Recommendation:
 
 # Why nothing is recommended beyond the last budget: no reward could be forecast for a check; the
 # forecasts cover too little or are no better than "it stays where it is"; no n* could be forecast,
-# or it was not where the laws had it; n* may be falling at the end, which no law does.
-Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "falling"]
+# or it was not where the laws had it; n* grew and may be falling at the end: how far it comes back
+# no record just past a peak shows.
+Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "turned"]
 
 
 def doubt_beyond(findings: Findings) -> Doubt | None:
     """Why nothing is to be recommended beyond the last budget; None where something is."""
-    checked, rate = findings.validation, findings.saturation.end_rate
+    checked, growth = findings.validation, findings.saturation.growth
+    confidence = findings.frontier.confidence
     if checked is None:
         return "unchecked"
-    if rate is not None and rate.low < 0:
-        return "falling"
-    if rate is None or checked.best_n is None:
+    # A fall, or a rest, that no growth came before goes on as the laws have it.
+    if growth is not None and growth.rate.low < 0 and growth.grew >= 1 - confidence:
+        return "turned"
+    if growth is None or checked.best_n is None:
         return "unchecked n"
-    honest = checked.covered >= findings.frontier.confidence - _SHORTFALL
+    honest = checked.covered >= confidence - _SHORTFALL
     if not honest or checked.rmse > checked.persistence_rmse:
         return "rewards"
     return None if checked.best_n.held else "n"
