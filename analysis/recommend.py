@@ -40,8 +40,8 @@ class Basis:
 
     `kind`: means, the best mean at the nearest budget, without intervals; surface, the reward
     surface at `budgets`, over `num_cells` (n, B); laws, n* by the laws of n*(C) weighed on budgets
-    up to that of `budgets`; last n, the best n there, where no law could be weighed. The last two
-    forecast the reward from the curves of `num_runs` runs.
+    up to that of `budgets`; last n, the best n there, where no law could be weighed or n* may have
+    turned. The last two forecast the reward from the curves of `num_runs` runs.
     """
 
     kind: Literal["means", "surface", "laws", "last n"]
@@ -273,7 +273,8 @@ def _chosen(
 
 
 def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
-    """Past the last budget: n by the laws, B as there, the reward by forecasts."""
+    """Past the last budget: n by the laws, or as there if n* may have turned; B as there, the
+    reward by forecasts."""
     last, surface = findings.frontier.budgets[-1], findings.surface
     confidence = findings.frontier.confidence
     choice, best_n, below, above = last.best, None, False, False
@@ -281,9 +282,11 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     if surface is not None and findings.saturation.laws is not None:
         ahead_of = ahead_n(surface, findings.frontier, budget)
         best_n, below, above = ahead_of.interval, ahead_of.open_below, ahead_of.open_above
-        wanted = math.log2(best_n.median)
-        choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
-        kind = "laws"
+        # Of an n* that turned, the middle of all laws loses more than the n that was best last.
+        if doubt_beyond(findings) != "turned":
+            wanted = math.log2(best_n.median)
+            choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
+            kind = "laws"
     cell = choice.cell
     ahead = _forecasts(data, Pair.of(cell), budget, confidence)
     median, low, high = _mean(ahead) if ahead else (None, None, None)

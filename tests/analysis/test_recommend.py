@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from isosweep import words
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pairs import Pair
@@ -202,7 +203,12 @@ def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="may have grown and be falling again") as refused:
         recommend(data, findings, 6.4e7, extrapolate=False)
     assert f"changes by {rate.words} doublings per decade" in str(refused.value)
-    assert recommend(data, findings, 6.4e7, extrapolate=True).factor == 2
+    asked = recommend(data, findings, 6.4e8, extrapolate=True)
+    assert asked.num_generations == findings.frontier.budgets[-1].best.num_generations
+    assert asked.basis.kind == "last n"
+    assert asked.best_n is not None
+    basis = words.line("recommend", "basis", asked)
+    assert "the best n at 3.2e7, since it may have grown and be falling again" in basis
 
 
 @pytest.mark.parametrize(

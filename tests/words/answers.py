@@ -249,9 +249,17 @@ RECOMMENDED = tuple(
         replace(_SPLIT, basis=Basis(kind="means", budgets=(1e20,)), best_n=None, interval=None),
         *(
             replace(
-                _SPLIT, factor=4.0, basis=Basis(kind=kind, budgets=(1e20,), num_runs=3), missing=()
+                _SPLIT,
+                factor=4.0,
+                basis=Basis(kind=kind, budgets=(1e20,), num_runs=3),
+                missing=(),
+                best_n=best_n,
             )
-            for kind in ("laws", "last n")
+            for kind, best_n in (
+                ("laws", _SPLIT.best_n),
+                ("last n", _SPLIT.best_n),
+                ("last n", None),
+            )
         ),
     )
 )
