@@ -251,14 +251,14 @@ RECOMMENDED = tuple(
             replace(
                 _SPLIT,
                 factor=4.0,
-                basis=Basis(kind=kind, budgets=(1e20,), num_runs=3),
+                basis=basis,
                 missing=(),
                 best_n=best_n,
             )
-            for kind, best_n in (
-                ("laws", _SPLIT.best_n),
-                ("last n", _SPLIT.best_n),
-                ("last n", None),
+            for basis, best_n in (
+                (Basis(kind="laws", budgets=(1e20,), num_runs=3), _SPLIT.best_n),
+                (Basis(kind="last n", budgets=(1e20,), num_runs=3), _SPLIT.best_n),
+                (Basis(kind="last n", budgets=(1e20,), num_runs=3), None),
             )
         ),
     )
