@@ -40,8 +40,8 @@ class Basis:
 
     `kind`: means, the best mean at the nearest budget, without intervals; surface, the reward
     surface at `budgets`, over `num_cells` (n, B); laws, n* by the laws of n*(C) weighed on budgets
-    up to that of `budgets`; last n, the best n there, where no law could be weighed. The last two
-    forecast the reward from the curves of `num_runs` runs.
+    up to that of `budgets`; last n, the best n there, where no law could be weighed or n* may have
+    turned. The last two forecast the reward from the curves of `num_runs` runs.
     """
 
     kind: Literal["means", "surface", "laws", "last n"]
@@ -83,20 +83,23 @@ class Recommendation:
 
 # Why nothing is recommended beyond the last budget: no reward could be forecast for a check; the
 # forecasts cover too little or are no better than "it stays where it is"; no n* could be forecast,
-# or it was not where the laws had it; n* may be falling at the end, which no law does.
-Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "falling"]
+# or it was not where the laws had it; n* grew and may be falling at the end: how far it comes back
+# no record just past a peak shows.
+Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "turned"]
 
 
 def doubt_beyond(findings: Findings) -> Doubt | None:
     """Why nothing is to be recommended beyond the last budget; None where something is."""
-    checked, rate = findings.validation, findings.saturation.end_rate
+    checked, growth = findings.validation, findings.saturation.growth
+    confidence = findings.frontier.confidence
     if checked is None:
         return "unchecked"
-    if rate is not None and rate.low < 0:
-        return "falling"
-    if rate is None or checked.best_n is None:
+    # A fall, or a rest, that no growth came before goes on as the laws have it.
+    if growth is not None and growth.rate.low < 0 and growth.grew >= 1 - confidence:
+        return "turned"
+    if growth is None or checked.best_n is None:
         return "unchecked n"
-    honest = checked.covered >= findings.frontier.confidence - _SHORTFALL
+    honest = checked.covered >= confidence - _SHORTFALL
     if not honest or checked.rmse > checked.persistence_rmse:
         return "rewards"
     return None if checked.best_n.held else "n"
@@ -269,7 +272,8 @@ def _chosen(
 
 
 def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
-    """Past the last budget: n by the laws, B as there, the reward by forecasts."""
+    """Past the last budget: n by the laws, or as there if n* may have turned; B as there, the
+    reward by forecasts."""
     last, surface = findings.frontier.budgets[-1], findings.surface
     confidence = findings.frontier.confidence
     choice, best_n, below, above = last.best, None, False, False
@@ -277,9 +281,11 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     if surface is not None and findings.saturation.laws is not None:
         ahead_of = ahead_n(surface, findings.frontier, budget)
         best_n, below, above = ahead_of.interval, ahead_of.open_below, ahead_of.open_above
-        wanted = math.log2(best_n.median)
-        choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
-        kind = "laws"
+        # Of an n* that turned, the middle of all laws loses more than the n that was best last.
+        if doubt_beyond(findings) != "turned":
+            wanted = math.log2(best_n.median)
+            choice = min(last.choices, key=lambda c: abs(math.log2(c.num_generations) - wanted))
+            kind = "laws"
     cell = choice.cell
     ahead = _forecasts(data, Pair.of(cell), budget, confidence)
     median, low, high = _mean(ahead) if ahead else (None, None, None)

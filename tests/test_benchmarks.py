@@ -24,6 +24,7 @@ SMALLEST = {
     "fits": (("--samples", "4", "--looped", "4", "--gridded", "0"), "speed=1e9"),
     "coverage": (("--sweeps", "1", "--worlds", "flat", "--methods", "isosweep"), "claimed=-1"),
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
+    "beyond": (("--sweeps", "1", "--worlds", "constant"), "turned=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
     "proposals": (("--sweeps", "1", "--worlds", "plateau"), "false=-1"),
     "tune": (("--sweeps", "1", "--worlds", "parabola"), "compute=0"),

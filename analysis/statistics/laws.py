@@ -6,10 +6,12 @@ With t = log10 C and x* = log2 n*:
 
     constant    x* = c
     power       x* = a + g u,  u = (t - t0) / (t1 - t0)         n* grows as a power of C
+    fall        x* = a - g u                                    n* falls as a power of C
     concave     x* = a + g ln(1 + k u) / ln(1 + k)              ever more slowly, without an end
     sigmoid     x* = b + (p - b) / (1 + exp(-k (t - c)))        n* settles at 2^p
+    hump        x* = b + h exp(-((u - m) / w)^2 / 2)            n* rises, and falls back
 
-the last as the IsoCompute Playbook fits it (arXiv 2603.12151). The evidence is n*(C) at every
+the sigmoid as the IsoCompute Playbook fits it (arXiv 2603.12151). The evidence is n*(C) at every
 budget as the reward surface has it: a mean and a covariance over budgets. A law is compared with
 it after being cut off at the smallest and the largest n measured, for beyond them the surface
 sees only the edge: a law may run off the grid and still agree. Laws start equally likely; their
@@ -36,6 +38,9 @@ SETTLED_WITHIN = 0.5
 # Prior ends of the sigmoid's steepness, and of the concave law's, over the measured range of log10
 # C: from next to a straight line to a rise that is over at once.
 _STEEPNESS, _BENDS = (2.0, 40.0), (1.0, 1000.0)
+# The same of the hump's width, as a standard deviation: from a peak of one budget to a slope that
+# has hardly turned.
+_WIDTHS = (0.05, 1.0)
 # Rounds of importance sampling and points in each; share drawn from the prior in all of them.
 _ROUNDS, _POINTS, _FROM_PRIOR = 4, 10_000, 0.2
 # Computes at which the laws are drawn, and draws of them.
@@ -61,6 +66,10 @@ def _power(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> Flo
     return np.asarray(_begin(points, ends) + _growth(points, ends)[:, None] * at)
 
 
+def _fall(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+    return np.asarray(ends[0] + ends[1] - _power(points, ends, at))
+
+
 def _concave(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
     low, high = np.log(_BENDS)
     bend = np.exp(low + (high - low) * points[:, 2:])
@@ -75,6 +84,16 @@ def _sigmoid(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> F
     steepness = np.exp(low + (high - low) * points[:, 3:])
     left = rise * special.expit(steepness * (1.25 * points[:, 2:3] - 0.25 - at))
     return np.asarray(_begin(points, ends) + rise - left)
+
+
+def _hump(points: FloatArray, ends: tuple[float, float], at: FloatArray) -> FloatArray:
+    """Its peak may lie an eighth of the range before the first budget or past the last."""
+    reach = ends[1] - ends[0]
+    low, high = np.log(_WIDTHS)
+    width = np.exp(low + (high - low) * points[:, 3:])
+    away = (at - (1.25 * points[:, 2:3] - 0.125)) / width
+    height = 1.5 * reach * points[:, 1:2] * np.exp(-0.5 * away**2)
+    return np.asarray(ends[0] + reach * points[:, :1] + height)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +116,10 @@ class Law:
 LAWS: Final[Mapping[str, Law]] = {
     "constant": Law(words="n* is the same at every compute", parameters=1, log2_n=_constant),
     "power": Law(words="n* = a C^b, without end", parameters=2, log2_n=_power),
+    "fall": Law(words="n* = a C^-b, without end", parameters=2, log2_n=_fall),
     "concave": Law(words="growth that slows all the way", parameters=3, log2_n=_concave),
     "sigmoid": Law(words="growth from one level to another", parameters=4, log2_n=_sigmoid),
+    "hump": Law(words="a rise to a peak, and a fall", parameters=4, log2_n=_hump),
 }
 
 

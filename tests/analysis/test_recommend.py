@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from isosweep import words
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pairs import Pair
@@ -200,10 +201,42 @@ def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
     rate = findings.saturation.end_rate
     assert rate is not None
     assert rate.low < 0
-    with pytest.raises(SettingError, match="the best n may be falling") as refused:
+    with pytest.raises(SettingError, match="may have grown and be falling again") as refused:
         recommend(data, findings, 6.4e7, extrapolate=False)
     assert f"changes by {rate.words} doublings per decade" in str(refused.value)
-    assert recommend(data, findings, 6.4e7, extrapolate=True).factor == 2
+    asked = recommend(data, findings, 6.4e8, extrapolate=True)
+    assert asked.num_generations == findings.frontier.budgets[-1].best.num_generations
+    assert asked.basis.kind == "last n"
+    assert asked.best_n is not None
+    basis = words.line("recommend", "basis", asked)
+    assert "the best n at 3.2e7, since it may have grown and be falling again" in basis
+
+
+@pytest.mark.parametrize(
+    ("best", "ahead"),
+    [
+        ({C: 16.0 / 2**place for place, C in enumerate(BUDGETS)}, 2),
+        (dict.fromkeys(BUDGETS, 6.0), 8),
+    ],
+)
+def test_a_fall_or_a_rest_that_no_growth_came_before_is_extrapolated(
+    tmp_path: Path, best: dict[float, float], ahead: int
+) -> None:
+    reward = peaked(lambda C: float(np.interp(np.log(C), np.log(BUDGETS), list(best.values()))))
+    data = load_sweep(write_sweep(tmp_path, reward, plan=make_plan()))
+    findings = find(data, AnalysisConfig(name="default"))
+    growth, checked = findings.saturation.growth, findings.validation
+    assert growth is not None
+    assert checked is not None
+    assert checked.best_n is not None
+    assert growth.rate.low < 0
+    assert checked.best_n.held
+    sure = replace(findings, validation=replace(CHECKED, best_n=checked.best_n))
+    split = recommend(data, sure, 6.4e7, extrapolate=False)
+    assert split.num_generations <= ahead
+    # The same end after growth is no basis.
+    after = replace(findings.saturation, growth=replace(growth, grew=0.5))
+    assert doubt_beyond(replace(sure, saturation=after)) == "turned"
 
 
 def test_n_that_comes_out_where_no_law_had_it_is_found_by_leaving_a_budget_out(

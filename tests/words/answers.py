@@ -278,9 +278,17 @@ RECOMMENDED = tuple(
         replace(_SPLIT, basis=Basis(kind="means", budgets=(1e20,)), best_n=None, interval=None),
         *(
             replace(
-                _SPLIT, factor=4.0, basis=Basis(kind=kind, budgets=(1e20,), num_runs=3), missing=()
+                _SPLIT,
+                factor=4.0,
+                basis=basis,
+                missing=(),
+                best_n=best_n,
             )
-            for kind in ("laws", "last n")
+            for basis, best_n in (
+                (Basis(kind="laws", budgets=(1e20,), num_runs=3), _SPLIT.best_n),
+                (Basis(kind="last n", budgets=(1e20,), num_runs=3), _SPLIT.best_n),
+                (Basis(kind="last n", budgets=(1e20,), num_runs=3), None),
+            )
         ),
     )
 )

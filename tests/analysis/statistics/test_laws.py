@@ -52,6 +52,28 @@ def test_a_constant_is_constant_and_a_zigzag_is_explained_by_no_law() -> None:
     assert weigh(np.array([4.0, 10.0] * 5)).fit < 1e-3
 
 
+@pytest.mark.parametrize(
+    ("law", "truth"),
+    [("fall", 11 - 6 * T), ("hump", 4 + 5 * np.exp(-(((T - 0.6) / 0.2) ** 2) / 2))],
+)
+def test_a_fall_and_a_rise_that_comes_back_go_on_beyond_the_data(
+    law: str, truth: NDArray[np.float64]
+) -> None:
+    # Cut off two budgets before the last.
+    laws = weigh_laws(draws(truth[:8]), BUDGETS[:8], GRID, 0.9, until=BUDGETS[-1])
+    assert laws.probabilities[law] > 0.8
+    assert laws.fit > 0.01
+    assert laws.curve[-1].low <= 2 ** truth[-1] <= laws.curve[-1].high
+    assert laws.curve[-1].median < 2 ** truth[7]
+
+
+def test_growth_that_rests_is_hardly_a_hump() -> None:
+    for rest in (0.4, 0.7):
+        laws = weigh(np.minimum(3.5 + 5 * T / rest, 8.5), spread=0.3)
+        assert laws.probabilities["hump"] + laws.probabilities["fall"] < 0.1
+        assert laws.curve[-1].low > 2**7
+
+
 def test_probabilities_sum_to_one_and_do_not_hang_on_the_seed() -> None:
     truth = 4 + 4 / (1 + np.exp(-8 * (T - 0.5)))
     first, again = weigh(truth), weigh_laws(draws(truth), BUDGETS, GRID, 0.9, seed=1)
