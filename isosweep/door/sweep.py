@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.frames import (
     Row,
     candidate_rows,
@@ -158,7 +158,9 @@ class Sweep:
 
     @property
     def frontier(self) -> "pandas.DataFrame":
-        """The best n at every budget, n*(C) with its interval, and the reward to expect."""
+        """The best n at every budget, n*(C) and n_d(C) with intervals, and the reward to expect."""
+        from isosweep.analysis.tables import FRONTIER
+
         rows = (frontier_rows(one.data, one.findings) for one in self.variants.values())
         return self._read_frame(FRONTIER, rows)
 

@@ -11,7 +11,12 @@ import pytest
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.recommend import doubt_beyond, recommend, supported_factor
+from isosweep.analysis.recommend import (
+    doubt_beyond,
+    end_rate_of_best,
+    recommend,
+    supported_factor,
+)
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import Range
@@ -197,7 +202,7 @@ def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
     best = dict(zip(BUDGETS, (4.0, 8.0, 16.0, 16.0, 12.0), strict=True))
     paths = write_sweep(tmp_path, peaked(lambda C: best.get(C, 4.0)), plan=make_plan())
     data, findings = found_in(paths)
-    rate = findings.saturation.end_rate
+    rate = end_rate_of_best(findings)
     assert rate is not None
     assert rate.low < 0
     with pytest.raises(SettingError, match="the best n may be falling") as refused:
