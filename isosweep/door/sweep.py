@@ -166,7 +166,7 @@ class Sweep:
 
     @property
     def verdict(self) -> "Verdict":
-        """Where the best n stops growing, or that the data cannot tell.
+        """Where the n that is judged stops growing, or that the data cannot tell.
 
         Raises SettingError where there are several variants, each with a verdict of its own.
         """
