@@ -221,8 +221,8 @@ class Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class AtEdge:
-    """The n that is judged may lie beyond those that were run, or at n whose runs did not get so far
-    or fell."""
+    """The n that is judged may lie beyond those that were run, or at n whose runs did not get so
+    far or fell."""
 
     end: OpenEnd
     """Where."""

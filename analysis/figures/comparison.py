@@ -114,7 +114,7 @@ def _n_figure(comparison: Comparison, entries: Sequence[Entry], quantity: Quanti
             found,
             lambda row: row[0].budget * shift,
             lambda row: row[0].best if row[1] is None else row[1].interval.median,
-            ends=lambda row: row[1] and row[1].interval,
+            ends=lambda row: row[1].interval if row[1] else None,
             text=lambda row: f"{entry.name}\n{symbol} {(row[1] or row[0]).words}",
             label=entry.name,
             color=color,

@@ -100,8 +100,9 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
         quantity: [(at.budget, found) for at in saturation.optima if (found := at.of(quantity))]
         for quantity in _NAMED
     }
+    and_smallest = ", and smallest n that is good enough," if ranges["enough"] else ""
     return Figure(
-        title="Best n, and smallest n that is good enough, against compute",
+        title=f"Best n{and_smallest} against compute",
         caption=_best_generations_caption(findings),
         x=x,
         y=y,

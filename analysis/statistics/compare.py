@@ -151,8 +151,8 @@ def _frontiers(entries: Sequence[Entry]) -> tuple[AtBudget, ...]:
                     better=None
                     if entry is entries[0]
                     else _better(entry.findings, k, first, at.budget),
-                    n_star=optimum and optimum.of("best"),
-                    n_d=optimum and optimum.of("enough"),
+                    n_star=optimum.of("best") if optimum else None,
+                    n_d=optimum.of("enough") if optimum else None,
                 )
             )
     return tuple(rows)

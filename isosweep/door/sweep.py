@@ -185,7 +185,7 @@ class Sweep:
         """A figure of the report, by name. Raises SettingError for one that there is none of.
 
         >>> small.plot("best_n").layout.title.text
-        'Best n against compute'
+        'Best n, and smallest n that is good enough, against compute'
         """
         from isosweep.analysis.figures.all import describe_figures
         from isosweep.analysis.figures.draw_plotly import to_plotly
