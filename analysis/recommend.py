@@ -19,7 +19,7 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
-from isosweep.analysis.statistics.growth import end_rates
+from isosweep.analysis.statistics.growth import Growth, describe_growth
 from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface, smallest_within
@@ -92,7 +92,8 @@ Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "falling"]
 
 def doubt_beyond(findings: Findings) -> Doubt | None:
     """Why nothing is to be recommended beyond the last budget; None where something is."""
-    checked, rate = findings.validation, end_rate_of_best(findings)
+    checked, growth = findings.validation, growth_of_best(findings)
+    rate = growth.rate if growth else None
     if checked is None:
         return "unchecked"
     if rate is not None and rate.low < 0:
@@ -105,14 +106,14 @@ def doubt_beyond(findings: Findings) -> Doubt | None:
     return None if checked.best_n.held else "n"
 
 
-def end_rate_of_best(findings: Findings) -> Interval | None:
-    """Growth of n* at the largest budgets, in doublings per decade, whichever n is judged; None
-    where the sweep is too small for a rate."""
-    surface = findings.surface
-    if surface is None or findings.saturation.growth is None:
-        return None
-    rates = end_rates(surface.best_n.log2_n, surface.budgets)
-    return Interval.central(rates, findings.frontier.confidence)
+def growth_of_best(findings: Findings) -> Growth | None:
+    """Growth of n*, whichever n is judged; None where the sweep is too small for it."""
+    surface, growth, frontier = findings.surface, findings.saturation.growth, findings.frontier
+    if surface is None or growth is None or findings.saturation.quantity == "best":
+        return growth
+    grid = np.log2(frontier.measured)
+    of = grid, frontier.confidence, growth.bound
+    return describe_growth(surface.best_n, surface.budgets, *of)
 
 
 def supported_factor(findings: Findings) -> float:
@@ -199,8 +200,8 @@ class _Choice:
 
 def _too_far(budget: float, last: float, supported: float, findings: Findings) -> SettingError:
     doubt, checked = doubt_beyond(findings), findings.validation
-    rate = end_rate_of_best(findings)
-    why = words.line("recommend", "doubt", doubt, checked, rate, supported)
+    growth = growth_of_best(findings)
+    why = words.line("recommend", "doubt", doubt, checked, growth, supported)
     times = short(budget / last)
     reached = "at which a run still has what it gained" if findings.frontier.lost else "reached"
     rule = f"lies {times} times beyond {short(last)}, the largest budget {reached}, and {why}"

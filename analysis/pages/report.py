@@ -20,7 +20,7 @@ from isosweep.analysis.pages.tables import (
     set_table,
     view_table,
 )
-from isosweep.analysis.recommend import doubt_beyond, end_rate_of_best, supported_factor
+from isosweep.analysis.recommend import doubt_beyond, growth_of_best, supported_factor
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.tables import cell_page
 from isosweep.config.analysis import AnalysisConfig
@@ -68,7 +68,7 @@ def render_report(
         validation=findings.validation,
         reach=supported_factor(findings),
         doubt=doubt_beyond(findings),
-        rate=end_rate_of_best(findings),
+        growth_of_best=growth_of_best(findings),
         essentials=_essentials(data, about),
         missing=missing_runs(data),
         searched=data.searched,

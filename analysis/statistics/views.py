@@ -46,7 +46,7 @@ class View:
     """The n that cannot be distinguished from it."""
     interval: tuple[float, float] | None
     """Interval of n*, planned or not; null without a spread between seeds."""
-    enough: tuple[float, float] | None
+    enough: tuple[float, float] | None = None
     """The same of the smallest n that is good enough."""
     verdict: Verdict
     """The verdict by this metric on these problems."""
