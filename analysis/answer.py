@@ -221,7 +221,8 @@ class Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class AtEdge:
-    """n* may lie beyond the n that were run, or at n whose runs did not get so far or fell."""
+    """The n that is judged may lie beyond those that were run, or at n whose runs did not get so
+    far or fell."""
 
     end: OpenEnd
     """Where."""
@@ -331,7 +332,7 @@ class AddN:
     variants: bool = False
     """Whether there are several variants."""
     end: OpenEnd | None = None
-    """Where n* may lie, which it would show."""
+    """Where the n that is judged may lie, which it would show."""
     kind: Literal["add n"] = "add n"
     """add n."""
 
@@ -431,7 +432,7 @@ class Answer:
     reason: Reason
     """Why, as a kind with its numbers."""
     growth: Growth | None
-    """Probability of every claim about n*; null where the sweep is too small."""
+    """Probability of every claim about the n that is judged; null where the sweep is too small."""
     plateau: Interval | None
     """n at which it settled; null unless (probably) saturated."""
     settles_at: Interval | None

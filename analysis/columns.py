@@ -146,7 +146,7 @@ def interval(read: Read, heading: str | None = None, text: str = "") -> Columns:
 def _in_file(value: object) -> object:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def written(form: str) -> Callable[[Any], str]:

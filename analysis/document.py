@@ -73,7 +73,7 @@ class Settings:
     margin: Positive
     """Reward difference too small to matter. Reward."""
     growth_bound: Positive
-    """Growth of n* below which it has stopped. Doublings per decade."""
+    """Growth of the n that is judged below which it has stopped. Doublings per decade."""
     readings_per_decade: Count
     """Smaller budgets, per factor of ten, at which runs were read as well. A count."""
     decades: NotNegative
@@ -109,9 +109,7 @@ class FitsDocument:
     budget_unit: BudgetUnit
     """Unit of every compute in this file: flops, rollouts, tokens or device_hours."""
     verdict: Verdict
-    """saturated: n* grew and has stopped; growing: it grew and still does; grew: whether it has
-    stopped is open; fell: it ends below an earlier one; constant: it does not change; n does not
-    matter: no n costs more than the margin; not identified: the records do not decide."""
+    """Of the n that is judged (`saturation.reason.quantity`), as `answer.json` has it."""
     reason: Sentence
     """The verdict's reason in sentences."""
     saturation: Saturation

@@ -19,9 +19,10 @@ from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.forecast import Forecast, forecast
 from isosweep.analysis.statistics.frontier import BudgetFrontier, CellMean
+from isosweep.analysis.statistics.growth import Growth, describe_growth
 from isosweep.analysis.statistics.intervals import Interval, central_ends
 from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
-from isosweep.analysis.statistics.surface import Surface
+from isosweep.analysis.statistics.surface import Surface, smallest_within
 from isosweep.analysis.statistics.validation import ahead_n
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
@@ -55,8 +56,9 @@ class Recommendation:
     """The split of `budget` (in the sweep's unit), among the (n, B) that were measured.
 
     `best_n`: n*(C) and its interval, and whether it may lie below or above all n that were run;
-    `missing`: n of the plan that have not come so far; `alternatives`: other n that cannot be
-    distinguished from the chosen one, measured at the nearest budget; `reward`: expected held-out
+    `enough`: the same of n_d, the smallest n that is good enough; `missing`: n of the plan that
+    have not come so far; `alternatives`: other n that cannot be distinguished from the chosen one,
+    measured at the nearest budget; `reward`: expected held-out
     reward, with interval (None where the sweep gives none). `factor`: budget over the largest one
     reached, above 1 where this extrapolates; `supported`: the factor to which the validation goes.
     `basis`: what it rests on.
@@ -71,6 +73,7 @@ class Recommendation:
     best_n: Interval | None
     open_below: bool
     open_above: bool
+    enough: Range | None
     missing: tuple[int, ...]
     alternatives: tuple[int, ...]
     reward: float | None
@@ -90,7 +93,7 @@ Doubt = Literal["unchecked", "rewards", "unchecked n", "n", "turned"]
 
 def doubt_beyond(findings: Findings) -> Doubt | None:
     """Why nothing is to be recommended beyond the last budget; None where something is."""
-    checked, growth = findings.validation, findings.saturation.growth
+    checked, growth = findings.validation, growth_of_best(findings)
     confidence = findings.frontier.confidence
     if checked is None:
         return "unchecked"
@@ -103,6 +106,16 @@ def doubt_beyond(findings: Findings) -> Doubt | None:
     if not honest or checked.rmse > checked.persistence_rmse:
         return "rewards"
     return None if checked.best_n.held else "n"
+
+
+def growth_of_best(findings: Findings) -> Growth | None:
+    """Growth of n*, whichever n is judged; None where the sweep is too small for it."""
+    surface, growth, frontier = findings.surface, findings.saturation.growth, findings.frontier
+    if surface is None or growth is None or findings.saturation.quantity == "best":
+        return growth
+    grid = np.log2(frontier.measured)
+    of = grid, frontier.confidence, growth.bound
+    return describe_growth(surface.best_n, surface.budgets, *of)
 
 
 def supported_factor(findings: Findings) -> float:
@@ -184,11 +197,13 @@ class _Choice:
     missing: tuple[int, ...]
     open_below: bool = False
     open_above: bool = False
+    enough: Range | None = None
 
 
 def _too_far(budget: float, last: float, supported: float, findings: Findings) -> SettingError:
     doubt, checked = doubt_beyond(findings), findings.validation
-    why = words.line("recommend", "doubt", doubt, checked, findings.saturation.growth, supported)
+    growth = growth_of_best(findings)
+    why = words.line("recommend", "doubt", doubt, checked, growth, supported)
     times = short(budget / last)
     reached = "at which a run still has what it gained" if findings.frontier.lost else "reached"
     rule = f"lies {times} times beyond {short(last)}, the largest budget {reached}, and {why}"
@@ -214,14 +229,19 @@ def _inside(findings: Findings, budget: float) -> _Choice:
     both = surface.supported[below] & surface.supported[above]
     read = both if both.any() else surface.supported[above]
     by_n = np.where(read, draws, -np.inf).max(axis=2)
-    best = surface.log2_n[by_n.argmax(axis=1)]
     grid = surface.log2_n[surface.measured[above]]
-    found = interval_of_n(best, grid, findings.frontier.confidence)
+
+    def within(loss: float) -> Range:
+        drawn = smallest_within(by_n, surface.log2_n, loss)
+        return on_grid(interval_of_n(drawn, grid, findings.frontier.confidence), 2.0**grid)
+
+    margin = findings.saturation.reason.margin
     return _chosen(
         near,
         surface,
         draws,
-        on_grid(found, 2.0**grid),
+        within(0.0),
+        None if margin is None else within(margin),
         findings.frontier.confidence,
         Basis(
             kind="surface",
@@ -248,11 +268,12 @@ def _chosen(
     surface: Surface,
     draws: FloatArray,
     found: Range,
+    enough: Range | None,
     confidence: float,
     basis: Basis,
 ) -> _Choice:
     """The cell of `at` with the highest expected reward in `draws`: (draws, log2 n, batches);
-    `found`: n*."""
+    `found`: n*; `enough`: n_d."""
     rewards = surface.at_cells(draws, at.cells)
     chosen = int(rewards.mean(axis=0).argmax())
     cell = at.cells[chosen]
@@ -268,6 +289,7 @@ def _chosen(
         missing=at.missing,
         open_below=found.open_below,
         open_above=found.open_above,
+        enough=enough,
     )
 
 
@@ -276,10 +298,12 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
     reward by forecasts."""
     last, surface = findings.frontier.budgets[-1], findings.surface
     confidence = findings.frontier.confidence
-    choice, best_n, below, above = last.best, None, False, False
+    choice, best_n, below, above, enough = last.best, None, False, False, None
     kind: Literal["laws", "last n"] = "last n"
     if surface is not None and findings.saturation.laws is not None:
-        ahead_of = ahead_n(surface, findings.frontier, budget)
+        ahead_of = ahead_n(surface, findings.frontier, budget, 0.0)
+        if (margin := findings.saturation.reason.margin) is not None:
+            enough = ahead_n(surface, findings.frontier, budget, margin)
         best_n, below, above = ahead_of.interval, ahead_of.open_below, ahead_of.open_above
         # Of an n* that turned, the middle of all laws loses more than the n that was best last.
         if doubt_beyond(findings) != "turned":
@@ -299,6 +323,7 @@ def _beyond(data: SweepData, findings: Findings, budget: float) -> _Choice:
         missing=last.missing,
         open_below=below,
         open_above=above,
+        enough=enough,
     )
 
 

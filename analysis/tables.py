@@ -10,6 +10,7 @@ from isosweep.analysis.columns import (
     MEASURED,
     MISSING,
     OF_EXPECTED,
+    Column,
     Columns,
     PageTable,
     Table,
@@ -18,6 +19,7 @@ from isosweep.analysis.columns import (
     interval,
     label,
     number,
+    other,
     planned,
 )
 from isosweep.analysis.curves import CellReading, SweepData
@@ -27,6 +29,7 @@ from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import Estimate, Fit
 from isosweep.analysis.statistics.frontier import Choice
 from isosweep.analysis.statistics.mechanism import ProblemChange
+from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.survival import Survival
 from isosweep.plan.cells import PlannedRun
 from isosweep.words.numbers import UNITS
@@ -37,6 +40,7 @@ def all_tables(data: SweepData, findings: Findings) -> tuple[Table[Any], ...]:
     return (
         cell_table(data),
         choice_table(data, findings),
+        optimum_table(data, findings),
         survival_table(findings),
         asymptote_table(findings),
         fit_table(data, findings),
@@ -198,11 +202,103 @@ def choice_table(data: SweepData, findings: Findings) -> Table[ChoiceAt]:
         for at in findings.frontier.budgets
         for choice in at.choices
     )
-    words = {
+    return Table(name="choices", columns=CHOICES, rows=rows, words=_words(data, findings))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierAt:
+    """The best choice of those that ran at a budget, and where n* and n_d lie among all n."""
+
+    budget: float
+    best: Choice
+    optimum: BestGenerations
+
+
+def _n_star(name: str, part: str, text: str, **shown: Any) -> Column[Any]:
+    """Of n*(C); missing where there is none."""
+    return number(name, lambda row: getattr(row.optimum.interval, part, None), text, **shown)
+
+
+def _n_d(name: str, part: str, text: str, **shown: Any) -> Column[Any]:
+    """Of the smallest n that is good enough; missing where it is not known."""
+
+    def read(row: FrontierAt) -> float | None:
+        enough = row.optimum.enough
+        return None if enough is None else getattr(enough.interval, part)
+
+    return number(name, read, text, **shown)
+
+
+def _n_d_open(name: str, side: str, text: str) -> Column[Any]:
+    return other(name, lambda row: getattr(row.optimum.enough, side, None), text)
+
+
+FRONTIER: Columns = (
+    number("budget", "budget", BUDGET, heading="budget ({unit})", show=".3g"),
+    count(
+        "n",
+        "best.num_generations",
+        "The n of the grid with the highest expected reward. A count.",
+        heading="n",
+    ),
+    count("B", "best.cell.problems_per_batch", "Problems per batch with it. A count.", heading="B"),
+    *planned("best.cell", "T"),
+    _n_star(
+        "n_star",
+        "median",
+        "Median of the best n, planned or not: n*(C). A count.",
+        heading="n*, the best n ({confidence})",
+        show=lambda row: row.optimum.words,
+    ),
+    _n_star("n_star_low", "low", "Lower end of its interval. A count."),
+    _n_star("n_star_high", "high", "Upper end of its interval. A count."),
+    flag(
+        "open_below", "optimum.left_censored", "Whether the best n may lie below all that were run."
+    ),
+    flag(
+        "open_above",
+        "optimum.right_censored",
+        "Whether the best n may lie beyond all that were run.",
+    ),
+    other(
+        "candidates", "optimum.candidates", "The n that cannot be told from the best, ascending."
+    ),
+    number("measured", "best.cell.mean", MEASURED),
+    number("expected", "best.expected", EXPECTED, heading="expected", show=".4f"),
+    *interval(
+        lambda row: row.best.interval or (None, None), "interval ({confidence})", OF_EXPECTED
+    ),
+    _n_d(
+        "n_d",
+        "median",
+        "Median of the smallest n that is good enough: n_d(C). A count.",
+        heading="n_d, the smallest n that is good enough ({confidence})",
+        show=lambda row: row.optimum.enough.words if row.optimum.enough else MISSING,
+    ),
+    _n_d("n_d_low", "low", "Lower end of its interval. A count."),
+    _n_d("n_d_high", "high", "Upper end of its interval. A count."),
+    _n_d_open("n_d_open_below", "open_below", "Whether n_d may lie below all that were run."),
+    _n_d_open("n_d_open_above", "open_above", "Whether n_d may lie beyond all that were run."),
+)
+
+
+def optimum_table(data: SweepData, findings: Findings) -> Table[FrontierAt]:
+    """One row per budget: what to use, n*(C) and n_d(C)."""
+    optima = {each.budget: each for each in findings.saturation.optima}
+    rows = tuple(
+        FrontierAt(budget=at.budget, best=at.best, optimum=optima[at.budget])
+        for at in findings.frontier.budgets
+        if at.budget in optima
+    )
+    return Table(name="optima", columns=FRONTIER, rows=rows, words=_words(data, findings))
+
+
+def _words(data: SweepData, findings: Findings) -> dict[str, str]:
+    """Of headings."""
+    return {
         "unit": UNITS[data.plan.budget_unit],
         "confidence": f"{findings.frontier.confidence:.0%}",
     }
-    return Table(name="choices", columns=CHOICES, rows=rows, words=words)
 
 
 def _seeds(kept: int, fallen: int) -> str:

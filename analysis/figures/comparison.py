@@ -27,6 +27,7 @@ from isosweep.analysis.statistics.entries import Entry
 from isosweep.analysis.statistics.reuse import Onset, ReuseLaw
 from isosweep.analysis.statistics.sizes import SizeFit, SizeLaw
 from isosweep.analysis.statistics.updates import Needs, UpdatesLaw
+from isosweep.config.analysis import Quantity
 from isosweep.words.numbers import UNITS, short
 
 
@@ -34,7 +35,8 @@ def comparison_figures(comparison: Comparison, entries: Sequence[Entry]) -> dict
     """By name, in the page's order. No n* where there is one n."""
     figures = {"comparison_reward": _reward_figure(comparison, entries)}
     if not comparison.one_pair:
-        figures["comparison_best_n"] = _best_figure(comparison, entries)
+        figures["comparison_best_n"] = _n_figure(comparison, entries, "best")
+        figures["comparison_enough_n"] = _n_figure(comparison, entries, "enough")
     laws: dict[str, list[Figure | None]] = {
         "reuse": [_reuse_figure(law, comparison) for law in comparison.reuse_laws],
         "updates": [_updates_figure(law) for law in comparison.updates_laws],
@@ -88,17 +90,32 @@ def _reward_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
     )
 
 
-def _best_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
-    """n*(C) of every sweep."""
+# Of the figure of each n: its title and how its caption begins.
+_N: dict[Quantity, tuple[str, str]] = {
+    "best": ("Best n", "n*(C), median and interval (or the best mean, without seeds)"),
+    "enough": (
+        "Smallest n that is good enough",
+        "n_d(C), median and interval: the smallest n that loses at most analysis.margin of reward",
+    ),
+}
+
+
+def _n_figure(comparison: Comparison, entries: Sequence[Entry], quantity: Quantity) -> Figure:
+    """n*(C) or n_d(C) of every sweep."""
+    title, caption = _N[quantity]
+    symbol = "n*" if quantity == "best" else "n_d"
 
     def course(i: int, entry: Entry, color: str) -> Series:
         shift = 1.03 ** (i - (len(entries) - 1) / 2)
+        found = [(at, at.of(quantity)) for at in entry.findings.saturation.optima]
+        if quantity == "enough":
+            found = [(at, known) for at, known in found if known is not None]
         return series_of(
-            entry.findings.saturation.optima,
-            lambda at: at.budget * shift,
-            lambda at: at.best if at.interval is None else at.interval.median,
-            ends=lambda at: at.interval,
-            text=lambda at: f"{entry.name}\nn* {at.words}",
+            found,
+            lambda row: row[0].budget * shift,
+            lambda row: row[0].best if row[1] is None else row[1].interval.median,
+            ends=lambda row: row[1].interval if row[1] else None,
+            text=lambda row: f"{entry.name}\n{symbol} {(row[1] or row[0]).words}",
             label=entry.name,
             color=color,
             width=1.6,
@@ -109,9 +126,8 @@ def _best_figure(comparison: Comparison, entries: Sequence[Entry]) -> Figure:
     named = zip(entries, _colors(entries), strict=False)
     values = [n for e in entries for at in e.findings.frontier.budgets for n in at.measured]
     return Figure(
-        title=f"Best n of every {comparison.kind}",
-        caption="n*(C), median and interval (or the best mean, without seeds), by each "
-        f"{comparison.kind}'s own reward surface.",
+        title=f"{title} of every {comparison.kind}",
+        caption=f"{caption}, by each {comparison.kind}'s own reward surface.",
         x=_budget_axis(comparison),
         y=generations_axis(values or [2]),
         series=tuple(course(i, entry, color) for i, (entry, color) in enumerate(named)),

@@ -1,6 +1,9 @@
-"""Figures of where the optimum lies: n*(C), and reward over n, and over n and B."""
+"""Figures of where the optimum lies: n*(C) and the smallest n that is good enough, and reward over
+n, and over n and B."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,7 +19,7 @@ from isosweep.analysis.figures.axes import (
     reward_axis,
     some_of,
 )
-from isosweep.analysis.figures.colors import BLUE, GREEN, GREY, SCALE, sequential
+from isosweep.analysis.figures.colors import BLUE, GREEN, RED, SCALE, sequential
 from isosweep.analysis.figures.description import (
     DOTS,
     NO_BUDGET,
@@ -35,17 +38,52 @@ from isosweep.analysis.figures.description import (
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.frontier import BudgetFrontier
-from isosweep.analysis.statistics.intervals import central_quantiles
-from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.intervals import Interval, central_quantiles
+from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.saturation import Saturation
 from isosweep.analysis.statistics.surface import Surface
+from isosweep.config.analysis import Quantity
 
 # More slices than bands that can be distinguished.
 _MOST_SLICES = 6
+# Half of the least length of a bar, as a factor of n.
+_SHORTEST = 1.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    """How an n is called, and what it looks like. `aside`: the factor of compute by which it is
+    drawn beside its budget."""
+
+    symbol: str
+    words: str
+    color: str
+    width: float
+    opacity: float
+    aside: float = 1.0
+
+    @property
+    def bar(self) -> str:
+        """What the legend says of its intervals."""
+        return f"{self.symbol}, {self.words}"
+
+
+_NAMED: dict[Quantity, _Named] = {
+    "best": _Named(symbol="n*", words="the best n", color=BLUE, width=7.0, opacity=0.4),
+    "enough": _Named(
+        symbol="n_d",
+        words="smallest good enough",
+        color=RED,
+        width=3.0,
+        opacity=0.9,
+        aside=1.11,
+    ),
+}
 
 
 def best_generations_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """n* against compute, with the law's curve, on an axis with a tick at every n of the grid."""
+    """n* and the smallest n that is good enough against compute, with the law of the one that is
+    judged, on an axis with a tick at every n of the grid."""
     saturation = findings.saturation
     if not saturation.optima:
         return NO_BUDGET
@@ -58,8 +96,13 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
     ]
     bands, lines = _law(saturation)
     plateau_bands, plateau_lines = _saturation_point(data, saturation, ends, y.limits or (1.0, 1.0))
+    ranges = {
+        quantity: [(at.budget, found) for at in saturation.optima if (found := at.of(quantity))]
+        for quantity in _NAMED
+    }
+    and_smallest = ", and smallest n that is good enough," if ranges["enough"] else ""
     return Figure(
-        title="Best n against compute",
+        title=f"Best n{and_smallest} against compute",
         caption=_best_generations_caption(findings),
         x=x,
         y=y,
@@ -68,29 +111,29 @@ def best_generations_figure(data: SweepData, findings: Findings) -> Figure | Lef
             *edges,
             *lines,
             *plateau_lines,
-            *_intervals(data, saturation.optima),
-            *_censored(saturation.optima),
+            *(bar for q, found in ranges.items() for bar in _intervals(data, _NAMED[q], found)),
+            *_open_ends(ranges),
             *_candidates(data, saturation.optima),
         ),
     )
 
 
 def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
-    """The growth rate of n* against compute, with the bound below which it has stopped."""
+    """The growth rate of the n that is judged, with the bound below which it has stopped."""
     growth = findings.saturation.growth
     if growth is None:
         return LeftOut(reason="the sweep is too small for a growth rate")
+    named = _NAMED[findings.saturation.quantity]
     x = budget_axis(data)
     ends = x.limits or (data.plan.budgets[0], data.plan.budgets[-1])
     return Figure(
-        title="Growth of the best n against compute",
-        caption="Slope of log2 n* over the last third of the decades up to "
-        "each, so that neighbours share most of their data; bars: "
-        f"{findings.frontier.confidence:.0%} interval. No law is assumed. Where it "
-        f"surely lies between the dashed lines at the last budget, {growth.bound:g} doublings per "
-        "decade up or down, n* has stopped.",
+        title=f"Growth of {named.symbol}, {_said(findings)}, against compute",
+        caption=f"Slope of log2 {named.symbol} in the last third of the decades up to each budget; "
+        f"neighbouring points overlap. Bars: {findings.frontier.confidence:.0%} interval. No law "
+        f"is assumed. {named.symbol} has stopped if its rate at the last budget surely lies "
+        f"between the dashed lines, {growth.bound:g} doublings per decade up or down.",
         x=x,
-        y=Axis(title="doublings of n* per decade"),
+        y=Axis(title=f"doublings of {named.symbol} per decade"),
         series=(
             level(ends, growth.bound, f"stopped: within {growth.bound:g}"),
             level(ends, -growth.bound, None),
@@ -102,8 +145,8 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
                 text=lambda at: (
                     f"up to {amount(data, at.budget)}:\n{at.rate.words} doublings per decade"
                 ),
-                label="growth rate of n*",
-                color=BLUE,
+                label=f"growth rate of {named.symbol}",
+                color=named.color,
                 marker="circle",
                 width=1.8,
             ),
@@ -111,8 +154,15 @@ def growth_figure(data: SweepData, findings: Findings) -> Figure | LeftOut:
     )
 
 
+def _said(findings: Findings) -> str:
+    """The n that is judged, in words."""
+    if findings.saturation.quantity == "best":
+        return "the best n"
+    return "the smallest n that is good enough"
+
+
 def _best_generations_caption(findings: Findings) -> str:
-    confidence = f"{findings.frontier.confidence:.0%}"
+    confidence, saturation = f"{findings.frontier.confidence:.0%}", findings.saturation
     if findings.surface is None:
         return (
             "Dots: the n with the best measured mean. Squares: every n, for without a spread "
@@ -120,23 +170,31 @@ def _best_generations_caption(findings: Findings) -> str:
         )
     text = (
         "Dots: the n of the grid with the best expected reward. Squares: every n of the grid that "
-        f"cannot be distinguished from it. Thick bars: {confidence} interval of n*, planned or "
-        "not; a triangle at its end says that n* may lie beyond the grid."
+        f"cannot be distinguished from it. Thick blue bars: {confidence} interval of n*, the best "
+        "n, planned or not"
     )
-    if findings.saturation.curve:
-        text += f" Line and band: n*(C) by the laws, median and {confidence} interval."
-    if findings.saturation.plateau is not None:
-        text += " Green: the plateau, and the compute from which on n* stays on it."
+    if saturation.reason.margin is not None:
+        text += (
+            ". Thin red bars, a little to the right of their budget: that of n_d, the smallest n "
+            f"that is good enough, at most {saturation.reason.margin:g} of reward below the best"
+        )
+    text += ". A triangle at an end: it may lie beyond the grid."
+    named = _NAMED[saturation.quantity]
+    if saturation.curve:
+        text += f" Line and band: {named.symbol} by the laws, median and {confidence} interval."
+    if saturation.plateau is not None:
+        text += f" Green: the plateau of {named.symbol}, and the compute from which on it stays."
     return text
 
 
 def _law(saturation: Saturation) -> tuple[list[Band], list[Series]]:
-    """n*(C) by the laws, and its interval."""
+    """The n that is judged by the laws, and its interval."""
     if not saturation.curve:
         return [], []
+    named = _NAMED[saturation.quantity]
     at, medians = saturation.compute, tuple(value.median for value in saturation.curve)
-    line = Series(x=at, y=medians, label="law", color=GREY, width=1.8)
-    return [band_of(at, saturation.curve, color=GREY, opacity=0.2)], [line]
+    line = Series(x=at, y=medians, label=f"law of {named.symbol}", color=named.color, width=1.4)
+    return [band_of(at, saturation.curve, color=named.color)], [line]
 
 
 def _saturation_point(
@@ -150,7 +208,7 @@ def _saturation_point(
     if plateau is None or settles is None:
         return [], []
     x, look = (settles.median, across[1]), Look(color=GREEN, width=1.8)
-    level = f"plateau, n = {plateau.median:.3g}"
+    level = f"plateau of {_NAMED[saturation.quantity].symbol}, {plateau.median:.3g}"
     begins = f"from {amount(data, settles.median)}"
     return [band_of(x, (plateau,) * 2, color=GREEN)], [
         Series(x=x, y=(plateau.median,) * 2, label=level, **look),
@@ -158,46 +216,59 @@ def _saturation_point(
     ]
 
 
-def _intervals(data: SweepData, optima: Sequence[BestGenerations]) -> list[Series]:
-    """Thick upright bars."""
-    known = [(at, at.interval) for at in optima if at.interval is not None]
+# Of an n, where it lies at every budget that was read.
+_Ranges = Sequence[tuple[float, Range]]
+
+
+def _intervals(data: SweepData, named: _Named, ranges: _Ranges) -> list[Series]:
+    """Upright bars."""
     return [
         Series(
-            x=(at.budget,) * 3,
-            y=(interval.low, interval.median, interval.high),
-            text=(f"n* at {amount(data, at.budget)}:\n{at.words}, median {interval.median:.3g}",)
-            * 3,
-            label="interval of n*" if i == 0 else None,
-            color=BLUE,
-            width=7.0,
-            opacity=0.4,
+            x=(budget * named.aside,) * 3,
+            y=_ends(found.interval),
+            text=(f"{named.bar}, at {amount(data, budget)}:\n{found.words}",) * 3,
+            label=named.bar if i == 0 else None,
+            color=named.color,
+            width=named.width,
+            opacity=named.opacity,
         )
-        for i, (at, interval) in enumerate(known)
+        for i, (budget, found) in enumerate(ranges)
     ]
 
 
-def _censored(optima: Sequence[BestGenerations]) -> list[Series]:
-    """Triangles at the ends of intervals beyond which n* may lie."""
-    known = [(at, at.interval) for at in optima if at.interval is not None]
-    above = [(at.budget, interval.high) for at, interval in known if at.right_censored]
-    below = [(at.budget, interval.low) for at, interval in known if at.left_censored]
+def _ends(interval: Interval) -> tuple[float, float, float]:
+    """From end to end; a bar of no length would not be seen."""
+    low, high = interval.low, interval.high
+    if high < low * _SHORTEST**2:
+        middle = math.sqrt(low * high)
+        low, high = middle / _SHORTEST, middle * _SHORTEST
+    return low, interval.median, high
+
+
+def _open_ends(ranges: Mapping[Quantity, _Ranges]) -> list[Series]:
+    """Triangles at the ends of intervals beyond which an n may lie: named once in the legend."""
     # Off the edge, so that square and dot on it stay readable.
-    sides = (
-        (above, "triangle-up-open", "larger", 1.16),
-        (below, "triangle-down-open", "smaller", 1 / 1.16),
-    )
-    return [
-        points_of(
-            [(budget, n * away, f"n* may be {word} than {n:.3g}") for budget, n in points],
-            label=f"n* may be {word}",
-            color=BLUE,
-            dash=None,
-            marker=marker,
-            size=9,
-        )
-        for points, marker, word, away in sides
-        if points
-    ]
+    sides = (("triangle-up-open", "larger", 1.16), ("triangle-down-open", "smaller", 1 / 1.16))
+    found = []
+    for marker, word, away in sides:
+        label: str | None = f"may be {word}"
+        for quantity, known in ranges.items():
+            named = _NAMED[quantity]
+            ends = [
+                (budget, each.interval.high if word == "larger" else each.interval.low)
+                for budget, each in known
+                if (each.open_above if word == "larger" else each.open_below)
+            ]
+            points = [
+                (budget * named.aside, n * away, f"{named.symbol} may be {word} than {n:.3g}")
+                for budget, n in ends
+            ]
+            if points:
+                look = Look(color=named.color, dash=None, marker=marker)
+                size = 9 if quantity == "best" else 5
+                found.append(points_of(points, label=label, size=size, **look))
+                label = None
+    return found
 
 
 def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Series]:

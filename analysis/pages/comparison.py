@@ -116,13 +116,14 @@ def _best_table(comparison: Comparison) -> PageTable:
             short(at.budget),
             at.best_n,
             at.best_batch,
+            *(MISSING if found is None else found.words for found in (at.n_star, at.n_d)),
             f"{at.reward:.4f}",
             span(*(at.interval or (None, None))),
             written(".1%")(at.better),
         )
         for at in _ordered(comparison)
     ]
-    head = (comparison.kind, f"budget ({UNITS[comparison.unit]})", "best n", "B", "reward")
+    head = (comparison.kind, f"budget ({UNITS[comparison.unit]})", "n", "B", "n*", "n_d", "reward")
     return page_table((*head, "interval", "better than the first"), rows, left=(0,))
 
 

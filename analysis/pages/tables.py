@@ -7,6 +7,7 @@ from isosweep.analysis.curves import Curve, SweepData
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.laws import LAWS, Laws
 from isosweep.analysis.statistics.views import View
+from isosweep.config.analysis import Quantity
 from isosweep.plan.tally import Standing
 from isosweep.words.numbers import short
 
@@ -21,7 +22,7 @@ def view_table(views: Sequence[View]) -> PageTable:
             f"{view.base_reward:.4f}",
             f"{view.best_reward:.4f}",
             view.best,
-            "" if view.interval is None else " to ".join(map(short, view.interval)),
+            *(_ends(ends) for ends in (view.interval, view.enough)),
             ", ".join(map(str, view.candidates)),
             view.verdict,
         )
@@ -29,9 +30,13 @@ def view_table(views: Sequence[View]) -> PageTable:
     ]
     head = (
         *("metric", "problems", "how many", "before", "best", "best n"),
-        *("n*(C)", "may be best", "verdict"),
+        *("n*", "n_d", "may be best", "verdict"),
     )
-    return page_table(head, rows, left=(0, 1, 7, 8))
+    return page_table(head, rows, left=(0, 1, 8, 9))
+
+
+def _ends(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else " to ".join(map(short, interval))
 
 
 def _problems(view: View) -> str:
@@ -80,12 +85,13 @@ def set_table(data: SweepData) -> PageTable:
     return page_table(head, rows if len(rows) > 1 else [], left=(0, 1))
 
 
-def law_table(laws: Laws | None) -> PageTable | None:
-    """The probability of each law; None where the records compare none."""
+def law_table(laws: Laws | None, quantity: Quantity) -> PageTable | None:
+    """The probability of each law of the n that is judged; None where the records compare none."""
     if laws is None:
         return None
     rows = [(name, LAWS[name].words, f"{p:.0%}") for name, p in laws.probabilities.items()]
-    return page_table(("law", "n*(C)", "probability"), rows, left=(0, 1))
+    symbol = "n*(C)" if quantity == "best" else "n_d(C)"
+    return page_table(("law", symbol, "probability"), rows, left=(0, 1))
 
 
 def missing_runs(data: SweepData) -> PageTable:

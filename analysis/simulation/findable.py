@@ -52,7 +52,7 @@ _LOGARITHMIC = ("runs_of_each_n", "problems")
 # Of each share: the world, and the verdicts that count.
 _COUNTED = {
     "ends": ("plateau", ("saturated",)),
-    "grew": ("plateau", ("saturated", "grew", "growing")),
+    "grew": ("plateau", ("saturated", "probably saturated", "grew", "probably growing", "growing")),
     "goes_on": ("slow_tail", ("growing",)),
 }
 _SWEEPS = 16

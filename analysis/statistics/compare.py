@@ -21,6 +21,7 @@ from isosweep.analysis.statistics.entries import Entry, scored_otherwise
 from isosweep.analysis.statistics.findings import Findings
 from isosweep.analysis.statistics.fits import FitStatus, stack_records
 from isosweep.analysis.statistics.intervals import Interval
+from isosweep.analysis.statistics.optima import Range
 from isosweep.analysis.statistics.reuse import REUSE, ReuseLaw
 from isosweep.analysis.statistics.sigmoids import fit_sigmoids
 from isosweep.analysis.statistics.sizes import SIZES, SizeLaw
@@ -55,6 +56,10 @@ class AtBudget:
     better: Share | None
     """Probability that its best reward lies above that of the first entry; null for the first, and
     without seeds."""
+    n_star: Range | None
+    """n*, the best n, planned or not; null without a spread between seeds."""
+    n_d: Range | None
+    """The smallest n that is good enough; null likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +137,9 @@ def _frontiers(entries: Sequence[Entry]) -> tuple[AtBudget, ...]:
     first = entries[0].findings
     rows = []
     for entry in entries:
+        optima = {each.budget: each for each in entry.findings.saturation.optima}
         for k, at in enumerate(entry.findings.frontier.budgets):
-            best = at.best
+            best, optimum = at.best, optima.get(at.budget)
             rows.append(
                 AtBudget(
                     entry=entry.name,
@@ -145,6 +151,8 @@ def _frontiers(entries: Sequence[Entry]) -> tuple[AtBudget, ...]:
                     better=None
                     if entry is entries[0]
                     else _better(entry.findings, k, first, at.budget),
+                    n_star=optimum.of("best") if optimum else None,
+                    n_d=optimum.of("enough") if optimum else None,
                 )
             )
     return tuple(rows)

@@ -40,7 +40,7 @@ class Saturation:
     reason: Reason
     """Why, as a kind with its numbers."""
     optima: tuple[BestGenerations, ...]
-    """n* at every budget that was read, ascending."""
+    """n* and the smallest n that is good enough, at every budget that was read, ascending."""
     growth: Growth | None = None
     """What was claimed with what probability; null where the sweep is too small, and for the
     Playbook's method."""
@@ -80,6 +80,7 @@ def find_saturation(
             kind=lack or "no spread",
             confidence=frontier.confidence,
             quantity=config.quantity,
+            margin=margin,
             measured=frontier.measured,
             fell=frontier.fell,
             num_budgets=len(_judged(frontier)),

@@ -74,12 +74,13 @@ def leave_last_budget_out(
     return found and replace(found, best_n=_of_n(data, config, optima, found.known, found.budget))
 
 
-def ahead_n(surface: Surface, frontier: Frontier, budget: float) -> Range:
-    """n* at a budget past the last one, by laws that are weighed on all that were read.
+def ahead_n(surface: Surface, frontier: Frontier, budget: float, loss: float) -> Range:
+    """The smallest n that loses at most `loss` of reward, of none n*, at a budget past the last
+    one, by laws that are weighed on all that were read.
 
     They take two budgets and two n at least.
     """
-    grid, draws = np.log2(frontier.measured), surface.best_n.log2_n
+    grid, draws = np.log2(frontier.measured), surface.smallest_n(loss).log2_n
     laws = weigh_laws(draws, surface.budgets, grid, frontier.confidence, until=budget)
     return on_grid(laws.curve[-1], 2.0**grid)
 
@@ -98,7 +99,7 @@ def _of_n(
     surface, frontier = fit_budgets(replace(data, readings=before), config)
     if surface is None or min(len(surface.budgets), len(frontier.measured)) < 2:
         return None
-    ahead = ahead_n(surface, frontier, budget)
+    ahead = ahead_n(surface, frontier, budget, 0.0)
     return ForecastN(ahead=ahead, found=found, held=ahead.holds(found.median))
 
 

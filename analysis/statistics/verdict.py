@@ -101,7 +101,7 @@ class Reason:
     quantity: Quantity = "best"
     """The n that is judged: enough, the smallest that loses at most the margin; best, n*."""
     margin: Positive | None = None
-    """Reward difference too small to matter; null where no verdict was looked for."""
+    """Reward difference too small to matter; null by the Playbook's method."""
     measured: tuple[AtLeastOne, ...] = ()
     """Every n that was measured at some budget, ascending."""
     fell: tuple[AtLeastOne, ...] = ()

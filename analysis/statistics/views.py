@@ -48,6 +48,8 @@ class View:
     """The n that cannot be distinguished from it."""
     interval: tuple[float, float] | None
     """Interval of n*, planned or not; null without a spread between seeds."""
+    enough: tuple[float, float] | None = None
+    """The same of the smallest n that is good enough."""
     verdict: Verdict
     """The verdict by this metric on these problems."""
     problem_variance: NotNegative | None = None
@@ -122,6 +124,7 @@ def _view(
     last = frontier.budgets[-1]
     expected = last.best.expected
     interval = saturation.optima[-1].interval if saturation.optima else None
+    enough = saturation.optima[-1].enough if saturation.optima else None
     return View(
         metric=metric,
         difficulty=difficulty,
@@ -132,5 +135,6 @@ def _view(
         best=last.best.num_generations,
         candidates=last.candidates,
         interval=None if interval is None else (interval.low, interval.high),
+        enough=None if enough is None else (enough.interval.low, enough.interval.high),
         verdict=saturation.verdict,
     )

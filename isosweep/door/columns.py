@@ -1,7 +1,8 @@
 """The columns of frames that no file of the analysis has: what they say, and how it is read.
 
 A count that may be missing, and every other number, is a float: missing is NaN, never 0. Each axis
-of `grid.axes` is a further column. Those of cells and choices are `analysis.tables`'s.
+of `grid.axes` is a further column. Those of cells, choices and the frontier are
+`analysis.tables`'s.
 """
 
 from datetime import UTC, datetime
@@ -9,14 +10,10 @@ from typing import Any
 
 from isosweep.analysis.columns import (
     BUDGET,
-    EXPECTED,
-    MEASURED,
-    OF_EXPECTED,
     Column,
     Columns,
     count,
     flag,
-    interval,
     label,
     number,
     other,
@@ -181,37 +178,4 @@ RECORDS: Columns = (
         "Mean length of the evaluation's answers. Tokens.",
     ),
     number("evaluation_seconds", "record.seconds", "What the evaluation took. Seconds."),
-)
-
-
-def _n_star(name: str, part: str, text: str) -> Column[Any]:
-    """Of n*(C); missing where there is none."""
-    return number(name, lambda row: getattr(row.optimum.interval, part, None), text)
-
-
-# Of a `budget`, the `best` choice of those that ran, and the `optimum` of all n.
-FRONTIER: Columns = (
-    number("budget", "budget", BUDGET),
-    count(
-        "n", "best.num_generations", "The n of the grid with the highest expected reward. A count."
-    ),
-    count("B", "best.cell.problems_per_batch", "Problems per batch with it. A count."),
-    *planned("best.cell", "T"),
-    _n_star("n_star", "median", "Median of the best n, planned or not: n*(C). A count."),
-    _n_star("n_star_low", "low", "Lower end of its interval. A count."),
-    _n_star("n_star_high", "high", "Upper end of its interval. A count."),
-    flag(
-        "open_below", "optimum.left_censored", "Whether the best n may lie below all that were run."
-    ),
-    flag(
-        "open_above",
-        "optimum.right_censored",
-        "Whether the best n may lie beyond all that were run.",
-    ),
-    other(
-        "candidates", "optimum.candidates", "The n that cannot be told from the best, ascending."
-    ),
-    number("measured", "best.cell.mean", MEASURED),
-    number("expected", "best.expected", EXPECTED),
-    *interval(lambda row: row.best.interval or (None, None), text=OF_EXPECTED),
 )

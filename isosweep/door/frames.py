@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns
 from isosweep.compute import BudgetUnit
-from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.errors import PreflightError
 from isosweep.heldout import score
 from isosweep.modes.directory import StoredSweep
@@ -129,11 +129,11 @@ def choice_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
 
 
 def frontier_rows(data: "SweepData", findings: "Findings") -> Iterator[Row]:
-    """One row a budget: the best n, n*(C) with its interval, and what it reaches."""
-    optima = {each.budget: each for each in findings.saturation.optima}
-    for at in findings.frontier.budgets:
-        item = SimpleNamespace(budget=at.budget, best=at.best, optimum=optima[at.budget])
-        yield _row(FRONTIER, item, _axes(data))
+    """One row a budget, as `analysis/optima.csv` has it."""
+    from isosweep.analysis.tables import optimum_table
+
+    table = optimum_table(data, findings)
+    return (_row(table.columns, at, _axes(data)) for at in table.rows)
 
 
 def _axes(data: "SweepData") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isosweep.analysis.columns import Columns
 from isosweep.config.analysis import AnalysisConfig
-from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 from isosweep.door.frames import (
     Row,
     candidate_rows,
@@ -158,13 +158,15 @@ class Sweep:
 
     @property
     def frontier(self) -> "pandas.DataFrame":
-        """The best n at every budget, n*(C) with its interval, and the reward to expect."""
+        """The best n at every budget, n*(C) and n_d(C) with intervals, and the reward to expect."""
+        from isosweep.analysis.tables import FRONTIER
+
         rows = (frontier_rows(one.data, one.findings) for one in self.variants.values())
         return self._read_frame(FRONTIER, rows)
 
     @property
     def verdict(self) -> "Verdict":
-        """Where the best n stops growing, or that the data cannot tell.
+        """Where the n that is judged stops growing, or that the data cannot tell.
 
         Raises SettingError where there are several variants, each with a verdict of its own.
         """
@@ -183,7 +185,7 @@ class Sweep:
         """A figure of the report, by name. Raises SettingError for one that there is none of.
 
         >>> small.plot("best_n").layout.title.text
-        'Best n against compute'
+        'Best n, and smallest n that is good enough, against compute'
         """
         from isosweep.analysis.figures.all import describe_figures
         from isosweep.analysis.figures.draw_plotly import to_plotly

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from isosweep import words
 from isosweep.analysis.answer import Answer
+from isosweep.analysis.columns import MISSING
 from isosweep.analysis.conclude import conclude
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.statistics.findings import Findings
@@ -11,12 +12,13 @@ from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import BestGenerations
 from isosweep.analysis.statistics.verdict import Verdict as Kind
 from isosweep.compute import BudgetUnit
+from isosweep.config.analysis import Quantity
 from isosweep.door.display import Shown
 from isosweep.words.numbers import UNITS, short
 
 # What each probability is of, by its name in `Growth`.
 _CLAIMS = {
-    "grew": "the best n grew by a doubling or more",
+    "grew": "{n} grew by a doubling or more",
     "fell": "it ends a doubling or more below an earlier one",
     "unchanged": "it ends less than a doubling from where it was first known",
     "stopped": "at the largest budgets it changes by less than the bound",
@@ -27,17 +29,20 @@ _CLAIMS = {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
-    """What a sweep says of the best n: `kind`, and `sentence` with its numbers.
+    """What a sweep says of the n that is judged: `kind`, and `sentence` with its numbers.
 
     `reason`: what it rests on, in sentences; `caveats`: what it must not be read without;
-    `summary`: what to use, how sure, whether n* grows. `answer`: all of it as kinds and numbers.
+    `summary`: what to use, how sure, whether that n grows. `quantity`: the n that is judged:
+    "enough", n_d, the smallest that is good enough, or "best", n* (`analysis.quantity`).
+    `answer`: all of it as kinds and numbers.
     `probabilities`: of "grew", "fell", "unchanged", "stopped", "settled" and "rising", each a
-    share; empty where the sweep is too small to be judged. `rate`: growth of n* at the largest
+    share; empty where the sweep is too small to be judged. `rate`: growth of that n at the largest
     budgets, in doublings per decade of compute, with its interval at `confidence`; None likewise.
-    `optima`: n*(C), one a budget, in `budget_unit`.
+    `optima`: n*(C), and n_d(C) as `enough`, one a budget, in `budget_unit`.
     """
 
     kind: Kind
+    quantity: Quantity
     sentence: str
     reason: str
     caveats: tuple[str, ...]
@@ -56,6 +61,7 @@ class Verdict:
         document, growth = answer.document(), answer.growth
         return cls(
             kind=answer.verdict,
+            quantity=answer.reason.quantity,
             sentence=words.line("verdict", "headline", document),
             reason=words.line("verdict", "reason", document),
             caveats=tuple(words.lines("answer", "caveats", document)),
@@ -80,10 +86,22 @@ class Verdict:
     def _shown(self) -> Shown:
         tables: list[list[tuple[str, ...]]] = []
         if self.optima:
-            head = (f"budget ({UNITS[self.budget_unit]})", f"best n ({self.confidence:.0%})")
-            tables.append([head, *((short(at.budget), at.words) for at in self.optima)])
+            sure = f"({self.confidence:.0%})"
+            head = (
+                f"budget ({UNITS[self.budget_unit]})",
+                f"n*, the best n {sure}",
+                f"n_d, the smallest n that is good enough {sure}",
+            )
+            rows = (
+                (short(at.budget), at.words, at.enough.words if at.enough else MISSING)
+                for at in self.optima
+            )
+            tables.append([head, *rows])
         if self.probabilities:
-            claims = [(_CLAIMS[name], f"{p:.0%}") for name, p in self.probabilities.items()]
+            n = words.line("verdict", "judged", self.answer.document())
+            claims = [
+                (_CLAIMS[name].format(n=n), f"{p:.0%}") for name, p in self.probabilities.items()
+            ]
             tables.append([("that", "probability"), *claims])
         others = (sentence for sentence in self.summary if sentence != self.sentence)
         return Shown(

@@ -102,7 +102,8 @@ def _reports(
 def _show_comparison(comparison: "Comparison", console: Console) -> None:
     """Print the best of every sweep at every budget, and its verdict."""
     table = Table(
-        "sweep", f"budget ({comparison.unit})", "best n", "B", "reward", "interval", "better"
+        *("sweep", f"budget ({comparison.unit})", "n", "B", "n*", "n_d"),
+        *("reward", "interval", "better"),
     )
     for at in comparison.frontiers:
         interval = "" if at.interval is None else f"{at.interval[0]:.3f} to {at.interval[1]:.3f}"
@@ -111,11 +112,13 @@ def _show_comparison(comparison: "Comparison", console: Console) -> None:
             f"{at.budget:.3g}",
             str(at.best_n),
             str(at.best_batch),
+            *("" if found is None else found.words for found in (at.n_star, at.n_d)),
             f"{at.reward:.3f}",
             interval,
             "" if at.better is None else f"{at.better:.0%}",
         )
     console.print(table)
+    say(console, "n, B: the best that ran; n*: the best n; n_d: the smallest n that is good enough")
     say(console, "better: probability that the best reward lies above the first sweep's")
     for name, verdict in comparison.verdicts.items():
         say(console, f"{name}: {verdict}")

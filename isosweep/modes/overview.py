@@ -106,9 +106,16 @@ def _verdict_tags(answers: list[JsonObject]) -> dict[str, str]:
     columns = {
         "verdict": [answer["verdict"] for answer in answers],
         "best_n": [str(each.get("num_generations", "")) for each in use],
+        "n_star": [_range(each.get("optimum"), "optimum") for each in use],
+        "n_d": [_range((each.get("optimum") or {}).get("enough"), "within") for each in use],
         "best_B": [str(each.get("problems_per_batch", "")) for each in use],
     }
     return {key: ", ".join(values) for key, values in columns.items() if any(values)}
+
+
+def _range(at: JsonObject | None, macro: str) -> str:
+    """An n with its interval, as every other surface has it."""
+    return words.line("numbers", macro, at) if at else ""
 
 
 def _counted(sweep: StoredSweep, search: JsonObject | None) -> str:

@@ -65,7 +65,8 @@ class Belief:
     def shares(self, verdict: str) -> bool:
         """Whether it is sure (`SURE`) of the verdict that an analysis has come to.
 
-        `steady` is the analysis's alone: constant, with the beginning open.
+        `steady` is the analysis's alone: constant, with the beginning open. A verdict that is
+        probable is none yet: no belief shares it, and a search goes on.
         """
         likeliest = VERDICTS[int(self.chances.argmax())]
         agrees = verdict == likeliest or (verdict, likeliest) == ("steady", "constant")

@@ -51,11 +51,11 @@ class Proposed:
 class Stop:
     """Why nothing is proposed: a kind, with its numbers.
 
-    no spread: no two runs of one (n, B) were read at a budget. behind: the best n may be among `n`,
-    no run of which has reached `budget`. out of reach: the best n may lie at an open `end`, and no
-    run of `n` beyond it is within the limits. decided: analysis and belief agree on `verdict`, of
-    this `chance`, and at no budget is more than `margin` of reward expected to be lost. not worth:
-    no run within the limits is worth its compute.
+    no spread: no two runs of one (n, B) were read at a budget. behind: the n that is judged may be
+    among `n`, no run of which has reached `budget`. out of reach: it may lie at an open `end`, and
+    no run of `n` beyond it is within the limits. decided: analysis and belief agree on `verdict`,
+    of this `chance`, and at no budget is more than `margin` of reward expected to be lost. not
+    worth: no run within the limits is worth its compute.
     """
 
     kind: StopKind

@@ -36,6 +36,7 @@ from isosweep.analysis.recommend import recommend
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.fits import FitStatus
 from isosweep.analysis.statistics.frontier import BudgetFrontier, Choice, fit_frontier
+from isosweep.analysis.statistics.optima import Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Verdict
 from isosweep.analysis.statistics.views import View
 from isosweep.errors import SettingError
@@ -175,7 +176,7 @@ def test_rules_of_health_that_runs_broke_and_hours_are_counted(full: Analysed) -
 def open_at_the_end(
     analysed: Analysed, verdict: Verdict = "grew", *, below: bool = False, **of_budget: Any
 ) -> Findings:
-    """What was found, as if the best n were the largest that was run, or the smallest."""
+    """What was found, as if both n were the largest that was run, or the smallest."""
     findings = analysed.findings
     *budgets, at = findings.frontier.budgets
     place = 0 if below else -1
@@ -183,7 +184,10 @@ def open_at_the_end(
     frontier = replace(findings.frontier, budgets=tuple(budgets))
     *optima, last = findings.saturation.optima
     last = replace(last, best=at.measured[place])
-    optima.append(replace(last, left_censored=below, right_censored=not below))
+    assert last.interval is not None
+    interval = replace(last.interval, median=float(last.best))
+    enough = Range(interval=interval, open_below=below, open_above=not below)
+    optima.append(replace(last, left_censored=below, right_censored=not below, enough=enough))
     saturation = replace(findings.saturation, verdict=verdict, optima=tuple(optima))
     return replace(findings, frontier=frontier, saturation=saturation)
 

@@ -12,7 +12,12 @@ from isosweep import words
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.pairs import Pair
-from isosweep.analysis.recommend import doubt_beyond, recommend, supported_factor
+from isosweep.analysis.recommend import (
+    doubt_beyond,
+    growth_of_best,
+    recommend,
+    supported_factor,
+)
 from isosweep.analysis.statistics.findings import Findings, find
 from isosweep.analysis.statistics.intervals import Interval
 from isosweep.analysis.statistics.optima import Range
@@ -198,8 +203,9 @@ def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
     best = dict(zip(BUDGETS, (4.0, 8.0, 16.0, 16.0, 12.0), strict=True))
     paths = write_sweep(tmp_path, peaked(lambda C: best.get(C, 4.0)), plan=make_plan())
     data, findings = found_in(paths)
-    rate = findings.saturation.end_rate
-    assert rate is not None
+    growth = growth_of_best(findings)
+    assert growth is not None
+    rate = growth.rate
     assert rate.low < 0
     with pytest.raises(SettingError, match="may have grown and be falling again") as refused:
         recommend(data, findings, 6.4e7, extrapolate=False)

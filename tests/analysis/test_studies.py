@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.files import read_json
 from tests.conftest import isosweep
 
@@ -51,12 +51,14 @@ def row(setting: str, document: dict[str, Any]) -> str:
     """The line of the table for one setting."""
     saturation = document["saturation"]
     optima = {at["budget"]: words(at) for at in saturation["optima"]}
+    enough = saturation["optima"][-1]["enough"]
     first = min(optima, key=lambda budget: abs(budget - SMALL))
     reward = document["frontier"]["budgets"][-1]["best"]["expected"]
     cells = (
         f"`{setting}`",
         optima[first],
         optima[max(optima)],
+        Range(**enough | {"interval": Interval(**enough["interval"])}).words,
         f"{saturation['growth']['grew']:.1%}",
         f"{reward:.3f}",
         f"`{document['verdict']}`",

@@ -20,6 +20,8 @@ HEADERS = {
     "frontier": "budget,n,B,T,seed,run_id,planned_compute,measured_compute,reward,reading",
     "choices": "budget,n,B,batches_tried,T,seeds,fallen,measured,standard_error,expected,low,high,"
     "loss,loss_upper,probability_best,may_be_best",
+    "optima": "budget,n,B,T,n_star,n_star_low,n_star_high,open_below,open_above,candidates,"
+    "measured,expected,low,high,n_d,n_d_low,n_d_high,n_d_open_below,n_d_open_above",
     "asymptotes": "n,B,seeds,seeds_identified,asymptote,low,high,status",
     "fits": "run_id,n,B,seed,records,base_reward,asymptote,asymptote_standard_error,midpoint,"
     "midpoint_standard_error,exponent,exponent_standard_error,reduced_chi2,share_risen,best_law,"
@@ -51,6 +53,18 @@ def test_the_files_have_what_fits_json_has(reported: Reported) -> None:
         assert [float(row["low"]), float(row["high"])] == choice["interval"]
         assert float(row["loss_upper"]) == choice["loss_upper"]
         assert row["may_be_best"] == ("yes" if choice["indistinguishable"] else "no")
+    optima = document["saturation"]["optima"]
+    for row, at in zip(table("optima"), optima, strict=True):
+        assert [float(row[f"n_star{end}"]) for end in ("_low", "_high")] == [
+            at["interval"][end] for end in ("low", "high")
+        ]
+        assert [float(row[f"n_d{end}"]) for end in ("_low", "_high")] == [
+            at["enough"]["interval"][end] for end in ("low", "high")
+        ]
+        assert [row["n_d_open_below"], row["n_d_open_above"]] == [
+            "yes" if at["enough"][side] else "no" for side in ("open_below", "open_above")
+        ]
+        assert row["candidates"] == " ".join(map(str, at["candidates"]))
     for row, fit in zip(table("fits"), document["fits"], strict=True):
         assert row["run_id"] == fit["run_id"]
         assert row["run_id"] == f"run-n{row['n']}-B{row['B']}-s{row['seed']}"

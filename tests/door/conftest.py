@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isosweep.analysis.tables import CELLS, CHOICES
-from isosweep.door.columns import FRONTIER, PLAN, RECORDS, RUNS, SWEEPS
+from isosweep.analysis.tables import CELLS, CHOICES, FRONTIER
+from isosweep.door.columns import PLAN, RECORDS, RUNS, SWEEPS
 
 # By the name that a frame has in docs/python.md.
 COLUMNS = {

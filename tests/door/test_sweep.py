@@ -12,7 +12,8 @@ import pytest
 import isosweep
 from isosweep.analysis.figures.all import describe_figures
 from isosweep.analysis.report import analyse
-from isosweep.door.columns import FRONTIER, RUNS
+from isosweep.analysis.tables import FRONTIER
+from isosweep.door.columns import RUNS
 from isosweep.door.sweep import Sweep
 from isosweep.errors import RecordError, SettingError
 from isosweep.files import read_json, write_json
@@ -114,6 +115,8 @@ def test_frames_and_verdict_are_what_the_report_s_files_have(sweep: Sweep, tmp_p
             *(cell["num_steps"], *(star["interval"][end] for end in ("median", "low", "high"))),
             *(star["left_censored"], star["right_censored"], tuple(star["candidates"])),
             *(cell["mean"], at["best"]["expected"], *interval),
+            *(star["enough"]["interval"][end] for end in ("median", "low", "high")),
+            *(star["enough"]["open_below"], star["enough"]["open_above"]),
         ]
 
 

@@ -12,6 +12,8 @@ from isosweep.search.proposing import Proposal, Stop, best_n, first_n, propose, 
 from tests.analysis.sweeps import make_plan
 from tests.search.sweeps import ANALYSIS, BUDGETS, GENERATIONS, PLAN, recorded, run_id, trained
 
+# The verdict of n*, the best n, and not of the smallest that is good enough.
+OF_BEST = replace(ANALYSIS, quantity="best")
 WIDE = make_plan((*GENERATIONS, 256), seeds=range(5), budgets=(*BUDGETS, 3e11))
 
 
@@ -115,17 +117,19 @@ def test_an_n_beyond_the_grid_is_valued_as_the_largest(monkeypatch: pytest.Monke
 def test_the_n_that_the_report_wants_added_is_proposed_however_sure_the_verdict() -> None:
     # n* grows past the grid: `growing`, surely, and larger n decide where it goes.
     cut = within(trained(WHOLE, "slow_tail"), 0, 32)
-    n = first_n(cut, ANALYSIS)
+    n = first_n(cut, OF_BEST)
     assert n == 64
-    found = propose(cut, wide("slow_tail", {}), ANALYSIS, 1e12, 0)
+    # The smallest n that is good enough lies inside the grid.
+    assert first_n(cut, ANALYSIS) is None
+    found = propose(cut, wide("slow_tail", {}), OF_BEST, 1e12, 0)
     assert found.stop is None
     assert {step.run.num_generations for step in found.steps} == {n}
     assert {step.run.seed for step in found.steps} == {run.seed for run in cut.plan.runs}
     assert all(step.milestone == BUDGETS[-1] for step in found.steps)
     assert {step.like for step in found.steps} == {32}
-    little = propose(cut, wide("slow_tail", {}), ANALYSIS, BUDGETS[-1], 0)
+    little = propose(cut, wide("slow_tail", {}), OF_BEST, BUDGETS[-1], 0)
     assert len(little.steps) == 1
-    none = propose(cut, wide("slow_tail", {}), ANALYSIS, BUDGETS[0], 0)
+    none = propose(cut, wide("slow_tail", {}), OF_BEST, BUDGETS[0], 0)
     assert none.steps == ()
     assert none.stop == Stop(kind="out of reach", n=(64,), end=OpenEnd(kind="above", edge=32))
 
@@ -153,6 +157,6 @@ def test_runs_of_the_sweep_itself_come_first() -> None:
 def test_n_below_the_grid_are_proposed_where_the_best_may_lie_there() -> None:
     least = GENERATIONS[-3]
     cut = within(trained(WHOLE, "constant"), least, GENERATIONS[-1])
-    found = propose(cut, wide("constant", {}), replace(ANALYSIS, margin=0.001), 1e12, 0)
+    found = propose(cut, wide("constant", {}), replace(OF_BEST, margin=0.001), 1e12, 0)
     assert {step.run.num_generations for step in found.steps} == {least // 2}
     assert {step.like for step in found.steps} == {least}

@@ -13,7 +13,7 @@ from isosweep.analysis.simulation.power import Power
 from isosweep.analysis.statistics.frontier import CellMean, Choice
 from isosweep.analysis.statistics.growth import Growth, RateAt
 from isosweep.analysis.statistics.intervals import Interval
-from isosweep.analysis.statistics.optima import BestGenerations
+from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
 from isosweep.plan.document import CheckpointPlan, EvaluationPlan
@@ -55,6 +55,11 @@ def optimum(budget: float, n: float) -> BestGenerations:
         interval=Interval(median=n, low=n / 2, high=n * 2),
         left_censored=False,
         right_censored=budget == BUDGETS[-1],
+        enough=Range(
+            interval=Interval(median=n / 2, low=n / 4, high=n),
+            open_below=budget == BUDGETS[0],
+            open_above=False,
+        ),
     )
 
 
@@ -175,7 +180,9 @@ ANSWER = Answer(
     metric="avg",
     evaluation_set=None,
     verdict="saturated",
-    reason=Reason(kind="saturated", confidence=0.9, margin=0.02, measured=(4, 16, 64)),
+    reason=Reason(
+        kind="saturated", confidence=0.9, quantity="enough", margin=0.02, measured=(4, 16, 64)
+    ),
     growth=GROWTH,
     plateau=GROWTH.end,
     settles_at=Interval(median=1.2e19, low=1e18, high=5e19),
@@ -262,6 +269,7 @@ _SPLIT = Recommendation(
     best_n=Interval(median=20, low=16, high=64),
     open_below=False,
     open_above=True,
+    enough=Range(interval=Interval(median=10, low=4, high=17), open_below=True, open_above=False),
     missing=(64,),
     alternatives=(8,),
     reward=0.6,
@@ -275,7 +283,13 @@ RECOMMENDED = tuple(
     to_json(asdict(split))
     for split in (
         _SPLIT,
-        replace(_SPLIT, basis=Basis(kind="means", budgets=(1e20,)), best_n=None, interval=None),
+        replace(
+            _SPLIT,
+            basis=Basis(kind="means", budgets=(1e20,)),
+            best_n=None,
+            enough=None,
+            interval=None,
+        ),
         *(
             replace(
                 _SPLIT,
@@ -381,7 +395,12 @@ _VERDICTS: dict[str, Verdict] = {
     "harmless": "n does not matter",
     "playbook": "saturated",
     **{kind: kind for kind in ("fell", "saturated", "growing", "grew", "constant", "steady")},
+    **{kind: kind for kind in ("probably saturated", "probably growing")},
 }
+
+
+# Kinds that say where the n may lie that was not measured.
+_OPEN = ("edge", "probably saturated", "growing", "probably growing", "grew", "undecided")
 
 
 def of_kind(kind: ReasonKind) -> Answer:
@@ -389,11 +408,12 @@ def of_kind(kind: ReasonKind) -> Answer:
     reason = Reason(
         kind=kind,
         confidence=0.9,
+        quantity="best" if kind.startswith("playbook") else "enough",
         margin=0.02,
         measured=(4, 16, 64),
         fell=(64,) if kind in ("few n", "all fell") else (),
         edge=64,
-        end=END if kind in ("edge", "growing", "grew", "undecided") else None,
+        end=END if kind in _OPEN else None,
         num_budgets=2,
         law_end=GROWTH.end,
         on_bound=True,
@@ -409,6 +429,11 @@ def of_kind(kind: ReasonKind) -> Answer:
         reward=None if nothing else ANSWER.reward,
         generations=() if nothing else ANSWER.generations,
     )
+
+
+def of_best(answer: Answer) -> Answer:
+    """The same answer, were n* judged."""
+    return replace(answer, reason=replace(answer.reason, quantity="best"))
 
 
 REASONS = {kind: of_kind(kind) for kind in get_args(ReasonKind)}

@@ -34,6 +34,7 @@ from tests.words.answers import (
     STATUS,
     STEPS,
     STOPS,
+    of_best,
 )
 
 HERE = Path(__file__).parent
@@ -88,6 +89,20 @@ def surfaces() -> dict[str, list[str]]:
         ],
         "reasons": [
             f"{kind}: {words.line('verdict', 'reason', answer.document())}"
+            for kind, answer in REASONS.items()
+        ],
+        "best": [
+            *words.lines("verdict", "both", of_best(ANSWER).document()),
+            *words.lines("verdict", "both", document),
+            *(
+                words.line("verdict", macro, of_best(answer).document())
+                for answer in REASONS.values()
+                if "grew" in answer.reason.kind or answer.verdict == answer.reason.kind
+                for macro in ("headline", "reason")
+            ),
+        ],
+        "headlines": [
+            f"{kind}: {words.line('verdict', 'headline', answer.document())}"
             for kind, answer in REASONS.items()
         ],
     }

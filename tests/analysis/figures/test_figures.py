@@ -230,8 +230,9 @@ def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> No
     assert saturation.settles_at is not None
     figure = figures["best_n"]
     labels = {series.label: series for series in figure.series if series.label}
-    assert labels["law"].y == tuple(value.median for value in saturation.curve)
-    assert labels[f"plateau, n = {saturation.plateau.median:.3g}"].y[0] == saturation.plateau.median
+    assert labels["law of n_d"].y == tuple(value.median for value in saturation.curve)
+    plateau = labels[f"plateau of n_d, {saturation.plateau.median:.3g}"]
+    assert plateau.y[0] == saturation.plateau.median
     (upright,) = [s for label, s in labels.items() if label.startswith("from ")]
     assert set(upright.x) == {saturation.settles_at.median}
     bars = [series for series in figure.series if series.width == 7.0]
@@ -241,6 +242,26 @@ def test_a_saturated_sweep_shows_plateau_law_and_intervals(tmp_path: Path) -> No
         if at.interval is not None
     ]
     assert len(bars) == len(LONG)
+    enough = [series for series in figure.series if series.width == 3.0]
+    assert [bar.y[1] for bar in enough] == [
+        at.enough.interval.median for at in saturation.optima if at.enough is not None
+    ]
+    assert len(enough) == len(LONG)
+    assert {bar.color for bar in enough} == {labels["law of n_d"].color} != {bars[0].color}
+    assert all(n_d.x > n_star.x for n_d, n_star in zip(enough, bars, strict=True))
+
+
+def test_law_plateau_and_growth_are_named_for_the_n_that_is_judged(tmp_path: Path) -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32, 64), seeds=(0, 1, 2, 3), budgets=LONG)
+    data = load_sweep(write_sweep(tmp_path, REWARD, plan=plan, noise=0.002))
+    config = replace(CONFIG, quantity="best")
+    figures = describe_figures(data, find(data, config)).drawn
+    labels = {series.label for series in figures["best_n"].series if series.label}
+    assert {"law of n*", "n*, the best n", "n_d, smallest good enough"} <= labels
+    assert not any("of n_d" in label for label in labels)
+    assert "n*, the best n" in figures["growth"].title
+    judged = describe_figures(data, find(data, CONFIG)).drawn["growth"]
+    assert "n_d, the smallest n that is good enough" in judged.title
 
 
 def test_diamonds_are_the_best_n_and_their_bars_its_intervals(full: Analysed) -> None:

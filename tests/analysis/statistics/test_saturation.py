@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.curves import SweepData
-from isosweep.analysis.statistics import judgement, saturation
+from isosweep.analysis.statistics import judgement
 from isosweep.analysis.statistics.frontier import fit_frontier
-from isosweep.analysis.statistics.growth import Growth
+from isosweep.analysis.statistics.growth import Growth, describe_growth
 from isosweep.analysis.statistics.saturation import Saturation, find_saturation
 from isosweep.analysis.statistics.surface import fit_surface
 from isosweep.analysis.statistics.verdict import OpenEnd
@@ -269,12 +269,10 @@ def test_that_the_smallest_n_is_good_enough_everywhere_is_known_whatever_lies_be
 def test_what_is_probable_has_a_verdict_of_its_own(
     monkeypatch: pytest.MonkeyPatch, settled: float, rising: float, verdict: str
 ) -> None:
-    known_growth = saturation.describe_growth
-
     def described(*given: Any) -> Growth:
-        return replace(known_growth(*given), grew=1.0, fell=0.0, settled=settled, rising=rising)
+        return replace(describe_growth(*given), grew=1.0, fell=0.0, settled=settled, rising=rising)
 
-    monkeypatch.setattr(saturation, "describe_growth", described)
+    monkeypatch.setattr(f"{find_saturation.__module__}.describe_growth", described)
     found = verdict_of(sweep(steps(2, 4, 8, 16, 16), generations=WIDE), CONFIG)
     assert (found.verdict, found.reason.kind) == (verdict, verdict)
     assert (found.plateau is not None) == verdict.endswith("saturated")
