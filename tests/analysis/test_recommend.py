@@ -230,7 +230,7 @@ def test_a_fall_or_a_rest_that_no_growth_came_before_is_extrapolated(
 ) -> None:
     reward = peaked(lambda C: float(np.interp(np.log(C), np.log(BUDGETS), list(best.values()))))
     data = load_sweep(write_sweep(tmp_path, reward, plan=make_plan()))
-    findings = find(data, AnalysisConfig(name="default"))
+    findings = find(data, AnalysisConfig(name="default", quantity="best"))
     growth, checked = findings.saturation.growth, findings.validation
     assert growth is not None
     assert checked is not None
