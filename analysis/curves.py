@@ -1,7 +1,6 @@
 """Curves of runs and readings of cells: what an analysis works on. Pure: no files, no records."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -23,9 +22,6 @@ Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
 # A run has collapsed if it ends having lost for good this share of its best gain, and by more than
 # this many errors of evaluation, by two records at least.
 _COLLAPSED, _CERTAIN = 0.5, 6.0
-# An evaluation is broken if its reward lies this many standard deviations, of what records of the
-# sweep differ from their neighbours by, to the same side of both of its neighbours.
-_BROKEN = 6.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,17 +65,13 @@ class Curve:
         return self if self.collapsed_at is None else self._first(self.collapsed_at)
 
     def _first(self, number: int) -> "Curve":
-        return self.only(np.arange(number))
-
-    def only(self, records: IntArray) -> "Curve":
-        """The curve with these of its records, which have no collapse."""
+        """The curve with so many of its records, which have no collapse."""
         names = ("steps", "generations", "compute", "flops", "reward", "successes", "variances")
         of_records = {name: getattr(self, name) for name in (*names, "errors")}
         kept: dict[str, Any] = {
-            name: None if all_of is None else all_of[records] for name, all_of in of_records.items()
+            name: None if all_of is None else all_of[:number] for name, all_of in of_records.items()
         }
-        scores = {name: of[records] for name, of in self.scores.items()}
-        return replace(self, **kept, scores=scores, collapsed_at=None)
+        return replace(self, **kept, collapsed_at=None)
 
     def scored_by(
         self, metric: MetricName, difficulty: tuple[float, float] | None = None
@@ -269,70 +261,22 @@ def collapse(curve: Curve, *, witnessed: bool = False) -> int | None:
     Of a run whose training reward has collapsed the fall is certain already. `witnessed`: so is
     one that only the last record shows.
     """
-    reward = curve.reward
+    reward, errors, count = curve.reward, curve.errors, curve.num_samples
     certain = 0.0 if curve.diverged_by == "collapse" else _CERTAIN
-    if len(reward) < (3 if certain else 2) or not (curve.num_samples or curve.errors is not None):
+    if len(reward) < (3 if certain else 2) or not (count or errors is not None):
         return None
     best = np.maximum.accumulate(reward)
-    error = math.sqrt(2) * _evaluation_errors(curve, best)
+    if errors is None:
+        # Binomial, with one success and one failure added: wide enough for problems of all kinds.
+        rate = (best * count + 1) / (count + 2)
+        errors = np.sqrt(rate * (1 - rate) / count)
+    error = math.sqrt(2) * errors
     lost = best - reward
     fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
     kept = np.flatnonzero(~fallen)
     first = int(kept[-1]) + 1
     # One record may err: a second has to say so, unless training's own reward has, or another run.
     return first if first < len(reward) - (1 if certain and not witnessed else 0) else None
-
-
-def _evaluation_errors(curve: Curve, reward: FloatArray) -> FloatArray:
-    """Standard errors of evaluations of these rewards, one a record: (records,).
-
-    Binomial, with one success and one failure added: wide enough for problems of all kinds.
-    """
-    if curve.errors is not None:
-        return np.asarray(curve.errors)
-    count = max(1, curve.num_samples)
-    rate = (reward * count + 1) / (count + 2)
-    return np.asarray(np.sqrt(rate * (1 - rate) / count))
-
-
-def broken_records(curves: Sequence[Curve]) -> dict[str, tuple[int, ...]]:
-    """Places of evaluations that went wrong, by run id; runs without any are left out.
-
-    The first and the last record have one neighbour, which proves nothing; a fall that lasts is
-    none, for the next record has fallen, too; nor is what runs of the same (n, B) do as well.
-    """
-    bends = [np.diff(curve.reward, 2) / math.sqrt(6) for curve in curves if curve.reward.size > 2]
-    if not bends:
-        return {}
-    # A normal's median distance is 0.6745 standard deviations.
-    spread = float(np.median(np.abs(np.concatenate(bends)))) / 0.6745
-    found = dict[str, tuple[int, ...]]()
-    for curve in curves:
-        if curve.reward.size < 3:
-            continue
-        before, after = np.diff(curve.reward)[:-1], -np.diff(curve.reward)[1:]
-        away = np.where(before * after > 0, np.minimum(np.abs(before), np.abs(after)), 0.0)
-        error = np.maximum(math.sqrt(2) * _evaluation_errors(curve, curve.reward)[:-2], spread)
-        if (beyond := np.flatnonzero(away > _BROKEN * error)).size:
-            found[curve.run.run_id] = tuple((1 + beyond).tolist())
-    for group in by_pair(curves, lambda curve: curve.run).values():
-        seen = Counter(int(c.steps[k]) for c in group for k in found.get(c.run.run_id, ()))
-        for curve in group:
-            alone = (k for k in found.pop(curve.run.run_id, ()) if seen[int(curve.steps[k])] == 1)
-            if places := tuple(alone):
-                found[curve.run.run_id] = places
-    return found
-
-
-def without(curves: Sequence[Curve], records: Mapping[str, Sequence[int]]) -> tuple[Curve, ...]:
-    """The curves without some of their records, by run id and place."""
-    kept = []
-    for curve in curves:
-        if left_out := records.get(curve.run.run_id):
-            curve = curve.only(np.setdiff1d(np.arange(len(curve.reward)), left_out))
-            curve = replace(curve, collapsed_at=collapse(curve))
-        kept.append(curve)
-    return tuple(kept)
 
 
 def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:

@@ -1,7 +1,7 @@
 """Reads a sweep from its files: the plan, every run's records, and the reading of every cell."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +13,9 @@ from isosweep.analysis.curves import (
     SetReading,
     SweepData,
     TrainingCourse,
-    broken_records,
     on_axis,
     read_cells,
     with_witnesses,
-    without,
 )
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import (
@@ -89,9 +87,7 @@ def load_sweep(
         moved = [run.curves[unit] for run in runs]
         plan = on_axis(plan, curves, moved, unit)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
-    broken = broken_records(curves)
-    problems += [line for curve in curves for line in _left_out(curve, broken)]
-    judged = with_witnesses(without(curves, broken))
+    judged = with_witnesses(curves)
     plan = with_ladder(plan, judged, *ladder)
     return SweepData(
         plan=plan,
@@ -104,16 +100,6 @@ def load_sweep(
         evaluation_set=evaluation_set,
         sets=sets,
     )
-
-
-def _left_out(curve: Curve, broken: Mapping[str, Sequence[int]]) -> list[str]:
-    """A line for each evaluation of the run that went wrong."""
-    return [
-        f"{curve.run.run_id}: the evaluation at step {curve.steps[k]} is left out: its reward "
-        f"{curve.reward[k]:.3f} lies far from those before and after it, {curve.reward[k - 1]:.3f} "
-        f"and {curve.reward[k + 1]:.3f}"
-        for k in broken.get(curve.run.run_id, ())
-    ]
 
 
 def load_view(

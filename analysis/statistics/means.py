@@ -21,8 +21,6 @@ from isosweep.analysis.statistics.spread import deviations, relative_spread
 
 # Cells of one seed, of as many n, that a slope over log2 n takes.
 _TILTED = 3
-# Greatest share of the seeds' variance that all n are taken to have in common.
-_MOST_COMMON = 0.98
 # Decades over which a run's passing luck may last.
 _LUCK_DECADES = tuple(np.geomspace(0.02, 2.0, 12))
 # How the log of the variance goes with compute before any data: standard deviations of its slope
@@ -149,9 +147,8 @@ def _common_share(tables: list[FloatArray]) -> float:
 
     `tables`: (seeds, budgets) of every cell, nan where nothing was read. Of the products of two
     cells' deviations with the same seed, each sum over seeds has the expectation share x variance
-    x (seeds - 1). One standard error is taken off, which falls from that of no share at all to none
-    where seeds share everything: so that a share that is not there is hardly ever assumed, and a
-    seed that is off in all n alike says nothing against any of them.
+    x (seeds - 1). One standard error, of no share at all, is taken off: so that a share that is
+    not there is hardly ever assumed.
     """
     away, freedom = deviations(tables)  # (cells, seeds, budgets), (cells, budgets)
     kept = np.isfinite(tables) & (freedom > 0)[:, None]
@@ -169,8 +166,7 @@ def _common_share(tables: list[FloatArray]) -> float:
             errors.append(math.sqrt(2 / float(pairs.sum())))
     if not shares:
         return 0.0
-    share, error = float(np.mean(shares)), float(np.mean(errors))
-    return min(max(share - error * (1 - share), 0.0), _MOST_COMMON)
+    return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, 0.9))
 
 
 def _tilt_share(tables: list[FloatArray], log2_n: FloatArray) -> tuple[float, FloatArray]:

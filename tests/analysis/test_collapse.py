@@ -5,14 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isosweep.analysis.curves import (
-    Curve,
-    broken_records,
-    collapse,
-    read_cells,
-    with_witnesses,
-    without,
-)
+from isosweep.analysis.curves import Curve, collapse, read_cells, with_witnesses
 from isosweep.analysis.ladder import with_ladder
 from tests.analysis.sweeps import make_plan
 
@@ -88,36 +81,3 @@ def test_a_run_that_fell_counts_as_fallen_at_every_budget_past_its_last_record()
     before = [r for r in found if r.cell.budget < 2.9e6]
     assert before
     assert all(r.fallen is None for r in before)
-
-
-@pytest.mark.parametrize(
-    ("rewards", "broken"),
-    [
-        ([0.40, 0.43, 0.46, 0.0, 0.50, 0.52, 0.53], (3,)),
-        ([0.40, 0.43, 0.46, 0.9, 0.50, 0.52, 0.53], (3,)),
-        # A fall that lasts, a last record, and a rise that goes on are none.
-        ([0.40, 0.43, 0.46, 0.1, 0.11, 0.12, 0.1], ()),
-        ([0.40, 0.43, 0.46, 0.48, 0.50, 0.52, 0.0], ()),
-        ([0.10, 0.11, 0.12, 0.40, 0.70, 0.80, 0.82], ()),
-        ([0.40, 0.0], ()),
-    ],
-)
-def test_an_evaluation_that_went_wrong_differs_from_both_of_its_neighbours(
-    rewards: list[float], broken: tuple[int, ...]
-) -> None:
-    curves = [curve_of([0.40, 0.43, 0.46, 0.48, 0.50, 0.52, 0.53], seed, 8) for seed in range(3)]
-    curve = curve_of(rewards, 3, 8)
-    found = broken_records([*curves, curve])
-    assert found == ({curve.run.run_id: broken} if broken else {})
-    (*_, kept) = without([*curves, curve], found)
-    assert kept.reward.tolist() == [
-        r for k, r in enumerate(curve.reward.tolist()) if k not in broken
-    ]
-    assert (kept.collapsed_at is None) == (curve.collapsed_at is None)
-
-
-def test_what_all_runs_of_an_n_do_is_no_evaluation_that_went_wrong() -> None:
-    dips = [0.40, 0.43, 0.46, 0.1, 0.50, 0.52, 0.53]
-    assert broken_records([curve_of(dips, seed, 8) for seed in range(2)]) == {}
-    other = [curve_of([0.40, 0.43, 0.46, 0.48, 0.50, 0.52, 0.53], seed, 8) for seed in range(1, 3)]
-    assert broken_records([curve_of(dips, 0, 8), *other]) == {curve_of(dips, 0, 8).run.run_id: (3,)}

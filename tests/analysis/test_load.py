@@ -252,20 +252,6 @@ def test_garbage_in_one_run_is_named_and_the_others_are_read(part: str, small: S
             assert np.array_equal(was.successes, now.successes)
 
 
-def test_an_evaluation_that_went_wrong_is_named(tmp_path: Path) -> None:
-    paths = write_sweep(tmp_path, REWARD, plan=SMALL)
-    run = SMALL.runs[0]
-    file = records_file(paths, run.run_id)
-    *lines, last = file.read_text().splitlines()
-    wrong = json.loads(lines[-1])
-    wrong["successes"] = [0] * len(wrong["successes"])
-    file.write_text("\n".join([*lines[:-1], json.dumps(wrong), last, ""]))
-    data = load_sweep(paths)
-    (line,) = data.problems
-    assert line.startswith(f"{run.run_id}: the evaluation at step {wrong['step']} is left out")
-    assert wrong["step"] not in data.curves[0].steps
-
-
 def with_sets(paths: SweepPaths, run_id: str, *, from_step: int = 0) -> None:
     """Give a run's records, from a step on, a set on which all is right."""
     easy = {"successes": [2, 2, 2], "samples_per_problem": 2, "completion_tokens": 5.0}
