@@ -253,6 +253,26 @@ class Collapsed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BrokenRecord:
+    """A record that lies far from those before and after it."""
+
+    run: NamedRun
+    """Its run."""
+    step: AtLeastOne
+    """Its step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokenRecords:
+    """Records that were left out: far from those before and after them in the same run."""
+
+    records: tuple[BrokenRecord, ...]
+    """In the plan's order of runs, by step."""
+    kind: Literal["broken records"] = "broken records"
+    """broken records."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotForNewProblems:
     """Of further problems of the same kind the verdict would be another."""
 
@@ -290,7 +310,7 @@ class Searched:
     """searched."""
 
 
-Caveat = AtEdge | Behind | Collapsed | NotForNewProblems | NoGain | Searched
+Caveat = AtEdge | Behind | Collapsed | BrokenRecords | NotForNewProblems | NoGain | Searched
 
 
 @dataclass(frozen=True, kw_only=True)

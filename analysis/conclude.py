@@ -11,6 +11,8 @@ from isosweep.analysis.answer import (
     Answer,
     AtEdge,
     Behind,
+    BrokenRecord,
+    BrokenRecords,
     Caveat,
     Choices,
     Collapsed,
@@ -135,6 +137,8 @@ def _caveats(
         found.append(Behind(n=lacking, budget=frontier.budgets[-1].budget))
     if runs.fallen:
         found.append(Collapsed(fallen=runs.fallen))
+    if broken := _broken(data):
+        found.append(BrokenRecords(records=broken))
     for view in _otherwise_on_new(findings):
         found.append(NotForNewProblems(verdict=view.verdict, num_problems=view.num_problems))
     earlier = None if rise is None or lacking else rise.earlier
@@ -146,6 +150,14 @@ def _caveats(
         whole = math.fsum(run.milestones[-1] for run in data.plan.runs)
         found.append(Searched(begun=len(begun), runs=len(data.plan.runs), share=spent / whole))
     return tuple(found)
+
+
+def _broken(data: SweepData) -> tuple[BrokenRecord, ...]:
+    return tuple(
+        BrokenRecord(run=_named(curve.run), step=step)
+        for curve in data.curves
+        for step in curve.broken
+    )
 
 
 def _otherwise_on_new(findings: Findings) -> list[View]:
@@ -322,13 +334,14 @@ def _warned(data: SweepData) -> tuple[Warned, ...]:
         Warned(
             rule=rule,
             runs=len(runs),
-            named=tuple(
-                NamedRun(**Pair.of(run)._asdict(), seed=run.seed)
-                for run in (runs if len(runs) <= _NAMED else ())
-            ),
+            named=tuple(_named(run) for run in (runs if len(runs) <= _NAMED else ())),
         )
         for rule, runs in sorted(broken.items(), key=lambda item: -len(item[1]))
     )
+
+
+def _named(run: PlannedRun) -> NamedRun:
+    return NamedRun(**Pair.of(run)._asdict(), seed=run.seed)
 
 
 def collapsed_runs(data: SweepData) -> tuple[str, ...]:

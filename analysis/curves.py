@@ -1,6 +1,7 @@
 """Curves of runs and readings of cells: what an analysis works on. Pure: no files, no records."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 
 from isosweep.analysis.arrays import FloatArray, IntArray
 from isosweep.analysis.course import Course
-from isosweep.analysis.pairs import by_pair
+from isosweep.analysis.pairs import Pair, by_pair
 from isosweep.compute import BudgetUnit, sits_at
 from isosweep.metrics import METRICS, MetricName, Scored
 from isosweep.plan.cells import Cell, Plan, PlannedRun
@@ -22,6 +23,12 @@ Reading = Literal["exact", "interpolated", "collapsed", "diverged", "missing"]
 # A run has collapsed if it ends having lost for good this share of its best gain, and by more than
 # this many errors of evaluation, by two records at least.
 _COLLAPSED, _CERTAIN = 0.5, 6.0
+# A record is broken this many spreads, and errors of evaluation, beyond both of its neighbours.
+_BROKEN = 6.0
+# Fewer distances than this say too little of the spread.
+_MIN_DISTANCES = 10
+# Records of which one lies between two.
+_LEAST_BETWEEN = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,7 +45,7 @@ class Curve:
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
     which on the run never again has half of its best gain; None if it keeps it. `device_hours`:
     what it took up to its last record. `standing`: how far the run is by its files, None without
-    any.
+    any. `broken`: steps of the records that were left out (see `without_broken`).
     """
 
     run: PlannedRun
@@ -59,6 +66,7 @@ class Curve:
     variances: FloatArray | None = None
     errors: FloatArray | None = None
     scores: Mapping[str, FloatArray] = field(default_factory=dict)
+    broken: tuple[int, ...] = ()
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""
@@ -66,12 +74,24 @@ class Curve:
 
     def _first(self, number: int) -> "Curve":
         """The curve with so many of its records, which have no collapse."""
+        return replace(self._only(np.arange(number)), collapsed_at=None)
+
+    def _only(self, places: IntArray) -> "Curve":
+        """The curve with the records at these places, but for `collapsed_at`."""
         names = ("steps", "generations", "compute", "flops", "reward", "successes", "variances")
         of_records = {name: getattr(self, name) for name in (*names, "errors")}
         kept: dict[str, Any] = {
-            name: None if all_of is None else all_of[:number] for name, all_of in of_records.items()
+            name: None if all_of is None else all_of[places] for name, all_of in of_records.items()
         }
-        return replace(self, **kept, collapsed_at=None)
+        scores = {name: of[places] for name, of in self.scores.items()}
+        return replace(self, **kept, scores=scores)
+
+    def without(self, places: Sequence[int]) -> "Curve":
+        """The curve without these records, none of them of its collapse or after."""
+        kept = self._only(np.setdiff1d(np.arange(self.steps.size), places))
+        first = None if self.collapsed_at is None else self.collapsed_at - len(places)
+        broken = {*self.broken, *self.steps[list(places)].tolist()}
+        return replace(kept, collapsed_at=first, broken=tuple(sorted(broken)))
 
     def scored_by(
         self, metric: MetricName, difficulty: tuple[float, float] | None = None
@@ -266,17 +286,23 @@ def collapse(curve: Curve, *, witnessed: bool = False) -> int | None:
     if len(reward) < (3 if certain else 2) or not (count or errors is not None):
         return None
     best = np.maximum.accumulate(reward)
-    if errors is None:
-        # Binomial, with one success and one failure added: wide enough for problems of all kinds.
-        rate = (best * count + 1) / (count + 2)
-        errors = np.sqrt(rate * (1 - rate) / count)
-    error = math.sqrt(2) * errors
+    error = math.sqrt(2) * _errors_of(curve, best)
     lost = best - reward
     fallen = (lost > _COLLAPSED * (best - reward[0])) & (lost > certain * error)
     kept = np.flatnonzero(~fallen)
     first = int(kept[-1]) + 1
     # One record may err: a second has to say so, unless training's own reward has, or another run.
     return first if first < len(reward) - (1 if certain and not witnessed else 0) else None
+
+
+def _errors_of(curve: Curve, reward: FloatArray) -> FloatArray:
+    """Standard error of evaluation of each record, were its reward this one: (records,)."""
+    if curve.errors is not None:
+        return curve.errors
+    # Binomial, with one success and one failure added: wide enough for problems of all kinds.
+    count = max(1, curve.num_samples)
+    rate = (reward * count + 1) / (count + 2)
+    return np.asarray(np.sqrt(rate * (1 - rate) / count))
 
 
 def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:
@@ -291,6 +317,62 @@ def with_witnesses(curves: Sequence[Curve]) -> tuple[Curve, ...]:
         if len(found) > 1:
             last.update(found)
     return tuple(replace(c, collapsed_at=last.get(c.run.run_id, c.collapsed_at)) for c in curves)
+
+
+def without_broken(curves: Sequence[Curve]) -> tuple[Curve, ...]:
+    """The curves without broken records: an evaluation that went wrong, and not the run.
+
+    Such a record lies far above, or far below, both of its neighbours: by six spreads of records
+    around their neighbours (robust, over all runs), by six errors of evaluation, and by more than
+    these two differ. Never the first or the last record, nor one from a collapse on: a fall that
+    lasts is the run's own; nor what two runs of the same (n, B) do at the same step.
+    """
+    known = [distance for curve in curves for distance in _from_neighbours(curve).tolist()]
+    if len(known) < _MIN_DISTANCES:
+        return tuple(curves)
+    # A normal's median distance is 0.6745 standard deviations.
+    spread = float(np.median(np.abs(known))) / 0.6745
+    found = [_broken(curve, spread) for curve in curves]
+    seen = Counter(
+        (Pair.of(curve.run), int(curve.steps[k]))
+        for curve, places in zip(curves, found, strict=True)
+        for k in places
+    )
+    return tuple(
+        curve.without([k for k in places if seen[Pair.of(curve.run), int(curve.steps[k])] == 1])
+        for curve, places in zip(curves, found, strict=True)
+    )
+
+
+def _from_neighbours(curve: Curve) -> FloatArray:
+    """Of records with one on either side, from the line in log compute between these two."""
+    kept = curve.until_collapse()
+    past = kept.compute > 0
+    x, y = np.log(kept.compute[past]), kept.reward[past]
+    if len(x) < _LEAST_BETWEEN:
+        return np.zeros(0)
+    share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
+    return np.asarray(y[1:-1] - (1 - share) * y[:-2] - share * y[2:])
+
+
+def _broken(curve: Curve, spread: float) -> list[int]:
+    """Places of its broken records, the worst first: what lies beside it is judged without it."""
+    reward, found = curve.until_collapse().reward, list[int]()
+    left = np.arange(len(reward))
+    while len(left) >= _LEAST_BETWEEN:
+        y = reward[left]
+        low, high = np.minimum(y[:-2], y[2:]), np.maximum(y[:-2], y[2:])
+        # The neighbours' errors count as well: 1 + 1/2 of the variance.
+        error = math.sqrt(1.5) * _errors_of(curve._only(left[1:-1]), (low + high) / 2)
+        # Beside a fall that lasts the neighbours differ: no record there is far from both.
+        least = np.maximum(_BROKEN * np.maximum(spread, error), high - low)
+        beyond = np.maximum(low - y[1:-1], y[1:-1] - high) / least
+        worst = int(np.argmax(beyond))
+        if beyond[worst] <= 1:
+            break
+        found.append(int(left[worst + 1]))
+        left = np.delete(left, worst + 1)
+    return found
 
 
 def rescored(

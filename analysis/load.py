@@ -16,6 +16,7 @@ from isosweep.analysis.curves import (
     on_axis,
     read_cells,
     with_witnesses,
+    without_broken,
 )
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import (
@@ -87,7 +88,7 @@ def load_sweep(
         moved = [run.curves[unit] for run in runs]
         plan = on_axis(plan, curves, moved, unit)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
-    judged = with_witnesses(curves)
+    judged = without_broken(with_witnesses(curves))
     plan = with_ladder(plan, judged, *ladder)
     return SweepData(
         plan=plan,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from isosweep.analysis.curves import SweepData, read_cells, with_witnesses
+from isosweep.analysis.curves import SweepData, read_cells, with_witnesses, without_broken
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, make_curve
 from isosweep.analysis.simulation.presets import presets_of
@@ -22,9 +22,8 @@ def simulated_sweep(
     """The plan's sweep with these records, by run id; every run has finished."""
     finished = Ending(status="finished")
     unit = plan.budget_unit
-    curves = with_witnesses(
-        [make_curve(r, records[r.run_id], unit, finished).scored_by(metric) for r in plan.runs]
-    )
+    scored = [make_curve(r, records[r.run_id], unit, finished).scored_by(metric) for r in plan.runs]
+    curves = without_broken(with_witnesses(scored))
     return SweepData(
         plan=plan,
         curves=curves,

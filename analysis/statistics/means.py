@@ -19,6 +19,8 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.spread import deviations, relative_spread
 
+# Of the variance, for what is left is known of few cells.
+_MOST_COMMON = 0.98
 # Cells of one seed, of as many n, that a slope over log2 n takes.
 _TILTED = 3
 # Decades over which a run's passing luck may last.
@@ -148,7 +150,9 @@ def _common_share(tables: list[FloatArray]) -> float:
     `tables`: (seeds, budgets) of every cell, nan where nothing was read. Of the products of two
     cells' deviations with the same seed, each sum over seeds has the expectation share x variance
     x (seeds - 1). One standard error, of no share at all, is taken off: so that a share that is
-    not there is hardly ever assumed.
+    not there is hardly ever assumed; or that of what is left, in proportion to it, if that is
+    less. One seed may be off in all cells by many times what the others differ by: nearly all of
+    the variance is then common, and an error of no share would leave most of it to every cell.
     """
     away, freedom = deviations(tables)  # (cells, seeds, budgets), (cells, budgets)
     kept = np.isfinite(tables) & (freedom > 0)[:, None]
@@ -162,11 +166,15 @@ def _common_share(tables: list[FloatArray]) -> float:
         if pairs.sum() and spread > 0:
             products = away[:, :, k] @ away[:, :, k].T
             total = float(products.sum() - np.trace(products))
-            shares.append(total / spread / float(pairs.sum()))
-            errors.append(math.sqrt(2 / float(pairs.sum())))
+            share = total / spread / float(pairs.sum())
+            # Degrees of freedom of what is left once seeds have levels of their own.
+            left = own - (int(here.any(axis=0).sum()) - 1)
+            of_rest = (1 - share) * math.sqrt(2 / left) if left > 0 else math.inf
+            shares.append(share)
+            errors.append(min(math.sqrt(2 / float(pairs.sum())), max(0.0, of_rest)))
     if not shares:
         return 0.0
-    return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, 0.9))
+    return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, _MOST_COMMON))
 
 
 def _tilt_share(tables: list[FloatArray], log2_n: FloatArray) -> tuple[float, FloatArray]:

@@ -147,6 +147,13 @@ CAVEATS = (
     kinds.AtEdge(end=END),
     kinds.Behind(n=(32, 64), budget=1e20),
     kinds.Collapsed(fallen=(FALLEN,)),
+    kinds.BrokenRecords(
+        records=(
+            kinds.BrokenRecord(
+                run=kinds.NamedRun(num_generations=32, problems_per_batch=16, seed=1), step=40
+            ),
+        )
+    ),
     kinds.NotForNewProblems(verdict="not identified", num_problems=256),
     kinds.NoGain(factor=2.0, gain=-0.004),
     kinds.Searched(begun=12, runs=30, share=0.31),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isosweep.analysis.arrays import FloatArray
-from isosweep.analysis.statistics.means import _seed_covariance, _smoothed
+from isosweep.analysis.statistics.means import _common_share, _seed_covariance, _smoothed
 
 DECADES = np.linspace(0.0, 3.0, 9)
 # The spread grows as runs learn.
@@ -71,3 +71,24 @@ def test_a_course_over_compute_that_two_budgets_show_is_not_drawn_on_for_decades
     freedom = np.array([4.0, 4.0, *[0.0] * 7])
     variance = np.array([1.0, 4.0, *[1.0] * 7])
     assert _smoothed(variance, freedom, np.eye(9), DECADES)[-1] < 10
+
+
+def test_a_seed_that_is_off_in_all_cells_leaves_them_little_of_its_own_variance() -> None:
+    """Five spreads, in one of two seeds of five cells: 13.5 variances, of which all but one are
+    common. What is left to every cell may be a multiple of what it has, and not of all."""
+    left = []
+    for number in range(100):
+        tables = rewards(np.random.default_rng(number), cells=5, seeds=2, sd=0.002 + 0 * DECADES)
+        for table in tables:
+            table[0] -= 5 * 0.002
+        spread = np.mean([table.var(axis=0, ddof=1) for table in tables])
+        left.append((1 - _common_share(tables)) * spread / 0.002**2)
+    assert 0.7 < np.median(left) < 2.5
+
+
+def test_a_share_that_is_not_there_is_hardly_ever_assumed() -> None:
+    shares = []
+    for number in range(200):
+        tables = rewards(np.random.default_rng(number), cells=5, seeds=2)
+        shares.append(_common_share(tables))
+    assert np.mean(np.array(shares) == 0) > 0.7

@@ -1,0 +1,101 @@
+"""A broken record is left out and named; what a run did itself is not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from isosweep.analysis.curves import Curve, collapse, read_cells, without_broken
+from tests.analysis.sweeps import make_plan
+
+# Records before training, and 10 later ones.
+RISE = [0.1, *np.linspace(0.2, 0.6, 10)]
+PLAN = make_plan(seeds=range(2))
+
+
+def curves_of(rewards: list[float]) -> list[Curve]:
+    """A curve with these rewards, and all others of the plan as they should be."""
+    noise = np.random.default_rng(0).normal(0, 0.003, (len(PLAN.runs), len(RISE)))
+    made = []
+    for place, run in enumerate(PLAN.runs):
+        own = np.array(rewards if place == 0 else RISE) + noise[place]
+        steps = np.arange(len(own))
+        compute = np.where(steps > 0, 32e6 * 10 ** ((steps - 10) / 5), 0.0)
+        curve = Curve(
+            run=run,
+            steps=steps,
+            generations=steps,
+            compute=compute,
+            flops=compute,
+            reward=own,
+            successes=np.zeros((len(own), 512), dtype=np.int64),
+            samples_per_problem=8,
+            status="finished",
+            status_reason=None,
+        )
+        made.append(replace(curve, collapsed_at=collapse(curve)))
+    return made
+
+
+def with_values(changed: dict[int, float]) -> list[float]:
+    return [changed.get(place, reward) for place, reward in enumerate(RISE)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "broken"),
+    [
+        ({}, ()),
+        ({6: 0.0}, (6,)),
+        ({6: 0.9}, (6,)),
+        ({3: 0.0, 8: 0.25}, (3, 8)),
+        # The last may be a fall that lasts, and one of two says that it did.
+        ({10: 0.0}, ()),
+        ({5: 0.0, 6: 0.0}, ()),
+        ({9: 0.12, 10: 0.12}, ()),
+    ],
+)
+def test_a_record_far_from_both_of_its_neighbours_is_left_out(
+    changed: dict[int, float], broken: tuple[int, ...]
+) -> None:
+    first, *others = without_broken(curves_of(with_values(changed)))
+    assert first.broken == broken
+    assert not set(broken) & set(first.steps.tolist())
+    assert len(first.reward) == len(first.successes) == len(RISE) - len(broken)
+    assert all(curve.broken == () for curve in others)
+
+
+def test_cells_are_read_as_if_a_broken_record_had_not_been_taken() -> None:
+    sound, spoiled = (
+        read_cells(PLAN, without_broken(curves_of(with_values(changed))))
+        for changed in ({}, {8: 0.0})
+    )
+    for one, other in zip(sound, spoiled, strict=True):
+        assert other.reward == pytest.approx(one.reward, abs=0.02)
+
+
+def test_a_collapse_is_where_it_was_once_a_record_before_it_is_left_out() -> None:
+    before = curves_of(with_values({4: 0.0, 9: 0.12, 10: 0.12}))[0]
+    assert before.collapsed_at == 9
+    (after, *_) = without_broken(curves_of(with_values({4: 0.0, 9: 0.12, 10: 0.12})))
+    assert after.broken == (4,)
+    assert after.collapsed_at == 8
+    assert after.steps[8] == before.steps[9]
+
+
+def test_a_record_within_the_error_of_its_evaluation_is_kept() -> None:
+    curves = [
+        replace(curve, successes=curve.successes[:, :4]) for curve in curves_of(with_values({}))
+    ]
+    off = curves[0].reward.copy()
+    off[6] -= 0.2
+    curves[0] = replace(curves[0], reward=off)
+    assert without_broken(curves)[0].broken == ()
+
+
+def test_what_two_runs_of_an_n_do_at_one_step_is_their_own() -> None:
+    curves = curves_of(with_values({6: 0.0}))
+    other = next(c for c in curves[1:] if c.run.num_generations == curves[0].run.num_generations)
+    dipped = np.where(other.steps == 6, 0.0, other.reward)
+    both = [replace(c, reward=dipped) if c is other else c for c in curves]
+    assert without_broken(curves)[0].broken == (6,)
+    assert [c.broken for c in without_broken(both)] == [()] * len(both)
