@@ -27,6 +27,8 @@ _SIZES: dict[FigureWidth, tuple[float, float]] = {
     "two_columns": (6.8, 3.6),
 }
 _SMALL: FigureWidth = "one_column"
+# Letters of a label; three columns of longer ones are wider than one column of a paper.
+_LONG_LABEL = 18
 # Height of the axes as a share of the figure's, about.
 _AXES_SHARE, _POINTS_PER_INCH = 0.75, 72
 _MARKERS = {
@@ -158,8 +160,12 @@ def _draw(figure: Figure, tone: _Tone, width: FigureWidth) -> "matplotlib.figure
 def _legend(drawn: "matplotlib.figure.Figure", axes: "Axes", tone: _Tone, *, below: bool) -> None:
     """Beside the axes; below where one column, or the names of lines, leave no room."""
     look: Any = {"frameon": False, "fontsize": 7, "labelcolor": tone[INK]}
+    handles, labels = axes.get_legend_handles_labels()
     if below:
-        drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, **look)
+        # Three of them would be cut off at both sides of a narrow figure.
+        narrow = drawn.get_figwidth() < _SIZES["two_columns"][0]
+        ncols = 2 if narrow and max(map(len, labels)) > _LONG_LABEL else 3
+        drawn.legend(handles, labels, loc="outside lower center", ncols=ncols, **look)
     else:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), **look)
 

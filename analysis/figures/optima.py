@@ -175,8 +175,8 @@ def _best_generations_caption(findings: Findings) -> str:
     )
     if saturation.reason.margin is not None:
         text += (
-            ". Thin red bars, a little to the right of their budget: that of n_d, the smallest n "
-            f"that is good enough, at most {saturation.reason.margin:g} of reward below the best"
+            ". Thin orange bars, a little to the right of their budget: that of n_d, the smallest "
+            f"n that is good enough, at most {saturation.reason.margin:g} of reward below the best"
         )
     text += ". A triangle at an end: it may lie beyond the grid."
     named = _NAMED[saturation.quantity]
@@ -282,7 +282,7 @@ def _candidates(data: SweepData, optima: Sequence[BestGenerations]) -> list[Seri
             for at in optima
             for n in at.candidates
         ],
-        label="not distinguished from the best",
+        label="may be best",
         color=BLUE,
         dash=None,
         marker="square-open",

@@ -123,8 +123,11 @@ def _best_table(comparison: Comparison) -> PageTable:
         )
         for at in _ordered(comparison)
     ]
-    head = (comparison.kind, f"budget ({UNITS[comparison.unit]})", "n", "B", "n*", "n_d", "reward")
-    return page_table((*head, "interval", "better than the first"), rows, left=(0,))
+    head = (comparison.kind, f"budget ({UNITS[comparison.unit]})", "n", "B")
+    both = ("n*, the best n", "n_d, the smallest n that is good enough")
+    return page_table(
+        (*head, *both, "reward", "interval", "better than the first"), rows, left=(0,)
+    )
 
 
 def _ordered(comparison: Comparison) -> Sequence[AtBudget]:

@@ -89,6 +89,18 @@ def test_at_a_measured_budget_the_planted_n_and_the_cells_own_t_are_recommended(
     assert split.base_reward == pytest.approx(0.2, abs=1e-3)
 
 
+def test_both_n_are_given_and_the_setting_is_that_of_the_best(sweep: Found) -> None:
+    data, findings = sweep
+    last = findings.saturation.optima[-1]
+    split = recommend(data, findings, last.budget, extrapolate=False)
+    assert (split.best_n, split.enough) == (last.interval, last.enough)
+    assert split.num_generations == last.best
+    ahead = recommend(data, findings, 2 * last.budget, extrapolate=True)
+    assert ahead.best_n is not None
+    assert ahead.enough is not None
+    assert ahead.enough.interval.median < ahead.best_n.median
+
+
 def test_between_two_budgets_it_lies_between_them(sweep: Found) -> None:
     low, middle, high = (
         recommend(*sweep, budget, extrapolate=False).reward for budget in (16e6, 22e6, 32e6)
@@ -216,6 +228,12 @@ def test_just_past_a_peak_nothing_is_recommended_beyond(tmp_path: Path) -> None:
     assert asked.best_n is not None
     basis = words.line("recommend", "basis", asked)
     assert "the best n at 3.2e7, since it may have grown and be falling again" in basis
+    # Whatever the n does that is judged.
+    saturation = findings.saturation
+    assert saturation.growth is not None
+    rises = replace(saturation.growth, rate=Interval(median=1.0, low=0.5, high=1.5))
+    changed = replace(findings, saturation=replace(saturation, growth=rises))
+    assert doubt_beyond(changed) == doubt_beyond(findings) is not None
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,14 @@ def test_where_the_analysis_is_not_sure_yet_a_third_seed_is_asked_for_before_the
     assert set(asked(decision.steps).values()) == {BUDGETS[-1]}
 
 
+def test_the_smallest_n_that_is_good_enough_is_decided_where_n_star_is_not() -> None:
+    reached = {run.run_id: BUDGETS[-1] for run in PLAN.runs if run.seed < 2}
+    asked_of = question(trained(reached, "slow_tail"))
+    assert decide(replace(asked_of, count=8)).stop is None
+    enough = decide(replace(asked_of, analysis=replace(ANALYSIS, quantity="enough"), count=8))
+    assert "the verdict is decided (growing" in (enough.stop or "")
+
+
 def test_steps_take_account_of_those_before_them_and_of_pending_ones() -> None:
     one = choose(BEGUN, count=1).steps
     two = choose(BEGUN, count=2).steps

@@ -111,3 +111,21 @@ def test_all_that_is_left_is_worth_more_than_any_part_of_it() -> None:
     drawn = outcomes(belief, np.random.default_rng(0))
     together = worth_of_all(belief, [(pair, 0.0, 1.0) for pair in PAIRS], drawn)
     assert together.loss[-1] > 1.2 * max(gain(belief, pair) for pair in PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("believed", "verdict", "shared"),
+    [
+        ("saturated", "saturated", True),
+        ("saturated", "probably saturated", False),
+        ("growing", "growing", True),
+        ("growing", "probably growing", False),
+        ("constant", "steady", True),
+    ],
+)
+def test_no_belief_shares_a_verdict_that_is_only_probable(
+    believed: str, verdict: str, shared: bool
+) -> None:
+    chances = np.where(np.array(VERDICTS) == believed, 0.96, 0.04 / (VERDICT_PLACES - 1))
+    belief = replace(believe(np.array([[0.5, 0.4]])), chances=chances)
+    assert belief.shares(verdict) == shared

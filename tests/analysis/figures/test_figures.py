@@ -14,7 +14,7 @@ from isosweep.analysis.curves import SweepData
 from isosweep.analysis.figures.all import REPORT_FIGURES, describe_figures
 from isosweep.analysis.figures.colors import DARK, GRID, GROUND, contrast
 from isosweep.analysis.figures.description import Axis, Figure, Series
-from isosweep.analysis.figures.draw_matplotlib import dark, write_figures
+from isosweep.analysis.figures.draw_matplotlib import _LIGHT, _draw, dark, write_figures
 from isosweep.analysis.figures.draw_plotly import to_plotly
 from isosweep.analysis.load import load_sweep
 from isosweep.analysis.statistics.findings import Findings, find
@@ -262,6 +262,14 @@ def test_law_plateau_and_growth_are_named_for_the_n_that_is_judged(tmp_path: Pat
     assert "n*, the best n" in figures["growth"].title
     judged = describe_figures(data, find(data, CONFIG)).drawn["growth"]
     assert "n_d, the smallest n that is good enough" in judged.title
+
+
+def test_the_legend_of_a_narrow_figure_is_not_cut_off(full: Analysed) -> None:
+    drawn = _draw(drawn_of(full)["best_n"], _LIGHT, "one_column")
+    drawn.canvas.draw()
+    (legend,) = drawn.legends
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= drawn.bbox.width
 
 
 def test_diamonds_are_the_best_n_and_their_bars_its_intervals(full: Analysed) -> None:
