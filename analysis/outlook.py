@@ -103,7 +103,7 @@ class Outlook:
     nearest: dict[str, NotNegative]
     """Doublings of n and decades of compute of the nearest sweeps that were simulated, where the
     plan's differ clearly."""
-    judged_by: dict[str, float]
+    judged_by: dict[str, float | str]
     """Settings of analysis by which simulated sweeps were judged, and the plan's are not."""
     change: Change | None = None
     """The cheapest change that finds more."""

@@ -33,7 +33,12 @@ TABLE = Path(__file__).with_name("findable.json")
 # k of avg@k in the table.
 SAMPLES = 8
 # Settings of the analysis that the table was made with: with others a sweep finds more or less.
-JUDGED_BY = {"confidence": 0.9, "margin": 0.02, "growth_bound": 0.5}
+JUDGED_BY: Mapping[str, float | str] = {
+    "quantity": "enough",
+    "confidence": 0.9,
+    "margin": 0.02,
+    "growth_bound": 0.5,
+}
 # Values of the fields of `Design` in the table.
 GRID: Mapping[str, tuple[float, ...]] = {
     # In between shares are about linear in its logarithm: 4 runs of each n are within chance of it.
@@ -242,7 +247,7 @@ def make_table(sweeps: int, report: Callable[[str], object]) -> dict[str, Any]:
         "made_by": f"python -m isosweep.analysis.simulation.findable --sweeps {sweeps}",
         "sweeps": sweeps,
         "samples_per_problem": SAMPLES,
-        "analysis": JUDGED_BY,
+        "analysis": dict(JUDGED_BY),
         "entries": entries,
     }
 
