@@ -43,7 +43,7 @@ class Means:
     `reward`: (means,); `noise`: (means, means) covariance that the seeds give them, with
     `degrees_of_freedom`; `covariance`: (budgets, budgets) of one seed's rewards, over all n and B;
     `spread`: (means,) standard deviation between seeds of each one's own; `common`: the share of
-    its square that runs with the same seed have in common.
+    its square that runs with the same seed have in common, mean over budgets.
     """
 
     budgets: tuple[float, ...]
@@ -124,8 +124,11 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
     common = _common_share(alike)
     tilt, along = _tilt_share(alike, log2_n_of)
     same, at_n = (of_cell[:, None] == of_cell).astype(np.float64), along[of_cell]
-    between = common + (1 - common) * ((1 - tilt) * same + tilt * np.outer(at_n, at_n))
     at_budget = budget.astype(np.int64)
+    shared, rest = np.sqrt(common)[at_budget], np.sqrt(1 - common)[at_budget]
+    between = np.outer(shared, shared) + np.outer(rest, rest) * (
+        (1 - tilt) * same + tilt * np.outer(at_n, at_n)
+    )
     own = relative[of_cell, at_budget]
     noise = covariance[np.ix_(at_budget, at_budget)] * (of_seeds @ of_seeds.T) * between
     if len({n for n, _ in tables}) == len(tables):
@@ -140,23 +143,25 @@ def gather_means(readings: Iterable[CellReading]) -> Means | None:
         covariance=covariance,
         spread=np.sqrt(np.diag(covariance))[at_budget] * own,
         degrees_of_freedom=freedom,
-        common=common,
+        common=float(common.mean()),
     )
 
 
-def _common_share(tables: list[FloatArray]) -> float:
-    """Share of the seeds' variance that is common to all cells: 0 unless it surely is more.
+def _common_share(tables: list[FloatArray]) -> FloatArray:
+    """Share of the seeds' variance that is common to all cells, 0 unless it surely is more:
+    (budgets,), the same at all budgets but those at which more surely is.
 
     `tables`: (seeds, budgets) of every cell, nan where nothing was read. Of the products of two
     cells' deviations with the same seed, each sum over seeds has the expectation share x variance
     x (seeds - 1). One standard error, of no share at all, is taken off: so that a share that is
     not there is hardly ever assumed; or that of what is left, in proportion to it, if that is
     less. One seed may be off in all cells by many times what the others differ by: nearly all of
-    the variance is then common, and an error of no share would leave most of it to every cell.
+    the variance is then common, at the budgets where it is off, and an error of no share would
+    leave most of it to every cell.
     """
     away, freedom = deviations(tables)  # (cells, seeds, budgets), (cells, budgets)
     kept = np.isfinite(tables) & (freedom > 0)[:, None]
-    shares, errors = [], []
+    shares, errors, surely = [], [], np.zeros(away.shape[2])
     for k in np.flatnonzero((freedom > 0).any(axis=0)):
         here = kept[:, :, k].astype(np.float64)
         pairs = np.maximum(here @ here.T - 1, 0)
@@ -172,9 +177,12 @@ def _common_share(tables: list[FloatArray]) -> float:
             of_rest = (1 - share) * math.sqrt(2 / left) if left > 0 else math.inf
             shares.append(share)
             errors.append(min(math.sqrt(2 / float(pairs.sum())), max(0.0, of_rest)))
+            if errors[-1] == of_rest:
+                surely[k] = share - of_rest
     if not shares:
-        return 0.0
-    return float(np.clip(np.mean(shares) - np.mean(errors), 0.0, _MOST_COMMON))
+        return surely
+    everywhere = np.mean(shares) - np.mean(errors)
+    return np.asarray(np.clip(np.maximum(everywhere, surely), 0.0, _MOST_COMMON))
 
 
 def _tilt_share(tables: list[FloatArray], log2_n: FloatArray) -> tuple[float, FloatArray]:
