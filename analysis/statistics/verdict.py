@@ -28,9 +28,10 @@ Verdict = Literal[
 # Probability of having stopped, or of growing on, from which on that is probable. Chosen in 38
 # simulated worlds (docs/simulation.md), on other seeds than those that its errors are reported of.
 PROBABLE = 0.7
-# A change on the way that is likelier than this leaves no n* constant, though both ends agree. In
-# simulation its probability is below 0.1 where n* rests, and above 0.4 where it rises and returns.
-_LIKELY = 1 / 3
+# A change on the way that is likelier than this leaves no n constant, though both ends agree. In
+# simulation its probability is 0.1 at most where the judged n rests, and above 0.2 where it rises
+# and returns.
+_LIKELY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
