@@ -215,7 +215,8 @@ def test_another_metric_scores_problems_by_all_their_samples(
         log = paths.run(curve.run.run_id).records / "1.jsonl"
         lines = log.read_text().splitlines()
         records = [r for r in map(json.loads, lines) if r["kind"] == "record"]
-        for record, reward in zip(records, curve.reward, strict=True):
+        read = [record for record in records if record["step"] not in curve.broken]
+        for record, reward in zip(read, curve.reward, strict=True):
             k = record["samples_per_problem"]
             right = [s > 0 if metric == "best" else s == k for s in record["successes"]]
             assert reward == sum(right) / len(right)

@@ -120,7 +120,7 @@ def test_the_n_that_the_report_wants_added_is_proposed_however_sure_the_verdict(
     n = first_n(cut, OF_BEST)
     assert n == 64
     # The smallest n that is good enough lies inside the grid.
-    assert first_n(cut, ANALYSIS) is None
+    assert first_n(cut, replace(ANALYSIS, quantity="enough")) is None
     found = propose(cut, wide("slow_tail", {}), OF_BEST, 1e12, 0)
     assert found.stop is None
     assert {step.run.num_generations for step in found.steps} == {n}

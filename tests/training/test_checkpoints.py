@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -51,12 +52,16 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 @pytest.fixture(scope="module")
 def stopped(straight: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """The same run, asked to stop on its way: of all its checkpoints the last two are left."""
-    run = prepared(small_run(), tmp_path_factory.mktemp("stopped"))
-    process = training(run, replace(OFTEN, keep="all"))
-    wait_for(lambda: len(complete_checkpoints(run.attempt_checkpoints(1))) >= 2)
-    os.kill(process, signal.SIGTERM)
-    exit_status(process)
-    checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
+    for _ in range(9):
+        run = prepared(small_run(), tmp_path_factory.mktemp("stopped"))
+        process = training(run, replace(OFTEN, keep="all"))
+        wait_for(partial(complete_checkpoints, run.attempt_checkpoints(1)))
+        os.kill(process, signal.SIGTERM)
+        exit_status(process)
+        checkpoints = complete_checkpoints(run.attempt_checkpoints(1))
+        # On a busy machine the last record may come before the signal.
+        if len(checkpoints) > 1 and len(reproducible(run)) < len(reproducible(straight)):
+            break
     for step in sorted(checkpoints)[:-2]:
         shutil.rmtree(checkpoints[step])
     assert len(last_two(run)) == 2
