@@ -26,7 +26,7 @@ SMALLEST = {
     "laws": (("--sweeps", "2", "--laws", "reuse,updates"), "reuse_low=2"),
     "beyond": (("--sweeps", "1", "--worlds", "constant"), "turned=-1"),
     "search": (("--sweeps", "1", "--worlds", "flat", "--ways", "search,asha"), "compute=-1"),
-    "proposals": (("--sweeps", "1", "--worlds", "plateau"), "false=-1"),
+    "proposals": (("--sweeps", "1", "--worlds", "unstable"), "false=-1"),
     "tune": (("--sweeps", "1", "--worlds", "parabola"), "compute=0"),
     "search_speed": (("--repeats", "1"), "choose=0"),
     "gpu": (
