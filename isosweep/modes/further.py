@@ -61,7 +61,11 @@ def twice_the_largest(plan: Plan, config: SweepConfig) -> "Change | None":
     from isosweep.analysis.outlook import Change
 
     n = 2 * max(run.num_generations for run in plan.runs)
-    added = further_n(plan, config, n)
+    try:
+        added = further_n(plan, config, n)
+    except ModuleNotFoundError:
+        # A plan can be made without the packages of the analysis, whose step this is.
+        return None
     if not added.settings:
         return None
     hours = math.fsum(run.seconds for run in plan.runs) * config.devices_taken / 3600
