@@ -356,12 +356,6 @@ class AddN:
     kind: Literal["add n"] = "add n"
     """add n."""
 
-    @property
-    def typed(self) -> str:
-        """The settings as they are typed."""
-        lists = {name: ",".join(map(str, values)) for name, values in self.settings.items()}
-        return " ".join(f"grid.{name}=[{values}]" for name, values in lists.items())
-
 
 @dataclass(frozen=True, kw_only=True)
 class Enlarge:

@@ -220,7 +220,7 @@ COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "method": lambda power, _: power.method,
     "verdicts": lambda power, _: ", ".join(f"{v} {s:.1%}" for v, s in power.verdicts.items()),
     "correct": lambda power, _: number(power.correct, ".1%"),
-    "decided": lambda power, _: number(surely(power), ".1%"),
+    "decided": lambda power, _: number(power.surely, ".1%"),
     "and probably": lambda power, _: number(power.decided, ".1%"),
     "false": lambda power, _: number(falsely(power), ".1%"),
     "false saturated": lambda power, _: number(power.false_saturated, ".1%"),
@@ -238,12 +238,6 @@ COLUMNS: dict[str, Callable[[Power, Measured], str]] = {
     "best n costs": lambda power, _: number(power.recommended_loss, ".4f"),
     "within margin": lambda power, _: number(power.recommended_harmless, ".1%"),
 }
-
-
-def surely(power: Power) -> float:
-    """Share of sweeps rightly decided, without verdicts of what is probable."""
-    said = [share for verdict, share in power.verdicts.items() if verdict.startswith("probably ")]
-    return power.decided - min(power.decided, math.fsum(said)) if power.decided else 0.0
 
 
 def falsely(power: Power) -> float:

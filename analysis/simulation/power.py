@@ -54,7 +54,8 @@ class Power:
     """How an analysis fares in one world. `verdicts`: share of sweeps that ended with each.
 
     `true_verdict`, `true_rate`: of `Truth`. `correct`: share whose verdict is so, `grew` where n*
-    did grow among them; `decided`: share with a correct verdict that says what n* does at the end;
+    did grow among them; `decided`: share with a correct verdict that says what n* does at the end,
+    `surely`: of these without what is only probable;
     `false_saturated`, `false_growing`: shares with that verdict where it is not so.
 
     `plateau`: the true n* at the largest budgets of a world that is saturated; of the sweeps that
@@ -77,6 +78,7 @@ class Power:
     verdicts: dict[str, float]
     correct: float
     decided: float
+    surely: float
     false_saturated: float
     false_growing: float
     plateau: float | None
@@ -178,6 +180,11 @@ class _Counts:
             verdicts=shares,
             correct=math.fsum(so.values()),
             decided=math.fsum(share for verdict, share in so.items() if verdict not in OPEN),
+            surely=math.fsum(
+                share
+                for verdict, share in so.items()
+                if verdict not in OPEN and not verdict.startswith("probably ")
+            ),
             false_saturated=_claimed("saturated", shares, so),
             false_growing=_claimed("growing", shares, so),
             plateau=self.plateau,

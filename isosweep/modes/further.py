@@ -1,7 +1,7 @@
 """One n more for a sweep's grid: the grid that takes it, and what it adds."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,35 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
     """
     from isosweep.analysis.answer import AddN
 
+    return AddN(n=n, **_added(plan, config, n))
+
+
+def twice_the_largest(plan: Plan, config: SweepConfig) -> "Change | None":
+    """The change of `plan`, of one combination of `grid.axes`, to one n more, twice its largest;
+    None where no grid takes it."""
+    from isosweep.analysis.outlook import Change
+
+    n = 2 * max(run.num_generations for run in plan.runs)
+    added = _added(plan, config, n)
+    if not added["settings"]:
+        return None
+    hours = math.fsum(run.seconds for run in plan.runs) * config.devices_taken / 3600
+    return Change(
+        settings=typed_grid(added["settings"]),
+        num_generations=n,
+        device_time=1 + added["device_hours"] / hours,
+        device_hours=hours + added["device_hours"],
+    )
+
+
+def typed_grid(settings: Mapping[str, Sequence[int]]) -> str:
+    """Settings of `grid` as they are typed."""
+    lists = {name: ",".join(map(str, values)) for name, values in settings.items()}
+    return " ".join(f"grid.{name}=[{values}]" for name, values in lists.items())
+
+
+def _added(plan: Plan, config: SweepConfig, n: int) -> dict[str, Any]:
+    """The fields of `AddN`, whose package takes more than a plan does."""
     why = "the grid's rules keep out"
     for grid in _grids(config.grid, n):
         table = _candidates(replace(config, grid=grid), plan.axes[0])
@@ -39,42 +68,19 @@ def further_n(plan: Plan, config: SweepConfig, n: int) -> "AddN":
             compute = table.budgets[table.longest[added]].repeat(len(grid.seeds))
             ends = table.run_seconds[added, table.longest[added]]
             seconds = math.fsum(ends) * len(grid.seeds)
-            return AddN(
-                n=n,
-                settings=_changed(config.grid, grid),
-                runs=len(compute),
-                share=math.fsum(compute) / math.fsum(run.milestones[-1] for run in plan.runs),
-                device_hours=seconds * config.devices_taken / 3600,
-                variants=bool(config.grid.axes),
-            )
+            return {
+                "settings": _changed(config.grid, grid),
+                "runs": len(compute),
+                "share": math.fsum(compute) / math.fsum(run.milestones[-1] for run in plan.runs),
+                "device_hours": seconds * config.devices_taken / 3600,
+                "variants": bool(config.grid.axes),
+            }
         if (refused := np.flatnonzero(table.listed[i] & (table.longest[i] < last))).size:
             place = Place(i, int(refused[0]), last)
             rule = rules_of(int(table.broken[place]))[0]
             why = f"{rule.setting} keeps out at {short(config.budgets[-1])} "
             why += f"({rule.reason(table.at(place))})"
-    return AddN(n=n, settings={}, kept_out=why)
-
-
-def twice_the_largest(plan: Plan, config: SweepConfig) -> "Change | None":
-    """The change of `plan`, of one combination of `grid.axes`, to one n more, twice its largest;
-    None where no grid takes it."""
-    from isosweep.analysis.outlook import Change
-
-    n = 2 * max(run.num_generations for run in plan.runs)
-    try:
-        added = further_n(plan, config, n)
-    except ModuleNotFoundError:
-        # A plan can be made without the packages of the analysis, whose step this is.
-        return None
-    if not added.settings:
-        return None
-    hours = math.fsum(run.seconds for run in plan.runs) * config.devices_taken / 3600
-    return Change(
-        settings=added.typed,
-        num_generations=n,
-        device_time=1 + added.device_hours / hours,
-        device_hours=hours + added.device_hours,
-    )
+    return {"settings": {}, "kept_out": why}
 
 
 def _grids(grid: GridConfig, n: int) -> Iterator[GridConfig]:

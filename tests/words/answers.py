@@ -373,6 +373,7 @@ POWER = Power(
     verdicts={"saturated": 0.6, "not identified": 0.4},
     correct=0.6,
     decided=0.6,
+    surely=0.6,
     false_saturated=0.0,
     false_growing=0.0,
     plateau=18.96,

@@ -161,6 +161,10 @@ def test_verdicts_are_counted_as_true_open_or_false(
     assert result.true_rate == pytest.approx(1.1, abs=0.02)
     assert (result.correct, result.decided) == pytest.approx((0.6, 0.4))
     assert (result.false_saturated, result.false_growing) == pytest.approx((0.2, 0.0))
+    assert result.surely == result.decided
+    probably = map(said, ("growing", "probably growing", "probably saturated", "grew"))
+    other = stubbed(monkeypatch, nominal, "slow_tail", *probably)
+    assert (other.decided, other.surely, other.false_saturated) == (0.5, 0.25, 0.25)
     ended = stubbed(monkeypatch, nominal, "early", said("growing"), said("saturated"))
     assert (ended.false_growing, ended.false_saturated) == (0.5, 0.0)
     assert (ended.correct, ended.decided) == (0.5, 0.5)
