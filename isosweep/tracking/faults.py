@@ -21,7 +21,7 @@ LIBRARIES = ("mlflow", "alembic", "sqlalchemy", "urllib3")
 
 # What SQLite, PostgreSQL, requests and MLflow say, and what it comes to; the first that fits.
 _WORDS = (
-    (r"No module named '(?P<what>mlflow|psycopg2?)\b", "{what} is not installed here"),
+    (r"No module named '(?P<what>mlflow|wandb|psycopg2?)\b", "{what} is not installed here"),
     (r"database is locked|file lock .* could not be acquired", "it is locked by another process"),
     (
         r"readonly database|Read-only file system|read-only transaction",

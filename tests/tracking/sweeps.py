@@ -20,7 +20,9 @@ from isosweep.store.records import (
     append_record,
 )
 from isosweep.store.state import Attempt, RunState, RunStatus
-from isosweep.tracking.mlflow import MlflowTracker
+from isosweep.tracking.mlflow import MlflowBackend
+from isosweep.tracking.store import Store
+from isosweep.tracking.tracker import Tracker
 
 START = 1_700_000_000.0
 NUM_STEPS = 40
@@ -64,13 +66,19 @@ class Sweep:
         for run in self.runs:
             run.root.mkdir(parents=True, exist_ok=True)
 
-    def tracker(self) -> MlflowTracker:
-        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root, HEALTH)
+    def tracker(self) -> Tracker:
+        backend = MlflowBackend(self.config, self.paths, self.plan)
+        points = self.config.max_points
+        return Tracker(backend, self.paths, self.plan, SPEC_PARAMS, points, HEALTH)
+
+    @property
+    def store(self) -> Store:
+        return MlflowBackend(self.config, self.paths, self.plan).store
 
     def client(self) -> Any:
         import mlflow
 
-        return mlflow.MlflowClient(tracking_uri=self.tracker().store.uri)
+        return mlflow.MlflowClient(tracking_uri=self.store.uri)
 
     def stored(self) -> dict[str, Any]:
         """MLflow runs by isosweep run id; the parent under `parent`."""
