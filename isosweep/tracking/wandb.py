@@ -1,7 +1,7 @@
 """A view of a sweep in a project of W&B: a run for the sweep and one for each of its runs.
 
 What W&B makes here is a directory for each run, in the sweep's own: sent while it is made, or,
-where there is no network, later by `wandb sync`. Offline W&B resumes nothing, and of two directories
+where there is no network, later by `wandb sync`. Offline W&B resumes nothing; of two directories
 of one run the second that is sent overwrites the rows of the first. Hence a run has one, which is
 made anew, with all that its files say, by whoever finds that it lacks something.
 """
