@@ -35,8 +35,9 @@ from isosweep.tracking.view import COMPUTE
 
 # What W&B calls its directory of runs, and where it then has everything else.
 FOLDER = "wandb"
-# W&B's own server, where neither the setting nor WANDB_BASE_URL names one.
-_SERVER = "https://api.wandb.ai"
+# W&B's own servers, of which it takes one where neither the setting nor WANDB_BASE_URL does: by
+# these names `wandb login` writes a key into ~/.netrc (wandb.sdk.lib.urls).
+_OWN_HOSTS = ("api.wandb.ai", "api.forge.coreweave.com", "forge.coreweave.com")
 # As a process that ended so: W&B shows 255 as killed, every other but 0 as failed.
 _EXIT: dict[MlflowStatus, int] = {"FAILED": 1, "KILLED": 255}
 # Series of points that are rows of a run's history; n, B and T are numbers of its config.
@@ -54,7 +55,7 @@ class WandbBackend:
         self._sweep = sweep_name(paths, plan)
         self._compute = COMPUTE[plan.budget_unit]
         self._offline = is_offline(config)
-        self.name = str(self._folder) if self._offline else store_name(_server(config))
+        self.name = str(self._folder) if self._offline else store_name(_server(config) or "W&B")
         self._lock = FileLock(self._folder / "isosweep.lock", timeout=0)
         self._place: tuple[int, int] | None = None
         self._opened: list[StoredRun] = []
@@ -218,21 +219,24 @@ def is_offline(config: TrackingConfig) -> bool:
     if {"WANDB_API_KEY", "WANDB_IDENTITY_TOKEN_FILE"} & os.environ.keys():
         return False
     try:
-        known = netrc.netrc(os.environ.get("NETRC"))
+        known = netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc")
     except (OSError, netrc.NetrcParseError):
         return True
-    return known.authenticators(urlsplit(_server(config)).hostname or "") is None
+    server = _server(config)
+    hosts = (urlsplit(server).netloc,) if server else _OWN_HOSTS
+    return not any(known.authenticators(host) for host in hosts)
 
 
-def _server(config: TrackingConfig) -> str:
-    return config.uri or os.environ.get("WANDB_BASE_URL") or _SERVER
+def _server(config: TrackingConfig) -> str | None:
+    """W&B's settings of a process are made once, so that it is said with each run."""
+    return config.uri or os.environ.get("WANDB_BASE_URL")
 
 
 def _settings(config: TrackingConfig) -> Any:
     """Of this process nothing is recorded: the runs are others, its command may hold secrets."""
     import wandb
 
-    server = {"base_url": config.uri} if config.uri else {}
+    server = _server(config)
     return wandb.Settings(
         console="off",
         silent=True,
@@ -244,7 +248,7 @@ def _settings(config: TrackingConfig) -> Any:
         x_save_requirements=False,
         init_timeout=_ANSWER_S,
         finish_timeout=_ANSWER_S,
-        **server,
+        **({"base_url": server} if server else {}),
     )
 
 
