@@ -1,9 +1,9 @@
 """A view of a sweep in a project of W&B: a run for the sweep and one for each of its runs.
 
 What W&B makes here is a directory for each run, in the sweep's own: sent while it is made, or,
-where there is no network, later by `wandb sync`. Offline W&B resumes nothing; of two directories
-of one run the second that is sent overwrites the rows of the first. Hence a run has one, which is
-made anew, with all that its files say, by whoever finds that it lacks something.
+where there is no network, later by `wandb sync`. A server adds the rows of every directory to those
+that it has. Hence what was not sent is removed and made anew, with all that the run's files say,
+and what was sent is gone on from: a note in each directory says how far its rows go.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from PIL import Image
 from isosweep.config.executed import require_own
 from isosweep.config.tracking import TrackingConfig
 from isosweep.errors import SettingError
-from isosweep.files import make_within, open_plain, remove_tree, write_bytes
+from isosweep.files import make_within, open_plain, read_json, remove_tree, write_bytes, write_json
 from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 from isosweep.tracking.backend import StoredRun, StoredRuns
@@ -35,6 +35,8 @@ from isosweep.tracking.view import COMPUTE
 
 # What W&B calls its directory of runs, and where it then has everything else.
 FOLDER = "wandb"
+# Of a directory of a run: the last step of its rows.
+_NOTE = "isosweep.json"
 # W&B's own servers, of which it takes one where neither the setting nor WANDB_BASE_URL does: by
 # these names `wandb login` writes a key into ~/.netrc (wandb.sdk.lib.urls).
 _OWN_HOSTS = ("api.wandb.ai", "api.forge.coreweave.com", "forge.coreweave.com")
@@ -99,8 +101,7 @@ class WandbBackend:
         import wandb
 
         key = hashlib.sha256(f"{self._sweep}:{run_id or ''}".encode()).hexdigest()[:16]
-        for older in self._folder.glob(f"*run-*-{key}"):
-            remove_tree(older, self._root)
+        last = self._last_sent(key)
         handle = wandb.init(
             entity=self._config.entity,
             project=self._config.experiment,
@@ -117,9 +118,10 @@ class WandbBackend:
         )
         for metric in ("heldout/*", "sets/*") if run_id else ():
             handle.define_metric(metric, step_metric=self._compute)
-        # Of one that goes on, W&B takes no row before the last.
-        sent = dict.fromkeys(_ROWS, handle.step - 1) if handle.resumed else {}
-        run = StoredRun(key=key, sent=sent, handle=handle)
+        # The server of one that goes on takes no row before its last.
+        last = handle.step - 1 if handle.resumed else last
+        run = StoredRun(key=key, handle=handle)
+        self._note(run, last)
         if run_id is None:
             self._address = None if self._offline else handle.url
         self._opened.append(run)
@@ -134,11 +136,12 @@ class WandbBackend:
         # A row is taken once: it is complete once the record of its step, or a later one, is there.
         records = [point.step for point in rows if point.series == "heldout"]
         last = math.inf if status == "FINISHED" else max(records, default=-1)
-        for point in _merged(rows):
-            if point.step <= last:
-                values = point.values | {"_timestamp": point.unix_time}
-                run.handle.log(values, step=point.step)
-                run.sent.update(dict.fromkeys(_ROWS, point.step))
+        rows = [point for point in _merged(rows) if point.step <= last]
+        if rows:
+            self._note(run, rows[-1].step)
+        for point in rows:
+            values = point.values | {"_timestamp": point.unix_time}
+            run.handle.log(values, step=point.step)
         for point in news.points:
             if not point.series:
                 run.handle.summary.update(point.values)
@@ -196,6 +199,25 @@ class WandbBackend:
     @property
     def _folder(self) -> Path:
         return self._root / FOLDER
+
+    def _note(self, run: StoredRun, last: int) -> None:
+        run.sent = dict.fromkeys(_ROWS, last)
+        path = Path(run.handle.dir).parent / _NOTE
+        write_json(path, {"step": last}, sync=False, below=self._root)
+
+    def _last_sent(self, key: str) -> int:
+        """The last step of a run that a server has by one of its directories, -1 for none; no other
+        of these is left."""
+        last, kept = -1, None
+        for older in self._folder.glob(f"*run-*-{key}"):
+            was_sent = older.name.startswith("run-") or any(older.glob("*.wandb.synced"))
+            note = read_json(older / _NOTE) if was_sent else None
+            drop: Path | None = older
+            if note is not None and note["step"] >= last:
+                last, kept, drop = note["step"], older, kept
+            if drop is not None:
+                remove_tree(drop, self._root)
+        return last
 
     def _identity(self) -> tuple[int, int] | None:
         with suppress(FileNotFoundError):

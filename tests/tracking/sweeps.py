@@ -86,7 +86,7 @@ class Sweep:
         for run in self.runs:
             run.root.mkdir(parents=True, exist_ok=True)
 
-    def tracker(self, overview: Overview = Overview()) -> Tracker:
+    def tracker(self, overview: Overview | None = None) -> Tracker:
         made = {"mlflow": MlflowBackend, "wandb": WandbBackend}[self.config.name]
         return Tracker(
             made(self.config, self.paths, self.plan),
@@ -95,7 +95,7 @@ class Sweep:
             SPEC_PARAMS,
             self.config.max_points,
             HEALTH,
-            overview=lambda: overview,
+            overview=lambda: overview or Overview(),
         )
 
     def shown(self) -> dict[str, Shown]:
@@ -180,11 +180,8 @@ class Sweep:
 def sync_command(root: Path, then: str = "", **sweep: Any) -> list[str]:
     """The command of a process of its own that syncs this sweep once, and `then` does more."""
     code = "from tests.tracking.sweeps import Path, Sweep; "
-    return [
-        sys.executable,
-        "-c",
-        f"{code}Sweep(Path({str(root)!r}), **{sweep!r}).tracker().sync(){then}",
-    ]
+    code += f"Sweep(Path({str(root)!r}), **{sweep!r}).tracker().sync(){then}"
+    return [sys.executable, "-c", code]
 
 
 def record(step: int, unix_time: float | None = None) -> Record:

@@ -160,23 +160,46 @@ def test_a_server_has_every_row_once_whoever_goes_on(sweep: Sweep, server: Wandb
     assert link.startswith(f"{server.url}/me/isosweep/runs/")
 
 
-def test_directories_that_are_sent_again_double_nothing(
+def test_what_wandb_sync_has_sent_is_gone_on_from(
     sweep: Sweep, server: WandbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = [sys.executable, "-m", "wandb", "sync"]
-    for steps in (range(21, 31), range(31, 41)):
+    for sent, steps in ((False, range(21, 31)), (True, range(31, 36)), (True, range(36, 41))):
         monkeypatch.setenv("WANDB_MODE", "offline")
-        tracker = sweep.tracker()
-        tracker.sync()
-        tracker.backend.close()
-        monkeypatch.setenv("WANDB_MODE", "online")
-        made = [str(path) for path in (sweep.paths.root / "wandb").glob("*run-2*")]
-        sent = subprocess.run([*command, *made], capture_output=True, text=True, check=False)
-        assert sent.returncode == 0, sent.stderr
+        # Each time anew, by another process as it were, and once more.
+        for _ in range(2):
+            tracker = sweep.tracker(Overview(tags={None: {"verdict": f"up to {steps[0]}"}}))
+            tracker.sync()
+            tracker.finish(None, [], None)
+        if sent:
+            send(sweep)
         write_steps(sweep.runs[0], steps)
+    set_state(sweep.runs[0], "finished", 40)
+    # A driver that has a key goes on with the same runs.
+    monkeypatch.setenv("WANDB_MODE", "online")
+    tracker = sweep.tracker()
+    tracker.sync()
+    tracker.backend.close()
+    assert len(server.runs) == 3
     run = next(run for run in server.runs.values() if run.lines)
-    assert run.steps == [0, *range(2, 31, 2)]
-    assert set(run.offsets) == {0}
+    assert run.steps == [0, *range(2, 41, 2)]
+    assert run.summary["status"] == "done"
+    assert {run.summary.get("verdict") for run in server.runs.values()} == {None, "up to 36"}
+    # And so does one that has none any more.
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    tracker = sweep.tracker()
+    tracker.sync()
+    tracker.backend.close()
+    send(sweep)
+    assert run.steps == [0, *range(2, 41, 2)]
+
+
+def send(sweep: Sweep) -> None:
+    """As the line says that is printed at the end."""
+    made = (sweep.paths.root / "wandb").glob("*run-*")
+    command = [sys.executable, "-m", "wandb", "sync", *(str(path) for path in made)]
+    own = os.environ | {"WANDB_MODE": "online", "WANDB_SILENT": "false"}
+    sent = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+    assert sent.returncode == 0, sent.stderr
 
 
 OFFLINE: tuple[tuple[dict[str, str], bool | None, bool], ...] = (

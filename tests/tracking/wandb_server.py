@@ -91,27 +91,13 @@ class WandbServer:
             case "UpsertBucket":
                 return self._upserted(variables)
             case "RunResumeStatus":
-                return {
-                    "model": {
-                        "id": "1",
-                        "name": "p",
-                        "entity": _ENTITY,
-                        "bucket": self._known(variables),
-                    }
-                }
+                return {"model": _PROJECT | {"bucket": self._known(variables)}}
             case "CreateRunFiles":
                 urls = [{"name": f, "uploadUrl": f"{self.url}/put/{f}"} for f in variables["files"]]
                 made = {"runID": variables["run"], "uploadHeaders": [], "files": urls}
                 return {"createRunFiles": made}
-        return {
-            "viewer": {
-                "id": "1",
-                "username": "me",
-                "entity": "me",
-                "flags": "{}",
-                "teams": {"edges": []},
-            }
-        }
+        viewer = {"id": "1", "username": "me", "entity": "me", "flags": "{}"}
+        return {"viewer": viewer | {"teams": {"edges": []}}}
 
     def _upserted(self, variables: dict[str, Any]) -> dict[str, Any]:
         key = variables["name"]
@@ -119,18 +105,9 @@ class WandbServer:
         run = self.runs.setdefault(key, Sent())
         if variables.get("config"):
             run.config = json.loads(variables["config"])
-        project = {"id": "1", "name": "isosweep", "entity": _ENTITY}
-        bucket = {
-            "id": key,
-            "name": key,
-            "displayName": variables.get("displayName"),
-            "project": project,
-        }
-        bucket |= {
-            "config": json.dumps(run.config),
-            "sweepName": None,
-            "historyLineCount": len(run.lines),
-        }
+        bucket = {"id": key, "name": key, "displayName": key, "project": _PROJECT}
+        bucket |= {"config": json.dumps(run.config), "sweepName": None}
+        bucket["historyLineCount"] = len(run.lines)
         return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
 
     def _known(self, variables: dict[str, Any]) -> dict[str, Any] | None:
@@ -155,4 +132,4 @@ class WandbServer:
         }
 
 
-_ENTITY = {"id": "1", "name": "me"}
+_PROJECT = {"id": "1", "name": "isosweep", "entity": {"id": "1", "name": "me"}}
