@@ -26,6 +26,7 @@ from isosweep.tracking.overview import Overview
 from isosweep.tracking.store import Store
 from isosweep.tracking.tracker import Tracker
 from isosweep.tracking.wandb import WandbBackend
+from tests.runs import wait_for
 from tests.tracking.wandb_files import WandbRun, read_run
 
 START = 1_700_000_000.0
@@ -135,6 +136,11 @@ class Sweep:
         return shown
 
     def wandb_runs(self) -> list[WandbRun]:
+        """Once all of them have ended: W&B's service writes a little later."""
+        wait_for(lambda: all(run.exit_code is not None for run in self.wandb_files()))
+        return self.wandb_files()
+
+    def wandb_files(self) -> list[WandbRun]:
         folders = (self.paths.root / "wandb").glob("*run-2*")
         return [read_run(file) for folder in folders for file in folder.glob("*.wandb")]
 

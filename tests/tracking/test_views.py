@@ -95,7 +95,9 @@ def test_a_driver_that_was_killed_leaves_nothing_that_the_next_one_does_not_mend
 ) -> None:
     kill = f"; import os; os.kill(os.getpid(), {int(signal.SIGKILL)})"
     command = sync_command(sweep.root, kill, name=sweep.config.name, max_points=25)
-    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": "."}, check=False)
+    # Its W&B is its own, and not this process's.
+    own = {key: value for key, value in os.environ.items() if key != "WANDB_SERVICE"}
+    killed = subprocess.run(command, env=own, check=False)
     assert killed.returncode == -signal.SIGKILL
     _goes_on(sweep)
     set_state(sweep.runs[0], "finished", 40)
@@ -114,13 +116,13 @@ def test_what_came_of_a_sweep_follows_the_next_analysis(sweep: Sweep) -> None:
     figure, report = sweep.root / "reward.png", sweep.root / "report.html"
     Image.new("RGB", (300, 200)).save(figure)
     report.write_text("<p>the report")
-    for verdict, reward in (("growing", 0.25), ("saturated", 0.2)):
+    for when, verdict, reward in ((START, "growing", 0.25), (START + 9, "saturated", 0.2)):
         told = Overview(
             note=f"**{verdict}.**",
             figure=figure,
             tags={None: {"verdict": verdict}, run: {"on_frontier": "true"}},
             metrics={run: {"reward_at_2e10": reward}},
-            unix_time=START,
+            unix_time=when,
             tables={"cells": Table(columns=["n", "reward"], rows=[[2, reward], [4, None]])},
             problems=(Problems("sort held out", "evaluation", 64, {"seed": 0}),),
         )

@@ -13,6 +13,7 @@ from isosweep.config.tracking import TrackingConfig
 from isosweep.tracking.faults import StoreError
 from isosweep.tracking.overview import Overview, Problems, Table
 from isosweep.tracking.wandb import is_offline
+from tests.runs import wait_for
 from tests.tracking.sweeps import (
     EVAL_STEPS,
     START,
@@ -68,11 +69,11 @@ def test_a_row_is_complete_before_it_is_sent(sweep: Sweep) -> None:
     tracker.sync()
     set_state(sweep.runs[0], "failed", 35)
     tracker.sync()
-    run = next(run for run in sweep.wandb_runs() if run.rows)
+    wait_for(lambda: [run for run in sweep.wandb_files() if run.rows and run.exit_code == 1])
+    run = next(run for run in sweep.wandb_files() if run.rows)
     row = next(row for row in run.rows if row["_step"] == 30)
     assert {"heldout/avg_at_k", "train/loss"} <= row.keys()
     assert [row["_step"] for row in run.rows] == [0, *range(2, 31, 2)]
-    assert run.exit_code == 1
     # What follows the last record is there once the run has come to its end.
     set_state(sweep.runs[0], "diverged", 35)
     tracker.sync()
