@@ -1,6 +1,7 @@
 """The tracker of a sweep: while it is followed, and to bring its store up to date afterwards."""
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -93,6 +94,8 @@ def _backend(config: TrackingConfig, plan: Plan, paths: SweepPaths) -> "tuple[Ba
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:
     """The stored sweep's, unless this command says which, or where the store is now."""
-    elsewhere = asked.tracking.name == "none" or asked.tracking.uri is not None
-    given = "tracking" in asked.given or "tracking.offline" in asked.given
-    return asked.tracking if elsewhere or given else stored.tracking
+    own, other = stored.tracking, asked.tracking
+    elsewhere = other.name == "none" or other.uri is not None
+    if elsewhere or ("tracking" in asked.given and other.name != own.name):
+        return other
+    return replace(own, offline=other.offline) if "tracking.offline" in asked.given else own

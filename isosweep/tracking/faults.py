@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 # Longest text of a library that a line of the terminal carries.
 MAX_WORDS = 160
-# MLflow's own settings that hold secrets.
-SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+# Settings of MLflow and W&B that hold secrets.
+SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "WANDB_API_KEY")
 # What a call of the store goes through; all of it reports at length what it then also raises.
 LIBRARIES = ("mlflow", "alembic", "sqlalchemy", "urllib3")
 

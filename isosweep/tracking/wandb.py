@@ -29,7 +29,7 @@ from isosweep.tracking.backend import StoredRun, StoredRuns
 from isosweep.tracking.faults import StoreError, described, store_name
 from isosweep.tracking.news import News
 from isosweep.tracking.overview import Overview
-from isosweep.tracking.points import MlflowStatus, Point
+from isosweep.tracking.points import Point
 from isosweep.tracking.tags import sweep_name
 from isosweep.tracking.view import COMPUTE
 
@@ -41,7 +41,7 @@ _NOTE = "isosweep.json"
 # these names `wandb login` writes a key into ~/.netrc (wandb.sdk.lib.urls).
 _OWN_HOSTS = ("api.wandb.ai", "api.forge.coreweave.com", "forge.coreweave.com")
 # As a process that ended so: W&B shows 255 as killed, every other but 0 as failed.
-_EXIT: dict[MlflowStatus, int] = {"FAILED": 1, "KILLED": 255}
+_EXIT = {"FAILED": 1, "KILLED": 255}
 # Series of points that are rows of a run's history; n, B and T are numbers of its config.
 _ROWS = ("heldout", "train")
 # Seconds for a server to answer, which together are less than `background.JOIN_S`.

@@ -88,7 +88,7 @@ class Sweep:
             run.root.mkdir(parents=True, exist_ok=True)
 
     def tracker(self, overview: Overview | None = None) -> Tracker:
-        made = {"mlflow": MlflowBackend, "wandb": WandbBackend}[self.config.name]
+        made = WandbBackend if self.config.name == "wandb" else MlflowBackend
         return Tracker(
             made(self.config, self.paths, self.plan),
             self.paths,
