@@ -219,14 +219,18 @@ class Tracker:
         standing = run_standing(planned, view, unit, self._health.stop)
         if not (changed or told) and standing is known.standing:
             return
-        run = self._stored.get(planned.run_id)
-        anew = run is None or run.closed
-        again = changed or anew
-        reading = read_run(files, planned, self._max_points, unit) if again else known.reading
-        if run is None or run.closed:
+        run, reading = self._stored.get(planned.run_id), known.reading
+        if changed or run is None:
+            reading = read_run(files, planned, self._max_points, unit)
+        news = self._news(planned, run, view, standing, reading) if run else None
+        if run is None or (run.closed and news):
+            if not changed:
+                reading = read_run(files, planned, self._max_points, unit)
             tags = fixed_tags(planned)
             run = self._create(planned.run_id, run_name(planned), tags, reading.first_time)
-        self._write(run, self._news(planned, run, view, standing, reading))
+            news = self._news(planned, run, view, standing, reading)
+        if news:
+            self._write(run, news)
         known.view = view if standing in LIVE else None
         known.standing, known.reading = standing, reading.without_points()
 

@@ -201,7 +201,7 @@ class WandbBackend:
         return self._root / FOLDER
 
     def _note(self, run: StoredRun, last: int) -> None:
-        run.sent = dict.fromkeys(_ROWS, last)
+        run.sent = dict.fromkeys(_ROWS, last) | {"numbers": 0}
         path = Path(run.handle.dir).parent / _NOTE
         write_json(path, {"step": last}, sync=False, below=self._root)
 
