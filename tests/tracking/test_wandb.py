@@ -199,7 +199,9 @@ def send(sweep: Sweep) -> None:
     made = (sweep.paths.root / "wandb").glob("*run-*")
     command = [sys.executable, "-m", "wandb", "sync", *(str(path) for path in made)]
     own = os.environ | {"WANDB_MODE": "online", "WANDB_SILENT": "false"}
-    sent = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+    # It logs in the directory that it is called from.
+    here = sweep.root.parent
+    sent = subprocess.run(command, env=own, cwd=here, capture_output=True, text=True, check=False)
     assert sent.returncode == 0, sent.stderr
 
 
