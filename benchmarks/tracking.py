@@ -131,7 +131,7 @@ def measure(options: Namespace) -> dict[str, float]:
             )
 
         first = tracker()
-        make_tables(first.store.uri)
+        make_tables(f"sqlite:///{paths.runs.parent.resolve() / 'mlflow.db'}")
         figures = {"first": cpu(first.sync)}
         # Files are read once more after a change.
         first.sync()
