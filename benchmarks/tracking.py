@@ -23,7 +23,8 @@ from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.store.paths import RunPaths, SweepPaths
 from isosweep.store.records import AttemptStart, Record, append_attempt
 from isosweep.store.state import claim_attempt, read_state
-from isosweep.tracking.mlflow import MlflowTracker
+from isosweep.tracking.mlflow import MlflowBackend
+from isosweep.tracking.tracker import Tracker
 
 GOALS = {
     "first": Goal("CPU seconds of the first sync of 300 runs", "at most", 50.0),
@@ -118,12 +119,19 @@ def measure(options: Namespace) -> dict[str, float]:
         root = Path(directory)
         paths, plan = make_sweep(root, runs, points)
 
-        def tracker() -> MlflowTracker:
+        def tracker() -> Tracker:
             config = TrackingConfig(name="mlflow")
-            return MlflowTracker(paths, plan, {"model": "tiny"}, config, root, HealthConfig())
+            return Tracker(
+                MlflowBackend(config, paths, plan),
+                paths,
+                plan,
+                {"model": "tiny"},
+                config.max_points,
+                HealthConfig(),
+            )
 
         first = tracker()
-        make_tables(first.store.uri)
+        make_tables(f"sqlite:///{paths.runs.parent.resolve() / 'mlflow.db'}")
         figures = {"first": cpu(first.sync)}
         # Files are read once more after a change.
         first.sync()

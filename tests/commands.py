@@ -25,6 +25,7 @@ _LIBRARIES = [
     "isosweep.__main__",
     "isosweep.analysis.report",
     "isosweep.tracking.mlflow",
+    "isosweep.tracking.tracker",
     "mlflow",
     "submitit",
     "tests.commands",

@@ -85,9 +85,9 @@ def _store(config: SweepConfig, sweep: StoredSweep) -> _Shown:
     from isosweep.tracking.view import experiment_tags
 
     tracking = asked_tracking(config, sweep.config)
-    if tracking.name == "none":
-        rule = "keeps no store that could be shown"
-        raise SettingError("tracking", "none", rule, _makes(sweep, "tracking=mlflow"))
+    if tracking.name != "mlflow":
+        rule = "keeps no store that could be shown here"
+        raise SettingError("tracking", tracking.name, rule, _makes(sweep, "tracking=mlflow"))
     require_own({"tracking.uri": tracking.uri})
     require_mlflow()
     store = Store(tracking.uri, tracking.experiment, sweep.paths.runs.parent)

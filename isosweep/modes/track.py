@@ -1,5 +1,7 @@
 """The tracker of a sweep: while it is followed, and to bring its store up to date afterwards."""
 
+import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -9,9 +11,11 @@ from isosweep.config.tracking import TrackingConfig
 from isosweep.modes.directory import StoredSweep
 from isosweep.modes.overview import sweep_overview
 from isosweep.modes.terminal import say, typed
+from isosweep.plan.cells import Plan
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
+    from isosweep.tracking.backend import Backend
     from isosweep.tracking.background import BackgroundTracker
     from isosweep.tracking.points import FinalStatus
 
@@ -33,8 +37,7 @@ def close_tracker(
         return
     figures = sorted(p for p in paths.analysis.rglob("*.png") if not p.stem.endswith("-dark"))
     tracker.close(status, figures, paths.report if paths.report.exists() else None)
-    where = tracker.link() or f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
-    say(console, f"dashboard: {where}")
+    say(console, f"dashboard: {tracker.link() or tracker.seen}")
 
 
 def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
@@ -44,7 +47,7 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
     if config.tracking.name == "none":
         return None
     from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker
-    from isosweep.tracking.mlflow import MlflowTracker
+    from isosweep.tracking.tracker import Tracker
 
     parameters: dict[str, str | float | int] = {
         "model": config.model.name,
@@ -57,13 +60,14 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
         "held_out_problems": config.task.num_eval_problems,
         "samples_per_problem": config.evaluation.samples_per_problem,
     }
+    backend, seen = _backend(config.tracking, plan, paths)
     return BackgroundTracker(
-        MlflowTracker(
+        Tracker(
+            backend,
             paths,
             plan,
             parameters,
-            config.tracking,
-            paths.runs.parent,
+            config.tracking.max_points,
             config.health,
             overview=lambda: sweep_overview(sweep),
         ),
@@ -71,10 +75,27 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
         lambda line: say(console, line, style="yellow"),
         remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
         join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
+        seen=seen,
     )
 
 
+def _backend(config: TrackingConfig, plan: Plan, paths: SweepPaths) -> "tuple[Backend, str]":
+    """Where the view is kept, and how it is seen where no server shows it."""
+    if config.name == "wandb":
+        from isosweep.tracking.wandb import FOLDER, WandbBackend
+
+        made = f"{shlex.quote(str(paths.root / FOLDER))}/*run-*"
+        return WandbBackend(config, paths, plan), f"after wandb sync {made}"
+    from isosweep.tracking.mlflow import MlflowBackend
+
+    shown = f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
+    return MlflowBackend(config, paths, plan), shown
+
+
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:
-    """The stored sweep's, unless this command says `tracking=none`, or where the store is now."""
-    elsewhere = asked.tracking.name == "none" or asked.tracking.uri is not None
-    return asked.tracking if elsewhere else stored.tracking
+    """The stored sweep's, unless this command says which, or where the store is now."""
+    own, other = stored.tracking, asked.tracking
+    elsewhere = other.name == "none" or other.uri is not None
+    if elsewhere or ("tracking" in asked.given and other.name != own.name):
+        return other
+    return replace(own, offline=other.offline) if "tracking.offline" in asked.given else own

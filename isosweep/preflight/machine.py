@@ -46,6 +46,8 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     missing = _missing_packages("torch", "trl", "transformers", "datasets", *ANALYSIS_PACKAGES)
     if config.tracking.name == "mlflow":
         missing += _missing_packages("mlflow")
+    if config.tracking.name == "wandb":
+        missing += _missing_packages("wandb", extra="wandb")
     if config.search.searches:
         missing += _missing_packages("optuna")
     missing += missing_devices(config)
@@ -206,9 +208,9 @@ def _missing_sandbox() -> Missing:
     return [(f"a sandbox for programs (task=code): {why}", remedy)]
 
 
-def _missing_packages(*names: str) -> Missing:
+def _missing_packages(*names: str, extra: str = "train") -> Missing:
     return [
-        (f"the package {name}", "pip install 'isosweep[train]'")
+        (f"the package {name}", f"pip install 'isosweep[{extra}]'")
         for name in names
         if importlib.util.find_spec(name) is None
     ]

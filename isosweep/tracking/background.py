@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from isosweep.tracking.faults import StoreError
-from isosweep.tracking.mlflow import MlflowTracker
 from isosweep.tracking.points import FinalStatus
+from isosweep.tracking.tracker import Tracker
 
 # How long `close` waits for the store, and for each run besides: a first sync takes 0.1 s a run
 # (benchmarks/tracking.py), and with a server in between 0.3 s, of some 50 ms a request. A store
@@ -33,12 +33,15 @@ class BackgroundTracker:
 
     def __init__(
         self,
-        tracker: MlflowTracker,
+        tracker: Tracker,
         interval_s: float,
         say: Callable[[str], None],
         remedy: str = "mode=analyse",
         join_s: float = JOIN_S,
+        seen: str = "",
     ) -> None:
+        """`seen`: how the view is seen where no server shows it."""
+        self.seen = seen
         self._tracker = tracker
         self._interval_s = interval_s
         self._say = say

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 # Longest text of a library that a line of the terminal carries.
 MAX_WORDS = 160
-# MLflow's own settings that hold secrets.
-SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+# Settings of MLflow and W&B that hold secrets.
+SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "WANDB_API_KEY")
 # What a call of the store goes through; all of it reports at length what it then also raises.
 LIBRARIES = ("mlflow", "alembic", "sqlalchemy", "urllib3")
 
 # What SQLite, PostgreSQL, requests and MLflow say, and what it comes to; the first that fits.
 _WORDS = (
-    (r"No module named '(?P<what>mlflow|psycopg2?)\b", "{what} is not installed here"),
+    (r"No module named '(?P<what>mlflow|wandb|psycopg2?)\b", "{what} is not installed here"),
     (r"database is locked|file lock .* could not be acquired", "it is locked by another process"),
     (
         r"readonly database|Read-only file system|read-only transaction",

@@ -16,7 +16,7 @@ MAX_BATCH = 1000
 class News:
     """What the store lacks of a run. `status` is None where that is as it should be."""
 
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str | float | int] = field(default_factory=dict)
     points: Sequence[Point] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     status: MlflowStatus | None = None
@@ -34,7 +34,7 @@ def send(client: Any, mlflow_id: str, news: News) -> None:
     """
     from mlflow.entities import Param, RunTag
 
-    params = [Param(key, value) for key, value in news.params.items()]
+    params = [Param(key, str(value)) for key, value in news.params.items()]
     tags = [RunTag(key, value) for key, value in news.tags.items()]
     *full, last = list(_batches(news.points, MAX_BATCH - len(params) - len(tags))) or [[]]
     for batch in full:

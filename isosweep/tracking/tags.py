@@ -1,8 +1,9 @@
-"""What a run is called in MLflow, and the params, tags and numbers that say which it is."""
+"""What a run is called in a view, and the params, tags and numbers that say which it is."""
 
 from isosweep.config.health import HealthConfig
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
+from isosweep.store.paths import SweepPaths
 from isosweep.store.state import RunView
 from isosweep.store.warnings import not_judged
 from isosweep.tracking.points import RunReading
@@ -25,6 +26,11 @@ def sweep_run_name(name: str) -> str:
     return f"all of {name}"
 
 
+def sweep_name(paths: SweepPaths, plan: Plan) -> str:
+    """What tells a sweep from others in one store."""
+    return f"{paths.root.name}@{plan.plan_id}"
+
+
 def own_params(planned: PlannedRun) -> dict[str, str | float | int]:
     """What tells the run from the sweep's others; the numbers of it are metrics too."""
     return {
@@ -35,10 +41,9 @@ def own_params(planned: PlannedRun) -> dict[str, str | float | int]:
     }
 
 
-def fixed_tags(planned: PlannedRun, parent_id: str) -> dict[str, str]:
+def fixed_tags(planned: PlannedRun) -> dict[str, str]:
     """Tags that a run is made with."""
-    tags = {key: str(value) for key, value in own_params(planned).items()}
-    return tags | {RUN_TAG: planned.run_id, PARENT_TAG: parent_id}
+    return {key: str(value) for key, value in own_params(planned).items()}
 
 
 def changing_tags(

@@ -18,7 +18,7 @@ KIND_TAG, TRAINING = "mlflow.experimentKind", "custom_model_development"
 _SHARED_TAG, _SHARED = "mlflow.sharedViewState.", "viewStateShareKey"
 REWARD = "heldout/avg_at_k"
 # What a chart of reward is drawn against, of what every record has.
-_COMPUTE: dict[BudgetUnit, str] = {
+COMPUTE: dict[BudgetUnit, str] = {
     "flops": "compute/flops",
     "rollouts": "compute/rollouts",
     "tokens": "compute/tokens",
@@ -57,7 +57,7 @@ def _key(plan: Plan) -> str:
 
 
 def _state(plan: Plan) -> dict[str, Any]:
-    compute = _COMPUTE[plan.budget_unit]
+    compute = COMPUTE[plan.budget_unit]
     budgets = [f"metrics.`{budget_metric(each)}`" for each in plan.budgets[-_MAX_BUDGETS:]]
     axis = {"xAxisKey": "metric", "selectedXAxisMetricKey": compute, "lineSmoothness": 0}
     return {

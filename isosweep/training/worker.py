@@ -161,7 +161,8 @@ def lean_imports() -> Iterator[None]:
     """Hides, while the training stack is imported, what it imports merely because it is there.
 
     TRL and transformers look for MLflow and scikit-learn, which take a second and which no worker
-    uses; a task's own code finds them again afterwards.
+    uses; a task's own code finds them again afterwards. Not wandb: TRL looks for it again as it
+    saves, and then uses what it would have imported.
     """
     hidden = [name for name in ("mlflow", "sklearn") if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: cannot be imported

@@ -198,6 +198,7 @@ def test_addresses_and_directories_of_others_are_not_used_unasked(
         group, _, name = setting.partition(".")
         document[group][name] = place
         document["search"] |= {"name": "frontier", "kind": "frontier"}
+        document["tracking"]["name"] = "mlflow"
     (root / "config.json").write_text(json.dumps(document))
     said = refused(root, tracking="mlflow")
     assert said.startswith(f"{setting}={place}: would be used in your name")

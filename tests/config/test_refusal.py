@@ -241,6 +241,8 @@ REFUSED = [
     # Searches.
     ("search.max_compute=1e10", "search.max_compute", "search=grid trains the whole plan"),
     ("search.max_compute=-1", "search.max_compute", "must be greater than 0"),
+    ("tracking.offline=true", "tracking.offline", "is W&B's"),
+    ("tracking=none tracking.entity=lab", "tracking.entity", "is W&B's"),
     ("search=frontier search.storage=a.db", "search.storage", "is no URL of an Optuna storage"),
     ("search=frontier mode=launch", "mode", "leaves its runs, and search=frontier asks"),
     ("search=frontier checkpoint.keep=none", "checkpoint.keep", "no checkpoint to go on from"),

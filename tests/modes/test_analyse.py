@@ -1,5 +1,6 @@
 """What `mode=analyse` takes of its command line, and what `mode=calibrate` shows."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,22 @@ def test_each_setting_is_shown_with_what_was_measured_or_why_it_was_not(
     assert " to " in line("training_utilization")
     assert "used by every plan on this hardware" in lines[-1]
     assert (tmp_path / "sweeps" / "calibration.json").is_file()
+
+
+def test_a_view_is_made_in_wandb_offline_and_the_command_that_sends_it_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ERROR_REPORTING": "false", "CACHE_DIR": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    sweeps = tmp_path / "sweeps"
+    asked = ("tracking=none", f"sweeps_dir={sweeps}", *SMALL)
+    assert prepare(make_config("mode=plan", *asked))(terminal()) == 0
+    write_records(tmp_path)
+    console = terminal(300)
+    (root,) = (path.parent for path in sweeps.glob("*/plan.json"))
+    here = (f"sweep_dir={root}", "analysis.formats=[]", "tracking=wandb", "tracking.offline=true")
+    assert prepare(make_config("mode=analyse", *here))(console) == 0
+    said = [line for line in printed(console).splitlines() if "wandb sync" in line]
+    assert said == [f"dashboard: after wandb sync {root}/wandb/*run-*"]
+    runs = len(json.loads((root / "plan.json").read_text())["runs"])
+    assert len(list((root / "wandb").glob("*run-*/*.wandb"))) == runs + 1

@@ -111,3 +111,9 @@ def test_what_training_lacks_is_said_before_it_starts(
         checked(*overrides)
     assert lacks in str(caught.value)
     assert remedy in str(caught.value)
+
+
+def test_tracking_in_wandb_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(PreflightError, match=r"package wandb\n.*'isosweep\[wandb\]'"):
+        checked("tracking=wandb")

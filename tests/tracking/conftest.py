@@ -1,4 +1,4 @@
-"""A sweep half done, and no reports to MLflow."""
+"""A sweep half done, and no reports to MLflow or W&B."""
 
 import shutil
 from pathlib import Path
@@ -9,11 +9,16 @@ from tests.tracking.sweeps import Sweep, set_state, start, write_steps
 
 
 @pytest.fixture(autouse=True)
-def _no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("DO_NOT_TRACK", "true")
     # Set by the tracker where the user has not; restored after the test.
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    for name in ("CACHE", "DATA", "ARTIFACT"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / "of wandb"))
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,9 @@
 import os
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from isosweep.compute import Compute
 from isosweep.config.health import HealthConfig
@@ -20,7 +21,13 @@ from isosweep.store.records import (
     append_record,
 )
 from isosweep.store.state import Attempt, RunState, RunStatus
-from isosweep.tracking.mlflow import MlflowTracker
+from isosweep.tracking.mlflow import MlflowBackend
+from isosweep.tracking.overview import Overview
+from isosweep.tracking.store import Store
+from isosweep.tracking.tracker import Tracker
+from isosweep.tracking.wandb import WandbBackend
+from tests.runs import wait_for
+from tests.tracking.wandb_files import WandbRun, read_run
 
 START = 1_700_000_000.0
 NUM_STEPS = 40
@@ -50,27 +57,101 @@ def make_plan(num_runs: int = 2) -> Plan:
     return Plan(budget_unit="flops", budgets=(2e10, 4e10), cells=(), runs=runs, rejected=())
 
 
+@dataclass(kw_only=True)
+class Shown:
+    """A run in a view: `points` by metric as (step, value), `values` as they were last."""
+
+    name: str
+    params: dict[str, str]
+    tags: dict[str, str]
+    points: dict[str, list[tuple[int, float]]]
+    values: dict[str, float]
+
+
 class Sweep:
     """A sweep directory with a plan, whose runs the tests write themselves."""
 
     def __init__(
-        self, root: Path, num_runs: int = 2, directory: str = "it's a sweep", **config: Any
+        self,
+        root: Path,
+        num_runs: int = 2,
+        directory: str = "it's a sweep",
+        name: Literal["mlflow", "wandb"] = "mlflow",
+        **config: Any,
     ) -> None:
         self.root = root
         self.plan = make_plan(num_runs)
         self.paths = SweepPaths(root / directory, root / "runs")
-        self.config = TrackingConfig(name="mlflow", **config)
+        self.config = TrackingConfig(name=name, **config)
         self.runs = [self.paths.run(run.run_id) for run in self.plan.runs]
         for run in self.runs:
             run.root.mkdir(parents=True, exist_ok=True)
 
-    def tracker(self) -> MlflowTracker:
-        return MlflowTracker(self.paths, self.plan, SPEC_PARAMS, self.config, self.root, HEALTH)
+    def tracker(self, overview: Overview | None = None) -> Tracker:
+        made = WandbBackend if self.config.name == "wandb" else MlflowBackend
+        return Tracker(
+            made(self.config, self.paths, self.plan),
+            self.paths,
+            self.plan,
+            SPEC_PARAMS,
+            self.config.max_points,
+            HEALTH,
+            overview=lambda: overview or Overview(),
+        )
+
+    def shown(self) -> dict[str, Shown]:
+        """What the view says of each run, and of the sweep as `parent`, whatever it is kept in."""
+        return self._in_wandb() if self.config.name == "wandb" else self._in_mlflow()
+
+    def _in_mlflow(self) -> dict[str, Shown]:
+        histories = self.histories()
+        return {
+            name: Shown(
+                name=run.info.run_name,
+                params=dict(run.data.params),
+                tags=dict(run.data.tags),
+                points={
+                    key: [(step, value) for step, _, value in points]
+                    for (owner, key), points in histories.items()
+                    if owner == name and "/" in key
+                },
+                values=dict(run.data.metrics),
+            )
+            for name, run in self.stored().items()
+        }
+
+    def _in_wandb(self) -> dict[str, Shown]:
+        shown: dict[str, Shown] = {}
+        for run in self.wandb_runs():
+            name = run.config.get("run_id", "parent")
+            assert name not in shown, "a run was made twice"
+            metrics = {key for row in run.rows for key in row if "/" in key}
+            shown[name] = Shown(
+                name=run.name,
+                params={key: str(value) for key, value in run.config.items()},
+                tags={key: value for key, value in run.summary.items() if isinstance(value, str)},
+                points={key: run.points(key) for key in metrics},
+                values={k: v for k, v in run.summary.items() if not isinstance(v, str)},
+            )
+        return shown
+
+    def wandb_runs(self) -> list[WandbRun]:
+        """Once all of them have ended: W&B's service writes a little later."""
+        wait_for(lambda: all(run.exit_code is not None for run in self.wandb_files()))
+        return self.wandb_files()
+
+    def wandb_files(self) -> list[WandbRun]:
+        folders = (self.paths.root / "wandb").glob("*run-2*")
+        return [read_run(file) for folder in folders for file in folder.glob("*.wandb")]
+
+    @property
+    def store(self) -> Store:
+        return MlflowBackend(self.config, self.paths, self.plan).store
 
     def client(self) -> Any:
         import mlflow
 
-        return mlflow.MlflowClient(tracking_uri=self.tracker().store.uri)
+        return mlflow.MlflowClient(tracking_uri=self.store.uri)
 
     def stored(self) -> dict[str, Any]:
         """MLflow runs by isosweep run id; the parent under `parent`."""
@@ -102,10 +183,11 @@ class Sweep:
         return [step for step, _, _ in self.histories()[self.runs[number].run_id, key]]
 
 
-def sync_command(root: Path, **sweep: Any) -> list[str]:
-    """The command of a process of its own that syncs this sweep once."""
+def sync_command(root: Path, then: str = "", **sweep: Any) -> list[str]:
+    """The command of a process of its own that syncs this sweep once, and `then` does more."""
     code = "from tests.tracking.sweeps import Path, Sweep; "
-    return [sys.executable, "-c", f"{code}Sweep(Path({str(root)!r}), **{sweep!r}).tracker().sync()"]
+    code += f"Sweep(Path({str(root)!r}), **{sweep!r}).tracker().sync(){then}"
+    return [sys.executable, "-c", code]
 
 
 def record(step: int, unix_time: float | None = None) -> Record:

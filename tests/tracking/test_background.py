@@ -8,15 +8,15 @@ import pytest
 
 from isosweep.tracking.background import BackgroundTracker
 from isosweep.tracking.faults import StoreError
-from isosweep.tracking.mlflow import MlflowTracker
 from isosweep.tracking.points import FinalStatus
+from isosweep.tracking.tracker import Tracker
 from tests.runs import wait_for
 from tests.tracking.sweeps import Sweep
 
 pytestmark = pytest.mark.mlflow
 
 
-class FakeTracker(MlflowTracker):
+class FakeTracker(Tracker):
     """Counts calls; fails as long as asked to, or waits for `gate`."""
 
     def __init__(self, failing: bool = False) -> None:

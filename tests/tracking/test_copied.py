@@ -46,17 +46,17 @@ def test_a_copied_store_writes_nothing_into_the_original(sweep: Sweep, tmp_path:
     tracked(copied)
     copied.config = replace(copied.config, experiment=f"isosweep in {copied.root}")
     assert copied.steps("heldout/avg_at_k") == list(EVAL_STEPS)
-    assert copied.tracker().store.found(copied.plan)
+    assert copied.store.found(copied.plan)
     assert addresses(copied.root) == {sweep.root.as_uri(), copied.root.as_uri()}
 
 
 def test_a_copied_store_is_shown_before_anything_is_sent_to_it(
     sweep: Sweep, tmp_path: Path
 ) -> None:
-    assert not sweep.tracker().store.found(sweep.plan)
+    assert not sweep.store.found(sweep.plan)
     tracked(sweep)
     shutil.copytree(sweep.root, tmp_path / "the copy")
-    store = Sweep(tmp_path / "the copy").tracker().store
+    store = Sweep(tmp_path / "the copy").store
     assert store.found(sweep.plan)
     assert not store.found(replace(sweep.plan, runs=sweep.plan.runs[:1]))
 

@@ -31,8 +31,7 @@ def overview_of(sweep: Sweep, reward: float, when: float) -> Overview:
 
 
 def finished(sweep: Sweep, overview: Overview) -> Any:
-    tracker = sweep.tracker()
-    tracker._overview = lambda: overview
+    tracker = sweep.tracker(overview)
     tracker.sync()
     tracker.finish(None, [], None)
     return sweep.stored()

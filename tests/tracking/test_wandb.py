@@ -1,0 +1,237 @@
+"""The W&B view of a sweep: real directories of wandb, and a server that takes what it sends."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from isosweep.config.tracking import TrackingConfig
+from isosweep.tracking.faults import StoreError
+from isosweep.tracking.overview import Overview, Problems, Table
+from isosweep.tracking.wandb import is_offline
+from tests.runs import wait_for
+from tests.tracking.sweeps import (
+    EVAL_STEPS,
+    START,
+    Sweep,
+    set_state,
+    start,
+    sync_command,
+    write_steps,
+)
+from tests.tracking.wandb_server import WandbServer
+
+KEY = "0123456789" * 4
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Sweep:
+    sweep = Sweep(tmp_path / "sweeps of mine", name="wandb", max_points=25)
+    start(sweep.runs[0])
+    write_steps(sweep.runs[0], range(21))
+    set_state(sweep.runs[0], "running", 20)
+    return sweep
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    server = WandbServer()
+    monkeypatch.setenv("WANDB_BASE_URL", server.url)
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    yield server
+    server.close()
+
+
+def test_runs_are_a_group_whose_reward_is_drawn_against_compute(sweep: Sweep) -> None:
+    tracker = sweep.tracker()
+    tracker.sync()
+    tracker.backend.close()
+    runs = {run.config.get("run_id"): run for run in sweep.wandb_runs()}
+    assert {run.group for run in runs.values()} == {f"it's a sweep@{sweep.plan.plan_id}"}
+    run = runs[sweep.runs[0].run_id]
+    assert (runs[None].job_type, run.job_type) == ("sweep", "run")
+    assert run.axes["heldout/*"] == "compute/flops"
+    assert run.config["n"] == 2, "numbers are compared as numbers"
+    assert [row["_timestamp"] for row in run.rows][:2] == [START, START + 2]
+
+
+def test_a_row_is_complete_before_it_is_sent(sweep: Sweep) -> None:
+    # The evaluation of step 30 takes its time.
+    write_steps(sweep.runs[0], range(21, 30))
+    tracker = sweep.tracker()
+    tracker.sync()
+    write_steps(sweep.runs[0], range(30, 36))
+    tracker.sync()
+    set_state(sweep.runs[0], "failed", 35)
+    tracker.sync()
+    wait_for(lambda: [run for run in sweep.wandb_files() if run.rows and run.exit_code == 1])
+    run = next(run for run in sweep.wandb_files() if run.rows)
+    row = next(row for row in run.rows if row["_step"] == 30)
+    assert {"heldout/avg_at_k", "train/loss"} <= row.keys()
+    assert [row["_step"] for row in run.rows] == [0, *range(2, 31, 2)]
+    # What follows the last record is there once the run has come to its end.
+    set_state(sweep.runs[0], "diverged", 35)
+    tracker.sync()
+    tracker.backend.close()
+    run = next(run for run in sweep.wandb_runs() if run.rows)
+    assert [row["_step"] for row in run.rows] == [0, *range(2, 35, 2)]
+    assert run.exit_code == 0
+
+
+def test_verdict_figures_tables_and_files_have_their_places(sweep: Sweep) -> None:
+    from PIL import Image
+
+    figure, report = sweep.root / "reward.png", sweep.root / "report.html"
+    Image.new("RGB", (30, 20)).save(figure)
+    report.write_text("<p>the report")
+    told = Overview(
+        note="**saturated.** The best n has stopped growing.",
+        tables={"cells": Table(columns=["n", "reward"], rows=[[2, 0.5], [4, None]])},
+        problems=(Problems("sort held out", "evaluation", 64, {"seed": 0}),),
+        files=(report,),
+    )
+    sweep.tracker(told).finish("KILLED", [figure], report)
+    parent = next(run for run in sweep.wandb_runs() if run.job_type == "sweep")
+    assert parent.notes.startswith("**saturated.** The best n")
+    assert parent.config["problems"] == {"sort held out": {"seed": 0, "count": 64}}
+    assert parent.summary["figures/reward/_type"] == "image-file"
+    assert parent.summary["tables/cells/nrows"] == 2
+    folder = next((sweep.paths.root / "wandb").glob(f"*run-*-{parent.key}"))
+    assert (folder / "files" / "report.html").read_text() == "<p>the report"
+    assert all((folder / "files" / name).is_file() for name in parent.files)
+    assert parent.exit_code == 255
+
+
+def test_one_process_has_the_directories_and_a_removed_one_is_made_again(sweep: Sweep) -> None:
+    tracker, other = sweep.tracker(), sweep.tracker()
+    tracker.sync()
+    with pytest.raises(StoreError, match="locked by another process"):
+        other.sync()
+    shutil.rmtree(sweep.paths.root / "wandb")
+    tracker.sync()
+    tracker.backend.close()
+    assert len(sweep.wandb_runs()) == 3
+    other.sync()
+    other.backend.close()
+    assert len(sweep.wandb_runs()) == 3
+
+
+def test_nothing_lies_elsewhere_and_no_file_has_the_key(sweep: Sweep, tmp_path: Path) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    own = {key: value for key, value in os.environ.items() if not key.startswith("WANDB")}
+    own |= {"HOME": str(home), "WANDB_API_KEY": KEY, "WANDB_ERROR_REPORTING": "false"}
+    own["PYTHONPATH"] = str(Path(__file__).parents[2])
+    command = sync_command(sweep.root, name="wandb", offline=True)
+    done = subprocess.run(command, env=own, cwd=here, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    left = [path for folder in (home, here) for path in folder.rglob("*") if path.is_file()]
+    assert left == []
+    assert {path.name for path in sweep.root.iterdir()} == {"runs", "it's a sweep"}
+    files = [path for path in sweep.paths.root.rglob("*") if path.is_file()]
+    assert [path for path in files if path.suffix == ".wandb"]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+def test_a_server_has_every_row_once_whoever_goes_on(sweep: Sweep, server: WandbServer) -> None:
+    first = sweep.tracker()
+    first.sync()
+    write_steps(sweep.runs[0], range(21, 25))
+    first.sync()
+    first.backend.close()
+    write_steps(sweep.runs[0], range(25, 41))
+    set_state(sweep.runs[0], "finished", 40)
+    second = sweep.tracker()
+    second.sync()
+    second.backend.close()
+    run = next(run for run in server.runs.values() if run.lines)
+    assert run.steps == [0, *range(2, 41, 2)]
+    rewards = [line["heldout/avg_at_k"] for line in run.lines.values() if "compute/flops" in line]
+    assert rewards == [step / 160 for step in EVAL_STEPS]
+    assert (run.summary["status"], run.exit_code) == ("done", 0)
+    assert len(server.runs) == 3
+    link = second.link()
+    assert link is not None
+    assert link.startswith(f"{server.url}/me/isosweep/runs/")
+
+
+def test_what_wandb_sync_has_sent_is_gone_on_from(
+    sweep: Sweep, server: WandbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sent, steps in ((False, range(21, 31)), (True, range(31, 36)), (True, range(36, 41))):
+        monkeypatch.setenv("WANDB_MODE", "offline")
+        # Each time anew, by another process as it were, and once more.
+        for _ in range(2):
+            tracker = sweep.tracker(Overview(tags={None: {"verdict": f"up to {steps[0]}"}}))
+            tracker.sync()
+            tracker.finish(None, [], None)
+        if sent:
+            send(sweep)
+        write_steps(sweep.runs[0], steps)
+    set_state(sweep.runs[0], "finished", 40)
+    # A driver that has a key goes on with the same runs.
+    monkeypatch.setenv("WANDB_MODE", "online")
+    tracker = sweep.tracker()
+    tracker.sync()
+    tracker.backend.close()
+    assert len(server.runs) == 3
+    run = next(run for run in server.runs.values() if run.lines)
+    assert run.steps == [0, *range(2, 41, 2)]
+    assert run.summary["status"] == "done"
+    assert {run.summary.get("verdict") for run in server.runs.values()} == {None, "up to 36"}
+    # And so does one that has none any more.
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    tracker = sweep.tracker()
+    tracker.sync()
+    tracker.backend.close()
+    send(sweep)
+    assert run.steps == [0, *range(2, 41, 2)]
+
+
+def send(sweep: Sweep) -> None:
+    """As the line says that is printed at the end."""
+    made = (sweep.paths.root / "wandb").glob("*run-*")
+    command = [sys.executable, "-m", "wandb", "sync", *(str(path) for path in made)]
+    own = os.environ | {"WANDB_MODE": "online", "WANDB_SILENT": "false"}
+    # It logs in the directory that it is called from.
+    here = sweep.root.parent
+    sent = subprocess.run(command, env=own, cwd=here, capture_output=True, text=True, check=False)
+    assert sent.returncode == 0, sent.stderr
+
+
+OFFLINE: tuple[tuple[dict[str, str], bool | None, bool], ...] = (
+    ({}, None, True),
+    ({"WANDB_API_KEY": KEY}, None, False),
+    ({"WANDB_API_KEY": KEY}, True, True),
+    ({"WANDB_API_KEY": KEY, "WANDB_MODE": "offline"}, None, True),
+    ({"WANDB_API_KEY": KEY, "WANDB_MODE": "disabled"}, None, True),
+    ({"WANDB_MODE": "online"}, None, False),
+    ({"WANDB_MODE": "offline"}, False, False),
+    ({"NETRC": "own.netrc"}, None, False),
+    ({"NETRC": "own.netrc", "WANDB_BASE_URL": "https://wandb.example"}, None, True),
+)
+
+
+@pytest.mark.parametrize(("environment", "setting", "offline"), OFFLINE)
+def test_where_there_is_no_key_nothing_is_sent(
+    environment: dict[str, str],
+    setting: bool | None,
+    offline: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    netrc = tmp_path / "own.netrc"
+    netrc.write_text(f"machine api.wandb.ai login user password {KEY}\n")
+    netrc.chmod(0o600)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("WANDB_MODE")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert is_offline(TrackingConfig(name="wandb", offline=setting)) is offline
