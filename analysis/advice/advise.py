@@ -1,4 +1,4 @@
-"""What published sources choose for n at one budget, where they disagree, and the sweep to settle it.
+"""What published sources choose for n at a budget, where they disagree, and the deciding sweep.
 
 A budget is brought to each source's unit by the planner's cost model of the config's own model and
 task, at n = 16 (or the n of the grid nearest to it) and the smallest B of the grid. What decides
@@ -30,8 +30,9 @@ from isosweep.plan.study import Study, resolve
 ADVICE_VERSION: Final = 1
 # The n at which a budget is converted; others differ by the prompt that an engine reads once.
 _CONVERTED_AT = 16
-# Sources that differ by less agree: a doubling is what a grid of n tells apart.
-AGREE_WITHIN = 1.0
+# Where fewer than two sources measured a budget, those within so many decades of it, or of the
+# nearest of them, count as well.
+_AS_NEAR = 0.5
 # Laws this far apart are told apart by n a factor of four apart, which cost half of all n.
 _WIDE = 2.0
 # How far beyond the outermost n of the sources the grid goes, in doublings: an optimum at the edge
@@ -41,7 +42,10 @@ _MARGIN = 2
 _SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 # What the deciding sweep sets itself.
 _OWN = ("mode", "budget", "format", "name", "sweep_dir", "from", "search", "confirm", "runs")
-_OWN_OF_GRID = ("num_generations", "problems_per_batch", "completions_per_step", "seeds", "axes")
+_OWN_OF_GRID = (
+    *("num_generations", "problems_per_batch", "completions_per_step", "seeds", "axes"),
+    "max_completions_per_step",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +102,12 @@ class Disagreement:
     """The smallest and the largest n of the sources that count."""
 
     basis: Literal["in range", "nearest"]
-    """Which count: those in whose range the budget lies; where there is none, the nearest."""
+    """Which count: those in whose range the budget lies; where these are fewer than two, the
+    nearest."""
     comparable: bool
     """Whether they are about problems of the kind that is asked about; else there are none."""
     beyond: NotNegative
-    """Decades between the budget and their range."""
+    """Decades between the budget and the range of the furthest of them."""
     sources: tuple[Sentence, ...]
     """Their names."""
     smallest: Chosen
@@ -111,6 +116,19 @@ class Disagreement:
     """The largest n."""
     doublings: NotNegative
     """Between the two."""
+    between: AtLeastOne
+    """The power of two nearest to the middle of both, by doublings: what to set until more is
+    known, for it is the least far from either."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """An n that the planner's rules keep out of the sweep."""
+
+    n: AtLeastOne
+    """The n."""
+    rule: Sentence
+    """The setting whose rule it breaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +145,9 @@ class DecidingSweep:
     """Between the two sources' n at that budget."""
     num_generations: tuple[AtLeastOne, ...]
     """Its n."""
-    left_out: tuple[AtLeastOne, ...]
+    stride: Literal[1, 2]
+    """Doublings from one n to the next. `finds` is of sweeps whose n are one apart."""
+    left_out: tuple[LeftOut, ...]
     """Further n that the planner's rules keep out."""
     problems_per_batch: AtLeastOne
     """Its B."""
@@ -268,7 +288,7 @@ def _differences(source: Source, config: SweepConfig) -> Iterator[Difference]:
         yield Difference(kind="model", there=source.model, here=model.name, ratio=ratio)
     if not _same_task(source, config):
         yield Difference(kind="task", there=source.task, here=config.task.name)
-    if source.difficulty is not None and source.difficulty != config.task.difficulty:
+    elif source.difficulty is not None and source.difficulty != config.task.difficulty:
         here = str(config.task.difficulty or "all")
         yield Difference(kind="difficulty", there=source.difficulty, here=here)
     if source.hardware is not None:
@@ -289,17 +309,21 @@ def _disagreement(answers: Sequence[SourceAnswer]) -> Disagreement:
     comparable, if there are any."""
     known = [each for each in answers if each.n is not None and each.beyond is not None]
     comparable = [each for each in known if each.comparable]
-    least = min(_distance(each) for each in comparable or known)
-    count = [each for each in comparable or known if _distance(each) == least]
+    distances = sorted(map(_distance, comparable or known))
+    inside = distances[min(1, len(distances) - 1)] == 0.0
+    most = 0.0 if inside else distances[0] + _AS_NEAR
+    count = [each for each in comparable or known if _distance(each) <= most]
     chosen = sorted((Chosen(name=a.name, n=a.n) for a in count if a.n), key=lambda each: each.n)
+    smallest, largest = chosen[0], chosen[-1]
     return Disagreement(
-        basis="nearest" if least else "in range",
+        basis="in range" if inside else "nearest",
         comparable=bool(comparable),
-        beyond=least,
+        beyond=max(map(_distance, count)),
         sources=tuple(each.name for each in count),
-        smallest=chosen[0],
-        largest=chosen[-1],
-        doublings=math.log2(chosen[-1].n / chosen[0].n),
+        smallest=smallest,
+        largest=largest,
+        doublings=math.log2(largest.n / smallest.n),
+        between=2 ** round(math.log2(smallest.n * largest.n) / 2),
     )
 
 
@@ -311,33 +335,37 @@ def _sweep(
     overrides: Sequence[str],
 ) -> tuple[DecidingSweep | None, str | None]:
     """The sweep at the smallest share of the budget at which the two sources are as far apart as
-    need be and all n are planned; the whole budget takes what the planner leaves of the n."""
+    need be and all n are planned. The whole budget takes what the planner leaves of the n, and is
+    where sources that agree are checked."""
+    kept = [text for text in overrides if not _is_own(text)]
     by_name = {source.name: source for source in sources()}
     pair = [by_name[each.name] for each in (found.smallest, found.largest)]
     for share in _SHARES:
         ends = _ends(pair, amounts, share)
-        if share < 1 and (ends is None or _apart(ends) < min(found.doublings, _WIDE)):
+        told = ends is not None and _apart(ends) >= max(1.0, min(found.doublings, _WIDE))
+        if share < 1 and not told:
             continue
         smallest, largest = ends or (found.smallest.n, found.largest.n)
         asked = _grid(smallest, largest)
         # Three digits, so that it can be typed again.
         at = float(f"{budget * share:.3g}") if share < 1 else budget
         try:
-            made = _planned(config, at, asked, overrides)
+            made = _planned(config, at, asked)
         except SettingError as error:
             if share == 1:
                 return None, str(error)
             continue
-        study, command, planned = made
-        if planned != asked and share < 1:
+        if made.left_out and share < 1:
             continue
+        study = made.study
         return DecidingSweep(
-            command=command,
+            command=shlex.join(["python", "-m", "isosweep", *kept, *made.own]),
             budget=at,
             share=share,
-            doublings=abs(math.log2(largest / smallest)),
-            num_generations=planned,
-            left_out=tuple(n for n in asked if n not in planned),
+            doublings=_apart((smallest, largest)),
+            num_generations=tuple(sorted({run.num_generations for run in study.plan.runs})),
+            stride=_stride(smallest, largest),
+            left_out=made.left_out,
             problems_per_batch=study.plan.runs[0].problems_per_batch,
             runs=len(study.plan.runs),
             flops=math.fsum(run.planned_flops for run in study.plan.runs),
@@ -371,54 +399,57 @@ def _grid(smallest: float, largest: float) -> tuple[int, ...]:
     otherwise of two. At least 2: one rollout has no group to be compared with."""
     first = max(1, math.floor(math.log2(smallest)) - _MARGIN)
     last = math.ceil(math.log2(largest)) + _MARGIN
-    stride = 2 if _apart((smallest, largest)) >= _WIDE else 1
+    stride = _stride(smallest, largest)
     # An odd number of doublings ends one further.
     return tuple(2**k for k in range(first, last + stride, stride))
 
 
-def _planned(
-    config: SweepConfig, budget: float, asked: tuple[int, ...], overrides: Sequence[str]
-) -> tuple[Study, str, tuple[int, ...]]:
-    """The planner's own study of the sweep, its command, and the n that come as far as the budget.
+def _stride(smallest: float, largest: float) -> Literal[1, 2]:
+    return 2 if _apart((smallest, largest)) >= _WIDE else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Planned:
+    """A deciding sweep by the planner, and the overrides that make it of the config."""
+
+    study: Study
+    own: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def _planned(config: SweepConfig, budget: float, asked: tuple[int, ...]) -> _Planned:
+    """The planner's own study of a sweep over the n `asked`, or over what its rules leave of them.
 
     Raises SettingError where nothing is feasible.
     """
-    grid = config.grid
-    seeds = (*grid.seeds, *(seed for seed in range(MIN_SEEDS) if seed not in grid.seeds))
-    B = min(grid.problems_per_batch)
+    B, seeds = min(config.grid.problems_per_batch), list(config.grid.seeds)
+    seeds += [seed for seed in range(MIN_SEEDS) if seed not in seeds]
+    # Of n x B, a limit of the grid's own n; memory is the planner's to judge.
+    most = max(config.grid.max_completions_per_step, asked[-1] * B)
+    own: dict[str, object] = {"problems_per_batch": [B], "seeds": seeds[:MIN_SEEDS]}
+    if config.grid.completions_per_step is not None:
+        own["completions_per_step"] = None
+    if most > config.grid.max_completions_per_step:
+        own["max_completions_per_step"] = most
 
-    def study_of(n: tuple[int, ...]) -> Study:
-        return resolve(
-            replace(
-                config,
-                mode="plan",
-                budget=(budget,),
-                name=None,
-                sweep_dir=None,
-                search=SearchConfig(),
-                grid=replace(
-                    grid,
-                    num_generations=list(n),
-                    problems_per_batch=[B],
-                    completions_per_step=None,
-                    seeds=list(seeds[:MIN_SEEDS]),
-                ),
-            )
-        )
+    def study_of(n: Sequence[int]) -> Study:
+        grid = replace(config.grid, num_generations=list(n), **own)  # type: ignore[arg-type]
+        asked = replace(config, mode="plan", budget=(budget,), grid=grid, search=SearchConfig())
+        return resolve(replace(asked, name=None, sweep_dir=None))
 
     study = study_of(asked)
-    planned = tuple(sorted({cell.num_generations for cell in study.plan.cells}))
-    if planned != asked:
-        study = study_of(planned)
-    own = (
-        f"budget={typed(budget)}",
-        f"grid.num_generations=[{','.join(map(str, planned))}]",
-        f"grid.problems_per_batch=[{B}]",
-        f"grid.seeds=[{','.join(map(str, seeds[:MIN_SEEDS]))}]",
-        *(["grid.completions_per_step=null"] if grid.completions_per_step else []),
+    planned = sorted({run.num_generations for run in study.plan.runs})
+    rules = {each.num_generations: each.rule for each in study.plan.rejected}
+    left_out = tuple(LeftOut(n=n, rule=rules[n]) for n in asked if n not in planned)
+    settings = {"num_generations": planned, **own}
+    return _Planned(
+        study=study_of(planned) if left_out else study,
+        own=(
+            f"budget={typed(budget)}",
+            *(f"grid.{name}={typed(value)}" for name, value in settings.items()),
+        ),
+        left_out=left_out,
     )
-    kept = [text for text in overrides if not _is_own(text)]
-    return study, shlex.join(["python", "-m", "isosweep", *kept, *own]), planned
 
 
 def _is_own(override: str) -> bool:

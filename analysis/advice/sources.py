@@ -21,6 +21,8 @@ from isosweep.analysis.statistics.playbook import law_log2_n
 from isosweep.compute import BudgetUnit
 
 TABLE = Path(__file__).with_name("sources.json")
+# Decades; ends of ranges are given in two or three digits.
+_AT_THE_END = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class Point:
     """The best n at one compute."""
 
     compute: Positive
-    """In the source's unit; of a source without a range, no compute is known, and this is 1."""
+    """In the source's unit; 1 of a source without a range, whose compute is not known."""
     n: Positive
     """The best n."""
     low: Positive | None = None
@@ -104,22 +106,20 @@ class Source:
     note: str | None = None
     """What else the numbers take to be read."""
 
-    def best(self, compute: float | None) -> Best | None:
-        """Its n at `compute`, in its unit, or at the nearest end of its range; null without form.
-
-        None for `compute` is enough for a source without a range.
-        """
+    def best(self, compute: float) -> Best | None:
+        """Its n at `compute`, in its unit, or at its range's nearest end; None without a form."""
         if self.form is None:
             return None
-        ends = self.range or (1.0, 1.0)
-        return FORMS[self.form](self, min(max(compute or ends[0], ends[0]), ends[1]))
+        low, high = self.range or (compute, compute)
+        return FORMS[self.form](self, min(max(compute, low), high))
 
     def beyond(self, compute: float) -> float | None:
         """Decades that `compute` lies above the range, below it if negative, 0 inside it."""
         if self.range is None:
             return None
         low, high = self.range
-        return math.log10(compute / min(max(compute, low), high))
+        beyond = math.log10(compute / min(max(compute, low), high))
+        return beyond if abs(beyond) > _AT_THE_END else 0.0
 
 
 def _sigmoid(source: Source, compute: float) -> Best:
