@@ -15,7 +15,7 @@ from isosweep.files import to_json
 from isosweep.modes.terminal import say, show_json
 
 # Macros of advise.j2, each a column of the table.
-_COLUMNS = ("source", "n", "B", "range", "measured")
+COLUMNS = ("source", "n", "B", "range", "measured")
 
 
 def show_advice(config: SweepConfig, console: Console) -> int:
@@ -40,11 +40,11 @@ def show_advice(config: SweepConfig, console: Console) -> int:
 def _table(answers: Sequence[dict[str, Any]], sources: dict[str, dict[str, Any]]) -> Table:
     """A row for each source that gives an n: of those that are comparable, if there are any."""
     some = any(each["comparable"] for each in answers if each["n"])
-    table = Table(*(words.line("advise", "heading", name) for name in _COLUMNS))
+    table = Table(*(words.line("advise", "heading", name) for name in COLUMNS))
     for each in answers:
         if each["n"] is not None and each["comparable"] is some:
             source = sources[each["name"]]
-            table.add_row(*(words.line("advise", f"cell_{c}", each, source) for c in _COLUMNS))
+            table.add_row(*(words.line("advise", f"cell_{c}", each, source) for c in COLUMNS))
     return table
 
 
