@@ -122,16 +122,6 @@ class Disagreement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """An n that the planner's rules keep out of the sweep."""
-
-    n: AtLeastOne
-    """The n."""
-    rule: Sentence
-    """The setting whose rule it breaks."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class DecidingSweep:
     """The cheapest sweep that would tell the two ends of a disagreement apart."""
 
@@ -147,8 +137,8 @@ class DecidingSweep:
     """Its n."""
     stride: Literal[1, 2]
     """Doublings from one n to the next. `finds` is of sweeps whose n are one apart."""
-    left_out: tuple[LeftOut, ...]
-    """Further n that the planner's rules keep out."""
+    left_out: Mapping[AtLeastOne, Sentence]
+    """Further n that the planner keeps out, each with the setting whose rule it breaks."""
     problems_per_batch: AtLeastOne
     """Its B."""
     runs: Count
@@ -414,7 +404,7 @@ class _Planned:
 
     study: Study
     own: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: Mapping[int, str]
 
 
 def _planned(config: SweepConfig, budget: float, asked: tuple[int, ...]) -> _Planned:
@@ -440,7 +430,7 @@ def _planned(config: SweepConfig, budget: float, asked: tuple[int, ...]) -> _Pla
     study = study_of(asked)
     planned = sorted({run.num_generations for run in study.plan.runs})
     rules = {each.num_generations: each.rule for each in study.plan.rejected}
-    left_out = tuple(LeftOut(n=n, rule=rules[n]) for n in asked if n not in planned)
+    left_out = {n: rules[n] for n in asked if n not in planned}
     settings = {"num_generations": planned, **own}
     return _Planned(
         study=study_of(planned) if left_out else study,

@@ -53,7 +53,8 @@ def _given(config: SweepConfig) -> list[str]:
 
     A choice of group that only the command line knows, `+experiment`, is the same for all jobs.
     """
-    texts = {text.partition("=")[0].lstrip("+~"): text for text in sys.argv[1:] if "=" in text}
+    plain = [text for text in sys.argv[1:] if not text.startswith("-")]
+    texts = {text.partition("=")[0].lstrip("+~"): text for text in plain}
     several = bool({"-m", "--multirun"} & set(sys.argv[1:]))
     overrides = []
     for name in config.given:

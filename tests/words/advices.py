@@ -8,7 +8,6 @@ from isosweep.analysis.advice.advise import (
     DecidingSweep,
     Difference,
     Disagreement,
-    LeftOut,
     SourceAnswer,
 )
 from isosweep.analysis.advice.sources import Point, Source
@@ -97,7 +96,7 @@ SWEEP = DecidingSweep(
     doublings=2.2,
     num_generations=(4, 16, 64, 256),
     stride=2,
-    left_out=(LeftOut(n=1024, rule="grid.min_steps"),),
+    left_out={1024: "grid.min_steps"},
     problems_per_batch=32,
     runs=8,
     flops=4e20,
@@ -133,7 +132,7 @@ AGREEING = replace(
         largest=Chosen(name="a law", n=16.1),
         doublings=0.01,
     ),
-    sweep=replace(SWEEP, share=1.0, stride=1, left_out=(), finds=OUTLOOKS[1]),
+    sweep=replace(SWEEP, share=1.0, stride=1, left_out={}, finds=OUTLOOKS[1]),
 )
 ALONE = replace(
     AGREEING,

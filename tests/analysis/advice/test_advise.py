@@ -146,7 +146,7 @@ def test_its_n_reach_two_doublings_beyond_both_ends_at_its_own_budget() -> None:
     first, last = sweep.num_generations[0], sweep.num_generations[-1]
     assert first <= ends[0] / 4
     assert last >= ends[1] * 4
-    assert sweep.left_out == ()
+    assert sweep.left_out == {}
     # A factor of four apart, for two doublings and more.
     assert sweep.stride == 2
     assert all(b == 4 * a for a, b in zip(sweep.num_generations, sweep.num_generations[1:]))  # noqa: B905
@@ -157,7 +157,7 @@ def test_sources_that_agree_are_checked_at_the_budget_itself() -> None:
     assert one.disagreement.doublings < 1
     assert one.sweep is not None
     assert (one.sweep.share, one.sweep.stride) == (1.0, 1)
-    assert [each.rule for each in one.sweep.left_out] == ["grid.min_steps"]
+    assert one.sweep.left_out == {32: "grid.min_steps"}
 
 
 def test_a_sweep_that_the_planner_refuses_is_none_with_its_reason() -> None:

@@ -1,8 +1,10 @@
 """Sources answer as they are published, inside their range and outside of it."""
 
+import json
 import math
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from isosweep.analysis.advice.sources import TABLE, Source, sources
 
@@ -126,3 +128,9 @@ def test_every_source_says_what_it_was_measured_with(source: Source) -> None:
 def test_names_are_of_one_source_each() -> None:
     assert len(BY_NAME) == len(sources()) > 20
     assert TABLE.name == "sources.json"
+
+
+def test_a_field_that_is_none_is_refused() -> None:
+    plain = json.loads(TABLE.read_text())["sources"][0]
+    with pytest.raises(ValidationError, match="rnage"):
+        TypeAdapter(Source).validate_python(plain | {"rnage": [1, 2]})
