@@ -43,7 +43,7 @@ _SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 # What the deciding sweep sets itself.
 _OWN = ("mode", "budget", "format", "name", "sweep_dir", "from", "search", "confirm", "runs")
 _OWN_OF_GRID = (
-    *("num_generations", "problems_per_batch", "completions_per_step", "seeds", "axes"),
+    *("num_generations", "problems_per_batch", "completions_per_step", "seeds"),
     "max_completions_per_step",
 )
 
@@ -193,8 +193,8 @@ def advise(config: SweepConfig, overrides: Sequence[str] = ()) -> AdviceDocument
     Raises SettingError for `grid.axes`, and for device-hours of hardware that nobody has named.
     """
     if config.grid.axes:
-        rule = "is set, and advice is for one combination of settings"
-        raise SettingError("grid.axes", "", rule, "grid.axes=null")
+        rule = "advice is for one combination of settings"
+        raise SettingError("grid.axes", "set", rule, "grid.axes=null")
     groups = {name.lstrip("+~").split(".")[0] for name in config.given}
     if config.unit == "device_hours" and not groups & {"hardware", "experiment"}:
         rule = "is converted by the speed of the devices, and the command names no hardware"

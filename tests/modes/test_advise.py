@@ -23,7 +23,7 @@ def said(monkeypatch: pytest.MonkeyPatch, *overrides: str, multirun: bool = Fals
     if multirun:
         typed = ["-m", *(f"{t},tiny" if t.startswith("model=") else t for t in typed)]
     monkeypatch.setattr(sys, "argv", ["isosweep", *typed])
-    console = terminal(120)
+    console = terminal(250)
     assert prepare(make_config("mode=advise", *overrides))(console) == 0
     return printed(console)
 

@@ -112,7 +112,7 @@ def test_countdown_of_reasoning_gym_is_a_task_of_its_source() -> None:
         ("model=qwen-1.5b", "grid=fix_batch", "grid.completions_per_step=[4096]", "budget=1e20"),
         ("budget=1e10",),
         ("budget=3.24e11",),
-        ("+experiment=playbook_fix_B_hard", "budget=700000"),
+        ("+experiment=playbook_joint", "grid.axes=null", "budget=2e6"),
     ],
 )
 def test_the_deciding_sweep_is_a_command_with_the_plan_and_price_that_it_says(
