@@ -5,6 +5,7 @@ of compute, range of n), and a form of `FORMS` with its numbers. One without a f
 and gives no n. Outside its range a source answers with its end; nothing is extrapolated.
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 from annotated_types import MinLen
-from pydantic import TypeAdapter, with_config
+from pydantic import ConfigDict, TypeAdapter
 
 from isosweep.analysis.bounds import AtLeastOne, NotNegative, Positive, Sentence, Share
 from isosweep.analysis.statistics.playbook import law_log2_n
 from isosweep.compute import BudgetUnit
+from isosweep.files import JsonObject
 
 TABLE = Path(__file__).with_name("sources.json")
 # Decades; ends of ranges are given in two or three digits.
@@ -62,7 +64,6 @@ class Best:
     high: float | None = None
 
 
-@with_config(extra="forbid")
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """One law, table or statement, and what it was measured with."""
@@ -148,13 +149,12 @@ FORMS: Final[Mapping[str, Callable[[Source, float], Best]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Table:
-    version: Literal[1]
-    sources: tuple[Source, ...]
-
-
 @cache
 def sources() -> tuple[Source, ...]:
     """All of them, in the order of the file."""
-    return TypeAdapter(_Table).validate_json(TABLE.read_bytes()).sources
+    return as_sources(json.loads(TABLE.read_bytes())["sources"])
+
+
+def as_sources(plain: list[JsonObject]) -> tuple[Source, ...]:
+    """The entries of the file. Raises pydantic's ValidationError for a field that there is not."""
+    return TypeAdapter(tuple[Source, ...], config=ConfigDict(extra="forbid")).validate_python(plain)

@@ -4,9 +4,9 @@ import json
 import math
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from isosweep.analysis.advice.sources import TABLE, Source, sources
+from isosweep.analysis.advice.sources import TABLE, Source, as_sources, sources
 
 BY_NAME = {source.name: source for source in sources()}
 
@@ -133,4 +133,4 @@ def test_names_are_of_one_source_each() -> None:
 def test_a_field_that_is_none_is_refused() -> None:
     plain = json.loads(TABLE.read_text())["sources"][0]
     with pytest.raises(ValidationError, match="rnage"):
-        TypeAdapter(Source).validate_python(plain | {"rnage": [1, 2]})
+        as_sources([plain | {"rnage": [1, 2]}])
