@@ -191,6 +191,13 @@ def _laws(compute: FloatArray, log2_best: FloatArray) -> tuple[FloatArray, ...]:
     return plateau - b, steepness, middle, b, fits.on_bound[chosen]
 
 
+def law_log2_n(
+    log10_compute: FloatArray | float, rise: float, steepness: float, middle: float, floor: float
+) -> Any:
+    """log2 n* by step 4's law: L = `rise`, k = `steepness`, log10 C0 = `middle`, b = `floor`."""
+    return floor + rise * special.expit(steepness * (log10_compute - middle))
+
+
 def _described(
     compute: FloatArray,
     L: float,
@@ -203,7 +210,7 @@ def _described(
 ) -> PlaybookFit:
     """One pass with the verdict that its law amounts to."""
     plateau = L + b
-    curve = b + L * special.expit(k * (np.log10(compute) - middle))
+    curve = law_log2_n(np.log10(compute), L, k, middle, b)
     left = plateau - curve[-1]
     verdict: Verdict
     if curve[-1] - curve[0] < LEAST_CHANGE:

@@ -40,6 +40,7 @@ Mode = Literal[
     "clean",
     "analyse",
     "recommend",
+    "advise",
     "compare",
     "calibrate",
     "simulate",
@@ -172,7 +173,7 @@ class SweepConfig:
     ids or parts of them, globs, standings (`running`, `not_begun`), or values (`n:8`, `seed:0`).
     Words of one kind widen the choice, of several kinds narrow it."""
     format: Literal["text", "json"] = "text"
-    """What `mode=status`, `mode=list`, `mode=next` and `mode=recommend` print."""
+    """What `mode=status`, `mode=list`, `mode=next`, `mode=recommend` and `mode=advise` print."""
     lines: PositiveInt = 200
     """Last lines that `mode=logs` prints of a log."""
     forget: Listed[str] = field(default_factory=list)

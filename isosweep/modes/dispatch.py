@@ -27,8 +27,9 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "compare": ("compare", "compare_sweeps"),
     "next": ("proposal", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
+    "advise": ("advise", "show_advice"),
 }
-ANALYSES = ("simulate", "analyse", "calibrate", "compare", "next", "recommend")
+ANALYSES = ("simulate", "analyse", "calibrate", "compare", "next", "recommend", "advise")
 
 
 def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:

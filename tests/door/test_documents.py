@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import isosweep
-from isosweep.door import planned, sweep
+from isosweep.door import advice, planned, sweep
 from tests.door.conftest import COLUMNS, ROOT
 
 PAGE = ROOT / "docs" / "python.md"
@@ -36,7 +36,7 @@ def test_the_examples_of_the_page_are_as_shown(
     assert not done.failed
 
 
-@pytest.mark.parametrize(("module", "least"), [(sweep, 5), (planned, 2)])
+@pytest.mark.parametrize(("module", "least"), [(sweep, 5), (planned, 2), (advice, 2)])
 def test_the_examples_of_docstrings_are_as_shown(
     module: ModuleType, least: int, names: dict[str, Any]
 ) -> None:

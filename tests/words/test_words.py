@@ -15,8 +15,10 @@ from isosweep import words
 from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind, Verdict
+from isosweep.modes.advise import COLUMNS
 from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
+from tests.words.advices import ADVICES, SOURCES
 from tests.words.answers import (
     ANSWER,
     ASKED,
@@ -63,6 +65,22 @@ def surfaces() -> dict[str, list[str]]:
             line
             for split in RECOMMENDED
             for line in words.lines("recommend", "recommendation", split, "flops", None, 0.9)
+        ],
+        "advise": [
+            *(line for each in ADVICES for line in words.lines("advise", "headline", each)),
+            *(
+                " | ".join(
+                    words.line("advise", f"cell_{column}", each, SOURCES[each["name"]])
+                    for column in COLUMNS
+                )
+                for each in ADVICES[0]["answers"]
+                if each["n"]
+            ),
+            *(
+                line
+                for each in ADVICES
+                for line in words.lines("advise", "conclusion", each, SOURCES)
+            ),
         ],
         "next": [
             *words.lines("next", "spent", "mine", {"spent": 2.5e21, "budget_unit": "flops"}),
