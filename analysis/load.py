@@ -86,6 +86,7 @@ def load_sweep(
     _require_told(curves, metric, difficulty)
     if unit != plan.budget_unit:
         moved = [run.curves[unit] for run in runs]
+        _require_spent(moved, unit, plan.budget_unit)
         plan = on_axis(plan, curves, moved, unit)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
     judged = without_broken(with_witnesses(curves))
@@ -124,6 +125,14 @@ def _require_set(asked: str, sets: Sequence[SetReading]) -> None:
         name = "analysis.evaluation_set"
         rule = f"is none of the sets of these records: {', '.join(known) or 'they have none'}"
         raise SettingError(name, asked, rule)
+
+
+def _require_spent(curves: Sequence[Curve], unit: BudgetUnit, own: BudgetUnit) -> None:
+    """Raise SettingError where records were taken, and none counts compute in that unit."""
+    taken = [curve for curve in curves if curve.steps.size]
+    if taken and not any((curve.compute > 0).any() for curve in taken):
+        rule = f"no record has counted that; the budgets are in {own}"
+        raise SettingError("analysis.compute_axis", unit, rule, f"analysis.compute_axis={own}")
 
 
 def _require_told(

@@ -27,8 +27,9 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "compare": ("compare", "compare_sweeps"),
     "next": ("proposal", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
+    "import": ("importing", "import_runs"),
 }
-ANALYSES = ("simulate", "analyse", "calibrate", "compare", "next", "recommend")
+ANALYSES = ("import", "simulate", "analyse", "calibrate", "compare", "next", "recommend")
 
 
 def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:

@@ -44,7 +44,7 @@ _COLUMNS: dict[str, Callable[[JsonObject], str]] = {
     "seed": lambda step: str(step["seed"]),
     "to": lambda step: f"{step['milestone']:.3g}",
     "adds": lambda step: f"{step['compute']:.3g}",
-    "devices": lambda step: in_hours(step["device_hours"]),
+    "devices": lambda step: "" if step["device_hours"] is None else in_hours(step["device_hours"]),
     "saves": lambda step: f"{step['loss_saved']:.2g}",
     "decides": lambda step: f"{step['verdict_decided']:.1%}",
     "agree": lambda step: f"{step['agree']:.0%}",
@@ -212,6 +212,7 @@ def _variant(
 def _step(step: "Proposed", plan: Plan) -> JsonObject:
     cells = {cell.budget: cell for cell in plan.cells if cell.run_id == step.run.run_id}
     before = cells[step.reached].device_hours if step.reached in cells else 0.0
+    whole = cells[step.milestone].device_hours
     return {
         "run_id": step.run.run_id,
         "num_generations": step.run.num_generations,
@@ -221,7 +222,7 @@ def _step(step: "Proposed", plan: Plan) -> JsonObject:
         "milestone": step.milestone,
         "compute": step.compute,
         # That the step adds, as planned.
-        "device_hours": max(0.0, cells[step.milestone].device_hours - before),
+        "device_hours": None if whole is None else max(0.0, whole - (before or 0.0)),
         "loss_saved": step.loss,
         "verdict_decided": step.verdict,
         "agree": step.agree,

@@ -46,17 +46,9 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
     from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker
     from isosweep.tracking.mlflow import MlflowTracker
 
-    parameters: dict[str, str | float | int] = {
-        "model": config.model.name,
-        "task": config.task.name,
-        "recipe": config.recipe.name,
-        "learning_rate": config.recipe.learning_rate,
-        "hardware": config.hardware.name,
-        "budget_unit": config.budget_unit,
-        "train_problems": config.task.num_train_problems,
-        "held_out_problems": config.task.num_eval_problems,
-        "samples_per_problem": config.evaluation.samples_per_problem,
-    }
+    parameters: dict[str, str | float | int] = {"budget_unit": config.budget_unit}
+    if sweep.kind == "planned":
+        parameters |= _trained(config)
     return BackgroundTracker(
         MlflowTracker(
             paths,
@@ -72,6 +64,20 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
         remedy=f"python -m isosweep mode=analyse {typed('sweep_dir', paths.root)}",
         join_s=JOIN_S + JOIN_RUN_S * len(plan.runs),
     )
+
+
+def _trained(config: SweepConfig) -> dict[str, str | float | int]:
+    """How the runs were trained, as far as they share it."""
+    return {
+        "model": config.model.name,
+        "task": config.task.name,
+        "recipe": config.recipe.name,
+        "learning_rate": config.recipe.learning_rate,
+        "hardware": config.hardware.name,
+        "train_problems": config.task.num_train_problems,
+        "held_out_problems": config.task.num_eval_problems,
+        "samples_per_problem": config.evaluation.samples_per_problem,
+    }
 
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:

@@ -280,7 +280,9 @@ class MlflowTracker:
         standing: Standing,
         reading: RunReading,
     ) -> News:
-        params = {**own_params(planned), "learning_rate": planned.learning_rate}
+        params = own_params(planned)
+        if planned.learning_rate is not None:
+            params["learning_rate"] = planned.learning_rate
         status = MLFLOW_STATUS[standing]
         end = milliseconds(view.state.updated) if view.state else None
         ended = status not in ("RUNNING", "SCHEDULED")
