@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isosweep import words
 from isosweep.analysis.curves import (
     Curve,
     SetReading,
@@ -72,6 +73,8 @@ def load_sweep(
     elif len(plan.axes) > 1:
         raise RecordError(f"{paths.plan}: it has {len(plan.axes)} variants; choose one by its axes")
     problems: list[str] = []
+    if isinstance(read := document.get("imported"), dict):
+        problems += words.lines("import", "notes", read["notes"], plan.budget_unit)
     settings = _read_optional(paths.config, problems)
     health = settings.get("health")
     stop = health.get("stop", ()) if isinstance(health, dict) else ()

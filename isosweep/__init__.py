@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from isosweep.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from isosweep.door.imported import from_frame as from_frame
     from isosweep.door.planned import make_plan as make_plan
     from isosweep.door.sweep import open as open  # noqa: A004
     from isosweep.door.sweep import sweeps as sweeps
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 else:
     # Whoever imports the package alone, as workers and nodes do, imports nothing else.
     _OFFERED = {
+        "from_frame": "isosweep.door.imported",
         "make_plan": "isosweep.door.planned",
         "open": "isosweep.door.sweep",
         "sweeps": "isosweep.door.sweep",

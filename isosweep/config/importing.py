@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from isosweep.config.settings import settings
+from isosweep.config.values import Positive
 
 
 def _column(value: Any) -> Any:
@@ -50,8 +51,8 @@ class ImportConfig:
     """Compute behind the row, in `budget_unit`. Without one, rollouts are n x B x step."""
     per_step: bool = False
     """Whether `compute` is of each row alone: it is then summed over the run's rows."""
-    prompt_tokens: Column = None
-    """Mean tokens of a prompt: with `model` and tokens, FLOPs follow."""
+    prompt_tokens: Positive | None = None
+    """Mean tokens of a prompt: with `model=` and a column of tokens, FLOPs are worked out."""
     reward: Column = None
     """Held-out reward. Rows without one only count compute."""
     reward_range: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
@@ -82,6 +83,6 @@ def columns_of(config: ImportConfig) -> dict[str, Any]:
 
 
 QUANTITIES = (
-    *("n", "B", "completions", "step", "seed", "run", "compute", "prompt_tokens", "reward"),
+    *("n", "B", "completions", "step", "seed", "run", "compute", "reward"),
     *("standard_error", "problems", "samples", "successes"),
 )

@@ -109,7 +109,7 @@ class _Table:
         self.scored = "successes" if columns.has("successes") else "reward"
         self.names, self.codes = self._runs()
         self.seeds = self._seeds()
-        numbers = ("n", "B", "completions", "problems", "samples", "prompt_tokens")
+        numbers = ("n", "B", "completions", "problems", "samples")
         constant = {name: self._of_run(name) for name in numbers if columns.has(name)}
         self.constant = constant
         self.step = self.numbers("step") if columns.has("step") else None
@@ -199,9 +199,8 @@ class _Table:
             code = self.codes[row]
             rule = f"run {self.names[code]} has both {values[row]:g} and {found[code]:g}"
             raise SettingError(setting, given, rule, "import.run=COLUMN that tells runs apart")
-        whole = quantity != "prompt_tokens"
         for code in np.flatnonzero(~np.isnan(found)):
-            if (whole and not float(found[code]).is_integer()) or found[code] < 1:
+            if not float(found[code]).is_integer() or found[code] < 1:
                 rule = f"run {self.names[code]} has {found[code]:g}, no count"
                 raise SettingError(setting, given, rule)
         return found

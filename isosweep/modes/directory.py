@@ -63,6 +63,13 @@ class StoredSweep:
                 found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
         return frozenset(found)
 
+    def require_own(self, what: str) -> None:
+        """Raise SettingError where the runs were trained elsewhere, which `what` is not for."""
+        if self.kind == "imported":
+            rule = f"has runs that were trained elsewhere; {what} takes runs of isosweep's own"
+            nearest = f"mode=next {typed('from', self.name)}, which proposes what to train"
+            raise SettingError("sweep_dir", self.paths.root, rule, nearest)
+
     def study(self) -> "Study":
         """What its settings imply: what a run of it takes.
 
@@ -70,10 +77,7 @@ class StoredSweep:
         """
         from isosweep.plan.study import resolve_stored
 
-        if self.kind == "imported":
-            rule = "has runs that were trained elsewhere: isosweep cannot go on with them"
-            nearest = f"mode=next {typed('from', self.name)}, which proposes what to train"
-            raise SettingError("sweep_dir", self.paths.root, rule, nearest)
+        self.require_own("what goes on with a sweep")
         study = resolve_stored(self.config)
         if study.plan.plan_id != self.plan.plan_id:
             rule = (

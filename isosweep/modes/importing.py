@@ -1,7 +1,7 @@
 """`mode=import`: logs of runs that were trained elsewhere, as a sweep like any other."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
 from isosweep.modes.directory import StoredSweep, read_sweep
 from isosweep.modes.terminal import say, typed, warn
-from isosweep.plan.document import Imported
+from isosweep.plan.document import Imported, Note
 from isosweep.store.paths import SweepPaths
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def store_frame(
     sweep's directory holds another.
     """
     from isosweep.importing.columns import find_columns
+    from isosweep.importing.costs import in_flops
     from isosweep.importing.plan import imported_plan
     from isosweep.importing.runs import read_runs
     from isosweep.importing.store import store_sweep
@@ -63,7 +64,17 @@ def store_frame(
     given = config.given
     unit = config.budget_unit if "budget_unit" in given else None
     columns = find_columns(frame, config.importing, unit)
+    in_tokens = unit == "flops" and not columns.has("compute") and "model" in given
+    if in_tokens:
+        columns = find_columns(frame, config.importing, "tokens")
     runs, notes = read_runs(frame, columns, config.importing)
+    if in_tokens:
+        arch, prompt = config.model.architecture, config.importing.prompt_tokens
+        runs = [in_flops(run, arch, prompt) for run in runs]
+        notes.append(
+            Note(kind="flops worked out", count=len(runs), example=config.model.name or "")
+        )
+        columns = replace(columns, unit="flops")
     budgets = config.budgets if "budget" in given else None
     plan, kept, more = imported_plan(runs, columns.unit, budgets)
     low, high = config.importing.reward_range or (0.0, 1.0)
