@@ -147,7 +147,8 @@ class _Table:
                 "the column without % signs, and import.reward_range=[0,100]" if percent else ""
             )
             raise SettingError(setting, column, f"row {row + 1} has {text!r}, no number", nearest)
-        found = np.asarray(read, dtype=np.float64)
+        # A copy: compute is completed in its place.
+        found = np.array(read, dtype=np.float64)
         for row in np.flatnonzero(np.isinf(found))[:1]:
             raise SettingError(setting, column, f"row {row + 1} has {found[row]}")
         return found
