@@ -6,8 +6,8 @@ Libraries that read their own formats are imported when they are needed, and ask
 import json
 import math
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +27,9 @@ _LOOKED_AT = 20_000
 _VERL = re.compile(r"\bstep:(\d+) - (.*)")
 # A number as Python, or NumPy since 2.0, prints it.
 _NUMBER = re.compile(r"(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan|inf|-inf)\)?")
+# LevelDB's log: bytes of a block and of a header, and what a part is of a record.
+_BLOCK, _HEADER = 1 << 15, 7
+_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 # Columns of W&B's charts that are about a curve, and not its values.
 _AROUND = ("__MIN", "__MAX", " - _step", " - Step")
 
@@ -208,24 +211,43 @@ def _wandb(path: str, config: ImportConfig) -> "pandas.DataFrame":
     """The history of one W&B run on the disk, with its config and name."""
     import pandas
     from wandb.proto.wandb_internal_pb2 import Record
-    from wandb.sdk.internal.datastore import DataStore
 
-    store = DataStore()
-    store.open_for_scan(path)
     rows: list[dict[str, Any]] = []
     own: dict[str, Any] = {}
-    # A run that was killed ends in a torn record: what comes before counts.
-    with suppress(AssertionError):
-        while (data := store.scan_data()) is not None:
-            record = Record()
-            record.ParseFromString(data)
-            if record.WhichOneof("record_type") == "run":
-                run = record.run
-                own |= dict(_flat(_items(run.config.update)))
-                own["run"] = f"{run.display_name} {run.run_id}".strip()
-            elif record.WhichOneof("record_type") == "history":
-                rows.append(dict(_flat(_items(record.history.item))))
+    for data in _leveldb_log(Path(path).read_bytes()):
+        record = Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "run":
+            run = record.run
+            own |= dict(_flat(_items(run.config.update)))
+            own["run"] = f"{run.display_name} {run.run_id}".strip()
+        elif record.WhichOneof("record_type") == "history":
+            rows.append(dict(_flat(_items(record.history.item))))
     return pandas.DataFrame([{**own, **row} for row in rows])
+
+
+def _leveldb_log(data: bytes) -> Iterator[bytes]:
+    """Records of a log in LevelDB's format (its doc/log_format.md), which W&B's begins with `:W&B`.
+
+    W&B's package reads it no longer (0.31). A run that was killed ends in a torn record: what comes
+    before counts.
+    """
+    if data[:4] != b":W&B":
+        raise ValueError("does not begin as a file of W&B")
+    at, parts = _HEADER, b""
+    while at + _HEADER <= len(data):
+        left = _BLOCK - at % _BLOCK
+        if left < _HEADER:
+            at += left
+            continue
+        _, length, kind = struct.unpack_from("<LHB", data, at)
+        part = data[at + _HEADER : at + _HEADER + length]
+        if len(part) < length or kind not in (_FULL, _FIRST, _MIDDLE, _LAST):
+            return
+        at += _HEADER + length
+        parts = part if kind in (_FULL, _FIRST) else parts + part
+        if kind in (_FULL, _LAST):
+            yield parts
 
 
 def _items(items: Iterable[Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,22 @@ def write_trainer_states(folder: Path, rows: list[Row]) -> None:
             where.mkdir(parents=True)
             state = {"global_step": step, "log_history": history[:last]}
             (where / "trainer_state.json").write_text(json.dumps(state))
+
+
+def leveldb_log(records: list[bytes]) -> bytes:
+    """A file of W&B's: LevelDB's log format, after a header of its own; no checksums."""
+    log = bytearray(b":W&B" + struct.pack("<HB", 0xBEE1, 0))
+    for record in records:
+        left, begun = record, False
+        while True:
+            room = (1 << 15) - len(log) % (1 << 15)
+            if room < 7:
+                log += bytes(room)
+                continue
+            part, left = left[: room - 7], left[room - 7 :]
+            kind = (3 if begun else 2) if left else (4 if begun else 1)
+            log += struct.pack("<LHB", 0, len(part), kind) + part
+            begun = True
+            if not left:
+                break
+    return bytes(log)

@@ -111,29 +111,29 @@ def as_mlflow(folder: Path, rows: list[logs.Row]) -> tuple[Path | str, list[str]
 
 
 def as_wandb(folder: Path, rows: list[logs.Row]) -> tuple[Path | str, list[str]]:
-    """The files of offline runs, by W&B's own writer."""
+    """The files of offline runs."""
     pytest.importorskip("wandb")
     from wandb.proto.wandb_internal_pb2 import Record
-    from wandb.sdk.internal.datastore import DataStore
 
     for name, own in logs.by_run(rows).items():
         directory = folder / "wandb" / f"offline-run-20260101_000000-{name}"
         directory.mkdir(parents=True)
-        store = DataStore()
-        store.open_for_write(str(directory / f"run-{name}.wandb"))
         first = Record()
         first.run.run_id = name
         sizes = {"actor_rollout_ref": {"rollout": {"n": own[0]["n"]}}, "seed": own[0]["seed"]}
         for key, value in {**sizes, "data": {"train_batch_size": own[0]["B"]}}.items():
             first.run.config.update.add(key=key, value_json=json.dumps(value))
-        store.write(first)
+        records = [first]
         for row in own:
             record = Record()
             values = {"_step": row["step"], **{key: row[key] for key in ("eval_reward", "flops")}}
             for key, value in values.items():
                 record.history.item.add(nested_key=[key], value_json=json.dumps(value))
-            store.write(record)
-        store.close()
+            records.append(record)
+        # Long enough for records that lie in two blocks.
+        records[1].history.item.add(nested_key=["note"], value_json=json.dumps("x" * 40_000))
+        log = logs.leveldb_log([record.SerializeToString() for record in records])
+        (directory / f"run-{name}.wandb").write_bytes(log)
     return folder / "wandb", []
 
 
@@ -191,7 +191,7 @@ def test_a_frame_is_a_sweep_of_the_door(
         frame, tmp_path / "f", columns={"n": "group"}, sweeps_dir=str(tmp_path)
     )
     assert len(sweep.runs) == 12
-    assert sweep.verdict.verdict == own[1].saturation.verdict
+    assert sweep.verdict.kind == own[1].saturation.verdict
     document = json.loads((tmp_path / "f" / "plan.json").read_text())
     assert document["kind"] == "imported"
     assert document["imported"]["columns"]["n"] == "group"
