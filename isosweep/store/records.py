@@ -58,7 +58,7 @@ class Evaluation:
 
     def to_json(self) -> JsonObject:
         """What a file holds: without what there is nothing of."""
-        return {name: value for name, value in asdict(self).items() if value not in _NOTHING}
+        return {name: value for name, value in vars(self).items() if value not in _NOTHING}
 
     @classmethod
     def from_json(cls, document: JsonObject) -> "Evaluation":
@@ -86,7 +86,7 @@ class Record(Evaluation):
 
     def to_json(self) -> JsonObject:
         """The record as its line has it."""
-        document = super().to_json()
+        document = super().to_json() | {"compute": dict(vars(self.compute))}
         if self.sets:
             document["sets"] = {name: own.to_json() for name, own in self.sets.items()}
         return document

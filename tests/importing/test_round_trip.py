@@ -167,8 +167,8 @@ def test_of_rewards_n_star_is_the_same_and_no_surer(
         assert before.interval is not None
         # TensorBoard keeps single precision.
         assert now.interval.median == pytest.approx(before.interval.median, rel=0.02)
-    for now, before in zip(widths(again), widths(direct), strict=True):
-        assert now >= before * 0.99
+    for width, least in zip(widths(again), widths(direct), strict=True):
+        assert width >= least * 0.99
 
 
 def test_the_same_file_again_makes_the_same_runs(

@@ -18,7 +18,7 @@ STEPS = (0, 10, 20, 40, 80)
 
 def table(**columns: Any) -> pandas.DataFrame:
     """Runs of n = 2, 4 with two seeds, evaluated at five steps; columns given are put in place."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"run": f"n{n}s{seed}", "n": n, "B": 8, "seed": seed, "step": step}
         for n in (2, 4)
         for seed in (0, 1)
