@@ -55,6 +55,11 @@ def imported_document(plan: Plan, imported: Imported | None = None) -> JsonObjec
         "plan_id": plan.plan_id,
         "kind": "imported",
         "imported": imported and asdict(imported),
+        "cost_models": [],
+        "checkpoints": None,
+        "evaluation": None,
+        "short_of_warmup": [],
+        "shipped_sampling": [],
         **asdict(plan),
     }
     return document

@@ -121,6 +121,8 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "version": PLAN_VERSION,
         "isosweep": __version__,
         "plan_id": study.plan.plan_id,
+        "kind": "planned",
+        "imported": None,
         "cost_models": [_cost_model(variant) for variant in study.variants],
         "checkpoints": asdict(checkpoint_plan(study, places)),
         "evaluation": asdict(evaluation_of(study)),
