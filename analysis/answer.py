@@ -310,7 +310,32 @@ class Searched:
     """searched."""
 
 
-Caveat = AtEdge | Behind | Collapsed | BrokenRecords | NotForNewProblems | NoGain | Searched
+@dataclass(frozen=True, kw_only=True)
+class RewardsOnly:
+    """Records have rewards and no successes of single problems, so that chance in the choice of
+    problems and in their samples shows only as far as runs differ."""
+
+    runs: AtLeastOne
+    """How many runs that is so of."""
+    without_errors: Count
+    """Of them, those without standard errors: what is known of their evaluation's noise is how far
+    records lie from the line between their neighbours, which are correlated."""
+    single: Count
+    """(n, B) of which one seed alone was trained, so that nothing shows how runs differ."""
+    kind: Literal["rewards only"] = "rewards only"
+    """rewards only."""
+
+
+Caveat = (
+    AtEdge
+    | Behind
+    | Collapsed
+    | BrokenRecords
+    | NotForNewProblems
+    | NoGain
+    | Searched
+    | RewardsOnly
+)
 
 
 @dataclass(frozen=True, kw_only=True)

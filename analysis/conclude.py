@@ -29,6 +29,7 @@ from isosweep.analysis.answer import (
     NextStep,
     NoGain,
     NotForNewProblems,
+    RewardsOnly,
     Rise,
     Runs,
     Searched,
@@ -149,6 +150,14 @@ def _caveats(
         spent = math.fsum(float(curve.compute[-1]) for curve in begun)
         whole = math.fsum(run.milestones[-1] for run in data.plan.runs)
         found.append(Searched(begun=len(begun), runs=len(data.plan.runs), share=spent / whole))
+    if means := [curve for curve in data.curves if curve.steps.size and not curve.counted]:
+        seeds = Counter(Pair.of(curve.run) for curve in means)
+        rewards = RewardsOnly(
+            runs=len(means),
+            without_errors=sum(curve.errors_estimated for curve in means),
+            single=sum(count == 1 for count in seeds.values()),
+        )
+        found.append(rewards)
     return tuple(found)
 
 
@@ -262,8 +271,10 @@ def _is_done(curve: Curve) -> bool:
 
 def _spent(data: SweepData) -> Spent:
     ends: dict[str, float] = {}
+    last = {run.run_id: max(run.milestones, default=math.inf) for run in data.plan.runs}
     for cell in data.plan.cells:
-        ends[cell.run_id] = max(cell.planned_compute, ends.get(cell.run_id, 0.0))
+        if cell.budget <= last[cell.run_id]:
+            ends[cell.run_id] = max(cell.planned_compute, ends.get(cell.run_id, 0.0))
     hours = math.fsum(c.device_hours for c in data.curves if c.device_hours is not None)
     left = [
         (curve.status, curve.run.milestones[-1] - _reached(curve))

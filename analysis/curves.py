@@ -39,7 +39,8 @@ class Curve:
     metric chosen, avg@k by default): (records,).
     `successes`: (records, problems), how many of `samples_per_problem` completions were right, or
     the points by another metric, whose `variances` are, (records, problems), as `Scored` has them;
-    where records have means alone no problems, and `errors`, (records,), their standard errors.
+    where records have means alone no problems, and `errors`, (records,), their standard errors,
+    which are `errors_estimated` from the curve itself where nobody told them.
     `scores`: 0 or 1 for each problem by further metrics, (records, problems).
     `status` and `status_reason` are what the run last reported of itself, `warnings` the health
     rules that it broke, `diverged_by` the one that ended it. `collapsed_at`: first record from
@@ -67,6 +68,7 @@ class Curve:
     errors: FloatArray | None = None
     scores: Mapping[str, FloatArray] = field(default_factory=dict)
     broken: tuple[int, ...] = ()
+    errors_estimated: bool = False
 
     def until_collapse(self) -> "Curve":
         """The curve without the records from its collapse on."""

@@ -35,8 +35,8 @@ def with_ladder(plan: Plan, curves: Sequence[Curve], per_decade: int, decades: f
                 budget=rung,
                 num_steps=steps_for(rung, last.cost_of_step, updates),
                 planned_compute=rung,
-                planned_flops=last.planned_flops * share,
-                device_hours=last.device_hours * share,
+                planned_flops=last.planned_flops and last.planned_flops * share,
+                device_hours=last.device_hours and last.device_hours * share,
             )
             if has_begun(last, rung) and rung < last.budget:
                 reading = read_cell(cell, curve)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isosweep import words
 from isosweep.analysis.curves import (
     Curve,
     SetReading,
@@ -72,6 +73,8 @@ def load_sweep(
     elif len(plan.axes) > 1:
         raise RecordError(f"{paths.plan}: it has {len(plan.axes)} variants; choose one by its axes")
     problems: list[str] = []
+    if isinstance(read := document.get("imported"), dict):
+        problems += words.lines("import", "notes", read["notes"], plan.budget_unit)
     settings = _read_optional(paths.config, problems)
     health = settings.get("health")
     stop = health.get("stop", ()) if isinstance(health, dict) else ()
@@ -86,6 +89,7 @@ def load_sweep(
     _require_told(curves, metric, difficulty)
     if unit != plan.budget_unit:
         moved = [run.curves[unit] for run in runs]
+        _require_spent(moved, unit, plan.budget_unit)
         plan = on_axis(plan, curves, moved, unit)
         curves = [replace(c, run=run) for c, run in zip(moved, plan.runs, strict=True)]
     judged = without_broken(with_witnesses(curves))
@@ -124,6 +128,14 @@ def _require_set(asked: str, sets: Sequence[SetReading]) -> None:
         name = "analysis.evaluation_set"
         rule = f"is none of the sets of these records: {', '.join(known) or 'they have none'}"
         raise SettingError(name, asked, rule)
+
+
+def _require_spent(curves: Sequence[Curve], unit: BudgetUnit, own: BudgetUnit) -> None:
+    """Raise SettingError where records were taken, and none counts compute in that unit."""
+    taken = [curve for curve in curves if curve.steps.size]
+    if taken and not any((curve.compute > 0).any() for curve in taken):
+        rule = f"no record has counted that; the budgets are in {own}"
+        raise SettingError("analysis.compute_axis", unit, rule, f"analysis.compute_axis={own}")
 
 
 def _require_told(

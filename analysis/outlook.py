@@ -24,7 +24,7 @@ from isosweep.config.evaluation_sets import on_all
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.evaluation import evaluation_seconds
 
 # Gains of less than this share of sweeps are within the table's chance; of less than this part of
@@ -261,7 +261,7 @@ def _evaluated(
 
 
 def _seconds(plan: Plan) -> float:
-    return math.fsum(run.seconds for run in plan.runs)
+    return math.fsum(predicted(run.seconds) for run in plan.runs)
 
 
 def _problems(config: SweepConfig) -> float:

@@ -26,7 +26,7 @@ from isosweep.analysis.statistics.surface import Surface, smallest_within
 from isosweep.analysis.statistics.validation import ahead_n
 from isosweep.costs.steps import steps_for
 from isosweep.errors import SettingError
-from isosweep.plan.cells import Cell
+from isosweep.plan.cells import Cell, predicted
 from isosweep.words.numbers import short
 
 # Budgets are written in rounded factors.
@@ -68,8 +68,8 @@ class Recommendation:
     num_generations: int
     problems_per_batch: int
     num_steps: int
-    learning_rate: float
-    device_hours: float
+    learning_rate: float | None
+    device_hours: float | None
     best_n: Interval | None
     open_below: bool
     open_above: bool
@@ -174,10 +174,12 @@ def recommend(
     )
 
 
-def _device_hours(cells: Sequence[Cell], nearest: Cell, steps: int) -> float:
+def _device_hours(cells: Sequence[Cell], nearest: Cell, steps: int) -> float | None:
     """What `steps` of a run take: between two of its cells in a straight line, since starting takes
-    as long whatever follows; beyond them by the `nearest`."""
-    known = sorted((cell.num_steps, cell.device_hours) for cell in cells)
+    as long whatever follows; beyond them by the `nearest`. None where nothing was predicted."""
+    if nearest.device_hours is None:
+        return None
+    known = sorted((cell.num_steps, predicted(cell.device_hours)) for cell in cells)
     if not known[0][0] <= steps <= known[-1][0]:
         return nearest.device_hours * steps / nearest.num_steps
     made, hours = zip(*known, strict=True)

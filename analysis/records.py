@@ -134,6 +134,7 @@ def make_curve(
         standing=ending.standing,
         device_hours=records[-1].compute.spent("device_hours") if records else None,
         errors=errors,
+        errors_estimated=errors is not None and any(r.standard_error is None for r in records),
         scores=_scores(records),
     )
     return replace(curve, collapsed_at=collapse(curve))

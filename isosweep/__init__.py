@@ -6,6 +6,7 @@ from isosweep.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from isosweep.door.advice import advise as advise
+    from isosweep.door.imported import from_frame as from_frame
     from isosweep.door.planned import make_plan as make_plan
     from isosweep.door.sweep import open as open  # noqa: A004
     from isosweep.door.sweep import sweeps as sweeps
@@ -14,6 +15,7 @@ else:
     # Whoever imports the package alone, as workers and nodes do, imports nothing else.
     _OFFERED = {
         "advise": "isosweep.door.advice",
+        "from_frame": "isosweep.door.imported",
         "make_plan": "isosweep.door.planned",
         "open": "isosweep.door.sweep",
         "sweeps": "isosweep.door.sweep",

@@ -23,7 +23,7 @@ from isosweep.launchers.items import QueueItem, merged
 from isosweep.launchers.launcher import Launcher, Observed
 from isosweep.launchers.places import Places
 from isosweep.launchers.starting import Starter
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.standing import run_standing
 from isosweep.plan.tally import Standing
 from isosweep.store.presence import unless_away
@@ -192,7 +192,7 @@ class RunQueue:
 
     def _wait(self, waiting: _Waiting) -> None:
         # By the time that `makespan` promises the end of the sweep from.
-        insort_left(self._waiting, waiting, key=lambda each: each.item.run.seconds)
+        insort_left(self._waiting, waiting, key=lambda each: predicted(each.item.run.seconds))
 
     def _adopt(self, item: QueueItem, files: RunFiles) -> None:
         """Follow a submission that this queue did not make; its place here is taken."""

@@ -17,7 +17,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.host import host_bytes
 from isosweep.costs.memory import PRECISION_BYTES
 from isosweep.errors import SettingError
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import PlannedRun, predicted
 
 # An allowance for predicted times, which no GPU has been compared with yet; what a job does before
 # its first step, as loading a model over a busy network, comes on top.
@@ -74,7 +74,7 @@ def shape_of(config: SweepConfig, run: PlannedRun, longest_min: float = math.inf
     slurm = config.launcher.slurm
     minutes = slurm.timeout_min
     if minutes is None:
-        planned = run.seconds / 60 * _TIME_FACTOR + _TIME_MARGIN_MIN
+        planned = predicted(run.seconds) / 60 * _TIME_FACTOR + _TIME_MARGIN_MIN
         weeks = math.ceil(planned / 60 / _LIMITS_H[-1]) * _LIMITS_H[-1]
         hours = next((limit for limit in _LIMITS_H if planned <= limit * 60), weeks)
         minutes = max(1, math.floor(min(longest_min, hours * 60)))
@@ -104,7 +104,7 @@ def _memory_gb(config: SweepConfig, run: PlannedRun) -> int:
 def _lead_s(run: PlannedRun, timeout_min: int) -> int:
     """The rest of a step and a checkpoint, at worst, in a minute times a power of two; at most half
     of the job's time: a step longer than that goes on from the last periodic checkpoint."""
-    step = run.seconds / run.num_steps * _TIME_FACTOR
+    step = predicted(run.seconds) / run.num_steps * _TIME_FACTOR
     needed = _LEAST_LEAD_S + step + run.checkpoint_bytes / _CHECKPOINT_BYTES_PER_S
     lead = _LEAST_LEAD_S << math.ceil(math.log2(needed / _LEAST_LEAD_S))
     return min(lead, timeout_min * 60 // 2, _MOST_LEAD_S)

@@ -24,7 +24,7 @@ from isosweep.launchers.slurm_jobs import SlurmJobs, job_name
 from isosweep.launchers.squeue import Refusal, grouped, refusal
 from isosweep.launchers.throttle import Throttle
 from isosweep.ownership import others_may_write
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.store.batches import batch_file
 from isosweep.store.submissions import Job, LauncherName, Submission, SubmissionState
 
@@ -74,7 +74,9 @@ class SlurmLauncher(Launcher):
         # last tasks.
         self._set_throttles(self._throttle.lowered(len(orders)))
         batches = [list(batch) for _, batch in groupby(orders, lambda o: batch_file(o.submission))]
-        plan = self._throttle.plan([sum(o.run.seconds for o in batch) for batch in batches])
+        plan = self._throttle.plan(
+            [sum(predicted(o.run.seconds) for o in batch) for batch in batches]
+        )
         stopped: Refused | None = None
         # Jobs have ended since: there may be more room again.
         self._room = self._room and 2 * self._room
@@ -241,7 +243,9 @@ class SlurmLauncher(Launcher):
     ) -> Iterator[tuple[list[PlannedRun], str]]:
         """What `submit` would hand to sbatch for `runs` of a sweep, and for which of them."""
         batches = [[runs[position] for position in batch] for batch in self.batches(runs)]
-        plan = self._throttle.plan([sum(run.seconds for run in batch) for batch in batches])
+        plan = self._throttle.plan(
+            [sum(predicted(run.seconds) for run in batch) for batch in batches]
+        )
         for number, (batch, planned) in enumerate(zip(batches, plan, strict=True)):
             name = f"BATCH{number}"
             file = sweep / "batches" / f"{name}.json"

@@ -12,7 +12,7 @@ FLOORS = (
     ("modes",),
     ("preflight",),
     ("launchers", "search"),
-    ("analysis", "training", "tracking"),
+    ("analysis", "training", "tracking", "importing"),
     ("plan",),
     ("difficulty",),
     ("models",),

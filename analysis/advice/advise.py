@@ -23,6 +23,7 @@ from isosweep.errors import SettingError
 from isosweep.evidence import MIN_SEEDS
 from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
+from isosweep.plan.cells import predicted
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.study import Study, resolve
 
@@ -358,7 +359,7 @@ def _sweep(
             left_out=made.left_out,
             problems_per_batch=study.plan.runs[0].problems_per_batch,
             runs=len(study.plan.runs),
-            flops=math.fsum(run.planned_flops for run in study.plan.runs),
+            flops=math.fsum(predicted(run.planned_flops) for run in study.plan.runs),
             device_hours=study.device_hours,
             finds=outlook(study.plan, study.config),
         ), None

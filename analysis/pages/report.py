@@ -161,5 +161,5 @@ def _name(data: SweepData, group: str) -> str:
     if isinstance(described, dict) and "name" in described:
         return str(described["name"])
     models = data.plan_document.get("cost_models")
-    known = models[0] if isinstance(models, list) and isinstance(models[0], dict) else {}
+    known = models[0] if isinstance(models, list) and models and isinstance(models[0], dict) else {}
     return str(known.get(group, f"unnamed {group}"))

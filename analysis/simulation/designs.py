@@ -29,7 +29,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
 from isosweep.errors import SettingError
 from isosweep.evidence import MIN_BUDGETS, MIN_GENERATIONS, MIN_SEEDS
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.study import Study, resolve_stored
 
 # By which part of the plan's compute a design may miss it.
@@ -248,7 +248,7 @@ def _problems_at_equal_compute(
     Where problems cost next to nothing, the most of them.
     """
     more = seeds / MIN_SEEDS
-    training = more * math.fsum(run.planned_flops for run in plan.runs)
+    training = more * math.fsum(predicted(run.planned_flops) for run in plan.runs)
     evaluation = more * math.fsum(run.evaluation_flops for run in plan.runs)
     base = own.config.task.num_eval_problems
     each = evaluation / config.task.num_eval_problems
@@ -269,8 +269,10 @@ def _designed(config: SweepConfig, plan: Plan, overrides: tuple[str, ...]) -> Se
         overrides=overrides,
         config=config,
         plan=plan,
-        flops=math.fsum(run.planned_flops + run.evaluation_flops for run in plan.runs),
-        device_hours=math.fsum(run.seconds for run in plan.runs) * config.devices_taken / 3600,
+        flops=math.fsum(predicted(run.planned_flops) + run.evaluation_flops for run in plan.runs),
+        device_hours=math.fsum(predicted(run.seconds) for run in plan.runs)
+        * config.devices_taken
+        / 3600,
     )
 
 

@@ -14,7 +14,7 @@ from scipy import special
 from isosweep.analysis.simulation.worlds import Floats, World
 from isosweep.compute import Compute
 from isosweep.costs.steps import Ints, budget_of, steps_for
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun, predicted
 from isosweep.store.records import Record
 
 Seed = int | Sequence[int] | np.random.Generator
@@ -99,6 +99,8 @@ def _compute_at(plan: Plan, run: PlannedRun, step: int, cost_per_step: float) ->
         generations=step,
         rollouts=rollouts,
         completion_tokens=round(cost) if plan.budget_unit == "tokens" else 0,
-        training_flops=share * run.planned_flops,
-        device_seconds=cost * 3600 if plan.budget_unit == "device_hours" else share * run.seconds,
+        training_flops=share * predicted(run.planned_flops),
+        device_seconds=cost * 3600
+        if plan.budget_unit == "device_hours"
+        else share * predicted(run.seconds),
     )

@@ -43,13 +43,14 @@ class Entry:
 
         `sweep`: its name, where others are beside it.
         """
-        documents = data.plan_document["cost_models"]
-        (architecture,) = (each["architecture"] for each in documents if each["axes"] == axes)
+        # Of what was trained elsewhere no costs were predicted.
+        documents = data.plan_document.get("cost_models", ())
+        shapes = [each["architecture"] for each in documents if each["axes"] == axes]
         return cls(
             name=" ".join(filter(None, (sweep, variant_label(axes)))),
             data=data,
             findings=findings,
-            parameters=float(Architecture(**architecture).parameters),
+            parameters=float(Architecture(**shapes[0]).parameters) if shapes else None,
             settings=stored_settings(data.config_document, axes),
         )
 

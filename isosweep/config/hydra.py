@@ -26,7 +26,7 @@ from isosweep.config.data_files import find_data, find_data_of_sets
 from isosweep.config.executed import said
 from isosweep.config.model_files import read_model
 from isosweep.config.recipe import own_loss
-from isosweep.config.settings import settings_in
+from isosweep.config.settings import settings_in, typed_name
 from isosweep.config.sweep import SweepConfig, sweep_config
 from isosweep.config.variants import Combination, combine, flattened
 from isosweep.errors import SettingError
@@ -78,7 +78,7 @@ def from_hydra(composed: DictConfig, overrides: Sequence[str] = ()) -> SweepConf
         plain: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         raise SettingError(str(error.full_key), "???", "has to be given") from None
-    plain["from_sweep"] = plain.pop("from")
+    plain["from_sweep"], plain["importing"] = plain.pop("from"), plain.pop("import")
     plain["given"] = [each.key_or_group for each in _PARSER.parse_overrides(list(overrides))]
     read_model(plain["model"])
     combinations = _combinations(plain["grid"]["axes"])
@@ -265,7 +265,7 @@ def _declared_defaults() -> dict[str, Any]:
     for group in fields(SweepConfig):
         kind: Any = group.type
         if group.name not in ("model", "task") and hasattr(kind, "__settings_group__"):
-            groups[group.name] = _declared(kind)
+            groups[typed_name(group.name)] = _declared(kind)
     return groups
 
 

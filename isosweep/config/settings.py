@@ -69,6 +69,13 @@ def _accept_mappings(kind: Any, source: Any, handler: GetCoreSchemaHandler) -> C
 _UNKNOWN = ("unexpected_keyword_argument", "invalid_key")
 # What no command line has: it follows from others, or has another name there.
 _NOT_TYPED = ("given", "loss_sources", "from_sweep", "composed")
+# What Python lets no field be called, by the field's name.
+_TYPED = {"importing": "import"}
+
+
+def typed_name(field_name: str) -> str:
+    """What a field is called on the command line."""
+    return _TYPED.get(field_name, field_name)
 
 
 def _refusal(kind: Any, error: ValidationError) -> SettingError:
@@ -95,7 +102,9 @@ def _refusal(kind: Any, error: ValidationError) -> SettingError:
         subject, _, wanted = first["msg"].partition(" should ")
         rule = str(raised) if raised else f"must {wanted}" if wanted else subject
     # A list's setting is named, not the place in the list; a number as a name is in no list.
-    names = (str(each) for each in loc if broken in _UNKNOWN or not isinstance(each, int))
+    names = (
+        typed_name(str(each)) for each in loc if broken in _UNKNOWN or not isinstance(each, int)
+    )
     return SettingError(".".join(filter(None, (kind.__settings_group__, *names))), value, rule)
 
 
@@ -103,10 +112,10 @@ def settings_in(kind: Any, groups: Sequence[object]) -> list[str]:
     """Names of the settings of a group, of those in the settings class `kind`: `groups` are all
     that it is in, and itself."""
     for name in groups:
-        declared = next((item.type for item in fields(kind) if item.name == name), None)
+        declared = next((item.type for item in fields(kind) if typed_name(item.name) == name), None)
         # Of sets of settings by name, the name is any.
         kind = _group_in(declared) or kind
-    return [item.name for item in fields(kind) if item.name not in _NOT_TYPED]
+    return [typed_name(item.name) for item in fields(kind) if item.name not in _NOT_TYPED]
 
 
 def _group_in(declared: Any) -> Any:

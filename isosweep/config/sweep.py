@@ -17,6 +17,7 @@ from isosweep.config.generation import GenerationConfig, splits
 from isosweep.config.grid import GridConfig
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.health import HealthConfig
+from isosweep.config.importing import ImportConfig
 from isosweep.config.launcher import LauncherConfig
 from isosweep.config.model import ModelConfig
 from isosweep.config.recipe import RecipeConfig
@@ -47,6 +48,7 @@ Mode = Literal[
     "difficulty",
     "next",
     "dashboard",
+    "import",
 ]
 # vLLM 0.31 refuses more (vllm/sampling_params.py).
 VLLM_MAX_TEMPERATURE = 2.0
@@ -158,6 +160,8 @@ class SweepConfig:
     """What `mode=simulate` simulates."""
     difficulty: DifficultyConfig = field(default_factory=DifficultyConfig)
     """How `mode=difficulty` measures the base model."""
+    importing: ImportConfig = field(default_factory=ImportConfig)
+    """`import` on the command line: which columns of a table are what, for `mode=import`."""
     given: Listed[str] = field(default_factory=list)
     """Settings that the command names. A sweep that is stored has settings of its own: those of the
     launcher count at `mode=resume`, and others that differ are refused where they would be ignored
@@ -167,7 +171,7 @@ class SweepConfig:
     from_sweep: Listed[str] | None = None
     """`from` on the command line: the sweeps, by directory or by name in `sweeps_dir`, that
     `mode=recommend` learns from (one), `mode=next` goes on from (one) and `mode=compare` sets side
-    by side (two or more)."""
+    by side (two or more); with `mode=import`, files and directories of runs trained elsewhere."""
     runs: Listed[str] = field(default_factory=list)
     """Which runs of the sweep `mode=status`, `logs` and `cancel` are about; none: all of them. Run
     ids or parts of them, globs, standings (`running`, `not_begun`), or values (`n:8`, `seed:0`).
@@ -189,8 +193,10 @@ class SweepConfig:
         if self.forget and self.mode != "clean":
             rule = f"is for mode=clean; mode={self.mode} removes nothing"
             raise SettingError("forget", ", ".join(self.forget), rule)
-        if self.from_sweep and self.mode not in ("recommend", "next", "compare"):
-            rule = f"is for mode=recommend, next and compare; mode={self.mode} asks for sweep_dir"
+        if self.from_sweep and self.mode not in ("recommend", "next", "compare", "import"):
+            rule = (
+                f"is for mode=import, recommend, next, compare; mode={self.mode} asks for sweep_dir"
+            )
             raise SettingError("from", ", ".join(self.from_sweep), rule)
         if self.name is not None and self.sweep_dir is not None:
             rule = f"and sweep_dir={self.sweep_dir}: each says which directory the sweep has"

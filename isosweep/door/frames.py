@@ -89,7 +89,7 @@ def run_rows(sweep: StoredSweep) -> Iterator[Row]:
             spent=view.state.compute.spent(plan.budget_unit) if view.state else 0.0,
             standing=standing,
             collapsed=standing is Standing.DONE and run.run_id in collapsed,
-            device_hours=run.seconds * config.devices_taken / 3600,
+            device_hours=run.seconds and run.seconds * config.devices_taken / 3600,
         )
         yield _row(RUNS, now, run.axes)
 

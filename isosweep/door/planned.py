@@ -16,6 +16,7 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, sweep_paths
 from isosweep.modes.price import described_price, device_hours_left
 from isosweep.modes.stored import described_cautions, described_findings, places_of
+from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve
 from isosweep.words.numbers import in_hours, size
@@ -81,12 +82,12 @@ class PlannedSweep:
         """What it is predicted to take."""
         study, places = self.study, places_of(self.study)
         plan, evaluation = study.plan, evaluation_of(study)
-        seconds = [run.seconds for run in plan.runs]
+        seconds = [predicted(run.seconds) for run in plan.runs]
         return Price(
             cells=len(plan.cells),
             rejected=len(plan.rejected),
             runs=len(plan.runs),
-            flops=math.fsum(run.planned_flops for run in plan.runs),
+            flops=math.fsum(predicted(run.planned_flops) for run in plan.runs),
             device_hours=study.device_hours,
             device_hours_left=device_hours_left([study]),
             hours=makespan(seconds, places or len(seconds)) / 3600,

@@ -49,6 +49,7 @@ def analyse_stored(config: SweepConfig, console: Console) -> int:
 
 def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
     """Analyse every variant as the settings of `analysis` say, and set them side by side."""
+    from isosweep.analysis.conclude import Advice
     from isosweep.analysis.report import analyse
     from isosweep.analysis.statistics.entries import Entry
 
@@ -64,7 +65,10 @@ def analyse_sweep(sweep: StoredSweep, console: Console) -> None:
         if view:
             say(console, f"{view}:")
         own = plan.of_axes(axes)
-        advice = _advice(own, config, paths) if own.runs else None
+        # What was trained elsewhere cannot be priced here.
+        priced = own.runs and sweep.kind == "planned"
+        unpriced = Advice(sweep=typed("from", sweep.name)) if own.runs else None
+        advice = _advice(own, config, paths) if priced else unpriced
         analysis = analyse(replace(paths, view=view), config.analysis, axes, course, advice)
         document = analysis.answer.document()
         say(console, *words.lines("terminal", "analysis", document, analysis.report))

@@ -14,6 +14,7 @@ from isosweep.words.numbers import in_hours
 def calibrate_sweep(config: SweepConfig, console: Console) -> int:
     """Fit the time model to the sweep that `config` names, store it and show it."""
     sweep = stored_sweep(config)
+    sweep.require_own("mode=calibrate")
     calibration = calibrate(sweep.config, sweep.plan, sweep.paths)
     say(console, f"{calibration.key}: each phase of {calibration.runs} runs by itself")
     console.print(_phases(calibration))

@@ -5,8 +5,9 @@ import sys
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from isosweep.config.choices import close
 from isosweep.config.executed import read_from
@@ -41,6 +42,7 @@ class StoredSweep:
     config: SweepConfig
     plan: Plan
     paths: SweepPaths
+    kind: Literal["planned", "imported"] = "planned"
 
     @property
     def name(self) -> str:
@@ -61,6 +63,13 @@ class StoredSweep:
                 found.update(fits.get("collapsed", ()) if isinstance(fits, dict) else ())
         return frozenset(found)
 
+    def require_own(self, what: str) -> None:
+        """Raise SettingError where the runs were trained elsewhere, which `what` is not for."""
+        if self.kind == "imported":
+            rule = f"has runs that were trained elsewhere; {what} takes runs of isosweep's own"
+            nearest = f"mode=next {typed('from', self.name)}, which proposes what to train"
+            raise SettingError("sweep_dir", self.paths.root, rule, nearest)
+
     def study(self) -> "Study":
         """What its settings imply: what a run of it takes.
 
@@ -68,6 +77,7 @@ class StoredSweep:
         """
         from isosweep.plan.study import resolve_stored
 
+        self.require_own("what goes on with a sweep")
         study = resolve_stored(self.config)
         if study.plan.plan_id != self.plan.plan_id:
             rule = (
@@ -93,6 +103,11 @@ def read_sweep(root: Path) -> StoredSweep:
     """The sweep in `root`. Raises RecordError where it cannot be read, which names the file."""
     document, stored = _document(root / "plan.json"), _document(root / "config.json")
     read_from(root / "config.json")
+    kind: Literal["planned", "imported"] = "planned"
+    if document.get("kind") == "imported":
+        # Of what was trained elsewhere no model, task or recipe is known: what programs take in
+        # their place is nothing that anybody reads.
+        kind, stored = "imported", _defaults() | stored
     # The plan first: of a sweep made by another version, its format is what to report.
     try:
         plan = plan_from_document(document)
@@ -110,7 +125,17 @@ def read_sweep(root: Path) -> StoredSweep:
     elif stored.get("name") is not None:
         stored = stored | {"name": root.name}
     paths = SweepPaths(root, sweeps / "runs")
-    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths)
+    return StoredSweep(config=sweep_config(stored), plan=plan, paths=paths, kind=kind)
+
+
+@cache
+def _defaults() -> JsonObject:
+    """Every setting as it is by default; of what was trained, no name."""
+    from isosweep.config.hydra import config_of
+
+    every = asdict(config_of([]))
+    unknown = {"name": "unknown"}
+    return every | {name: every[name] | unknown for name in ("model", "task", "recipe", "hardware")}
 
 
 def _document(path: Path) -> JsonObject:

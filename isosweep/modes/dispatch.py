@@ -28,8 +28,9 @@ FUNCTIONS: dict[Mode, tuple[str, str]] = {
     "next": ("proposal", "propose_next"),
     "recommend": ("recommend", "recommend_split"),
     "advise": ("advise", "show_advice"),
+    "import": ("importing", "import_runs"),
 }
-ANALYSES = ("simulate", "analyse", "calibrate", "compare", "next", "recommend", "advise")
+ANALYSES = ("import", "simulate", "analyse", "calibrate", "compare", "next", "recommend", "advise")
 
 
 def prepare_all(configs: Sequence[SweepConfig]) -> list[Action]:

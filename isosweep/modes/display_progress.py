@@ -11,7 +11,7 @@ from rich.text import Text
 
 from isosweep.modes.look import of_planned
 from isosweep.modes.terminal import say
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun, predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import compute_behind, run_standing
 from isosweep.plan.tally import Standing
@@ -216,7 +216,7 @@ class Estimate:
         self, runs: Sequence[PlannedRun], behind: Mapping[str, float], places: int
     ) -> None:
         """`behind`: share of each run's compute that is spent, by id; `places`: runs at once."""
-        self._left = {run.run_id: run.seconds * (1 - behind[run.run_id]) for run in runs}
+        self._left = {run.run_id: predicted(run.seconds) * (1 - behind[run.run_id]) for run in runs}
         self._places = places
         self._predicted = self._measured = 0.0
         self._looked: float | None = None
@@ -225,8 +225,8 @@ class Estimate:
 
     def came_forward(self, run: PlannedRun, share: float) -> None:
         """`share` more of a run's compute is behind it."""
-        self._left[run.run_id] = max(0.0, self._left[run.run_id] - run.seconds * share)
-        self._predicted += max(0.0, run.seconds * share)
+        self._left[run.run_id] = max(0.0, self._left[run.run_id] - predicted(run.seconds) * share)
+        self._predicted += max(0.0, predicted(run.seconds) * share)
 
     def step(self, now: float, running: int) -> None:
         """So many runs have been running since the last step; `now`: in seconds, by any clock."""

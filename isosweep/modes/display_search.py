@@ -9,7 +9,7 @@ from isosweep import words
 from isosweep.config.sweep import SweepConfig
 from isosweep.files import JsonObject
 from isosweep.modes.directory import StoredSweep
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.tally import Standing
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _cost(plan: Plan, config: SweepConfig, whole: float) -> str:
 
     limit = config.search.max_compute
     most = 1.0 if limit is None else min(1.0, limit / whole)
-    hours = sum(run.seconds for run in plan.runs) * config.devices_taken / 3600
+    hours = sum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
     return words.line("plan", "search_cost", expected_cost(), most, whole, hours, plan.budget_unit)
 
 

@@ -11,7 +11,7 @@ from isosweep.config.axes import combinations
 from isosweep.config.grid import GridConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.plan.candidates import Candidates, Place
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.rules import rules_of
 from isosweep.words.numbers import short
@@ -40,7 +40,7 @@ def twice_the_largest(plan: Plan, config: SweepConfig) -> "Change | None":
     added = _added(plan, config, n)
     if not added["settings"]:
         return None
-    hours = math.fsum(run.seconds for run in plan.runs) * config.devices_taken / 3600
+    hours = math.fsum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
     return Change(
         settings=typed_grid(added["settings"]),
         num_generations=n,

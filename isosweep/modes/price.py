@@ -16,6 +16,7 @@ from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
 from isosweep.modes.terminal import say
+from isosweep.plan.cells import predicted
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
@@ -70,11 +71,11 @@ def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
     most = config.search.max_compute
     allowed = math.inf if most is None else max(0.0, most - math.fsum(behind.values()))
     hours = {}
-    for run in sorted(runs, key=lambda run: run.milestones[-1] / run.seconds):
+    for run in sorted(runs, key=lambda run: run.milestones[-1] / predicted(run.seconds)):
         compute = min(run.milestones[-1] - behind[run.run_id], allowed)
         allowed -= compute
         share = compute / run.milestones[-1]
-        hours[run.run_id] = run.seconds * config.devices_taken / 3600 * share
+        hours[run.run_id] = predicted(run.seconds) * config.devices_taken / 3600 * share
     return hours
 
 

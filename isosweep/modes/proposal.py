@@ -4,6 +4,7 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from isosweep.config.analysis import AnalysisConfig
 from isosweep.config.search import SearchConfig
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
-from isosweep.files import JsonObject, to_json
+from isosweep.files import JsonObject, to_json, write_json
 from isosweep.modes.directory import StoredSweep, never_launched, store_plan, sweep_paths
 from isosweep.modes.further import further_n
 from isosweep.modes.sources import one_sweep
@@ -44,7 +45,7 @@ _COLUMNS: dict[str, Callable[[JsonObject], str]] = {
     "seed": lambda step: str(step["seed"]),
     "to": lambda step: f"{step['milestone']:.3g}",
     "adds": lambda step: f"{step['compute']:.3g}",
-    "devices": lambda step: in_hours(step["device_hours"]),
+    "devices": lambda step: "" if step["device_hours"] is None else in_hours(step["device_hours"]),
     "saves": lambda step: f"{step['loss_saved']:.2g}",
     "decides": lambda step: f"{step['verdict_decided']:.1%}",
     "agree": lambda step: f"{step['agree']:.0%}",
@@ -66,19 +67,26 @@ def propose_next(config: SweepConfig, console: Console) -> int:
     views = [load_view(sweep.paths, asked, axes) for axes in sweep.plan.axes]
     spent = _spent(sweep, views)
     most = config.search.max_compute or _SHARE * spent
-    first = [_first(sweep, view, asked) for view in views]
-    wide = _wide(sweep, views, first)
-    found = _proposals(sweep, wide, views, asked, most / len(views), config.search.seed)
+    first: list[AddN | None] = [None for _ in views]
+    if sweep.kind == "planned":
+        first = [_first(sweep, view, asked) for view in views]
+        study = _wide(sweep, views, first)
+        plan, store = study.plan, partial(store_plan, study)
+    else:
+        # Nothing can be planned of what was trained elsewhere but by what it cost there.
+        study, plan = None, _wide_imported(sweep, views, asked)
+        store = partial(_store_imported, plan)
+    found = _proposals(sweep, store, views, asked, most / len(views), config.search.seed)
     steps = [step for each in found for step in each.steps]
-    planned = _planned(sweep, wide, steps, spent) if steps else None
+    planned = _planned(sweep, study, steps, spent) if steps and study is not None else None
     document = {
         "version": NEXT_VERSION,
         "sweep_dir": str(sweep.paths.root),
-        "budget_unit": wide.plan.budget_unit,
+        "budget_unit": plan.budget_unit,
         "spent": spent,
         "command": planned and f"python -m isosweep mode=resume {typed('sweep_dir', planned)}",
         "variants": [
-            _variant(axes, n, proposal, wide.plan)
+            _variant(axes, n, proposal, plan)
             for axes, n, proposal in zip(sweep.plan.axes, first, found, strict=True)
         ],
     }
@@ -134,9 +142,25 @@ def _wide(sweep: StoredSweep, views: "list[SweepData]", first: "list[AddN | None
     raise SettingError("from", sweep.name, rule, "a sweep of this version")
 
 
+def _wide_imported(sweep: StoredSweep, views: "list[SweepData]", asked: AnalysisConfig) -> Plan:
+    """The plan of runs that were trained elsewhere, with further seeds and n, at what they cost."""
+    from isosweep.importing.plan import further_plan
+    from isosweep.search.proposing import first_n, widened
+
+    further = {n for view in views for n in widened(view.plan, view)}
+    further.update(n for view in views if (n := first_n(view, asked)) is not None)
+    return further_plan(sweep.plan, further, _SEEDS)
+
+
+def _store_imported(plan: Plan, paths: SweepPaths) -> None:
+    from isosweep.importing.store import imported_document
+
+    write_json(paths.plan, imported_document(plan))
+
+
 def _proposals(
     sweep: StoredSweep,
-    wide: Study,
+    store: Callable[[SweepPaths], None],
     views: "list[SweepData]",
     asked: AnalysisConfig,
     most: float,
@@ -149,7 +173,8 @@ def _proposals(
     with tempfile.TemporaryDirectory() as directory:
         # The planner's own document, beside the runs that there are.
         paths = SweepPaths(Path(directory) / "wide", sweep.paths.runs)
-        store_plan(wide, paths)
+        paths.root.mkdir()
+        store(paths)
         wider = [load_view(paths, asked, axes) for axes in sweep.plan.axes]
     return [propose(own, each, asked, most, seed) for own, each in zip(views, wider, strict=True)]
 
@@ -212,6 +237,7 @@ def _variant(
 def _step(step: "Proposed", plan: Plan) -> JsonObject:
     cells = {cell.budget: cell for cell in plan.cells if cell.run_id == step.run.run_id}
     before = cells[step.reached].device_hours if step.reached in cells else 0.0
+    whole = cells[step.milestone].device_hours
     return {
         "run_id": step.run.run_id,
         "num_generations": step.run.num_generations,
@@ -221,7 +247,7 @@ def _step(step: "Proposed", plan: Plan) -> JsonObject:
         "milestone": step.milestone,
         "compute": step.compute,
         # That the step adds, as planned.
-        "device_hours": max(0.0, cells[step.milestone].device_hours - before),
+        "device_hours": None if whole is None else max(0.0, whole - (before or 0.0)),
         "loss_saved": step.loss,
         "verdict_decided": step.verdict,
         "agree": step.agree,

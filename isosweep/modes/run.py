@@ -22,7 +22,7 @@ from isosweep.modes.stored import described_losses, places_of, require_room, sto
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.track import asked_tracking
 from isosweep.modes.trust import require_trusted
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.standing import run_standing, standing
 from isosweep.plan.study import Study
 from isosweep.plan.tally import Standing
@@ -80,7 +80,7 @@ def show_launch(study: Study, console: Console) -> int:
     left = (r for r in study.plan.runs if not found[r.run_id].ended)
     runs = sorted(
         (run for run in left if found[run.run_id] not in (Standing.QUEUED, Standing.RUNNING)),
-        key=lambda run: -run.seconds,
+        key=lambda run: -predicted(run.seconds),
     )
     say(console, f"dry run: {len(runs)} of {len(study.plan.runs)} runs would be submitted")
     show_site(study.config, console)
@@ -91,7 +91,7 @@ def show_launch(study: Study, console: Console) -> int:
         command = f"{sys.executable} -P -m isosweep.training"
         scripts = [([run], f"{command} {paths.run(run.run_id).root}\n") for run in runs]
     for batch, text in scripts:
-        longest = max(run.seconds for run in batch) / 3600
+        longest = max(predicted(run.seconds) for run in batch) / 3600
         about = f"{len(batch)} runs of up to" if len(batch) > 1 else "a run of"
         # As it is, so that it can be kept as a file: no terminal's width applies to a script.
         names = " ".join(run.run_id for run in batch)

@@ -31,7 +31,7 @@ from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
 from isosweep.plan.cautions import WARM_UPS, short_of_warmup
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.standing import run_standing
@@ -111,9 +111,9 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
         rule, (count, mend) = max(plan.mends.items(), key=lambda item: item[1][0])
         most = f"{rule} alone keeps out {count} candidates, most of all"
         say(console, f"{most}; the nearest needs {mend}")
-    seconds = [run.seconds for run in plan.runs]
+    seconds = [predicted(run.seconds) for run in plan.runs]
     totals = {
-        "flops": sum(run.planned_flops for run in plan.runs),
+        "flops": sum(predicted(run.planned_flops) for run in plan.runs),
         "hours": sum(seconds) * config.devices_taken / 3600,
         "places": places,
         "end": makespan(seconds, places or len(seconds)) / 3600,
@@ -125,7 +125,10 @@ def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
     cells = [cell for cell in plan.cells if cell.budget == budget]
     rejected = [rejection for rejection in plan.rejected if rejection.budget == budget]
     texts = {
-        (c.num_generations, c.problems_per_batch): f"{c.num_steps:,}\n{in_hours(c.device_hours)}"
+        (
+            c.num_generations,
+            c.problems_per_batch,
+        ): f"{c.num_steps:,}\n{in_hours(predicted(c.device_hours))}"
         for c in cells
     }
     texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}

@@ -49,17 +49,9 @@ def track(sweep: StoredSweep, console: Console) -> "BackgroundTracker | None":
     from isosweep.tracking.background import JOIN_RUN_S, JOIN_S, BackgroundTracker
     from isosweep.tracking.tracker import Tracker
 
-    parameters: dict[str, str | float | int] = {
-        "model": config.model.name,
-        "task": config.task.name,
-        "recipe": config.recipe.name,
-        "learning_rate": config.recipe.learning_rate,
-        "hardware": config.hardware.name,
-        "budget_unit": config.budget_unit,
-        "train_problems": config.task.num_train_problems,
-        "held_out_problems": config.task.num_eval_problems,
-        "samples_per_problem": config.evaluation.samples_per_problem,
-    }
+    parameters: dict[str, str | float | int] = {"budget_unit": config.budget_unit}
+    if sweep.kind == "planned":
+        parameters |= _trained(config)
     backend, seen = _backend(config.tracking, plan, paths)
     return BackgroundTracker(
         Tracker(
@@ -90,6 +82,20 @@ def _backend(config: TrackingConfig, plan: Plan, paths: SweepPaths) -> "tuple[Ba
 
     shown = f"python -m isosweep mode=dashboard {typed('sweep_dir', paths.root)}"
     return MlflowBackend(config, paths, plan), shown
+
+
+def _trained(config: SweepConfig) -> dict[str, str | float | int]:
+    """How the runs were trained, as far as they share it."""
+    return {
+        "model": config.model.name,
+        "task": config.task.name,
+        "recipe": config.recipe.name,
+        "learning_rate": config.recipe.learning_rate,
+        "hardware": config.hardware.name,
+        "train_problems": config.task.num_train_problems,
+        "held_out_problems": config.task.num_eval_problems,
+        "samples_per_problem": config.evaluation.samples_per_problem,
+    }
 
 
 def asked_tracking(asked: SweepConfig, stored: SweepConfig) -> TrackingConfig:

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import Field
@@ -13,6 +13,8 @@ from typing_extensions import TypeAliasType
 
 from isosweep.compute import BudgetUnit
 from isosweep.errors import RecordError
+
+T = TypeVar("T")
 
 # 2: axes, device-hours, memory and micro-batch; all rules that a rejected candidate breaks.
 PLAN_VERSION = 2
@@ -33,6 +35,13 @@ _AXIS = {"pattern": r"^((model|task|recipe|evaluation|generation)\..+|[^.]+)$"}
 Axes = Annotated[dict[str, Any], Field(json_schema_extra={"propertyNames": _AXIS})]
 # A setting that can reject a candidate: the `setting` of one of `rules.RULES`.
 RuleName = TypeAliasType("RuleName", str)
+
+
+def predicted(value: T | None) -> T:
+    """What the planner predicted, which only runs that were trained elsewhere lack: no code that
+    launches or prices runs meets one."""
+    assert value is not None
+    return value
 
 
 def variant_label(axes: Mapping[str, Any]) -> str:
@@ -60,11 +69,13 @@ class Cell:
     """Compute that one cell may spend, in budget_unit."""
     planned_compute: Cost
     """What T steps are planned to spend, in budget_unit; within grid.tolerance of the budget."""
-    planned_flops: Cost
-    """FLOPs of T steps: generation and training, evaluation not counted."""
-    device_hours: Cost
+    planned_flops: Cost | None = None
+    """FLOPs of T steps: generation and training, evaluation not counted; null of runs that were
+    trained elsewhere."""
+    device_hours: Cost | None = None
     """Predicted time from the run's start to this budget times the devices of the run (a part of
-    one that runs share), evaluation included. Device-hours."""
+    one that runs share), evaluation included; null of runs that were trained elsewhere.
+    Device-hours."""
     run_id: RunId
     """Name of the training run and of its directory, ending in a hash of all that can change its
     numbers. No unit."""
@@ -116,18 +127,19 @@ class PlannedRun:
     """B: distinct problems per batch. A count."""
     seed: Seed
     """Seed of the training run. No unit."""
-    learning_rate: Annotated[float, Gt(0)]
-    """Learning rate after warm-up, by the recipe's rule for this n x B. No unit."""
+    learning_rate: Annotated[float, Gt(0)] | None = None
+    """Learning rate after warm-up, by the recipe's rule for this n x B; null of a run that was
+    trained elsewhere, as its costs are. No unit."""
     milestones: Budgets
     """Budgets at which cells read the run off, ascending, in budget_unit. The run ends at the
     last."""
     num_steps: PositiveInt
     """T at the last milestone: optimiser updates of the whole run. A count."""
-    planned_flops: Cost
+    planned_flops: Cost | None = None
     """FLOPs of the whole run: generation and training, evaluation not counted."""
-    seconds: Cost
+    seconds: Cost | None = None
     """Predicted wall time of the whole run, start-up and evaluation included. Seconds."""
-    micro_batch: PositiveInt
+    micro_batch: PositiveInt | None = None
     """Completions per device in one forward pass of training. A count."""
     vllm_share: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of a device's memory given to vLLM, 0 without it. A fraction."""
@@ -191,8 +203,8 @@ class Plan:
     @property
     def sharing(self) -> float:
         """FLOPs of the runs over the FLOPs of training every cell alone."""
-        alone = math.fsum(cell.planned_flops for cell in self.cells)
-        return math.fsum(run.planned_flops for run in self.runs) / alone
+        alone = math.fsum(predicted(cell.planned_flops) for cell in self.cells)
+        return math.fsum(predicted(run.planned_flops) for run in self.runs) / alone
 
     @property
     def axes(self) -> list[dict[str, Any]]:

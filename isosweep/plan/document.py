@@ -154,6 +154,37 @@ class ShippedSampling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Note:
+    """Something about what was read that an answer may depend on."""
+
+    kind: Annotated[str, MinLen(1)]
+    """What it is: a kind of isosweep/words/import.j2. No unit."""
+    count: Annotated[int, Ge(0)] = 0
+    """How many rows or runs it is of. A count."""
+    example: str = ""
+    """One of them. No unit."""
+    value: float | None = None
+    """A number of the kind, in the unit that it has there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """Where runs that were trained elsewhere were read from, and how."""
+
+    source: tuple[str, ...]
+    """Files, directories or addresses. No unit."""
+    columns: dict[str, str | float]
+    """The column that each quantity was read from, or the number that all rows share. Each in the
+    unit of its setting of the import group."""
+    guessed: tuple[str, ...]
+    """Quantities whose columns were found by their usual names. No unit."""
+    reward_range: tuple[float, float]
+    """The lowest and highest reward, of which records have shares. Reward, as it was read."""
+    notes: tuple[Note, ...]
+    """What else was done to read them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanHeading:
     """What plan.json holds besides the fields of `Plan`."""
 
@@ -164,15 +195,19 @@ class PlanHeading:
     plan_id: Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
     """Hash of the runs and the budgets they are read at: equal for equal plans. 8 hexadecimal
     digits."""
-    cost_models: Annotated[tuple[CostModel, ...], MinLen(1)]
+    cost_models: tuple[CostModel, ...] = ()
     """What the costs were computed from: one entry for each combination of values of grid.axes, a
-    single one without axes."""
+    single one without axes; none of runs that were trained elsewhere."""
     checkpoints: CheckpointPlan | None = None
     """What checkpoints take on the disk; absent in plans of earlier versions."""
     evaluation: EvaluationPlan | None = None
     """What held-out evaluation takes; absent in plans of earlier versions."""
     short_of_warmup: tuple[ShortOfWarmup, ...] = ()
     """Cells that are read too soon after warm-up; none in plans of earlier versions."""
+    kind: Literal["planned", "imported"] = "planned"
+    """imported: the runs were trained elsewhere, and no costs of them were predicted. No unit."""
+    imported: Imported | None = None
+    """Where they were read from, and how; null in other plans."""
     shipped_sampling: tuple[ShippedSampling, ...] = ()
     """What models ship and runs do not take, as far as the machine that planned has the models;
     none in plans of earlier versions."""

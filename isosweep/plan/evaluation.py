@@ -15,7 +15,7 @@ from isosweep.config.sweep import SweepConfig
 from isosweep.costs.engine import MAX_NUM_SEQS
 from isosweep.costs.flops import PhaseFlops, rollout_flops
 from isosweep.costs.timing import Sampling, decoded, sampling
-from isosweep.plan.cells import Plan
+from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.document import EvaluationPlan, SetPlan
 from isosweep.plan.spec import evaluation_batch, passes_of
 
@@ -94,7 +94,7 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
     devices = configs[0].devices_taken
     flops = math.fsum(run.evaluation_flops for run in plan.runs)
     seconds = math.fsum(run.evaluation_seconds for run in plan.runs)
-    training = math.fsum(run.planned_flops for run in plan.runs)
+    training = math.fsum(predicted(run.planned_flops) for run in plan.runs)
     return EvaluationPlan(
         problems=tuple(sorted({config.task.num_eval_problems for config in configs})),
         samples_per_problem=configs[0].evaluation.samples_per_problem,
@@ -106,7 +106,7 @@ def evaluation_plan(plan: Plan, configs: Sequence[SweepConfig]) -> EvaluationPla
         flops=flops,
         share_of_flops=flops / (flops + training),
         device_hours=seconds * devices / 3600,
-        share_of_time=seconds / math.fsum(run.seconds for run in plan.runs),
+        share_of_time=seconds / math.fsum(predicted(run.seconds) for run in plan.runs),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isosweep.files import JsonObject
-from isosweep.plan.cells import Cell, Plan, Rejection
+from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
 
 _HERE = Path(__file__).parent
@@ -66,9 +66,9 @@ def plan_page(plan: Plan, title: str) -> str:
         "combinations": sorted(combinations.values(), key=_axes_order),
         "rules": [rule.setting for rule in RULES if rule.setting in broken],
         "totals": {
-            "flops": math.fsum(run.planned_flops for run in plan.runs),
+            "flops": math.fsum(predicted(run.planned_flops) for run in plan.runs),
             "sharing": plan.sharing if plan.cells else None,
-            "run_hours": math.fsum(run.seconds for run in plan.runs) / 3600,
+            "run_hours": math.fsum(predicted(run.seconds) for run in plan.runs) / 3600,
         },
     }
     # Inside a script element only "<" can end the data or begin a comment.

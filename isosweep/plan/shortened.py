@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from isosweep.plan.cells import Plan, PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun, predicted
 
 
 def up_to(plan: Plan, run: PlannedRun, milestone: float) -> PlannedRun:
@@ -15,7 +15,10 @@ def up_to(plan: Plan, run: PlannedRun, milestone: float) -> PlannedRun:
         return run
     cells = {cell.budget: cell for cell in plan.cells if cell.run_id == run.run_id}
     there, last = cells[milestone], cells[run.milestones[-1]]
-    steps, time = there.num_steps / last.num_steps, there.device_hours / last.device_hours
+    steps, time = (
+        there.num_steps / last.num_steps,
+        predicted(there.device_hours) / predicted(last.device_hours),
+    )
     hardware_flops = run.planned_hardware_flops
     return replace(
         run,
@@ -23,7 +26,7 @@ def up_to(plan: Plan, run: PlannedRun, milestone: float) -> PlannedRun:
         num_steps=there.num_steps,
         planned_flops=there.planned_flops,
         planned_hardware_flops=None if hardware_flops is None else hardware_flops * steps,
-        seconds=run.seconds * time,
+        seconds=predicted(run.seconds) * time,
         records=round(run.records * time),
         evaluation_flops=run.evaluation_flops * time,
         evaluation_seconds=run.evaluation_seconds * time,

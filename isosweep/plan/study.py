@@ -14,7 +14,7 @@ from isosweep.plan.attention import with_attention
 from isosweep.plan.calibration import calibrated
 from isosweep.plan.candidates import Candidates
 from isosweep.plan.cautions import shipped_by_models, short_of_warmup
-from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun
+from isosweep.plan.cells import PLAN_VERSION, Plan, PlannedRun, predicted
 from isosweep.plan.document import CheckpointPlan, EvaluationPlan, ShippedSampling
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.evaluation import evaluation_plan
@@ -42,7 +42,11 @@ class Study:
     @property
     def device_hours(self) -> float:
         """Predicted time of all runs times the devices of each, evaluation included."""
-        return math.fsum(run.seconds for run in self.plan.runs) * self.config.devices_taken / 3600
+        return (
+            math.fsum(predicted(run.seconds) for run in self.plan.runs)
+            * self.config.devices_taken
+            / 3600
+        )
 
     def variant_of(self, run: PlannedRun) -> ChosenVariant:
         """The variant that a run of the plan belongs to."""
@@ -117,6 +121,8 @@ def plan_document(study: Study, places: int | None = None) -> dict[str, Any]:
         "version": PLAN_VERSION,
         "isosweep": __version__,
         "plan_id": study.plan.plan_id,
+        "kind": "planned",
+        "imported": None,
         "cost_models": [_cost_model(variant) for variant in study.variants],
         "checkpoints": asdict(checkpoint_plan(study, places)),
         "evaluation": asdict(evaluation_of(study)),

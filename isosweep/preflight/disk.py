@@ -12,7 +12,7 @@ from isosweep.costs.checkpoints import (
     written,
 )
 from isosweep.errors import SettingError
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.standing import run_standing
 from isosweep.plan.study import Study
 from isosweep.store.checkpoints import complete_bytes
@@ -63,7 +63,7 @@ def _further(study: Study, paths: SweepPaths, run: PlannedRun) -> RunBytes | Non
         return None
     config, saving = study.variant_of(run).config, study.config.checkpoint
     one = checkpoint_bytes(config.model.architecture, config.recipe, config.hardware)
-    count = written(one, saving, seconds=run.seconds, num_steps=run.num_steps)
+    count = written(one, saving, seconds=predicted(run.seconds), num_steps=run.num_steps)
     there = complete_bytes(files)
     # The one that it goes on from stays until the next is complete.
     takes = run_bytes(one, saving, count + (there > 0))

@@ -9,17 +9,18 @@ A directory of such files is called a log here. Sweeps of before kept all attemp
 file beside it, `NAME.jsonl`, which is read as well.
 """
 
+import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from isosweep.compute import Compute
-from isosweep.files import JsonObject, append_line, make_directory, read_lines
+from isosweep.files import JsonObject, append_line, make_directory, read_lines, write_text
 from isosweep.store.claims import names
 from isosweep.store.warnings import HealthWarning
 
@@ -57,7 +58,7 @@ class Evaluation:
 
     def to_json(self) -> JsonObject:
         """What a file holds: without what there is nothing of."""
-        return {name: value for name, value in asdict(self).items() if value not in _NOTHING}
+        return {name: value for name, value in vars(self).items() if value not in _NOTHING}
 
     @classmethod
     def from_json(cls, document: JsonObject) -> "Evaluation":
@@ -85,7 +86,7 @@ class Record(Evaluation):
 
     def to_json(self) -> JsonObject:
         """The record as its line has it."""
-        document = super().to_json()
+        document = super().to_json() | {"compute": dict(vars(self.compute))}
         if self.sets:
             document["sets"] = {name: own.to_json() for name, own in self.sets.items()}
         return document
@@ -150,6 +151,19 @@ def append_record(log: Path, attempt: int, record: Record) -> None:
     place = {"kind": "record", "version": FORMAT_VERSION, "attempt": attempt}
     line = {**place, **record.to_json()}
     append_line(attempt_file(log, attempt), line, sync=True, below=log.parent)
+
+
+def write_records(log: Path, records: Iterable[Record]) -> None:
+    """Write the records of a run that one attempt made, all at once, as those of attempt 1."""
+    make_directory(log)
+    start = AttemptStart(attempt=1, parent=None, resumed_step=0)
+    lines: list[JsonObject] = [{"kind": "attempt", "version": FORMAT_VERSION, **asdict(start)}]
+    place = {"kind": "record", "version": FORMAT_VERSION, "attempt": 1}
+    lines += [{**place, **record.to_json()} for record in records]
+    text = "".join(
+        f"{json.dumps(line, separators=(',', ':'), allow_nan=False)}\n" for line in lines
+    )
+    write_text(attempt_file(log, 1), text)
 
 
 def attempt_file(log: Path, attempt: int) -> Path:

@@ -124,15 +124,19 @@ def held_out_point(
     record: Record, base: Record | None, rates: Sequence[float | None] | None = None
 ) -> Point:
     """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training."""
-    values = {
-        **dict(_scored("heldout", record)),
-        **(_of_problems(record, base) if record.successes else {}),
-        **dict(pair for name, own in record.sets.items() for pair in _scored(f"sets/{name}", own)),
+    spent = {
         "compute/flops": record.compute.flops,
         "compute/rollouts": float(record.compute.rollouts),
         "compute/tokens": float(record.compute.tokens),
         "compute/device_seconds": record.compute.device_seconds,
         "compute/evaluation_seconds": record.seconds,
+    }
+    values = {
+        **dict(_scored("heldout", record)),
+        **(_of_problems(record, base) if record.successes else {}),
+        **dict(pair for name, own in record.sets.items() for pair in _scored(f"sets/{name}", own)),
+        # What is 0 after a step, nobody has counted.
+        **{name: value for name, value in spent.items() if value or not record.step},
     }
     computed = record.compute.hardware_flops
     if computed:

@@ -242,7 +242,9 @@ class Tracker:
         standing: Standing,
         reading: RunReading,
     ) -> News:
-        params = {**own_params(planned), "learning_rate": planned.learning_rate}
+        params = own_params(planned)
+        if planned.learning_rate is not None:
+            params["learning_rate"] = planned.learning_rate
         end = milliseconds(view.state.updated) if view.state else None
         if standing is Standing.TO_EXTEND and planned.run_id in (self._told.stopped or ()):
             standing, end = Standing.STOPPED, milliseconds(reading.last_time)

@@ -19,6 +19,7 @@ from isosweep.config.evaluation import SIZES
 from isosweep.modes.analyse import _advice
 from isosweep.modes.further import twice_the_largest
 from isosweep.modes.stored import described_findings
+from isosweep.plan.cells import predicted
 from isosweep.plan.study import evaluation_of, resolve
 from isosweep.store.paths import SweepPaths
 from tests.conftest import make_config, plan_of
@@ -113,9 +114,11 @@ def test_a_larger_n_is_weighed_beside_evaluation_and_seeds(monkeypatch: pytest.M
     # Exactly what a plan with it takes.
     wide = plan_of(make_config(larger.settings))
     assert {run.num_generations for run in wide.runs} - {r.num_generations for r in own.runs} == {n}
-    hours = sum(run.seconds for run in wide.runs) / 3600
+    hours = sum(predicted(run.seconds) for run in wide.runs) / 3600
     assert larger.device_hours == pytest.approx(hours)
-    assert larger.device_time == pytest.approx(hours * 3600 / sum(r.seconds for r in own.runs))
+    assert larger.device_time == pytest.approx(
+        hours * 3600 / sum(predicted(r.seconds) for r in own.runs)
+    )
     # Ends one and two doublings below the largest n: now one and two quarters.
     found = seen()
     assert (found.finds, found.nearer) == tuple(
@@ -178,7 +181,7 @@ def test_a_change_that_the_task_has_no_problems_for_is_not_named() -> None:
 def test_more_problems_are_priced_by_the_evaluation_that_they_take() -> None:
     config = make_config("task.num_eval_problems=256")
     plan = plan_of(config)
-    hours = sum(run.seconds for run in plan.runs) / 3600
+    hours = sum(predicted(run.seconds) for run in plan.runs) / 3600
     same, more = (more_problems(plan, config, count) for count in (256, 1024))
     assert same is not None
     assert more is not None
@@ -186,7 +189,9 @@ def test_more_problems_are_priced_by_the_evaluation_that_they_take() -> None:
     assert more.settings == "task.num_eval_problems=1024"
     assert more.device_hours == pytest.approx(more.device_time * hours)
     planned = plan_of(make_config("task.num_eval_problems=1024"))
-    assert more.device_hours == pytest.approx(sum(r.seconds for r in planned.runs) / 3600)
+    assert predicted(more.device_hours) == pytest.approx(
+        sum(predicted(r.seconds) for r in planned.runs) / 3600
+    )
     few = make_config("task.num_eval_problems=64", "task.sort.levels=[4]")
     assert more_problems(plan_of(few), few, 5000) is None
 
@@ -233,7 +238,7 @@ def test_evaluations_share_of_flops_is_of_all_that_is_spent() -> None:
     evaluation = evaluation_of(study)
     assert evaluation.problems == (1024,)
     assert evaluation.samples_per_problem == 8
-    trained = sum(run.planned_flops for run in study.plan.runs)
+    trained = sum(predicted(run.planned_flops) for run in study.plan.runs)
     assert evaluation.share_of_flops == pytest.approx(
         evaluation.flops / (evaluation.flops + trained)
     )

@@ -14,6 +14,7 @@ from isosweep.launchers.items import merged
 from isosweep.launchers.launcher import Observed, Order
 from isosweep.launchers.local import LocalLauncher
 from isosweep.launchers.places import Places
+from isosweep.plan.cells import predicted
 from isosweep.store.batches import batch_file, read_batch
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import LOADING, read_state, view_run
@@ -66,7 +67,7 @@ def test_runs_start_longest_first_and_never_more_than_there_is_room(tmp_path: Pa
     launcher = FakeLauncher(finishes)
     queue = queue_of(items_of(tmp_path, runs), launcher)
     follow(queue)
-    by_id = {run.run_id: run.seconds for run in runs}
+    by_id = {run.run_id: predicted(run.seconds) for run in runs}
     seconds = [by_id[name] for name in launcher.submitted]
     assert seconds == sorted(by_id.values(), reverse=True)
     assert launcher.most_alive == 3
@@ -178,7 +179,7 @@ def test_a_cancelled_run_is_not_submitted_again_by_this_queue(tmp_path: Path) ->
 def test_a_run_that_waits_can_be_cancelled(tmp_path: Path) -> None:
     launcher = FakeLauncher(finishes)
     queue = queue_of(items_of(tmp_path), launcher)
-    last = min(the_plan().runs, key=lambda run: run.seconds)
+    last = min(the_plan().runs, key=lambda run: predicted(run.seconds))
     submission = submitted_elsewhere(RunPaths(tmp_path / "runs" / last.run_id), [BUDGET])
     close(submission, "cancelled", "cancelled by ada")
     follow(queue)

@@ -15,7 +15,7 @@ from isosweep.modes.analyse import analyse_sweep
 from isosweep.modes.directory import read_sweep, store_plan, sweep_paths
 from isosweep.modes.further import further_n, typed_grid
 from isosweep.modes.proposal import propose_next
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import PlannedRun, predicted
 from isosweep.plan.study import resolve
 from tests.conftest import SMALL, make_config, plan_of
 from tests.modes.looked_after import printed, terminal
@@ -127,7 +127,7 @@ def test_what_is_offered_can_be_typed_and_keeps_what_was_trained(n: int, grid: s
     assert said.startswith(f"grid.num_generations={grid} (3 runs, 33% more compute, ")
     assert said.startswith(f"{typed} (")
     wide = plan_of(make_config(*GRID[:1], *GRID[2:], typed))
-    hours = [math.fsum(run.seconds for run in plan.runs) / 3600 for plan in (own, wide)]
+    hours = [math.fsum(predicted(run.seconds) for run in plan.runs) / 3600 for plan in (own, wide)]
     assert added.device_hours == pytest.approx(hours[1] - hours[0])
     ids = {run.run_id for run in own.runs}
     assert ids < {run.run_id for run in wide.runs}

@@ -16,6 +16,7 @@ from isosweep.errors import SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.price import confirm, device_hours_left, require_affordable
+from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 from tests.conftest import SMALL, in_ci, make_config
 from tests.modes.looked_after import printed, reported
@@ -125,7 +126,7 @@ def test_what_is_trained_does_not_count(tmp_path: Path) -> None:
     paths = sweep_paths(one).run(first.run_id)
     paths.root.mkdir(parents=True)
     reported(paths, "interrupted", 0.25, first)
-    spared = first.seconds / 3600 * 0.25
+    spared = predicted(first.seconds) / 3600 * 0.25
     assert device_hours_left([one]) == pytest.approx(whole - spared)
 
 
@@ -182,7 +183,7 @@ def test_a_search_is_priced_by_the_dearest_that_it_may_choose(tmp_path: Path) ->
     budget, place = "budget=[6.4e9,1.28e10]", f"sweeps_dir={tmp_path}"
     whole = resolve(make_config(*SMALL, budget, place))
     runs = whole.plan.runs
-    hours = sorted(run.seconds * whole.config.devices_taken / 3600 for run in runs)
+    hours = sorted(predicted(run.seconds) * whole.config.devices_taken / 3600 for run in runs)
 
     def priced(*search: str) -> float:
         return device_hours_left([resolve(make_config(*SMALL, budget, place, *search))])

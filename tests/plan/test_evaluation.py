@@ -9,7 +9,7 @@ import pytest
 
 from isosweep.compute import Compute
 from isosweep.costs.flops import decode_flops, head_flops_per_token, prefill_flops
-from isosweep.plan.cells import plan_from_document
+from isosweep.plan.cells import plan_from_document, predicted
 from isosweep.plan.evaluation import evaluation_flops, evaluation_plan, evaluation_seconds
 from isosweep.plan.memory import planned_memory
 from isosweep.plan.spec import run_spec
@@ -46,7 +46,7 @@ def test_runs_are_evaluated_as_often_as_planned() -> None:
     study = resolve(make_config("budget=[1e10,1e11]", "evaluation.records_per_decade=3"))
     for run in study.plan.runs:
         schedule = Schedule(run.milestones, "flops", 3)
-        each = run.planned_flops / run.num_steps
+        each = predicted(run.planned_flops) / run.num_steps
         spent = [
             Compute(generations=step, training_flops=step * each)
             for step in range(run.num_steps + 1)
@@ -65,7 +65,7 @@ def test_evaluation_is_part_of_the_time_and_not_of_the_flops_of_a_run() -> None:
     for one, other in zip(small.plan.runs, large.plan.runs, strict=True):
         assert one.planned_flops == other.planned_flops
         assert other.evaluation_flops == pytest.approx(4 * one.evaluation_flops)
-        assert other.seconds - one.seconds == pytest.approx(
+        assert predicted(other.seconds) - predicted(one.seconds) == pytest.approx(
             other.evaluation_seconds - one.evaluation_seconds
         )
         assert other.evaluation_seconds == pytest.approx(
@@ -109,7 +109,7 @@ def test_the_default_sweeps_evaluation_is_priced_as_it_was_measured() -> None:
     study = resolve(make_config())
     evaluation = sum(run.evaluation_seconds for run in study.plan.runs)
     startup = study.config.hardware.startup * len(study.plan.runs)
-    training = sum(run.seconds for run in study.plan.runs) - evaluation - startup
+    training = sum(predicted(run.seconds) for run in study.plan.runs) - evaluation - startup
     assert 1 / 1.5 < (evaluation / training) / (99 / 300) < 1.5
     assert 1 / 1.5 < evaluation / 99 < 1.5
     # Twelve times the problems, in batches as large.
@@ -148,7 +148,7 @@ def test_every_set_is_part_of_an_evaluation() -> None:
     assert study.plan.plan_id == without.plan.plan_id
     for run, other in zip(study.plan.runs, without.plan.runs, strict=True):
         assert run.planned_flops == other.planned_flops
-        assert run.seconds > other.seconds
+        assert predicted(run.seconds) > predicted(other.seconds)
     document = plan_document(study)["evaluation"]
     assert [(each["name"], each["problems"]) for each in document["sets"]] == [
         ("long", 64),

@@ -8,6 +8,7 @@ import pytest
 
 from isosweep.config.evaluation_sets import on_sets
 from isosweep.config.hydra import config_directory
+from isosweep.plan.cells import predicted
 from isosweep.plan.experiments import Experiment, experiments
 from isosweep.plan.study import Study
 
@@ -51,7 +52,7 @@ def test_a_twin_takes_minutes_of_two_cores(experiment: Experiment) -> None:
     twin = study(experiment.name)
     assert twin.plan.rejected == ()
     assert twin.config.model.name == "tiny"
-    assert sum(run.seconds for run in twin.plan.runs) / 2 < 6 * 60
+    assert sum(predicted(run.seconds) for run in twin.plan.runs) / 2 < 6 * 60
 
 
 @pytest.mark.parametrize("experiment", LAPTOP, ids=lambda e: e.name)
@@ -59,7 +60,7 @@ def test_a_laptop_has_room_and_twenty_minutes_for_a_language_model(experiment: E
     made = study(experiment.name)
     assert made.plan.rejected == ()
     # 20 minutes of two cores, with what start-ups take.
-    assert sum(run.seconds for run in made.plan.runs) / 2 < 22 * 60
+    assert sum(predicted(run.seconds) for run in made.plan.runs) / 2 < 22 * 60
     assert sum(run.checkpoint_bytes for run in made.plan.runs) < 1.5e9
     assert made.config.hardware.memory_gb <= 8
     assert f"+experiment={experiment.name}" in (ROOT / "docs" / "start.md").read_text()

@@ -147,6 +147,7 @@ CAVEATS = (
     kinds.AtEdge(end=END),
     kinds.Behind(n=(32, 64), budget=1e20),
     kinds.Collapsed(fallen=(FALLEN,)),
+    kinds.RewardsOnly(runs=12, without_errors=12, single=2),
     kinds.BrokenRecords(
         records=(
             kinds.BrokenRecord(

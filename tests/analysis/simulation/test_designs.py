@@ -23,6 +23,7 @@ from isosweep.analysis.simulation.designs import (
 from isosweep.config.simulation import WORLDS
 from isosweep.errors import SettingError
 from isosweep.modes.simulate import simulate_sweeps
+from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
 from tests.conftest import isosweep, make_config
 
@@ -50,7 +51,7 @@ def test_designs_take_the_plans_compute_and_are_got_by_what_they_say(
         typed = study_of(*overrides, *design.overrides)
         assert typed.plan.plan_id == design.plan.plan_id
         assert typed.config.task.num_eval_problems == design.config.task.num_eval_problems
-        spent = sum(run.planned_flops + run.evaluation_flops for run in typed.plan.runs)
+        spent = sum(predicted(run.planned_flops) + run.evaluation_flops for run in typed.plan.runs)
         assert design.flops == pytest.approx(spent)
         # Each could come to a verdict.
         assert len({run.num_generations for run in typed.plan.runs}) >= 3

@@ -1,0 +1,88 @@
+"""How `mode=import` reads tables of runs that were trained elsewhere."""
+
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from isosweep.config.settings import settings
+from isosweep.config.values import Positive
+
+
+def _column(value: Any) -> Any:
+    if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
+        return value
+    raise ValueError("names a column, or is a number that all rows share")
+
+
+def _range(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    numbers = isinstance(value, list | tuple) and all(type(end) in (int, float) for end in value)
+    if not numbers or len(value) != 2 or not -math.inf < value[0] < value[1] < math.inf:
+        raise ValueError("is [lowest,highest], two numbers, as [0,100] of percentages")
+    return float(value[0]), float(value[1])
+
+
+# A column by name, a number that all rows share, or null: guessed from the usual names.
+Column = Annotated[str | float | None, BeforeValidator(_column)]
+
+
+@settings("import")
+class ImportConfig:
+    """Which columns of a table are what. Each names a column, or is a number that all rows share;
+    null: guessed from the names that trainers give."""
+
+    name: str = "default"
+    """Name of this choice of settings."""
+    n: Column = None
+    """Rollouts per problem."""
+    B: Column = None
+    """Problems per batch."""
+    completions: Column = None
+    """Completions per batch, n x B, of which B follows where it is not given."""
+    step: Column = None
+    """Optimiser updates behind the row."""
+    seed: Column = None
+    """Seed of the run; where there is none, the runs of one (n, B) are numbered."""
+    run: Column = None
+    """Name of the run; where there is none, a run is one (n, B, seed)."""
+    compute: Column = None
+    """Compute behind the row, in `budget_unit`. Without one, rollouts are n x B x step."""
+    per_step: bool = False
+    """Whether `compute` is of each row alone: it is then summed over the run's rows."""
+    prompt_tokens: Positive | None = None
+    """Mean tokens of a prompt: with `model=` and a column of tokens, FLOPs are worked out."""
+    reward: Column = None
+    """Held-out reward. Rows without one only count compute."""
+    reward_range: Annotated[tuple[float, float] | None, BeforeValidator(_range)] = None
+    """The lowest and highest reward there can be, as [0,100] of percentages; null: [0,1]. Rewards
+    are kept as shares of this range."""
+    standard_error: Column = None
+    """Standard error of the reward, in the reward's unit."""
+    problems: Column = None
+    """Held-out problems: with `samples`, the standard error is a binomial's."""
+    samples: Column = None
+    """Completions sampled of each held-out problem."""
+    successes: Column = None
+    """How many of `samples` were right of each held-out problem: a list of whole numbers. Such
+    rows need no reward."""
+    sets: dict[str, str] | None = None
+    """Rewards on further evaluation sets: each one's name, and its column."""
+    runs: str | None = None
+    """A table with a row for each run (columns `run`, and n, B, seed): what logs do not say."""
+    experiment: str | None = None
+    """Which experiment of an MLflow store; null: the only one with runs."""
+    reader: str | None = None
+    """How files are read; null: by their names. Names are those of docs/import.md."""
+
+
+def columns_of(config: ImportConfig) -> dict[str, Any]:
+    """What each quantity was given as, by the name of its setting."""
+    return {name: getattr(config, name) for name in QUANTITIES}
+
+
+QUANTITIES = (
+    *("n", "B", "completions", "step", "seed", "run", "compute", "reward"),
+    *("standard_error", "problems", "samples", "successes"),
+)

@@ -1,0 +1,44 @@
+"""A frame of runs that were trained elsewhere, as a sweep."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from isosweep import words
+from isosweep.config.hydra import config_of
+from isosweep.config.overrides import as_typed
+from isosweep.door.sweep import Sweep
+from isosweep.files import to_json
+from isosweep.modes.importing import store_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def from_frame(
+    frame: "pandas.DataFrame",
+    sweep_dir: str | Path | None = None,
+    *,
+    columns: Mapping[str, object] | None = None,
+    **settings: object,
+) -> Sweep:
+    """The sweep that the frame's runs make, one row an evaluation, stored in `sweep_dir`.
+
+    `sweep_dir`: null: `imported-frame` in `sweeps_dir`, or `name`. `columns`: the settings of
+    `import`, by name: a column, or a number that all rows share; those left out are found by their
+    usual names. `settings`: others by name, as `budget` and `budget_unit`. What the answer may
+    depend on is written to standard error. Raises SettingError for a frame that cannot be read so.
+
+    >>> isosweep.from_frame(frame, "sweeps/ours", columns={"n": "rollout.n", "reward": "val"})
+    <Sweep ours: 24 runs, 7 budgets from 1.2e+06 to 3.2e+07 rollouts>
+    """
+    mapped = {f"import.{name}": value for name, value in (columns or {}).items()}
+    where = {} if sweep_dir is None else {"sweep_dir": str(Path(sweep_dir).expanduser())}
+    config = config_of(["mode=import", *as_typed({**mapped, **where, **settings})])
+    stored, imported = store_frame(config, frame, ["frame"])
+    notes = to_json(asdict(imported))["notes"]
+    for line in words.lines("import", "notes", notes, stored.plan.budget_unit):
+        sys.stderr.write(f"isosweep: {line}\n")
+    return Sweep(stored=stored, analysis=stored.config.analysis)

@@ -1,0 +1,169 @@
+"""Which column of a table is what: as the settings of `import` say, or by the usual names."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from isosweep.compute import BudgetUnit
+from isosweep.config.choices import close
+from isosweep.config.importing import Column, ImportConfig, columns_of
+from isosweep.errors import SettingError
+
+if TYPE_CHECKING:
+    import pandas
+
+# What readers call the file or directory that a row is from.
+FILE = "file"
+# Columns that a refusal lists, and letters of a name that tells something at another's end.
+_LISTED, _TELLING = 12, 6
+
+# By quantity, what trainers and trackers call it, the surest first. A name also fits as the end of
+# a longer one, after a dot or slash: W&B's and MLflow's exports put a group before it.
+# verl: trainer/config/ppo_trainer.yaml; TRL: GRPOConfig; OpenRLHF, slime: their command lines;
+# open-instruct: grpo_fast.py; prime-rl: OrchestratorConfig; NeMo-RL: grpo_math_1B.yaml.
+USUAL: Mapping[str, tuple[str, ...]] = {
+    "n": (
+        *("n", "num_generations", "actor_rollout_ref.rollout.n", "rollout.n"),
+        *("n_samples_per_prompt", "rollouts_per_example", "num_samples_per_prompt_rollout"),
+        *("num_generations_per_prompt", "group_size"),
+    ),
+    "B": (
+        *("B", "problems_per_batch", "data.train_batch_size", "rollout_batch_size"),
+        *("num_unique_prompts_rollout", "num_prompts_per_step"),
+    ),
+    # TRL's and prime-rl's batches are of completions.
+    "completions": ("generation_batch_size", "orchestrator.batch_size"),
+    "step": ("step", "training/global_step", "global_step", "num_steps", "_step", "Step"),
+    "seed": ("seed",),
+    "run": ("run", "run_id", "run_name", "run.name", "experiment_name", "Name", FILE),
+    "reward": (
+        *("eval_reward", "eval/reward", "heldout/avg_at_k", "heldout_reward", "val_reward"),
+        *("eval_accuracy", "val/accuracy", "accuracy", "reward"),
+    ),
+    "standard_error": ("standard_error", "reward_standard_error", "stderr"),
+    "problems": ("problems", "num_eval_problems"),
+    "samples": ("samples", "samples_per_problem"),
+    "successes": ("successes",),
+}
+# Compute so far, by unit: those of which a reward is most often a function first.
+USUAL_COMPUTE: Mapping[BudgetUnit, tuple[str, ...]] = {
+    "flops": ("flops", "compute/flops", "total_flops"),
+    "tokens": ("tokens", "compute/tokens", "num_tokens", "total_tokens"),
+    "device_hours": ("device_hours", "gpu_hours"),
+    "rollouts": ("rollouts", "compute/rollouts", "episode", "episodes"),
+}
+# Held-out rewards whose names have the data set and the number of samples in them: verl's.
+_REWARDS = re.compile(r"val(-core)?/.+/(mean@\d+|reward|test_score)|val/test_score/.+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What is read: of each quantity its column, or a number that all rows share, or nothing.
+
+    `guessed`: the quantities whose columns nobody named; `unit`: of `compute`.
+    """
+
+    found: Mapping[str, str | float]
+    guessed: tuple[str, ...]
+    unit: BudgetUnit
+
+    def has(self, quantity: str) -> bool:
+        """Whether the table has that."""
+        return quantity in self.found
+
+
+def find_columns(
+    frame: "pandas.DataFrame", config: ImportConfig, unit: BudgetUnit | None
+) -> Columns:
+    """The table's columns. `unit`: of the budgets, where it was asked for.
+
+    Raises SettingError for a column that there is not, and where what is needed is not found.
+    """
+    names = [str(name) for name in frame.columns]
+    found: dict[str, str | float] = {}
+    guessed: list[str] = []
+    for quantity, asked in columns_of(config).items():
+        if asked is not None:
+            found[quantity] = _named(f"import.{quantity}", asked, names)
+        elif (name := _guess(quantity, names)) is not None:
+            found[quantity] = name
+            guessed.append(quantity)
+    own = _unit(names, found, unit)
+    if "compute" not in found and (name := _first(USUAL_COMPUTE[own], names)) is not None:
+        found["compute"] = name
+        guessed.append("compute")
+    for name in (config.sets or {}).values():
+        _named("import.sets", name, names)
+    _require(found, names)
+    return Columns(found=found, guessed=tuple(guessed), unit=own)
+
+
+def _named(setting: str, asked: Column, names: Sequence[str]) -> str | float:
+    """The column, or the number. Raises SettingError for a name that no column has."""
+    if isinstance(asked, str) and asked not in names:
+        rule = f"no column is called so; there are {_few(names)}"
+        raise SettingError(setting, asked, rule, f"{setting}={close(asked, names, 1)[0]}")
+    assert asked is not None
+    return asked
+
+
+def _guess(quantity: str, names: Sequence[str]) -> str | None:
+    found = _first(USUAL.get(quantity, ()), names)
+    if quantity == "reward" and (found is None or found == "reward"):
+        # One column of this kind is the reward; several are asked about.
+        likely = [name for name in names if _REWARDS.fullmatch(name)]
+        return likely[0] if len(likely) == 1 else None if likely else found
+    return found
+
+
+def _first(usual: Sequence[str], names: Sequence[str]) -> str | None:
+    """The first of the usual names that a column has, as its own or at its end."""
+    for each in usual:
+        if each in names:
+            return each
+        # One letter, or a word like "step", ends the names of much else.
+        ends = [
+            name
+            for name in names
+            if len(each) >= _TELLING and re.search(rf"[./]{re.escape(each)}$", name)
+        ]
+        if len(ends) == 1:
+            return ends[0]
+    return None
+
+
+def _unit(
+    names: Sequence[str], found: Mapping[str, str | float], asked: BudgetUnit | None
+) -> BudgetUnit:
+    if asked is not None:
+        return asked
+    if "compute" in found:
+        known = [u for u, usual in USUAL_COMPUTE.items() if _first(usual, [str(found["compute"])])]
+        if not known:
+            rule = "does not say in which unit, so that the budgets' unit has to be given"
+            nearest = "budget_unit=flops, tokens, rollouts or device_hours"
+            raise SettingError("import.compute", found["compute"], rule, nearest)
+        return known[0]
+    return next((u for u, usual in USUAL_COMPUTE.items() if _first(usual, names)), "rollouts")
+
+
+def _require(found: Mapping[str, str | float], names: Sequence[str]) -> None:
+    needs: tuple[tuple[tuple[str, ...], str], ...] = (
+        (("n",), "rollouts per problem"),
+        (("B", "completions"), "problems per batch"),
+        (("step", "compute"), "optimiser steps"),
+        (("reward", "successes"), "the held-out reward"),
+    )
+    for any_of, what in needs:
+        if not any(name in found for name in any_of):
+            rule = f"no column has a usual name of {what}; there are {_few(names)}"
+            number = ", or a number that all share" if any_of[0] in ("n", "B") else ""
+            raise SettingError(
+                f"import.{any_of[0]}", "null", rule, f"import.{any_of[0]}=COLUMN{number}"
+            )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,124 @@
+"""Writes what was read of runs trained elsewhere: a sweep's directory, as any other's."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from isosweep.compute import BudgetUnit, Compute
+from isosweep.errors import SettingError
+from isosweep.files import JsonObject, make_directories, read_json, write_json, write_text
+from isosweep.importing.plan import run_id
+from isosweep.importing.runs import ForeignRun
+from isosweep.plan.cells import PLAN_VERSION, Plan
+from isosweep.plan.document import Imported
+from isosweep.plan.output import plan_csv
+from isosweep.store.paths import RunPaths, SweepPaths
+from isosweep.store.records import Evaluation, Record, write_records
+from isosweep.store.state import RunState, claim_attempt
+from isosweep.store.uses import note_use
+from isosweep.version import __version__
+
+
+def store_sweep(
+    paths: SweepPaths,
+    plan: Plan,
+    runs: Sequence[ForeignRun],
+    imported: Imported,
+    settings: JsonObject,
+) -> None:
+    """Write the sweep's plan and settings, and those of the runs that are not there yet.
+
+    Raises SettingError where the directory holds a sweep that was planned.
+    """
+    existing = read_json(paths.plan)
+    if existing is not None and existing.get("kind") != "imported":
+        rule = f"holds plan {existing.get('plan_id')}, whose runs are isosweep's own"
+        raise SettingError("sweep_dir", paths.root, rule, "name=NAME of another")
+    make_directories(paths.runs)
+    make_directories(paths.root)
+    for run in runs:
+        _store_run(paths.run(run_id(run)), run, plan.budget_unit)
+    for planned in plan.runs:
+        note_use(paths.run(planned.run_id), paths.root, plan.plan_id)
+    write_json(paths.config, settings)
+    write_text(paths.plan_csv, plan_csv(plan))
+    # Last: whoever finds a plan.json finds the rest.
+    write_json(paths.plan, imported_document(plan, imported))
+
+
+def imported_document(plan: Plan, imported: Imported | None = None) -> JsonObject:
+    """What plan.json holds of such a sweep: no costs, since nobody predicted any."""
+    document: dict[str, Any] = {
+        "version": PLAN_VERSION,
+        "isosweep": __version__,
+        "plan_id": plan.plan_id,
+        "kind": "imported",
+        "imported": imported and asdict(imported),
+        "cost_models": [],
+        "checkpoints": None,
+        "evaluation": None,
+        "short_of_warmup": [],
+        "shipped_sampling": [],
+        **asdict(plan),
+    }
+    return document
+
+
+def _store_run(files: RunPaths, run: ForeignRun, unit: BudgetUnit) -> None:
+    if files.spec.exists():
+        return
+    make_directories(files.root)
+    now = time.time()
+    records = list(_records(run, unit, now))
+    write_records(files.records, records)
+    attempt = claim_attempt(files, None)
+    attempt.write(
+        RunState(
+            status="finished",
+            attempt=attempt.number,
+            host="",
+            pid=0,
+            job_id=None,
+            step=records[-1].step,
+            compute=records[-1].compute,
+            reward=records[-1].reward,
+            reason="trained elsewhere",
+            updated=now,
+        )
+    )
+    # Last: a run without its spec is read again.
+    spec = {"kind": "imported", "name": run.name, "sha256": run.digest}
+    write_json(files.spec, {"version": 1, "run_id": files.run_id, "spec": spec}, below=files.root)
+
+
+def _records(run: ForeignRun, unit: BudgetUnit, now: float) -> Iterator[Record]:
+    every = zip(run.steps.tolist(), run.compute.tolist(), run.rewards.tolist(), strict=True)
+    completions = run.num_generations * run.problems_per_batch
+    for k, (step, spent, reward) in enumerate(every):
+        told: dict[str, Any] = {"mean_reward": reward}
+        if run.successes:
+            told = {"successes": run.successes[k], "samples_per_problem": run.samples}
+        elif run.errors is not None:
+            told["standard_error"] = float(run.errors[k])
+        sets = {name: float(of[k]) for name, of in run.sets.items()}
+        yield Record(
+            step=step,
+            compute=_spent(unit, spent, step, step * completions),
+            unix_time=now,
+            sets={n: Evaluation(mean_reward=r) for n, r in sets.items() if r == r},
+            **told,
+        )
+
+
+def _spent(unit: BudgetUnit, spent: float, step: int, rollouts: int) -> Compute:
+    """Compute in its unit; what else a run spent is not known but for its rollouts."""
+    match unit:
+        case "flops":
+            return Compute(generations=step, rollouts=rollouts, training_flops=spent)
+        case "tokens":
+            return Compute(generations=step, rollouts=rollouts, completion_tokens=round(spent))
+        case "device_hours":
+            return Compute(generations=step, rollouts=rollouts, device_seconds=spent * 3600)
+        case "rollouts":
+            return Compute(generations=step, rollouts=round(spent))

@@ -1,0 +1,118 @@
+"""`mode=import`: logs of runs that were trained elsewhere, as a sweep like any other."""
+
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from isosweep import words
+from isosweep.config.sweep import SweepConfig
+from isosweep.errors import SettingError
+from isosweep.files import JsonObject, to_json
+from isosweep.modes.directory import StoredSweep, read_sweep
+from isosweep.modes.terminal import say, typed, warn
+from isosweep.plan.document import Imported, Note
+from isosweep.store.paths import SweepPaths
+
+if TYPE_CHECKING:
+    import pandas
+
+# Groups of settings that say something of runs trained elsewhere, if they were typed.
+_KEPT = ("model", "task")
+# Letters of a file's name in the sweep's.
+_LONGEST = 60
+# Groups that count whatever was trained.
+_ASKED = ("analysis", "tracking")
+
+
+def import_runs(config: SweepConfig, console: Console) -> int:
+    """Read the logs of `from`, store them as a sweep and say what to do with it; returns 0.
+
+    Raises SettingError as `store_frame` and readers do.
+    """
+    from isosweep.importing.readers import read_sources
+
+    if not config.from_sweep:
+        rule = "not given: which logs are read"
+        raise SettingError("from", "null", rule, "from=FILE or from=DIRECTORY")
+    frame = read_sources(config.from_sweep, config.importing)
+    sweep, imported = store_frame(config, frame, config.from_sweep)
+    document = to_json(asdict(imported))
+    say(console, *words.lines("import", "read", document, sweep.plan))
+    warn(console, *words.lines("import", "notes", document["notes"], sweep.plan.budget_unit))
+    say(console, f"sweep: {sweep.paths.root}")
+    say(console, f"  python -m isosweep mode=analyse {typed('sweep_dir', sweep.paths.root)}")
+    return 0
+
+
+def store_frame(
+    config: SweepConfig, frame: "pandas.DataFrame", source: list[str]
+) -> tuple[StoredSweep, Imported]:
+    """The sweep that the table's runs make, stored, and how they were read.
+
+    Raises SettingError for a table that cannot be read as `config.importing` says, and where the
+    sweep's directory holds another.
+    """
+    from isosweep.importing.columns import find_columns
+    from isosweep.importing.costs import in_flops
+    from isosweep.importing.plan import imported_plan
+    from isosweep.importing.runs import read_runs
+    from isosweep.importing.store import store_sweep
+
+    given = config.given
+    unit = config.budget_unit if "budget_unit" in given else None
+    columns = find_columns(frame, config.importing, unit)
+    in_tokens = unit == "flops" and not columns.has("compute") and "model" in given
+    if in_tokens:
+        columns = find_columns(frame, config.importing, "tokens")
+    runs, notes = read_runs(frame, columns, config.importing)
+    if in_tokens:
+        arch, prompt = config.model.architecture, config.importing.prompt_tokens
+        runs = [in_flops(run, arch, prompt) for run in runs]
+        notes.append(
+            Note(kind="flops worked out", count=len(runs), example=config.model.name or "")
+        )
+        columns = replace(columns, unit="flops")
+    budgets = config.budgets if "budget" in given else None
+    plan, kept, more = imported_plan(runs, columns.unit, budgets)
+    low, high = config.importing.reward_range or (0.0, 1.0)
+    imported = Imported(
+        source=tuple(source),
+        columns=dict(columns.found),
+        guessed=columns.guessed,
+        reward_range=(low, high),
+        notes=(*notes, *more),
+    )
+    paths = _paths(config, source)
+    settings = _settings(config, paths) | {
+        "budget": list(plan.budgets),
+        "budget_unit": plan.budget_unit,
+    }
+    store_sweep(paths, plan, kept, imported, settings)
+    return read_sweep(paths.root), imported
+
+
+def _paths(config: SweepConfig, source: list[str]) -> SweepPaths:
+    sweeps = Path(config.sweeps_dir).absolute()
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source[0]).stem).strip("-.")[:_LONGEST]
+    name = config.name or f"imported-{stem}"
+    root = Path(config.sweep_dir).absolute() if config.sweep_dir else sweeps / name
+    return SweepPaths(root, sweeps / "runs")
+
+
+def _settings(config: SweepConfig, paths: SweepPaths) -> JsonObject:
+    """What is known of how the runs were trained, and what is asked of them."""
+    every = asdict(config)
+    typed_groups = {name.partition(".")[0] for name in config.given}
+    kept = (*_ASKED, *(group for group in _KEPT if group in typed_groups))
+    return {
+        "mode": "import",
+        "name": None if config.sweep_dir else paths.root.name,
+        "sweep_dir": config.sweep_dir and str(paths.root),
+        "sweeps_dir": str(paths.runs.parent),
+        "from_sweep": config.from_sweep,
+        "importing": every["importing"],
+        **{group: every[group] for group in kept},
+    }

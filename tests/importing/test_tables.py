@@ -1,0 +1,192 @@
+"""Malformed and odd tables: what is refused, in which words, and what is read with a note."""
+
+from typing import Any
+
+import pandas
+import pytest
+
+from isosweep.config.hydra import config_of
+from isosweep.errors import SettingError
+from isosweep.importing.columns import find_columns
+from isosweep.importing.plan import imported_plan
+from isosweep.importing.runs import ForeignRun, read_runs
+from isosweep.plan.cells import Plan
+from isosweep.plan.document import Note
+
+STEPS = (0, 10, 20, 40, 80)
+
+
+def table(**columns: Any) -> pandas.DataFrame:
+    """Runs of n = 2, 4 with two seeds, evaluated at five steps; columns given are put in place."""
+    rows: list[dict[str, Any]] = [
+        {"run": f"n{n}s{seed}", "n": n, "B": 8, "seed": seed, "step": step}
+        for n in (2, 4)
+        for seed in (0, 1)
+        for step in STEPS
+    ]
+    frame = pandas.DataFrame(rows)
+    frame["eval_reward"] = [0.2 + 0.005 * row["step"] + 0.01 * row["seed"] for row in rows]
+    return frame.assign(**columns)
+
+
+def read(frame: pandas.DataFrame, *overrides: str) -> tuple[list[ForeignRun], list[Note], Plan]:
+    config = config_of(["mode=import", *overrides])
+    unit = config.budget_unit if "budget_unit" in config.given else None
+    columns = find_columns(frame, config.importing, unit)
+    runs, notes = read_runs(frame, columns, config.importing)
+    asked = config.budgets if "budget" in config.given else None
+    plan, kept, more = imported_plan(runs, columns.unit, asked)
+    return kept, [*notes, *more], plan
+
+
+def at(row: int, value: Any, column: str) -> pandas.DataFrame:
+    """The table with another value in one row."""
+    frame = table().astype({column: object})
+    frame.loc[row, column] = value
+    return frame
+
+
+TOKENS = [100.0 * step for _ in range(4) for step in STEPS]
+FALLING = [*TOKENS[:3], 500.0, *TOKENS[4:]]
+MIXED = [value * (1000 if k >= 15 else 1) for k, value in enumerate(TOKENS)]
+REWARDS = table()["eval_reward"].tolist()
+HALF_PERCENT = [100 * r if k < 10 else r for k, r in enumerate(REWARDS)]
+
+# The table, overrides, the setting that is refused, and a part of the rule.
+REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
+    "no n": (table().drop(columns="n"), (), "import.n", "rollouts per problem"),
+    "no B": (table().drop(columns="B"), (), "import.B", "problems per batch"),
+    "no reward": (table().drop(columns="eval_reward"), (), "import.reward", "held-out reward"),
+    "no step": (table().drop(columns="step"), (), "import.step", "optimiser steps"),
+    "a wrong name": (table(), ("import.reward=eval_rewrd",), "import.reward", "no column"),
+    "two rewards": (
+        table(**{"val-core/a/reward/mean@8": 0.1, "val-core/b/reward/mean@8": 0.2}).drop(
+            columns="eval_reward"
+        ),
+        (),
+        "import.reward",
+        "held-out reward",
+    ),
+    "percent": (table(eval_reward=[100 * r for r in REWARDS]), (), "import.reward", "from 0 to 1"),
+    "percent and shares": (table(eval_reward=HALF_PERCENT), (), "import.reward", "seem mixed"),
+    "percent signs": (at(3, "35%", "eval_reward"), (), "import.reward", "no number"),
+    "infinite": (at(3, float("inf"), "eval_reward"), (), "import.reward", "row 4 has inf"),
+    "n is words": (at(3, "eight", "n"), (), "import.n", "row 4 has 'eight'"),
+    "n is a part": (table(n=2.5), (), "import.n", "no count"),
+    "n changes": (at(3, 16, "n"), (), "import.n", "has both"),
+    "a negative step": (at(0, -1, "step"), (), "import.step", "no count of steps"),
+    "compute falls": (table(tokens=FALLING), (), "import.compute", "falls from"),
+    "two units": (table(tokens=MIXED), (), "import.compute", "different units"),
+    "unit not known": (table(cost=TOKENS), ("import.compute=cost",), "import.compute", "unit"),
+    "no tokens": (table(), ("budget_unit=tokens",), "import.compute", "usual name of tokens"),
+    "one n": (table(n=4), (), "import.n", "every run has n=4"),
+    "no run of a row": (at(3, None, "run"), (), "import.run", "its run is not known"),
+    "odd batch": (
+        table(generation_batch_size=9).drop(columns="B"),
+        (),
+        "import.completions",
+        "no multiple",
+    ),
+    "budget too large": (table(), ("budget=1e9",), "budget", "the longest ends at"),
+    "counts of nothing": (table(successes="[1,0]"), (), "import.successes", "how many samples"),
+    "too many right": (
+        table(successes="[9,0]", samples=4),
+        (),
+        "import.successes",
+        "whole numbers from 0 to 4",
+    ),
+    "no rows with two": (table()[::5], (), "import.reward", "no run has two rewards"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_table_that_cannot_be_right_is_refused_in_words(kind: str) -> None:
+    frame, overrides, setting, rule = REFUSED[kind]
+    with pytest.raises(SettingError) as refused:
+        read(frame, *overrides)
+    assert refused.value.setting == setting
+    assert rule in str(refused.value)
+
+
+REPEATED = pandas.concat([table(), table()[3:4].assign(eval_reward=0.9)], ignore_index=True)
+SHORT = table()[~((table()["run"] == "n2s1") & (table()["step"] > 10))]
+TWICE = [t if k % 2 else None for k, t in enumerate(TOKENS)]
+
+# The table, overrides, and the note that is made.
+NOTED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str]] = {
+    "logged twice": (REPEATED, (), "repeated"),
+    "n = 1 as well": (table(n=[1] * 5 + [2] * 5 + [4] * 10), ("budget=[300,1000]",), "lone n"),
+    "no rewards in a run": (table(eval_reward=[None] * 5 + REWARDS[5:]), (), "no reward"),
+    "same seed": (table(seed=0), (), "same seed"),
+    "no seed": (table().drop(columns="seed"), (), "no seeds"),
+    "seeds are text": (table(seed=table()["seed"].map({0: "a", 1: "b"})), (), "text seeds"),
+    "compute in other rows": (table(tokens=TWICE), (), "interpolated"),
+    "steps from 0": (
+        table(tokens=[t + 100 for t in TOKENS]),
+        (),
+        "counted from zero",
+    ),
+    "broken off": (SHORT, ("budget=[1000,2000]",), "short"),
+    "training's reward": (table().rename(columns={"eval_reward": "reward"}), (), "training reward"),
+    "two recipes": (table(learning_rate=[1e-5] * 5 + [1e-6] * 15), (), "settings differ"),
+}
+
+
+@pytest.mark.parametrize("kind", NOTED)
+def test_an_odd_table_is_read_with_a_note(kind: str) -> None:
+    frame, overrides, note = NOTED[kind]
+    runs, notes, plan = read(frame, *overrides)
+    assert note in {each.kind for each in notes}
+    assert runs
+    assert plan.cells
+
+
+def test_the_last_of_repeated_evaluations_counts() -> None:
+    runs, _, _ = read(REPEATED)
+    assert runs[0].rewards.tolist()[3] == 0.9
+
+
+def test_what_is_usual_is_found_and_rollouts_are_counted() -> None:
+    frame = table().rename(
+        columns={"n": "actor_rollout_ref.rollout.n", "B": "data.train_batch_size"}
+    )
+    runs, notes, plan = read(frame)
+    assert not notes
+    assert plan.budget_unit == "rollouts"
+    assert runs[0].compute.tolist() == [step * 2 * 8 for step in STEPS]
+    assert [(run.num_generations, run.seed) for run in runs] == [(2, 0), (2, 1), (4, 0), (4, 1)]
+
+
+def test_a_range_and_compute_of_each_row_are_taken_as_they_are_said() -> None:
+    each = [0.0 if step == 0 else 100.0 for _ in range(4) for step in STEPS]
+    frame = table(eval_reward=[100 * reward for reward in REWARDS], spent=each)
+    said = ("import.reward_range=[0,100]", "import.compute=spent", "import.per_step=true")
+    runs, _, _ = read(frame, *said, "budget_unit=tokens")
+    assert runs[0].rewards.tolist() == pytest.approx(REWARDS[:5])
+    assert runs[0].compute.tolist() == [0, 100, 200, 300, 400]
+
+
+def test_a_run_has_cells_where_it_can_be_read_and_ends_where_it_ended() -> None:
+    frame = table()[~((table()["run"] == "n2s1") & (table()["step"] > 40))]
+    _, _, plan = read(frame, "budget=[320,640,1280]")
+    ends = {(run.num_generations, run.seed): run.milestones for run in plan.runs}
+    assert ends == {
+        (2, 0): (320, 640, 1280),
+        (2, 1): (320, 640),
+        (4, 0): (320, 640, 1280),
+        (4, 1): (320, 640, 1280),
+    }
+    # It is missing where it did not come, as one that was never finished is.
+    assert [c.budget for c in plan.cells if (c.num_generations, c.seed) == (2, 1)][-1] == 1280
+    assert all(cell.planned_flops is None and cell.device_hours is None for cell in plan.cells)
+
+
+def test_errors_are_told_or_a_binomials_or_nobodys() -> None:
+    told, _, _ = read(table(stderr=0.02))
+    counted, _, _ = read(table(problems=100, samples=4))
+    plain, _, _ = read(table())
+    assert told[0].errors is not None
+    assert told[0].errors.tolist() == [0.02] * 5
+    assert counted[0].errors is not None
+    assert counted[0].errors[0] == pytest.approx((0.2 * 0.8 / 400) ** 0.5, rel=0.02)
+    assert plain[0].errors is None
