@@ -48,7 +48,7 @@ def test_the_wheel_plans_from_a_directory_with_the_same_folder_names(tmp_path: P
     (metadata,) = (name for name in shipped if name.endswith(".dist-info/METADATA"))
     said = zipfile.ZipFile(wheel).read(metadata).decode()
     extras = {line.split()[1] for line in said.splitlines() if line.startswith("Provides-Extra:")}
-    assert extras == {"train", "vllm", "laptop", "search", "docs", "dev"}
+    assert extras == {"train", "vllm", "laptop", "logs", "search", "wandb", "docs", "dev"}
     files = (ROOT / "conf" / "launcher" / "files").iterdir()
     assert {f"isosweep/conf/launcher/files/{path.name}" for path in files} <= shipped
     venv.create(tmp_path / "clean", with_pip=True)

@@ -33,8 +33,6 @@ class ImportConfig:
     """Which columns of a table are what. Each names a column, or is a number that all rows share;
     null: guessed from the names that trainers give."""
 
-    name: str = "default"
-    """Name of this choice of settings."""
     n: Column = None
     """Rollouts per problem."""
     B: Column = None
