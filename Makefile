@@ -106,8 +106,9 @@ experiments: setup  ## Print the table of docs/experiments.md: what each experim
 
 studies: setup  ## Analyse the records of docs/studies.md anew, in sweeps/studies.
 	mkdir -p sweeps/studies
-	$(BIN)/python -m tarfile -e docs/studies/few_problems.tar.xz sweeps/studies
-	$(BIN)/python -m isosweep mode=analyse sweep_dir=sweeps/studies/few_problems
+	for records in docs/studies/*.tar.xz; do $(BIN)/python -m tarfile -e $$records sweeps/studies || exit; done
+	for sweep in few_problems smollm2_few smollm2_many; do \
+	  $(BIN)/python -m isosweep mode=analyse sweep_dir=sweeps/studies/$$sweep || exit; done
 
 bench-gpu: setup  ## Compare memory and time of real GRPO steps with what is predicted.
 	$(BIN)/python benchmarks/gpu.py $(ARGS)

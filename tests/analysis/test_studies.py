@@ -13,27 +13,37 @@ from isosweep.files import read_json
 from tests.conftest import isosweep
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-# Rows of the table are of this budget, read off the same runs, and of the largest.
-SMALL = 2.03e10
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 
 
 @pytest.mark.slow
-def test_the_table_of_a_study_is_what_its_records_show(tmp_path: Path) -> None:
-    with tarfile.open(DOCS / "studies" / "few_problems.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+@pytest.mark.parametrize(
+    ("archive", "sweeps", "small"),
+    [
+        ("few_problems", {"few_problems": 3}, 2.03e10),
+        ("smollm2", {"smollm2_few": 1, "smollm2_many": 1}, 128),
+    ],
+)
+def test_the_table_of_a_study_is_what_its_records_show(
+    tmp_path: Path, archive: str, sweeps: dict[str, int], small: float
+) -> None:
+    """`sweeps`: how many settings each has; `small`: rows of the table are of this budget, read off
+    the same runs, and of the largest."""
+    with tarfile.open(DOCS / "studies" / f"{archive}.tar.xz") as records:
+        records.extractall(tmp_path, filter="data")
+    page = (DOCS / "studies.md").read_text(encoding="utf-8").splitlines()
     # The figures of studies are no part of the table.
     quiet = ("tracking=none", "analysis.formats=[]")
-    isosweep("mode=analyse", f"sweep_dir={tmp_path / 'few_problems'}", *quiet, cwd=tmp_path)
-    fits = sorted((tmp_path / "few_problems" / "analysis").glob("setting=*/fits.json"))
-    assert len(fits) == 3
-    page = (DOCS / "studies.md").read_text(encoding="utf-8").splitlines()
-    for file in fits:
-        document = read_json(file)
-        assert document is not None
-        setting = file.parent.name.partition("=")[2]
-        written = next(line for line in page if line.startswith(f"| `{setting}`"))
-        assert_alike(row(setting, document), written)
+    for sweep, count in sweeps.items():
+        isosweep("mode=analyse", f"sweep_dir={tmp_path / sweep}", *quiet, cwd=tmp_path)
+        fits = sorted((tmp_path / sweep / "analysis").glob("**/fits.json"))
+        assert len(fits) == count
+        for file in fits:
+            document = read_json(file)
+            assert document is not None
+            setting = file.parent.name.partition("=")[2] or sweep
+            written = next(line for line in page if line.startswith(f"| `{setting}`"))
+            assert_alike(row(setting, document, small), written)
 
 
 def assert_alike(computed: str, written: str) -> None:
@@ -47,12 +57,12 @@ def assert_alike(computed: str, written: str) -> None:
         assert float(ours) == pytest.approx(float(theirs), rel=0, abs=units), written
 
 
-def row(setting: str, document: dict[str, Any]) -> str:
+def row(setting: str, document: dict[str, Any], small: float) -> str:
     """The line of the table for one setting."""
     saturation = document["saturation"]
     optima = {at["budget"]: words(at) for at in saturation["optima"]}
     enough = saturation["optima"][-1]["enough"]
-    first = min(optima, key=lambda budget: abs(budget - SMALL))
+    first = min(optima, key=lambda budget: abs(budget - small))
     reward = document["frontier"]["budgets"][-1]["best"]["expected"]
     cells = (
         f"`{setting}`",
