@@ -104,10 +104,11 @@ bench-quick: setup-weights  ## The same, the coverage of intervals and the GPU b
 experiments: setup  ## Print the table of docs/experiments.md: what each experiment plans.
 	$(BIN)/python -m isosweep.plan.experiments
 
-studies: setup  ## Analyse the records of docs/studies.md anew, in sweeps/studies.
+studies: setup  ## Analyse the records of docs/studies.md anew, in sweeps/studies, and the Playbook's points.
 	mkdir -p sweeps/studies
 	$(BIN)/python -m tarfile -e docs/studies/few_problems.tar.xz sweeps/studies
 	$(BIN)/python -m isosweep mode=analyse sweep_dir=sweeps/studies/few_problems
+	$(BIN)/python docs/studies/playbook_points.py --figure docs/playbook_points.png
 
 bench-gpu: setup  ## Compare memory and time of real GRPO steps with what is predicted.
 	$(BIN)/python benchmarks/gpu.py $(ARGS)

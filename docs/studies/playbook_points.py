@@ -38,6 +38,8 @@ SCATTER = 0.013
 # Readings of the table of all B; budgets of B = 32 stored as a sweep.
 SHOWN = (1.12e6, 2.24e6, 3.55e6)
 BUDGETS = (3.5e5, 5.6e5, 8.9e5, 1.41e6, 2.24e6, 3.55e6)
+# Between these n* is asked whether it still grows.
+GROWTH = (1.78e6, 3.55e6)
 Lines = list[list[str]]
 # Of log10 C: bins that are shipped, and readings, of two bins each.
 BIN, READING = 0.05, 0.1
@@ -298,6 +300,23 @@ def _gap(drawn: FloatArray) -> str:
     return f"{np.median(drawn):+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
+def growth(read: Read) -> Lines:
+    """Doublings of n* and n_d per decade over the largest readings, beside the paper's fit."""
+    first, last = (read.rows.index(_at(read, compute)) for compute in GROWTH)
+    ends = [read.means.budgets[k] for k in (first, last)]
+    decades = math.log10(ends[1] / ends[0])
+    law = math.log2(paper_n("32", ends[1]) / paper_n("32", ends[0])) / decades
+    lines = [["quantity", "doublings per decade", "above 0.5", "paper's fit"]]
+    for name, loss in (("n*", 0.0), (f"n_d, {MARGINS[0]:g}", MARGINS[0])):
+        drawn = read.surface.smallest_n(loss).log2_n
+        rate = (drawn[:, last] - drawn[:, first]) / decades
+        low, high = central_ends(rate, CONFIDENCE)
+        share = float((rate > 0.5).mean())
+        rates = f"{np.median(rate):.1f} [{low:.1f}, {high:.1f}]"
+        lines.append([name, rates, f"{share:.0%}", f"{law:.1f}" if loss == 0 else ""])
+    return lines
+
+
 def millions(compute: float) -> str:
     """As 2.24M."""
     return f"{compute / 1e6:.2f}M"
@@ -313,10 +332,11 @@ def tables(shipped: "pd.DataFrame", reads: dict[str, Read]) -> dict[str, Lines]:
     """The tables of docs/playbook_points.md."""
     return {
         "B = 32": agreement("32", reads["32"].rows),
-        "colours": robust(shipped, reads["32"]),
+        "growth": growth(reads["32"]),
         "every B": every_batch(reads),
         "all B": agreement("all", reads["all"].rows),
         "best B": best_batch(reads["all"]),
+        "colours": robust(shipped, reads["32"]),
     }
 
 
@@ -370,8 +390,8 @@ def draw(reads: dict[str, Read], file: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    plt.rcParams.update({"font.size": 13, "svg.hashsalt": "isosweep"})
-    figure, panels = plt.subplots(1, 2, figsize=(11, 5), sharey=True, layout="constrained")
+    plt.rcParams.update({"font.size": 14})
+    figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.8), sharey=True, layout="constrained")
     for axes, B in zip(panels, ("32", "all"), strict=True):
         rows = reads[B].rows
         x = np.array([row.compute for row in rows])
@@ -406,8 +426,8 @@ def draw(reads: dict[str, Read], file: Path) -> None:
         axes.set_title("B = 32" if B == "32" else "All B, each at its best")
         axes.set_xlabel("Compute (rollouts)")
     panels[0].set_ylabel("n, rollouts per problem")
-    panels[0].legend(loc="upper left", fontsize=11, framealpha=1)
-    figure.savefig(file, dpi=100)
+    panels[0].legend(loc="upper left", fontsize=11.5, framealpha=1)
+    figure.savefig(file, dpi=110)
 
 
 def main() -> None:
