@@ -391,7 +391,7 @@ def draw(reads: dict[str, Read], file: Path) -> None:
     from matplotlib import pyplot as plt
 
     plt.rcParams.update({"font.size": 14})
-    figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.8), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(9.6, 5.2), sharey=True, layout="constrained")
     for axes, B in zip(panels, ("32", "all"), strict=True):
         rows = reads[B].rows
         x = np.array([row.compute for row in rows])
@@ -426,7 +426,7 @@ def draw(reads: dict[str, Read], file: Path) -> None:
         axes.set_title("B = 32" if B == "32" else "All B, each at its best")
         axes.set_xlabel("Compute (rollouts)")
     panels[0].set_ylabel("n, rollouts per problem")
-    panels[0].legend(loc="upper left", fontsize=11.5, framealpha=1)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     figure.savefig(file, dpi=110)
 
 
