@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,9 @@ from isosweep.analysis.statistics.intervals import central_ends
 from isosweep.analysis.statistics.means import Means
 from isosweep.analysis.statistics.optima import Range, interval_of_n, on_grid
 from isosweep.analysis.statistics.surface import Surface, fit_surface, smallest_within
+
+if TYPE_CHECKING:
+    from isosweep.door.sweep import Sweep
 
 TABLE = Path(__file__).parent / "playbook.csv"
 CONFIDENCE = 0.9
@@ -349,6 +352,19 @@ def halves(shipped: "pd.DataFrame", B: int) -> "pd.DataFrame":
     ).drop(columns="bin")
 
 
+def store(shipped: "pd.DataFrame", sweep_dir: Path) -> "Sweep":
+    """B = 32 as an imported sweep."""
+    import isosweep
+
+    return isosweep.from_frame(
+        halves(shipped, 32),
+        sweep_dir,
+        columns={"reward": "reward", "compute": "rollouts"},
+        budget=list(BUDGETS),
+        budget_unit="rollouts",
+    )
+
+
 def simulate(shipped: "pd.DataFrame", sweeps: int) -> str:
     """How often the intervals hold what they should: bins of B = 32 drawn around a surface, read
     off as the shipped ones are."""
@@ -445,13 +461,7 @@ def main() -> None:
         print(simulate(shipped, chosen.simulate))
         return
     if chosen.sweep is not None:
-        import isosweep
-
-        columns = {"reward": "reward", "compute": "rollouts"}
-        frame = halves(shipped, 32)
-        isosweep.from_frame(
-            frame, chosen.sweep, columns=columns, budget=list(BUDGETS), budget_unit="rollouts"
-        )
+        store(shipped, chosen.sweep)
         return
     reads = read_all(shipped)
     for name, (head, *lines) in tables(shipped, reads).items():

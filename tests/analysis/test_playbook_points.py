@@ -72,6 +72,21 @@ def test_the_tables_of_the_page_are_what_the_shipped_bins_show(study: ModuleType
         assert_alike(ours, theirs)
 
 
+@pytest.mark.slow
+def test_the_page_quotes_the_verdict_of_the_imported_sweep(
+    study: ModuleType, tmp_path: Path
+) -> None:
+    sweep = study.store(pd.read_csv(study.TABLE), tmp_path / "playbook")
+    assert len(sweep.runs) == 18
+    last = sweep.frontier.iloc[-1]
+    found = f"n_d = {last['n_d']:.0f} [{last['n_d_low']:.0f}, {last['n_d_high']:.0f}] at 3.55M"
+    page = (DOCS / "playbook_points.md").read_text(encoding="utf-8")
+    written = re.search(r"The verdict is `(\w+)`: (n_d = .* at 3\.55M)", page)
+    assert written is not None
+    assert str(sweep.verdict).startswith(f"{written[1]}:")
+    assert_alike(found, written[2])
+
+
 def assert_alike(computed: str, written: str) -> None:
     """The same words, and numbers as near as another processor's draws come."""
     assert NUMBER.sub("", computed) == NUMBER.sub("", written)
