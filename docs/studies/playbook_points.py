@@ -36,8 +36,9 @@ CONFIDENCE = 0.9
 MARGINS = (0.02, 0.01)
 # Standard deviation of whole runs, of which the figure shows nothing: an assumption.
 LUCK = 0.01
-# Of dots of one run around its course, mean over n and B.
-SCATTER = 0.013
+# Of bins around their run's course, as if each had one dot: median over n and B. Dots within a bin
+# scatter by 0.014, so that passing luck of a run lasts longer than a few dots.
+SCATTER = 0.019
 # Readings of the table of all B; budgets of B = 32 stored as a sweep.
 SHOWN = (1.12e6, 2.24e6, 3.55e6)
 BUDGETS = (3.5e5, 5.6e5, 8.9e5, 1.41e6, 2.24e6, 3.55e6)
