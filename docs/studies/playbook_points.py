@@ -360,6 +360,7 @@ def store(shipped: "pd.DataFrame", sweep_dir: Path) -> "Sweep":
     return isosweep.from_frame(
         halves(shipped, 32),
         sweep_dir,
+        sweeps_dir=str(sweep_dir.parent),
         columns={"reward": "reward", "compute": "rollouts"},
         budget=list(BUDGETS),
         budget_unit="rollouts",
