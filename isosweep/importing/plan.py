@@ -17,8 +17,9 @@ from isosweep.words.numbers import short
 
 # Budgets of a ladder in a factor of ten, and at least.
 _PER_DECADE, _FEWEST = 4, 3
-# A budget is to be one that at least so many n were trained to.
-_N = 2
+# A budget is to be one that at least so many n were trained to. Runs that end at this share of it
+# or later were to end there: the last budget is what the shortest of them has spent.
+_N, _ALIKE = 2, 0.9
 
 
 def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
@@ -37,6 +38,8 @@ def ladder(runs: Sequence[ForeignRun]) -> tuple[float, ...]:
         rule = f"every run has n={n}, and the best n shows where several were trained"
         raise SettingError("import.n", n, rule, "runs of another n in the same table")
     low, high = sorted(first)[_N - 1], sorted(last)[-_N]
+    ends = [float(run.compute[-1]) for run in runs]
+    high = min(end for end in ends if end >= _ALIKE * high)
     if low >= high:
         rule = f"no two n were evaluated at the same compute: runs of one end at {short(high)}"
         raise SettingError("import.compute", short(low), rule, "runs that overlap")

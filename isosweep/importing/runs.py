@@ -482,8 +482,15 @@ def _with_seeds(runs: list[ForeignRun], notes: list[Note]) -> list[ForeignRun]:
         found.append(run)
     if same:
         notes.append(Note(kind="same seed", count=len(same), example=same[0].name))
-    if any(run.seed < 0 for run in runs):
-        notes.append(Note(kind="no seeds", count=sum(run.seed < 0 for run in runs)))
+    pairs = Counter((run.num_generations, run.problems_per_batch) for run in runs)
+    # Of a pair's only run its number says nothing.
+    numbered = [
+        run
+        for run in runs
+        if run.seed < 0 and pairs[run.num_generations, run.problems_per_batch] > 1
+    ]
+    if numbered:
+        notes.append(Note(kind="no seeds", count=len(numbered)))
     return sorted(found, key=lambda r: (r.num_generations, r.problems_per_batch, r.seed))
 
 

@@ -190,3 +190,20 @@ def test_errors_are_told_or_a_binomials_or_nobodys() -> None:
     assert counted[0].errors is not None
     assert counted[0].errors[0] == pytest.approx((0.2 * 0.8 / 400) ** 0.5, rel=0.02)
     assert plain[0].errors is None
+
+
+def test_a_run_that_is_alone_with_its_n_needs_no_seed() -> None:
+    alone = table().drop(columns="seed").query("not run.str.endswith('s1')")
+    assert "no seeds" not in {note.kind for note in read(alone)[1]}
+
+
+def test_runs_that_end_a_little_short_were_to_end_where_the_others_do() -> None:
+    frame = table()
+    last = frame["step"] == STEPS[-1]
+    # 1% short, and one seed that broke off halfway, which is no reason to read none of them.
+    frame.loc[last & (frame["n"] == 4), "step"] = 79
+    frame.loc[last & (frame["run"] == "n2s1"), "step"] = 45
+    spent = ("import.compute=spent", "budget_unit=rollouts")
+    _, _, plan = read(frame.assign(spent=frame["step"] * 100.0), *spent)
+    assert plan.budgets[-1] == 7900
+    assert sum(run.milestones[-1] == 7900 for run in plan.runs) == 3
