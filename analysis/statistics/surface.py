@@ -49,7 +49,9 @@ class DrawnN:
 
     `above`: whether it may lie above the n that were run at this budget, though larger ones were at
     another: nearer to the largest of them than to the next one, it may. `below`: the same below
-    them, where smaller ones were run at another budget.
+    them, where smaller ones were run at another budget and the draw has it among them: what growth
+    is asked of, larger n at larger budgets, no surface may answer for; that small n fell behind and
+    stayed there, one may.
     """
 
     log2_n: FloatArray
@@ -88,10 +90,12 @@ class Surface:
     def smallest_n(self, loss: float) -> DrawnN:
         """The smallest n that loses at most `loss` of reward; of none, n*."""
         log2_n = smallest_within(self.by_n, self.log2_n, loss)
+        anywhere = smallest_within(self.draws.max(axis=3), self.log2_n, loss)
+        first = [self.log2_n[run].min() for run in self.measured]
         return DrawnN(
             log2_n=log2_n,
             above=self._open(self.log2_n, log2_n),
-            below=self._open(-self.log2_n, -log2_n),
+            below=self._open(-self.log2_n, -log2_n) & (anywhere < first),
         )
 
     def _open(self, axis: FloatArray, drawn: FloatArray) -> BoolArray:

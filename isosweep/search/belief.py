@@ -31,8 +31,9 @@ from isosweep.plan.cells import Plan
 
 # What the judged n may do over the budgets (`AnalysisConfig.quantity`), and that n may not matter.
 VERDICTS = (*COURSES, "n does not matter")
-# Chance of its likeliest verdict from which on a belief is sure of it.
-SURE = 0.85
+# Chance of its likeliest verdict from which on a belief is sure of it, and from which on it shares
+# one that the analysis has come to by itself.
+SURE, SHARED = 0.85, 0.7
 # Of the rise of the level in the last decade that was seen, what is expected of the next, and the
 # spread around it in a decade.
 _DRIFT, _WALK = 0.7, 0.5
@@ -48,8 +49,8 @@ class Belief:
     where a run can be read. `mean`: (places,); `covariance`: (places + verdicts, places +
     verdicts); `chances`: (verdicts,) of each of `VERDICTS`. `noise`: (pairs, budgets, budgets)
     covariance of one run's rewards, without what all runs of a seed share. `losses`: (budgets,)
-    expected at each by choosing what seems best. `ends`: chance that an n is the best of those
-    planned at some of the largest budgets, by n.
+    expected at each by choosing what seems best. `ends`: chance that an n is the judged one, of
+    those planned, at some of the largest budgets, by n.
     """
 
     budgets: tuple[float, ...]
@@ -63,14 +64,14 @@ class Belief:
     ends: dict[int, float]
 
     def shares(self, verdict: str) -> bool:
-        """Whether it is sure (`SURE`) of the verdict that an analysis has come to.
+        """Whether it has a chance of `SHARED` for the verdict that an analysis has come to.
 
         `steady` is the analysis's alone: constant, with the beginning open. A verdict that is
         probable is none yet: no belief shares it, and a search goes on.
         """
         likeliest = VERDICTS[int(self.chances.argmax())]
         agrees = verdict == likeliest or (verdict, likeliest) == ("steady", "constant")
-        return agrees and float(self.chances.max()) >= SURE
+        return agrees and float(self.chances.max()) >= SHARED
 
     def place(self, budgets: IntArray, pair: Pair) -> IntArray:
         """Places of a pair at budgets, by index: (budgets,)."""
@@ -193,14 +194,13 @@ def _verdicts(
     axis = surface.log2_n
     inside = np.array([(axis >= low - 1e-9) & (axis <= high + 1e-9) for low, high in ranges])
     by_n = np.where(inside, surface.draws.max(axis=3)[:, kept], -np.inf)
-    best = axis[by_n.argmax(axis=2)]
     judged = smallest_within(by_n, axis, config.tolerance)
     grid = np.unique(log2_n)
     edge = float(grid[-2:].mean()) if len(grid) > 1 else math.inf
     budgets = tuple(b for b, keep in zip(surface.budgets, kept.tolist(), strict=True) if keep)
     found = courses(judged, budgets, edge, config.growth_bound)
     cost = _costs(pairs, offered, rewards).max(axis=(1, 2))
-    last = best[:, end_places(budgets)] if len(budgets) > 1 else best
+    last = judged[:, end_places(budgets)] if len(budgets) > 1 else judged
     near = grid[np.abs(last[:, :, None] - grid).argmin(axis=2)]
     ends = {round(2.0**n): float((near == n).any(axis=1).mean()) for n in grid.tolist()}
     return np.where(cost <= config.margin, VERDICTS.index("n does not matter"), found), ends

@@ -16,7 +16,7 @@ from isosweep.analysis.curves import CellReading
 from isosweep.analysis.pairs import Pair
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.evidence import MIN_GENERATIONS
-from isosweep.search.belief import SURE, VERDICTS, Belief
+from isosweep.search.belief import SHARED, SURE, VERDICTS, Belief
 from isosweep.search.candidates import Question
 from isosweep.search.choosing import (
     Offer,
@@ -31,15 +31,16 @@ from isosweep.search.steps import Decision, Step
 from isosweep.search.value import worth_of_all
 
 # A search ends where the whole grid's compute, spent at the best rate left, would be worth less
-# than so many margins.
-_WORTH = 2.5
+# than so many margins; once it has spent more than this share of the grid, the more the more it
+# has: what is not decided with that a whole grid may leave open, too.
+_WORTH, _SHARE = 2.5, 0.2
 # Seeds of three n at the largest budget before the analysis is asked for its verdict, which has to
 # be the belief's: of many looks at growing data one would claim by chance what the belief does not
-# share. And the most seeds that are asked for to that end.
-_SEEDS, _MOST_SEEDS = 2, 3
-# An n that is the best at one of the largest budgets with this chance, and its neighbours, have to
+# share.
+_SEEDS = 2
+# An n that is the judged one at a large budget with this chance, and its neighbours, have to
 # be run there before a verdict that the belief shares can be the analysis's own.
-_LIKELY = 0.05
+_LIKELY = 0.1
 # Of such runs not so many are asked for at once as there are places: the first few may be enough.
 _AT_ONCE = 4
 # Budgets of a plan from which on decisions rest on these alone: the smaller ones that its runs are
@@ -64,15 +65,13 @@ def _next(asked: Question, belief: Belief) -> Decision:
         return ended(reason)
     sure = belief.chances.max() >= SURE and belief.losses.max() <= asked.analysis.margin
     likely = _likely(belief)
-    missing = _lacking(asked, likely, _SEEDS) if sure else []
+    missing = _lacking(asked, likely) if sure else []
     if not missing:
         decision = chosen_steps(asked, belief, _too_little)
         if decision.stop is None:
             return decision
-        # Before it ends: what the belief is sure of a further seed may show the analysis too, and
-        # of what it is not sure the largest budget is to be read at least.
-        further = (likely, _MOST_SEEDS) if sure else (likely[:MIN_GENERATIONS], _SEEDS)
-        missing = _lacking(asked, *further)
+        # Before it ends the largest budget is to be read at least.
+        missing = [] if sure else _lacking(asked, likely[:MIN_GENERATIONS])
         if not missing:
             return decision
     return affordable_of(asked, missing[:_AT_ONCE])
@@ -94,7 +93,7 @@ def _settled(asked: Question, belief: Belief) -> str | None:
         if reading.cell.budget == asked.plan.budgets[-1] and reading.reward is not None
     )
     known = sum(seeds >= _SEEDS for seeds in last.values())
-    unsure = belief.chances.max() < SURE or belief.losses.max() > margin
+    unsure = belief.chances.max() < SHARED or belief.losses.max() > margin
     if unsure or known < MIN_GENERATIONS:
         return None
     verdict = judge(asked.data, asked.analysis)[2].verdict
@@ -108,7 +107,8 @@ def _settled(asked: Question, belief: Belief) -> str | None:
 
 
 def _likely(belief: Belief) -> list[int]:
-    """The n that may be the best at the largest budgets, and their neighbours, likeliest first."""
+    """The n that may be the judged one at the largest budgets, and their neighbours, likeliest
+    first."""
     grid = sorted(belief.ends)
     chance = [belief.ends[n] for n in grid]
     near = {n: max(chance[max(0, k - 1) : k + 2]) for k, n in enumerate(grid)}
@@ -116,8 +116,8 @@ def _likely(belief: Belief) -> list[int]:
     return sorted(found, key=lambda n: (-near[n], -belief.ends[n]))
 
 
-def _lacking(asked: Question, generations: list[int], seeds: int) -> list[Step]:
-    """Runs to the largest budget, until each of these n has so many seeds there."""
+def _lacking(asked: Question, generations: list[int]) -> list[Step]:
+    """Runs to the largest budget, until each of these n has `_SEEDS` seeds there."""
     last = asked.plan.budgets[-1]
     done = Counter(
         run.num_generations for run in asked.plan.runs if asked.at.asked[run.run_id] >= last
@@ -134,7 +134,7 @@ def _lacking(asked: Question, generations: list[int], seeds: int) -> list[Step]:
             and asked.at.asked[run.run_id] < last
         ]
         runs.sort(key=lambda run: (-asked.at.asked[run.run_id], run.seed))
-        steps += [step_to(asked, run, last, 0.0, why) for run in runs[: max(0, seeds - done[n])]]
+        steps += [step_to(asked, run, last, 0.0, why) for run in runs[: max(0, _SEEDS - done[n])]]
     return steps
 
 
@@ -148,7 +148,8 @@ def _too_little(
     margin, at = asked.analysis.margin, asked.at
     lost = belief.losses.max() > margin
     whole = sum(run.milestones[-1] for run in asked.plan.runs)
-    least = _WORTH * margin / whole
+    wanted = _WORTH * max(1.0, at.committed / whole / _SHARE)
+    least = wanted * margin / whole
     if any(offer.verdict + lost * offer.loss >= least * offer.step.compute for offer in offers):
         return None
     # Where noise is large one run may say nothing, and all of them together something.
@@ -162,5 +163,5 @@ def _too_little(
         return None
     return (
         "for the whole grid's compute, what is left would be worth less than "
-        f"{_WORTH * margin:g} of reward ({_WORTH:g} x analysis.margin)"
+        f"{wanted * margin:.2g} of reward ({wanted:.2g} x analysis.margin)"
     )

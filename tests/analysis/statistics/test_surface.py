@@ -228,6 +228,18 @@ def test_where_the_best_n_may_lie_beyond_what_was_run_is_known() -> None:
     assert below.round(1).tolist() == [0, 0, 0, 1, 1]
 
 
+def test_small_n_that_fell_behind_are_known_to_have_stayed_there() -> None:
+    plan = make_plan(generations=(2, 4, 8, 16, 32), seeds=(0, 1, 2))
+    small = tuple(c for c in plan.cells if c.budget <= BUDGETS[2] or c.num_generations >= 8)
+    large = tuple(c for c in plan.cells if c.budget <= BUDGETS[2] or c.num_generations <= 8)
+    reward = peaked(lambda C: 8.0)
+    without = fit_surface(means_of(read(replace(plan, cells=small), reward, noise=0.001)))
+    assert without.best_n.below[:, 3:].mean() < 0.4
+    # That large n stayed behind is what growth is asked of.
+    without = fit_surface(means_of(read(replace(plan, cells=large), reward, noise=0.001)))
+    assert without.best_n.above[:, 3:].mean() > 0.95
+
+
 @pytest.mark.slow
 def test_many_means_are_all_used_though_some_weigh_the_parameters(
     monkeypatch: pytest.MonkeyPatch,
