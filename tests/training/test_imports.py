@@ -21,5 +21,5 @@ def test_a_worker_imports_neither_hydra_nor_omegaconf() -> None:
         [sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    # transformers has a line of its own where WANDB_MODE is set.
+    # transformers has a line of its own where WANDB_MODE=offline.
     assert done.stdout.splitlines()[-1].split() == []
