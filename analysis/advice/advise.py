@@ -9,7 +9,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from isosweep.analysis.advice.sources import Best, Source, sources
 from isosweep.analysis.bounds import AtLeastOne, Count, NotNegative, Positive, Sentence
@@ -18,6 +18,7 @@ from isosweep.compute import BUDGET_UNITS, BudgetUnit
 from isosweep.config.axes import combinations
 from isosweep.config.overrides import typed
 from isosweep.config.search import SearchConfig
+from isosweep.config.secrets import without_password
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.evidence import MIN_SEEDS
@@ -328,7 +329,7 @@ def _sweep(
     """The sweep at the smallest share of the budget at which the two sources are as far apart as
     need be and all n are planned. The whole budget takes what the planner leaves of the n, and is
     where sources that agree are checked."""
-    kept = [text for text in overrides if not _is_own(text)]
+    kept = [without_password(text) for text in overrides if not _is_own(text)]
     by_name = {source.name: source for source in sources()}
     pair = [by_name[each.name] for each in (found.smallest, found.largest)]
     for share in _SHARES:
@@ -417,14 +418,14 @@ def _planned(config: SweepConfig, budget: float, asked: tuple[int, ...]) -> _Pla
     seeds += [seed for seed in range(MIN_SEEDS) if seed not in seeds]
     # Of n x B, a limit of the grid's own n; memory is the planner's to judge.
     most = max(config.grid.max_completions_per_step, asked[-1] * B)
-    own: dict[str, object] = {"problems_per_batch": [B], "seeds": seeds[:MIN_SEEDS]}
+    own: dict[str, Any] = {"problems_per_batch": [B], "seeds": seeds[:MIN_SEEDS]}
     if config.grid.completions_per_step is not None:
         own["completions_per_step"] = None
     if most > config.grid.max_completions_per_step:
         own["max_completions_per_step"] = most
 
     def study_of(n: Sequence[int]) -> Study:
-        grid = replace(config.grid, num_generations=list(n), **own)  # type: ignore[arg-type]
+        grid = replace(config.grid, num_generations=list(n), **own)
         asked = replace(config, mode="plan", budget=(budget,), grid=grid, search=SearchConfig())
         return resolve(replace(asked, name=None, sweep_dir=None))
 

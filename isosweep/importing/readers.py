@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,7 @@ def _is_verl(path: str) -> bool:
     if not _ends(".log", ".out", ".txt")(path):
         return False
     with Path(path).open(encoding="utf-8", errors="replace") as lines:
-        return any(_VERL.search(line) for line, _ in zip(lines, range(_LOOKED_AT)))  # noqa: B905
+        return any(map(_VERL.search, islice(lines, _LOOKED_AT)))
 
 
 def _verl(path: str, config: ImportConfig) -> "pandas.DataFrame":

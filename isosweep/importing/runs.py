@@ -260,7 +260,7 @@ def _merged_steps(table: _Table, notes: list[Note]) -> list[Ints]:
     """
     if table.step is None:
         # Every rollout is counted, so that a step is n x B of them.
-        if table.columns.unit != "rollouts" or table.columns.has("run") is None:
+        if table.columns.unit != "rollouts":
             rule = "no column has a usual name of optimiser steps"
             raise SettingError("import.step", "null", rule, "import.step=COLUMN")
         sizes = np.array([np.prod(table.sizes(code)) for code in range(len(table.names))])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from isosweep import words
+from isosweep.config.secrets import without_password
 from isosweep.config.sweep import SweepConfig
 from isosweep.errors import SettingError
 from isosweep.files import JsonObject, to_json
@@ -79,7 +80,7 @@ def store_frame(
     plan, kept, more = imported_plan(runs, columns.unit, budgets)
     low, high = config.importing.reward_range or (0.0, 1.0)
     imported = Imported(
-        source=tuple(source),
+        source=tuple(map(without_password, source)),
         columns=dict(columns.found),
         guessed=columns.guessed,
         reward_range=(low, high),
@@ -87,6 +88,7 @@ def store_frame(
     )
     paths = _paths(config, source)
     settings = _settings(config, paths) | {
+        "from_sweep": list(imported.source),
         "budget": list(plan.budgets),
         "budget_unit": plan.budget_unit,
     }
@@ -112,7 +114,6 @@ def _settings(config: SweepConfig, paths: SweepPaths) -> JsonObject:
         "name": None if config.sweep_dir else paths.root.name,
         "sweep_dir": config.sweep_dir and str(paths.root),
         "sweeps_dir": str(paths.runs.parent),
-        "from_sweep": config.from_sweep,
         "importing": every["importing"],
         **{group: every[group] for group in kept},
     }

@@ -5,13 +5,15 @@ import math
 import shlex
 from dataclasses import asdict
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from isosweep.analysis.advice.advise import Advice, advise
+from isosweep.analysis.advice.advise import Advice, SourceAnswer, advise
 from isosweep.analysis.schema import GOLDEN
+from isosweep.compute import BudgetUnit
 from isosweep.config.hydra import config_of
 from isosweep.errors import SettingError
 from isosweep.files import to_json
@@ -30,7 +32,7 @@ def advised(*overrides: str) -> Advice:
     return one
 
 
-def answer_of(name: str, *overrides: str):  # type: ignore[no-untyped-def]
+def answer_of(name: str, *overrides: str) -> SourceAnswer:
     return next(each for each in advised(*overrides).answers if each.name == name)
 
 
@@ -47,9 +49,9 @@ def test_a_budget_is_converted_by_the_planners_cost_of_a_rollout() -> None:
 
 
 @pytest.mark.parametrize("unit", ["rollouts", "tokens", "device_hours"])
-def test_a_budget_in_another_unit_is_the_same_budget(unit: str) -> None:
+def test_a_budget_in_another_unit_is_the_same_budget(unit: BudgetUnit) -> None:
     expected = advised(*INSIDE)
-    budget = expected.amounts[unit]  # type: ignore[index]
+    budget = expected.amounts[unit]
     # Naming the hardware that is assumed changes nothing but that it is named.
     other = advised(*QWEN, "hardware=h200", f"budget_unit={unit}", f"budget={budget!r}")
     assert other.amounts == pytest.approx(expected.amounts)
@@ -150,7 +152,7 @@ def test_its_n_reach_two_doublings_beyond_both_ends_at_its_own_budget() -> None:
     assert sweep.left_out == {}
     # A factor of four apart, for two doublings and more.
     assert sweep.stride == 2
-    assert all(b == 4 * a for a, b in zip(sweep.num_generations, sweep.num_generations[1:]))  # noqa: B905
+    assert all(b == 4 * a for a, b in pairwise(sweep.num_generations))
 
 
 def test_sources_that_agree_are_checked_at_the_budget_itself() -> None:

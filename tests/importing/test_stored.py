@@ -1,0 +1,55 @@
+"""What is stored of a table beside its rewards: compute worked out, further sets, its address."""
+
+from pathlib import Path
+
+import pandas
+import pytest
+
+from isosweep.analysis.load import load_sweep
+from isosweep.config.hydra import config_of
+from isosweep.errors import SettingError
+from isosweep.modes.directory import StoredSweep
+from isosweep.modes.importing import store_frame
+
+FRAME = pandas.DataFrame(
+    [
+        {
+            **{"n": n, "B": 8, "seed": seed, "step": step, "tokens": step * n * 8 * 200},
+            **{"eval_reward": 0.2 + 0.004 * step + 0.001 * seed, "hard": 0.1 + 0.001 * step},
+        }
+        for n in (4, 8)
+        for seed in (0, 1)
+        for step in range(0, 90, 10)
+    ]
+)
+
+
+def stored(tmp_path: Path, *overrides: str) -> StoredSweep:
+    asked = ("mode=import", f"sweeps_dir={tmp_path}", "name=a", *overrides)
+    return store_frame(config_of(asked), FRAME, ["postgresql://me:secret@host/db"])[0]
+
+
+def test_flops_are_worked_out_of_tokens(tmp_path: Path) -> None:
+    asked = ("model=qwen-1.5b", "budget_unit=flops")
+    plan = stored(tmp_path, *asked, "import.prompt_tokens=100").plan
+    last = max(cell.planned_compute for cell in plan.cells if cell.num_generations == 4)
+    # 8 N FLOPs a token, sampled and trained once, for the 1.54e9 parameters of the model, of which
+    # the embedding's 0.23e9 are not computed with, and attention beside.
+    tokens = 80 * 4 * 8 * 200
+    assert 8 * 1.31e9 * tokens < last < 8 * 1.6e9 * tokens
+    with pytest.raises(SettingError, match="have 200 tokens in all"):
+        stored(tmp_path, *asked, "import.prompt_tokens=200")
+
+
+def test_a_further_set_is_read_like_any_other(tmp_path: Path) -> None:
+    sweep = stored(tmp_path, "import.sets={hard:hard}", "budget_unit=tokens")
+    data = load_sweep(sweep.paths, evaluation_set="hard")
+    rewards = [curve.reward[-1] for curve in data.curves]
+    assert rewards == pytest.approx([0.18] * 4)
+
+
+def test_a_password_in_an_address_is_not_stored(tmp_path: Path) -> None:
+    stored(tmp_path, "budget_unit=tokens")
+    texts = [path.read_text() for path in (tmp_path / "a").iterdir() if path.is_file()]
+    assert any("postgresql://me@host/db" in text for text in texts)
+    assert not any("secret" in text for text in texts)
