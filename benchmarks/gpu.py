@@ -1,7 +1,7 @@
 """Predicted and possible against measured: memory, seconds, bytes and tokens a second of GRPO.
 
     make bench-gpu                                        # Qwen2.5-0.5B and 1.5B, ten minutes
-    python benchmarks/gpu.py --model tiny --hardware cpu  # the same code on a CPU
+    python benchmarks/gpu.py --model tiny                 # the same code on a CPU
 
 The models have the published architectures and random weights, and may not end an answer before
 its limit: every completion is as long as allowed, and lengths are known. Nothing is downloaded.
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from frame import Goal, benchmark
+from frame import Goal, UsageError, benchmark
 
 from isosweep.config.hardware import HardwareConfig
 from isosweep.config.hydra import config_of
@@ -53,7 +53,7 @@ GOALS = {
     "checkpoint": Goal("bytes of a checkpoint, off those planned, the largest", "at most", 0.02),
 }
 QUICK_GPU = {"model": ["qwen-0.5b"], "steps": 3}
-QUICK_CPU = {"model": ["tiny"], "hardware": "cpu", "completion": 8, "backend": ["transformers"]}
+QUICK_CPU = {"model": ["tiny"], "completion": 8, "backend": ["transformers"]}
 N, B = 8, 8
 # What each is planned with.
 BACKENDS = {
@@ -140,6 +140,9 @@ def save_random_model(model: ModelConfig, directory: Path) -> None:
         network = Qwen2ForCausalLM(settings)
     network.save_pretrained(directory)
     character_tokenizer().save_pretrained(directory)
+    # What torch keeps of it would count as in use before.
+    del network
+    torch.cuda.empty_cache()
 
 
 def train(spec: RunSpec, steps: int, weights: Path) -> Measured:
@@ -336,12 +339,22 @@ def compare(what: str, against: str, other: float, measured: float, digits: int)
     print(f"  {what:<19} {numbers}  {share}")
 
 
+def hardware_of(device: str) -> str:
+    """The settings of conf/hardware of a device, by the name that torch gives it."""
+    name = device.lower().replace(" ", "")
+    known = [path.stem for path in (Path(__file__).parent.parent / "conf/hardware").glob("*.yaml")]
+    found = [each for each in known if each in name]
+    if len(found) != 1:
+        raise UsageError(f"no settings of {device}: add --hardware, one of {', '.join(known)}")
+    return found[0]
+
+
 HAS_GPU, HAS_VLLM = bool(visible_devices().names), importlib.util.find_spec("vllm") is not None
 INSTALLED = ["transformers", *["vllm"] * HAS_VLLM, *["vllm-sleep"] * (HAS_VLLM and HAS_GPU)]
 OPTIONS = {
     "--model": ["qwen-0.5b", "qwen-1.5b"],
     "--backend": {"nargs": "+", "default": INSTALLED, "choices": BACKENDS},
-    "--hardware": "h200",
+    "--hardware": {"help": "of conf/hardware; by default the device found"},
     "--prompt": 32,
     "--completion": 256,
     "--steps": 5,
@@ -350,6 +363,10 @@ OPTIONS = {
 
 def measure(options: Namespace) -> dict[str, float]:
     """Train every model through every backend; the worst figures."""
+    import torch
+
+    if options.hardware is None:
+        options.hardware = hardware_of(torch.cuda.get_device_name() if HAS_GPU else "CPU")
     context = multiprocessing.get_context("spawn")
     figures, failed = dict[str, float](), []
     with tempfile.TemporaryDirectory() as directory:

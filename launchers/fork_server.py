@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import traceback
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ def main(descriptor: int) -> None:
     # What is there now is never collected: its pages stay shared by all that are forked.
     gc.collect()
     gc.freeze()
+    # Said since Python 3.12: the one other thread is of pyarrow's allocator, which survives a fork.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     # Forked processes that have ended leave no zombies.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     request = None

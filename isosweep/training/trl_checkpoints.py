@@ -42,15 +42,6 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
         self.write_later = False
         self._left: list[Callable[[], None]] = []
         super().__init__(*given, **named)
-        cuda = self.args.device.type == "cuda"
-        self._stager = DefaultStager(
-            StagingOptions(
-                use_pinned_memory=cuda,
-                use_shared_memory=False,
-                use_async_staging=False,
-                use_non_blocking_copy=cuda,
-            )
-        )
 
     def write_rest(self) -> None:
         """Write what of the newest checkpoint is not on the disk yet; in any thread."""
@@ -86,16 +77,28 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
         if len(trained) < len(list(self.model.parameters())):
             # Of adapters no more is saved.
             own = {name: weights for name, weights in own.items() if name in trained}
-        copy = self._stager.stage({"weights": own})["weights"]
+        copy = self._staged({"weights": own})["weights"]
         self._left.append(partial(super()._save, output_dir, copy))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if not self._whole_and_later:
             super()._save_optimizer_and_scheduler(output_dir)
         elif self.args.should_save:
-            copy = self._stager.stage(self.optimizer.state_dict())
+            copy = self._staged(self.optimizer.state_dict())
             self._left.append(partial(torch.save, copy, Path(output_dir) / OPTIMIZER_NAME))
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
+
+    def _staged(self, state: dict[str, Any]) -> dict[str, Any]:
+        """A copy in host memory, by a stager of its own: in torch 2.11 none stages twice."""
+        cuda = self.args.device.type == "cuda"
+        options = StagingOptions(
+            use_pinned_memory=cuda,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=cuda,
+        )
+        copy: dict[str, Any] = DefaultStager(options).stage(state)
+        return copy
 
     @property
     def _whole_and_later(self) -> bool:
