@@ -42,3 +42,9 @@ class StorageError(IsosweepError):
     def __init__(self, where: object, said: str, again: str) -> None:
         """`again`: the command that goes on."""
         super().__init__(f"the search cannot be written to {where} ({said}). Go on with: {again}")
+
+
+class TrainerError(IsosweepError):
+    """A command that trains a run has ended as it was not to, or says what cannot be."""
+
+    exit_status = 1

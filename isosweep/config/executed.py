@@ -19,6 +19,7 @@ from isosweep.config.evaluation_sets import Evaluated, on_sets
 from isosweep.config.generation import GenerationConfig
 from isosweep.config.recipe import own_loss
 from isosweep.config.secrets import hidden, without_tokens
+from isosweep.config.trainer import TrainerConfig
 from isosweep.errors import SettingError
 from isosweep.ownership import others_may_write
 
@@ -51,6 +52,7 @@ EXECUTED: Mapping[str, str] = {
 USED = ("tracking.uri", "search.storage", "sweeps_dir")
 # Of a run's own settings: of its task, of each part of a mixture, of each evaluation set.
 _FUNCTION, _LOSS, _SERVER = "task.custom", "recipe.loss_type", "generation.server_url"
+_TRAINER = "trainer.command"
 # What a worker may execute of a spec that others may have written, by digest; its submitter says.
 VOUCHED = "ISOSWEEP_VOUCHED"
 # Sharded states are read by pickle, which executes what a file says.
@@ -209,6 +211,10 @@ def executed_by_run(asked: Evaluated) -> Iterator[Executed]:
     loss: str = run.recipe.loss_type
     if own_loss(loss) is not None:
         yield Executed.of(_LOSS, loss)
+    trainer: TrainerConfig = run.trainer
+    if trainer.name == "command":
+        words = [trainer.command, trainer.more, trainer.resume, trainer.environment]
+        yield Executed.of(_TRAINER, words)
     generation: GenerationConfig = run.generation
     if generation.server_url is not None:
         # It is sent weights by a protocol of pickled messages.

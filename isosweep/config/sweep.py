@@ -26,6 +26,7 @@ from isosweep.config.settings import read, settings
 from isosweep.config.simulation import SimulationConfig
 from isosweep.config.task import TaskConfig
 from isosweep.config.tracking import TrackingConfig
+from isosweep.config.trainer import TrainerConfig
 from isosweep.config.values import DirectoryName, Listed, PositiveInt
 from isosweep.errors import SettingError
 
@@ -150,6 +151,8 @@ class SweepConfig:
     """Where runs are tracked."""
     analysis: AnalysisConfig
     """What is asked of the records."""
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    """Who trains the runs."""
     health: HealthConfig = field(default_factory=HealthConfig)
     """Rules by which a run is judged to go wrong."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -202,6 +205,9 @@ class SweepConfig:
             rule = f"and sweep_dir={self.sweep_dir}: each says which directory the sweep has"
             raise SettingError("name", self.name, rule)
         self._check_search()
+        if self.trainer.name == "command" and self.unit == "device_hours":
+            rule = "is known of no run in advance, and trainer=command is told T"
+            raise SettingError("budget_unit", self.unit, rule, "budget_unit=rollouts")
         self._check_vllm()
         self._check_interruption()
         self._check_sharing()

@@ -53,8 +53,11 @@ USUAL_COMPUTE: Mapping[BudgetUnit, tuple[str, ...]] = {
     "device_hours": ("device_hours", "gpu_hours"),
     "rollouts": ("rollouts", "compute/rollouts", "episode", "episodes"),
 }
-# Held-out rewards whose names have the data set and the number of samples in them: verl's.
-_REWARDS = re.compile(r"val(-core)?/.+/(mean@\d+|reward|test_score)|val/test_score/.+")
+# Held-out rewards whose names have the data set and the number of samples in them: verl's, on its
+# console and in its files, and OpenRLHF's.
+_REWARDS = re.compile(
+    r"(data\.)?(val(-core)?/.+/(mean@\d+|reward|test_score)|val/test_score/.+)|eval/eval_.+_pass1"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ def find_columns(
             found[quantity] = name
             guessed.append(quantity)
     own = _unit(names, found, unit)
-    if "compute" not in found and (name := _first(USUAL_COMPUTE[own], names)) is not None:
+    if "compute" not in found and (name := first_of(USUAL_COMPUTE[own], names)) is not None:
         found["compute"] = name
         guessed.append("compute")
     for name in (config.sets or {}).values():
@@ -109,7 +112,7 @@ def _named(setting: str, asked: Column, names: Sequence[str]) -> str | float:
 
 
 def _guess(quantity: str, names: Sequence[str]) -> str | None:
-    found = _first(USUAL.get(quantity, ()), names)
+    found = first_of(USUAL.get(quantity, ()), names)
     if quantity == "reward" and (found is None or found == "reward"):
         # One column of this kind is the reward; several are asked about.
         likely = [name for name in names if _REWARDS.fullmatch(name)]
@@ -117,7 +120,7 @@ def _guess(quantity: str, names: Sequence[str]) -> str | None:
     return found
 
 
-def _first(usual: Sequence[str], names: Sequence[str]) -> str | None:
+def first_of(usual: Sequence[str], names: Sequence[str]) -> str | None:
     """The first of the usual names that a column has, as its own or at its end."""
     for each in usual:
         if each in names:
@@ -139,13 +142,15 @@ def _unit(
     if asked is not None:
         return asked
     if "compute" in found:
-        known = [u for u, usual in USUAL_COMPUTE.items() if _first(usual, [str(found["compute"])])]
+        known = [
+            u for u, usual in USUAL_COMPUTE.items() if first_of(usual, [str(found["compute"])])
+        ]
         if not known:
             rule = "does not say in which unit, so that the budgets' unit has to be given"
             nearest = "budget_unit=flops, tokens, rollouts or device_hours"
             raise SettingError("import.compute", found["compute"], rule, nearest)
         return known[0]
-    return next((u for u, usual in USUAL_COMPUTE.items() if _first(usual, names)), "rollouts")
+    return next((u for u, usual in USUAL_COMPUTE.items() if first_of(usual, names)), "rollouts")
 
 
 def _require(found: Mapping[str, str | float], names: Sequence[str]) -> None:

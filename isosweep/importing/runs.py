@@ -73,9 +73,10 @@ class ForeignRun:
 
 
 def read_runs(
-    frame: "pandas.DataFrame", columns: Columns, config: ImportConfig
+    frame: "pandas.DataFrame", columns: Columns, config: ImportConfig, *, least: int = 2
 ) -> tuple[list[ForeignRun], list[Note]]:
-    """The table's runs, by n, B and seed, and what was done to read them.
+    """The table's runs, by n, B and seed, and what was done to read them; a run has `least` rewards
+    or more.
 
     Raises SettingError for values that cannot be what their column is said to be.
     """
@@ -83,7 +84,7 @@ def read_runs(
     table = _Table(frame, columns, config)
     notes: list[Note] = []
     kept = _merged_steps(table, notes)
-    runs = [_make_run(table, code, rows, notes) for code, rows in enumerate(kept)]
+    runs = [_make_run(table, code, rows, notes, least) for code, rows in enumerate(kept)]
     found = [run for run in runs if run is not None and run.num_generations > 1]
     if lone := [run for run in runs if run is not None and run.num_generations == 1]:
         notes.append(Note(kind="lone n", count=len(lone), example=lone[0].name))
@@ -322,9 +323,11 @@ def _complete_compute(table: _Table, code: int, rows: Ints, scored: NDArray[np.b
     return int((inside & (step[lacking] > 0)).sum())
 
 
-def _make_run(table: _Table, code: int, rows: Ints, notes: list[Note]) -> ForeignRun | None:
-    """The run of these rows; None where fewer than two tell a reward."""
-    if len(rows) < 2:
+def _make_run(
+    table: _Table, code: int, rows: Ints, notes: list[Note], least: int
+) -> ForeignRun | None:
+    """The run of these rows; None where fewer than `least` tell a reward."""
+    if len(rows) < least:
         return None
     n, B = table.sizes(code)
     assert table.step is not None
@@ -352,7 +355,7 @@ def _make_run(table: _Table, code: int, rows: Ints, notes: list[Note]) -> Foreig
     grows = np.append(True, np.diff(compute) > 0)[: len(compute)]
     if not grows.all():
         table.refuse("compute", code, f"is the same at steps {steps[~grows][0]} and before")
-    if len(steps) < 2:
+    if len(steps) < least:
         return None
     run = ForeignRun(
         name=table.names[code],

@@ -18,6 +18,7 @@ from isosweep.config.recipe import RecipeConfig
 from isosweep.config.settings import read, settings
 from isosweep.config.sweep import SweepConfig
 from isosweep.config.task import TaskConfig
+from isosweep.config.trainer import TrainerConfig
 from isosweep.config.values import NonNegativeInt, Positive, PositiveInt, Whole
 from isosweep.costs.activations import generating_bytes
 from isosweep.costs.engine import SHARED_BLOCK_TOKENS
@@ -70,6 +71,8 @@ class RunSpec:
     """An update reads the prompt of a problem's rollouts once in each micro-batch."""
     compile: Annotated[bool, ADDED] = False
     """The policy is compiled by torch.compile."""
+    trainer: Annotated[TrainerConfig, ADDED] = TrainerConfig()
+    """Who trains it."""
     num_generations: PositiveInt
     """n: rollouts per problem."""
     problems_per_batch: PositiveInt
@@ -213,6 +216,7 @@ def run_spec(
         attention=chosen_attention(hardware),
         shared_prompts=hardware.shared_prompts,
         compile=hardware.compile,
+        trainer=config.trainer,
         num_generations=num_generations,
         problems_per_batch=problems_per_batch,
         seed=seed,

@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import os
+import shutil
 from collections.abc import Sequence
 
 from isosweep.config.axes import Variant
@@ -43,7 +44,7 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
 
     SettingError for problems that cannot be drawn. `variants`: those of `config`, resolved.
     """
-    missing = _missing_packages("torch", "trl", "transformers", "datasets", *ANALYSIS_PACKAGES)
+    missing = _missing_packages(*ANALYSIS_PACKAGES)
     if config.tracking.name == "mlflow":
         missing += _missing_packages("mlflow")
     if config.tracking.name == "wandb":
@@ -51,9 +52,40 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
     if config.search.searches:
         missing += _missing_packages("optuna")
     missing += missing_devices(config)
-    if importlib.util.find_spec("huggingface_hub") is not None:
+    ours = config.trainer.name == "trl"
+    if importlib.util.find_spec("huggingface_hub") is not None and (
+        ours or config.trainer.names("model")
+    ):
         for variant in variants:
             missing += missing_weights(variant.config.model)
+    if ours:
+        _preflight_training(config, variants, missing)
+    else:
+        missing += _missing_program(config)
+    if missing:
+        raise PreflightError(missing)
+    if config.launcher.name == "slurm":
+        from isosweep.launchers.cluster import require_slurm
+
+        require_slurm()
+    if config.launcher.name == "command":
+        from isosweep.launchers.command import require_commands
+
+        require_commands(config.launcher.command)
+
+
+def _missing_program(config: SweepConfig) -> Missing:
+    program = config.trainer.command[0]
+    if "{" in program or config.launcher.name in ("slurm", "command") or shutil.which(program):
+        return []
+    return [(f"the program {program} of trainer.command", "install it, or name its path")]
+
+
+def _preflight_training(
+    config: SweepConfig, variants: Sequence[ChosenVariant], missing: Missing
+) -> None:
+    """What isosweep's own worker needs, beside what is `missing` already."""
+    missing += _missing_packages("torch", "trl", "transformers", "datasets")
     missing += missing_for_vllm(config, variants)
     missing += _missing_for_training(config, variants)
     tasks = [each.task for variant in variants for each in evaluations(variant.config)]
@@ -71,14 +103,6 @@ def preflight(config: SweepConfig, variants: Sequence[ChosenVariant]) -> None:
         try_loss(variant.config)
         # What is wrong with the problems is reported once, not by every worker.
         problems_of_sets(variant.config, variant.problems.training)
-    if config.launcher.name == "slurm":
-        from isosweep.launchers.cluster import require_slurm
-
-        require_slurm()
-    if config.launcher.name == "command":
-        from isosweep.launchers.command import require_commands
-
-        require_commands(config.launcher.command)
 
 
 def missing_devices(config: SweepConfig) -> Missing:

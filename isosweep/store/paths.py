@@ -76,6 +76,11 @@ class RunPaths:
         """Each attempt writes its own checkpoints: two alive at once cannot mix theirs."""
         return self.checkpoints / str(number)
 
+    def trained(self, attempt: int) -> Path:
+        """What a command of the user's writes in an attempt: beside the runs, for it may have links
+        among its files."""
+        return self.root.parent.parent / "trained" / self.run_id / str(attempt)
+
     def submission_logs(self, number: int) -> Path:
         """What the jobs of submission `number` print: those that were requeued, one after another.
 
@@ -108,6 +113,8 @@ def require_plain(run: RunPaths) -> None:
 CHECKPOINT_FILES = "isosweep-files.json"
 CHECKPOINT_PROGRESS = "isosweep.json"
 CHECKPOINT_HEALTH = "isosweep-health.json"
+# Where the files lie of a checkpoint that a command of the user's has written.
+CHECKPOINT_FOREIGN = "isosweep-foreign.json"
 # What the trainer calls a checkpoint: by its step.
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 

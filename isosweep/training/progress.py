@@ -10,6 +10,7 @@ from isosweep.errors import RecordError
 from isosweep.files import JsonObject, read_json, write_json
 from isosweep.store.checkpoints import fault
 from isosweep.store.paths import (
+    CHECKPOINT_FOREIGN,
     CHECKPOINT_HEALTH,
     CHECKPOINT_PROGRESS,
     RunPaths,
@@ -83,6 +84,9 @@ def _wrong(checkpoint: Path, step: int, known: Collection[int]) -> str | None:
     # Of sweeps of before, a checkpoint says neither.
     if document.get("step", step) != step:
         return f"is broken: it is that of step {document['step']}"
+    foreign = read_json(checkpoint / CHECKPOINT_FOREIGN)
+    if foreign is not None and not Path(foreign["path"]).exists():
+        return f"is gone: its command has removed {foreign['path']}"
     lost = sorted({*document.get("recorded", ())} - {*known})
     if lost:
         steps = ", ".join(map(str, lost))

@@ -205,7 +205,9 @@ def run_attempt(
         stop=stop,
         began=began,
     )
-    return _lead_ranks(session) if spec.devices > 1 else _attempt(session)
+    # A command starts its own processes.
+    shared = spec.devices > 1 and spec.trainer.name == "trl"
+    return _lead_ranks(session) if shared else _attempt(session)
 
 
 def _spec_of(run: RunPaths) -> RunSpec:
@@ -325,10 +327,16 @@ def judged_health(spec: RunSpec, health: HealthConfig) -> HealthConfig:
 
 
 def _train(session: Session) -> "TrainingLoop | None":
-    """Train as far as it goes; the loop that did, None where a stop came before it was made."""
+    """Train as far as it goes; the loop that did, None where there was none: a stop came before it
+    was made, or a command trains."""
     reporter = session.reporter
     reporter.doing(LOADING)
     reporter.state("running")
+    if session.spec.trainer.name == "command":
+        from isosweep.training.commanded import Commanded
+
+        Commanded(session).run()
+        return None
     if session.spec.device == "cuda":
         # More of them, as a job may be given, would make transformers split each batch over them.
         keep_first(session.spec.devices)

@@ -34,6 +34,7 @@ THREE = "model=qwen-0.5b hardware=h100 budget=1e18 launcher.runs_per_device=3 "
 MATH = "task=math task.math."
 PARTS = "task.mixture.parts"
 TWO = f"task=mixture +task@{PARTS}.a=sort +task@{PARTS}.b=sort {PARTS}.b.sort.levels=[4] "
+COMMANDED = "trainer=command \"trainer.command='train "
 TUNE = "search=tune grid.num_generations=[4,8,16,32,64,128] budget=3.24e11 grid.seeds=[0,1] "
 LIMITED = (
     "model=qwen-1.5b budget=1e20 launcher=slurm launcher.slurm.timeout_min=240 "
@@ -77,6 +78,21 @@ REFUSED = [
     ("+grid.tolerence=1", "grid.tolerence", "no such setting; here are name, "),
     ("+health.collapse=0.5", "health.collapse", "here are name, window, collapse_share"),
     ("+task.sort.answers=exact", "task.sort.answers", "no such setting; here are levels, answer"),
+    # Trainers of one's own.
+    ("trainer=command", "trainer.command", "takes the command that trains a run"),
+    (COMMANDED + "{N}'\"", "trainer.command", "names {N}, and a run has n, B, completions"),
+    (COMMANDED + "}'\"", "trainer.command", "a brace of its own is written twice"),
+    (
+        COMMANDED + "'\" trainer.checkpoints=last",
+        "trainer.checkpoints",
+        "says by {step} which step",
+    ),
+    (
+        COMMANDED + "'\" \"trainer.resume='--r {resume_from}'\"",
+        "trainer.checkpoints",
+        "go together",
+    ),
+    (COMMANDED + "'\" budget_unit=device_hours", "budget_unit", "trainer=command is told T"),
     # Bounds.
     ("budget=0", "budget", "must be a finite number above 0"),
     ("budget=nan", "budget", "must be a finite number above 0"),

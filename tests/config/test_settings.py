@@ -17,7 +17,12 @@ def _options(group: str) -> list[str]:
     return [
         name
         for name in names
-        if not name.startswith("_") and name not in ("local", "custom", "mixture", "math_file")
+        if not name.startswith("_")
+        and f"{group}={name}"
+        not in (
+            *("model=local", "task=custom", "task=mixture", "task=math_file"),
+            "trainer=command",
+        )
     ]
 
 

@@ -1,0 +1,106 @@
+"""Who trains a run: TRL in isosweep's own worker, or a command of the user's."""
+
+import shlex
+import signal
+import string
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from isosweep.config.choices import close
+from isosweep.config.identity import OUTSIDE
+from isosweep.config.importing import ImportConfig
+from isosweep.config.settings import settings
+from isosweep.config.values import Listed, Positive
+from isosweep.errors import SettingError
+
+# What a command's texts may name of a run.
+NAMES = (
+    *("n", "B", "completions", "T", "every", "seed", "learning_rate"),
+    *("model", "directory", "python"),
+)
+RESUME_FROM, STEP = "resume_from", "step"
+
+
+def _words(value: Any) -> Any:
+    return shlex.split(value or "") if isinstance(value, str | None) else value
+
+
+@settings("trainer")
+class TrainerConfig:
+    """Who trains the runs. Texts of a command name `{n}`, `{B}`, `{completions}` (n x B), `{T}`,
+    `{every}` (a tenth of T), `{seed}`, `{learning_rate}`, `{model}` (a directory of weights) and
+    `{directory}` (of this attempt, made for it), `{python}` (that of the worker)."""
+
+    name: Literal["trl", "command"] = "trl"
+    """`trl`: TRL in isosweep's worker. `command`: a process of your own."""
+    command: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
+    """Its words, or one line of them. No shell reads them."""
+    more: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
+    """Words that come after them: what a command that is shipped leaves to you."""
+    resume: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
+    """Words that are added where it goes on from the checkpoint `{resume_from}`."""
+    environment: dict[str, str] | None = None
+    """Variables of its environment, beside the worker's own."""
+    log: str = "{directory}"
+    """The log that it writes: a file or a directory that a reader of `mode=import` knows."""
+    columns: ImportConfig = field(default_factory=ImportConfig)
+    """Which columns of its log are what, as the settings of `import`."""
+    checkpoints: str | None = None
+    """Its checkpoints below `{directory}`, with `{step}` in the name, as `checkpoint-{step}`, or a
+    file in each that it writes last; null: it cannot go on."""
+    stop_signal: Annotated[Literal["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"], OUTSIDE] = "SIGTERM"
+    """How it is asked to stop; all processes that it started are sent it."""
+    stop_grace_s: Annotated[Positive, OUTSIDE] = 60.0
+    """Seconds that it has for that, before it is killed."""
+    poll_s: Annotated[Positive, OUTSIDE] = 5.0
+    """Seconds between two looks at its log."""
+
+    def __post_init__(self) -> None:
+        if self.name != "command":
+            return
+        if not self.command:
+            rule = "trainer=command takes the command that trains a run"
+            raise SettingError("trainer.command", "null", rule, _EXAMPLE)
+        self._check_names("command", self.command, NAMES)
+        self._check_names("more", self.more, NAMES)
+        self._check_names("resume", self.resume, (*NAMES, RESUME_FROM))
+        self._check_names("environment", (self.environment or {}).values(), NAMES)
+        self._check_names("log", [self.log], NAMES)
+        if self.checkpoints is not None and f"{{{STEP}}}" not in self.checkpoints:
+            rule = "says by {step} which step each checkpoint is of"
+            raise SettingError("trainer.checkpoints", self.checkpoints, rule, "checkpoint-{step}")
+        if (self.checkpoints is None) is not (not self.resume):
+            rule = "go together: where checkpoints are, and how the command is told to go on"
+            given = self.checkpoints or "null"
+            raise SettingError("trainer.checkpoints", given, f"and trainer.resume {rule}")
+
+    def _check_names(self, setting: str, texts: Iterable[str], known: tuple[str, ...]) -> None:
+        for text in texts:
+            try:
+                named = [
+                    name for _, name, _, _ in string.Formatter().parse(text) if name is not None
+                ]
+            except ValueError as error:
+                rule = f"{error}; a brace of its own is written twice"
+                raise SettingError(f"trainer.{setting}", text, rule) from None
+            for name in named:
+                if name not in known:
+                    rule = f"names {{{name}}}, and a run has {', '.join(known)}"
+                    nearest = text.replace(f"{{{name}}}", f"{{{close(name, known, 1)[0]}}}")
+                    raise SettingError(f"trainer.{setting}", text, rule, nearest)
+
+    def names(self, name: str) -> bool:
+        """Whether it is told that."""
+        texts = (*self.command, *self.more, *(self.environment or {}).values())
+        return any(f"{{{name}}}" in text for text in texts)
+
+    @property
+    def signal(self) -> signal.Signals:
+        """The signal that asks it to stop."""
+        return signal.Signals[self.stop_signal]
+
+
+_EXAMPLE = """"trainer.command='python train.py --n {n} --batch {B} --steps {T}'\""""
