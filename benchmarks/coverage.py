@@ -116,8 +116,8 @@ class Measured:
     enough: tuple[float, ...]
 
 
-def power_of(world: str, method: str, design: str, sweeps: int) -> Measured:
-    """Power of one method in one world."""
+def power_of(world: str, method: str, design: str, sweeps: int, counts: bool) -> Measured:
+    """Power of one method in one world; without `counts` of single problems, of rewards alone."""
     chosen = DESIGNS[design]
     plan = make_plan(chosen, policy=world in SETTINGS)
     generations = [cell.num_generations for cell in plan.cells]
@@ -133,6 +133,7 @@ def power_of(world: str, method: str, design: str, sweeps: int) -> Measured:
         seed=zlib.crc32(f"reported {world}".encode()),
         num_problems=chosen.problems,
         samples_per_problem=_SAMPLES,
+        counts=counts,
     )
 
     def off_edges(shares: Iterable[tuple[float | None, float | None]]) -> tuple[float, ...]:
@@ -319,6 +320,7 @@ OPTIONS = {
     "--design": {"choices": sorted(DESIGNS), "default": "affordable"},
     "--worlds": "old,new",
     "--methods": "isosweep,playbook",
+    "--rewards": (False, "rewards alone, as of runs that are imported without counts"),
     "--processes": 1,
 }
 
@@ -327,7 +329,7 @@ def measure(options: Namespace) -> dict[str, float]:
     """Print the table; the figures of the goals."""
     worlds, methods, done = named(options.worlds), options.methods.split(","), []
     row = table(*COLUMNS)
-    jobs = [(method, options.design, options.sweeps) for method in methods]
+    jobs = [(name, options.design, options.sweeps, not options.rewards) for name in methods]
     for _, found in by_world(power_of, worlds, jobs, options.processes):
         for measured in found:
             row(*(said(measured.power, measured) for said in COLUMNS.values()))

@@ -6,6 +6,7 @@ records out.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,10 @@ def simulate_records(
     *,
     num_problems: int,
     samples_per_problem: int,
+    counts: bool = True,
 ) -> dict[str, tuple[Record, ...]]:
-    """Records of every run of the plan, by run id, in the format of real ones.
+    """Records of every run of the plan, by run id, in the format of real ones; without `counts` of
+    single problems, as those of runs that are imported often are, rewards alone.
 
     Taken at step 0, at every milestone and five times a decade, as the worker does.
     """
@@ -47,6 +50,12 @@ def simulate_records(
         shift = np.interp(rewards, means, shifts)
         rates = special.expit(shift[:, None] + difficulty)
         return np.asarray(rng.binomial(samples_per_problem, rates))
+
+    def told(row: NDArray[np.int64]) -> dict[str, Any]:
+        """What a record says of an evaluation."""
+        if not counts:
+            return {"mean_reward": float(row.mean()) / samples_per_problem}
+        return {"successes": tuple(row.tolist()), "samples_per_problem": samples_per_problem}
 
     (base,) = evaluate(np.array([world.base_reward]))
     records: dict[str, tuple[Record, ...]] = {}
@@ -66,8 +75,7 @@ def simulate_records(
             Record(
                 step=int(step),
                 compute=_compute_at(plan, run, int(step), costs[run.run_id]),
-                successes=tuple(row.tolist()),
-                samples_per_problem=samples_per_problem,
+                **told(row),
                 completion_tokens=1.0,
                 unix_time=0.0,
             )

@@ -60,10 +60,16 @@ def sweep_of(
     *,
     num_problems: int,
     samples_per_problem: int,
+    counts: bool = True,
 ) -> SweepData:
     """One simulated sweep of the plan in `world`, read as `config` asks."""
     records = simulate_records(
-        world, plan, seed, num_problems=num_problems, samples_per_problem=samples_per_problem
+        world,
+        plan,
+        seed,
+        num_problems=num_problems,
+        samples_per_problem=samples_per_problem,
+        counts=counts,
     )
     return analysed_sweep(plan, records, config)
 
