@@ -4,11 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Unpack
 
 import numpy as np
 
 from isosweep.analysis.curves import SweepData
 from isosweep.analysis.pairs import Pair
+from isosweep.analysis.simulation.records import Evaluated
 from isosweep.analysis.simulation.sweep import read_plan, sweep_of
 from isosweep.analysis.simulation.truth import batches_of, find_truth
 from isosweep.analysis.simulation.worlds import World
@@ -96,7 +98,13 @@ class Power:
 
 
 def measure_power(
-    plan: Plan, world: World, config: AnalysisConfig, *, sweeps: int, seed: int, **evaluation: int
+    plan: Plan,
+    world: World,
+    config: AnalysisConfig,
+    *,
+    sweeps: int,
+    seed: int,
+    **evaluation: Unpack[Evaluated],
 ) -> Power:
     """Simulate `sweeps` sweeps of the plan in `world`, analyse each, and count what came out; each
     is evaluated as `sweep_of` is told.

@@ -6,7 +6,7 @@ records out.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,16 @@ from isosweep.compute import Compute
 from isosweep.costs.steps import Ints, budget_of, steps_for
 from isosweep.plan.cells import Plan, PlannedRun, predicted
 from isosweep.store.records import Record
+
+
+class Evaluated(TypedDict):
+    """How runs are evaluated; without `counts` of single problems records have rewards alone, as
+    those of runs that are imported often have."""
+
+    num_problems: int
+    samples_per_problem: int
+    counts: NotRequired[bool]
+
 
 Seed = int | Sequence[int] | np.random.Generator
 
@@ -29,16 +39,13 @@ def simulate_records(
     world: World,
     plan: Plan,
     seed: Seed,
-    *,
-    num_problems: int,
-    samples_per_problem: int,
-    counts: bool = True,
+    **evaluation: Unpack[Evaluated],
 ) -> dict[str, tuple[Record, ...]]:
-    """Records of every run of the plan, by run id, in the format of real ones; without `counts` of
-    single problems, as those of runs that are imported often are, rewards alone.
+    """Records of every run of the plan, by run id, in the format of real ones.
 
     Taken at step 0, at every milestone and five times a decade, as the worker does.
     """
+    num_problems, samples = evaluation["num_problems"], evaluation["samples_per_problem"]
     rng = np.random.default_rng(seed)
     difficulty = rng.normal(0.0, world.difficulty_sd, num_problems)
     # Mean success over problems as a function of a shift common to all of them.
@@ -49,13 +56,13 @@ def simulate_records(
         """Successes of every problem: (records, problems), binomial with these means."""
         shift = np.interp(rewards, means, shifts)
         rates = special.expit(shift[:, None] + difficulty)
-        return np.asarray(rng.binomial(samples_per_problem, rates))
+        return np.asarray(rng.binomial(samples, rates))
 
     def told(row: NDArray[np.int64]) -> dict[str, Any]:
         """What a record says of an evaluation."""
-        if not counts:
-            return {"mean_reward": float(row.mean()) / samples_per_problem}
-        return {"successes": tuple(row.tolist()), "samples_per_problem": samples_per_problem}
+        if not evaluation.get("counts", True):
+            return {"mean_reward": float(row.mean()) / samples}
+        return {"successes": tuple(row.tolist()), "samples_per_problem": samples}
 
     (base,) = evaluate(np.array([world.base_reward]))
     records: dict[str, tuple[Record, ...]] = {}

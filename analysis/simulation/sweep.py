@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 from isosweep.analysis.curves import SweepData, read_cells, with_witnesses, without_broken
 from isosweep.analysis.ladder import with_ladder
 from isosweep.analysis.records import Ending, make_curve
 from isosweep.analysis.simulation.presets import presets_of
-from isosweep.analysis.simulation.records import Seed, simulate_records
+from isosweep.analysis.simulation.records import Evaluated, Seed, simulate_records
 from isosweep.analysis.simulation.worlds import World
 from isosweep.analysis.statistics.judgement import judge
 from isosweep.config.analysis import AnalysisConfig
@@ -57,25 +58,18 @@ def sweep_of(
     plan: Plan,
     config: AnalysisConfig,
     seed: Seed,
-    *,
-    num_problems: int,
-    samples_per_problem: int,
-    counts: bool = True,
+    **evaluation: Unpack[Evaluated],
 ) -> SweepData:
     """One simulated sweep of the plan in `world`, read as `config` asks."""
-    records = simulate_records(
-        world,
-        plan,
-        seed,
-        num_problems=num_problems,
-        samples_per_problem=samples_per_problem,
-        counts=counts,
-    )
-    return analysed_sweep(plan, records, config)
+    return analysed_sweep(plan, simulate_records(world, plan, seed, **evaluation), config)
 
 
 def simulated_verdict(
-    world: World, plan: Plan, config: AnalysisConfig, seed: Seed, **evaluation: int
+    world: World,
+    plan: Plan,
+    config: AnalysisConfig,
+    seed: Seed,
+    **evaluation: Unpack[Evaluated],
 ) -> str:
     """The verdict of one sweep as `sweep_of` simulates it; half a second on one core."""
     return judge(sweep_of(world, plan, config, seed, **evaluation), config)[2].verdict
