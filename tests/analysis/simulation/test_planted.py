@@ -7,7 +7,7 @@ import pytest
 
 from isosweep.analysis.simulation.planted import RISES, PlantedWorld
 from isosweep.analysis.simulation.presets import COURSES, GROUPS, delayed_worlds, planted_worlds
-from isosweep.analysis.simulation.records import Evaluated, simulate_records
+from isosweep.analysis.simulation.records import simulate_records
 from isosweep.analysis.simulation.sweep import simulated_sweep
 from isosweep.analysis.simulation.truth import Truth, batches_of, find_truth
 from isosweep.analysis.simulation.worlds import LUCKS, Batches, Floats
@@ -149,9 +149,12 @@ def test_uneven_seeds_leave_two_runs_of_every_n(nominal: Plan) -> None:
 
 
 def test_without_counts_records_have_the_same_rewards(nominal: Plan) -> None:
-    evaluated: Evaluated = {"num_problems": 20, "samples_per_problem": 4}
-    counted = simulate_records(PLANTED["plateau"], nominal, 2, **evaluated)
-    alone = simulate_records(PLANTED["plateau"], nominal, 2, **evaluated, counts=False)
+    counted, alone = (
+        simulate_records(
+            PLANTED["plateau"], nominal, 2, num_problems=20, samples_per_problem=4, counts=counts
+        )
+        for counts in (True, False)
+    )
     for run, records in counted.items():
         rewards = [record.reward for record in records]
         assert [record.mean_reward for record in alone[run]] == pytest.approx(rewards)
