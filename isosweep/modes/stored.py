@@ -147,7 +147,10 @@ def described_findings(study: Study) -> Iterator[str]:
     from isosweep.analysis.outlook import outlook_of_variants
 
     plan, config = study.plan, study.config
-    yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
+    if config.trainer.name == "command":
+        yield words.line("plan", "commanded", config.trainer.command)
+    else:
+        yield words.line("plan", "evaluation", evaluation_of(study), len(plan.runs))
     yield from words.lines("plan", "repeats", repeated_sets(config))
     if config.search.kind != "tune":
         seen = outlook_of_variants(plan, config, twice_the_largest)

@@ -59,6 +59,7 @@ def surfaces() -> dict[str, list[str]]:
         "plan": [
             *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
+            *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
             *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
         ],
         "recommend": [
