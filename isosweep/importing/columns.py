@@ -39,7 +39,7 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "run": ("run", "run_id", "run_name", "run.name", "experiment_name", "Name", FILE),
     "reward": (
         *("eval_reward", "eval/reward", "heldout/avg_at_k", "heldout_reward", "val_reward"),
-        *("eval_accuracy", "val/accuracy", "accuracy", "reward"),
+        *("val/reward", "eval_accuracy", "eval/accuracy", "val/accuracy", "accuracy", "reward"),
     ),
     "standard_error": ("standard_error", "reward_standard_error", "stderr"),
     "problems": ("problems", "num_eval_problems"),
@@ -58,6 +58,7 @@ USUAL_COMPUTE: Mapping[BudgetUnit, tuple[str, ...]] = {
 _REWARDS = re.compile(
     r"(data\.)?(val(-core)?/.+/(mean@\d+|reward|test_score)|val/test_score/.+)|eval/eval_.+_pass1"
 )
+_TRAINING = re.compile(r"(^|[./_])train(ing)?[./_]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +113,9 @@ def _named(setting: str, asked: Column, names: Sequence[str]) -> str | float:
 
 
 def _guess(quantity: str, names: Sequence[str]) -> str | None:
+    if quantity == "reward":
+        # What a policy got in training is not held out, whatever else it is called.
+        names = [name for name in names if not _TRAINING.search(name)]
     found = first_of(USUAL.get(quantity, ()), names)
     if quantity == "reward" and (found is None or found == "reward"):
         # One column of this kind is the reward; several are asked about.

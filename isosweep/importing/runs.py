@@ -28,6 +28,10 @@ Ints = NDArray[np.int64]
 
 # Rewards beyond their range by this much are off by more than rounding.
 _ROUNDING = 1e-9
+# Counts and a reward of the same evaluation differ by no more than how it was printed.
+_AGREE = 0.01
+# Of evaluations that are logged again, a share that no resumed run has.
+_MANY = 0.5
 # Costs of a rollout that differ by this factor are of two units, or of two questions.
 _TWO_UNITS = 100.0
 # Usual names of settings that make runs of one (n, B) runs of another question.
@@ -288,11 +292,23 @@ def _merged_steps(table: _Table, notes: list[Note]) -> list[Ints]:
         last = np.append(table.step[own][1:] != table.step[own][:-1], True)[: len(own)]
         repeats[name] += int(len(own) - last.sum())
         kept.append(own[last])
+    _require_runs_apart(table, repeats.total(), sum(map(len, kept)))
     for kind, of in (("repeated", repeats), ("interpolated", filled)):
         if total := sum(of.values()):
             example = of.most_common(1)[0][0]
             notes.append(Note(kind=kind, count=total, example=example))
     return kept
+
+
+def _require_runs_apart(table: _Table, repeated: int, kept: int) -> None:
+    """Raise SettingError where several runs seem to be read as one."""
+    if repeated < _MANY * kept or table.columns.has("run") or table.columns.has("seed"):
+        return
+    rule = (
+        f"no column tells runs or seeds apart, and {repeated} of {repeated + kept} evaluations are "
+        "of a step of their n and B that there is already"
+    )
+    raise SettingError("import.run", "null", rule, "import.run=COLUMN, or import.seed=COLUMN")
 
 
 def _complete_compute(table: _Table, code: int, rows: Ints, scored: NDArray[np.bool_]) -> int:
@@ -354,9 +370,14 @@ def _make_run(
         table.refuse("compute", code, f"has {compute[~spends][0]:g} at step {steps[~spends][0]}")
     grows = np.append(True, np.diff(compute) > 0)[: len(compute)]
     if not grows.all():
-        table.refuse("compute", code, f"is the same at steps {steps[~grows][0]} and before")
+        rule = f"is the same at steps {steps[~grows][0]} and before: it can only grow"
+        table.refuse("compute", code, rule, "import.per_step=true, if each row has its own")
     if len(steps) < least:
         return None
+    rollouts = steps[-1] * n * B
+    if table.columns.unit == "tokens" and compute[-1] < rollouts:
+        rule = f"has {compute[-1]:g} tokens at step {steps[-1]}, after {rollouts:,} rollouts"
+        table.refuse("compute", code, rule, "all tokens, of prompts and completions, so far")
     run = ForeignRun(
         name=table.names[code],
         num_generations=n,
@@ -443,7 +464,24 @@ def _counts(table: _Table, code: int, rows: Ints) -> dict[str, Any]:
             "successes", code, f"has lists of {len(found[0])} and of other numbers of problems"
         )
     rewards = np.array([sum(each) / (len(each) * samples) for each in found])
+    _require_agreement(table, code, rows, rewards)
     return {"rewards": rewards, "successes": tuple(found), "samples": samples}
+
+
+def _require_agreement(table: _Table, code: int, rows: Ints, rewards: Floats) -> None:
+    """Raise SettingError where counts say another reward than the column of rewards does."""
+    guessed = "reward" in table.columns.guessed and table.columns.found["reward"] == "reward"
+    if table.reward is None or guessed:
+        # That may be the reward of training.
+        return
+    assert table.step is not None
+    said = _shares(table, "reward", code, table.reward[rows])
+    for k in np.flatnonzero(np.abs(said - rewards) > _AGREE)[:1]:
+        rule = (
+            f"counts a reward of {rewards[k]:.3g} at step {table.step[rows[k]]:g}, where "
+            f"{table.columns.found['reward']} has {said[k]:.3g}"
+        )
+        table.refuse("successes", code, rule, "import.samples=NUMBER, as many as were sampled")
 
 
 def _require_one_unit(runs: list[ForeignRun], columns: Columns) -> None:

@@ -95,6 +95,36 @@ REFUSED: dict[str, tuple[pandas.DataFrame, tuple[str, ...], str, str]] = {
         "import.successes",
         "whole numbers from 0 to 4",
     ),
+    "the reward of training": (
+        table().rename(columns={"eval_reward": "train/accuracy"}),
+        (),
+        "import.reward",
+        "held-out reward",
+    ),
+    "counts of fewer samples": (
+        table(successes="[1,1]", samples=4, eval_reward=0.5),
+        (),
+        "import.successes",
+        "counts a reward of 0.25 at step 0, where eval_reward has 0.5",
+    ),
+    "compute stands still": (
+        table(tokens=[5000.0] * 20),
+        (),
+        "import.compute",
+        "can only grow. Nearest choice that works: import.per_step=true",
+    ),
+    "tokens in millions": (
+        table(tokens=[step / 100 for step in TOKENS]),
+        (),
+        "import.compute",
+        "tokens at step 80, after",
+    ),
+    "runs that nothing tells apart": (
+        table().drop(columns=["run", "seed"]),
+        (),
+        "import.run",
+        "no column tells runs or seeds apart, and 10 of 20 evaluations",
+    ),
     "no rows with two": (table()[::5], (), "import.reward", "no run has two rewards"),
 }
 
@@ -158,12 +188,12 @@ def test_what_is_usual_is_found_and_rollouts_are_counted() -> None:
 
 
 def test_a_range_and_compute_of_each_row_are_taken_as_they_are_said() -> None:
-    each = [0.0 if step == 0 else 100.0 for _ in range(4) for step in STEPS]
+    each = [0.0 if step == 0 else 10_000.0 for _ in range(4) for step in STEPS]
     frame = table(eval_reward=[100 * reward for reward in REWARDS], spent=each)
     said = ("import.reward_range=[0,100]", "import.compute=spent", "import.per_step=true")
     runs, _, _ = read(frame, *said, "budget_unit=tokens")
     assert runs[0].rewards.tolist() == pytest.approx(REWARDS[:5])
-    assert runs[0].compute.tolist() == [0, 100, 200, 300, 400]
+    assert runs[0].compute.tolist() == [0, 10_000, 20_000, 30_000, 40_000]
 
 
 def test_a_run_has_cells_where_it_can_be_read_and_ends_where_it_ended() -> None:
