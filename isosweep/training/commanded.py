@@ -1,6 +1,5 @@
 """A run that a command of the user's trains: started, followed by its log, stopped, recorded."""
 
-import math
 import os
 import re
 import signal
@@ -9,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from isosweep.training.worker import Session
 
 # Of budgets that lengths of answers take part in, a command is told so much more than is planned:
 # it is ended by what is measured.
-_MORE_STEPS = 2.0
+_MORE_STEPS = 2
 # Where no evaluation comes at the end, a run is over this far beyond its budget.
 _BEYOND = 1.25
 
@@ -81,18 +81,19 @@ class Commanded:
         self._keep_checkpoints()
         self._judge(status)
 
+    @cached_property
     def values(self) -> dict[str, object]:
         """What the command's texts name of the run."""
         spec, schedule = self._spec, self._session.schedule
         one = Spent(spec=spec, steps=np.zeros(0)).at(1).spent(schedule.unit)
-        more = 1.0 if schedule.unit == "rollouts" else _MORE_STEPS
-        steps = math.ceil(more * steps_for(schedule.milestones[-1], one, 1))
+        planned = steps_for(schedule.milestones[-1], one, 1)
+        more = 1 if schedule.unit == "rollouts" else _MORE_STEPS
         return {
             "n": spec.num_generations,
             "B": spec.problems_per_batch,
             "completions": spec.completions_per_step,
-            "T": steps,
-            "every": max(1, steps // 10),
+            "T": more * planned,
+            "every": max(1, planned // 10),
             "seed": spec.seed,
             "learning_rate": f"{spec.learning_rate:.12g}",
             "model": weights(spec.model) if self._trainer.names("model") else spec.model.name,
@@ -102,7 +103,7 @@ class Commanded:
         }
 
     def _start(self) -> subprocess.Popen[bytes]:
-        trainer, values = self._trainer, self.values()
+        trainer, values = self._trainer, self.values
         words = [word.format(**values) for word in (*trainer.command, *trainer.more)]
         if self._from is not None:
             words += [word.format(**values) for word in trainer.resume]
@@ -155,7 +156,7 @@ class Commanded:
 
     def _look(self) -> None:
         """Read what is new in the log, and record it."""
-        log = self._trainer.log.format(**{**self.values(), RESUME_FROM: ""})
+        log = self._trainer.log.format(**self.values)
         try:
             self._told = told = read_log(self._spec, log, self._before, self._resumed)
         except SettingError as unread:
@@ -207,7 +208,7 @@ class Commanded:
 
     def _require_plausible(self, told: Told) -> None:
         """Raise TrainerError for a log that cannot be true of this run."""
-        asked, last = int(str(self.values()["T"])), told.last_step
+        asked, last = int(str(self.values["T"])), told.last_step
         if self._trainer.names("T") and last > asked:
             raise TrainerError(f"its log is at step {last}, and it was asked for {asked}")
         tokens, rollouts = told.spent.tokens, last * self._spec.completions_per_step

@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--fault", default="")
     given = parser.parse_args()
     first = 0 if given.resume is None else json.loads((given.resume / "state.json").read_text())
+    (given.out / "told").write_text(str(given.steps))
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
     if given.fault == "crash":

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -200,3 +201,15 @@ def test_trls_own_script_is_killed_and_goes_on(tmp_path: Path) -> None:
     assert [step for step, *_ in measured(straight)] == list(range(0, T + 1, T // 10))
     start = read_records(broken.records).chain
     assert start[1] < T
+
+
+def test_a_budget_of_tokens_is_spent_by_the_tokens_of_the_log(tmp_path: Path) -> None:
+    run = prepared(commanded("--pause 0.02"), tmp_path)
+    job = replace(job_of(run, T), milestones=(16.0 * 20 * T,), unit="tokens")
+    assert job() == "finished"
+    last = read_records(run.records).records[-1]
+    assert T <= last.step <= 1.25 * T
+    assert last.compute.tokens == 16 * 20 * last.step
+    # Told more steps than that, for its answers might have been shorter than planned.
+    told = int((run.trained(1) / "told").read_text())
+    assert told > 1.25 * T
