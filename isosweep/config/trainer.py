@@ -28,6 +28,13 @@ def _words(value: Any) -> Any:
     return shlex.split(value or "") if isinstance(value, str | None) else value
 
 
+def _texts(value: Any) -> Any:
+    """Numbers as the text that a variable is."""
+    if not isinstance(value, dict):
+        return value
+    return {k: str(v) if type(v) in (int, float) else v for k, v in value.items()}
+
+
 @settings("trainer")
 class TrainerConfig:
     """Who trains the runs. Texts of a command name `{n}`, `{B}`, `{completions}` (n x B), `{T}`,
@@ -42,7 +49,7 @@ class TrainerConfig:
     """Words that come after them: what a command that is shipped leaves to you."""
     resume: Annotated[Listed[str], BeforeValidator(_words)] = field(default_factory=list)
     """Words that are added where it goes on from the checkpoint `{resume_from}`."""
-    environment: dict[str, str] | None = None
+    environment: Annotated[dict[str, str] | None, BeforeValidator(_texts)] = None
     """Variables of its environment, beside the worker's own."""
     log: str = "{directory}"
     """The log that it writes: a file or a directory that a reader of `mode=import` knows."""
@@ -69,6 +76,9 @@ class TrainerConfig:
         self._check_names("resume", self.resume, (*NAMES, RESUME_FROM))
         self._check_names("environment", (self.environment or {}).values(), NAMES)
         self._check_names("log", [self.log], NAMES)
+        if "{directory}" not in self.log:
+            rule = "would be the same file for several runs or attempts: it lies in {directory}"
+            raise SettingError("trainer.log", self.log, rule, "{directory}/log.jsonl")
         if self.checkpoints is not None and f"{{{STEP}}}" not in self.checkpoints:
             rule = "says by {step} which step each checkpoint is of"
             raise SettingError("trainer.checkpoints", self.checkpoints, rule, "checkpoint-{step}")

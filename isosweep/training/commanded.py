@@ -1,5 +1,6 @@
 """A run that a command of the user's trains: started, followed by its log, stopped, recorded."""
 
+import math
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -212,6 +214,11 @@ class Commanded:
         if self._trainer.names("T") and last > asked:
             raise TrainerError(f"its log is at step {last}, and it was asked for {asked}")
         tokens, rollouts = told.spent.tokens, last * self._spec.completions_per_step
+        if tokens is not None and (np.diff(tokens[told.spent.steps > self._resumed]) < 0).any():
+            raise TrainerError(
+                "the tokens of its log fall: they are those so far, or "
+                "trainer.columns.per_step=true says that each row has its own"
+            )
         if tokens is not None and len(tokens) and tokens[-1] < rollouts:
             raise TrainerError(
                 f"its log has {tokens[-1]:,.0f} tokens at step {last}, fewer than the {rollouts:,} "
@@ -248,23 +255,26 @@ class Commanded:
         """Raise TrainerError where the command has ended, and has not done what it was to do."""
         if self._session.stop.reason is not None or self._session.monitor.verdict is not None:
             return
+        schedule, last = self._session.schedule, max(self._recorded, default=0)
+        reached = self._spent(last) if self._told is not None else Compute()
+        # A trainer may fail as it ends, with all that was asked of it done.
+        if last and schedule.is_over(reached):
+            return
         if status:
             raise TrainerError(f"the command ended with status {status}; mode=logs shows its words")
         if self._unread is not None:
-            raise TrainerError(f"the command ended, and left no log to be read: {self._unread}")
+            raise TrainerError(f"the command ended, and its log cannot be read: {self._unread}")
         if not self._recorded:
             raise TrainerError(
                 "the command ended, and its log has no held-out reward: name the column by "
                 "trainer.columns.reward, or have it evaluate"
             )
-        schedule, last = self._session.schedule, max(self._recorded)
-        reached = self._spent(last)
-        if not schedule.is_over(reached):
-            share = reached.spent(schedule.unit) / schedule.milestones[-1]
-            how = "ended early" if status == 0 else f"was stopped at {_BEYOND:.0%} of the budget"
-            raise TrainerError(
-                f"the command {how}: its last evaluation is of step {last}, at {share:.0%} of it"
-            )
+        share = math.floor(100 * reached.spent(schedule.unit) / schedule.milestones[-1])
+        how = "ended early" if status == 0 else f"was stopped at {_BEYOND:.0%} of the budget"
+        raise TrainerError(
+            f"the command {how}: its last evaluation is of step {last}, at {share}% of it. It is "
+            "to evaluate after its last step too; the first update is step 1"
+        )
 
 
 def _evaluation(run: ForeignRun, k: int) -> dict[str, Any]:
@@ -287,7 +297,7 @@ def _found(directory: Path, pattern: str) -> Iterator[tuple[int, Path]]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of the command, and all that it started."""
-    if process.poll() is None:
+    """End what is left of the command, and all that it started in its process group."""
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()

@@ -93,6 +93,19 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
 
     `before`: compute at step `resumed`, from which a log may count its tokens anew.
     """
+    try:
+        return _read_log(spec, log, before, resumed)
+    except SettingError as refused:
+        # As this user calls them.
+        raise SettingError(
+            refused.setting.replace("import.", "trainer.columns.").replace("from", "trainer.log"),
+            refused.value,
+            refused.rule,
+            refused.nearest.replace("import.", "trainer.columns."),
+        ) from None
+
+
+def _read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
     config = replace(
         spec.trainer.columns,
         n=float(spec.num_generations),
@@ -106,15 +119,15 @@ def read_log(spec: RunSpec, log: str, before: Compute, resumed: int) -> Told:
     if not isinstance(step, str):
         raise SettingError("trainer.columns.step", step, "names the column of optimiser steps")
     steps = _numbers(frame, step)
-    tokens = first_of(USUAL_COMPUTE["tokens"], names)
+    tokens = config.compute or first_of(USUAL_COMPUTE["tokens"], names)
     known = ~np.isnan(steps)
     counted = None
-    if tokens is not None:
+    if isinstance(tokens, str):
         counted = _numbers(frame, tokens)
         known &= ~np.isnan(counted)
     order = np.flatnonzero(known)[np.argsort(steps[known], kind="stable")]
     if counted is not None:
-        counted = counted[order]
+        counted = np.cumsum(counted[order]) if config.per_step else counted[order]
         own = steps[order] > resumed
         if own.any() and counted[own][0] < before.tokens:
             counted = np.where(own, counted + before.tokens, counted)

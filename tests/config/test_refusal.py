@@ -92,6 +92,7 @@ REFUSED = [
         "trainer.checkpoints",
         "go together",
     ),
+    (COMMANDED + "'\" trainer.log=/tmp/log.jsonl", "trainer.log", "it lies in {directory}"),
     (COMMANDED + "'\" budget_unit=device_hours", "budget_unit", "trainer=command is told T"),
     # Bounds.
     ("budget=0", "budget", "must be a finite number above 0"),

@@ -49,7 +49,9 @@ def main() -> int:
             line(step=0, eval_reward=reward(0))
         for step in range(first + 1, steps + 1):
             time.sleep(given.pause)
-            tokens = step if given.fault == "liar" else step * given.n * given.batch * 20
+            each = given.n * given.batch * 20
+            wrong = {"liar": step, "each": each, "falling": 10**6 - step}
+            tokens = wrong.get(given.fault, step * each)
             line(step=step, reward=reward(step) - 0.1, num_tokens=tokens)
             if step % given.every == 0:
                 if given.fault != "unscored":
@@ -59,7 +61,7 @@ def main() -> int:
                 (place / "state.json").write_text(str(step))
             if asked:
                 break
-    return 0
+    return 1 if given.fault == "after" else 0
 
 
 if __name__ == "__main__":

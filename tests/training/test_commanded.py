@@ -31,7 +31,10 @@ T = 40
 
 
 def commanded(
-    *more: str, steps: str = "--steps {T}", checkpoints: bool = True, seed: int = 0
+    *more: str,
+    steps: str = "--steps {T}",
+    checkpoints: bool = True,
+    settings: tuple[str, ...] = (),
 ) -> RunSpec:
     """A run of n = 4, B = 4; `more`: words of its command."""
     words = " ".join([WORDS, steps, *more])
@@ -43,6 +46,7 @@ def commanded(
         "trainer=command",
         f"trainer.command='{words}'",
         *(goes_on if checkpoints else []),
+        *settings,
         "trainer.poll_s=0.1",
         "budget_unit=rollouts",
         "budget=640",
@@ -138,7 +142,8 @@ def call(job: TrainRun) -> None:
     ("more", "said"),
     [
         ("--fault crash", "the command ended with status 3"),
-        ("--fault silent", "left no log to be read"),
+        ("--fault silent", "its log cannot be read: trainer.log="),
+        ("--fault falling", "the tokens of its log fall"),
         ("--fault early", "ended early: its last evaluation is of step 20, at 50% of it"),
         ("--fault unscored", "its log has no held-out reward"),
         ("--fault liar", "tokens at step"),
@@ -155,8 +160,31 @@ def test_a_command_that_cannot_be_believed_fails(tmp_path: Path, more: str, said
     assert said in (state.reason or "")
 
 
+def test_a_command_that_fails_as_it_ends_has_done_its_work(
+    straight: RunPaths, tmp_path: Path
+) -> None:
+    run = prepared(commanded("--fault after"), tmp_path)
+    assert job_of(run, T)() == "finished"
+    assert measured(run) == measured(straight)
+
+
+def test_tokens_of_each_row_are_summed(straight: RunPaths, tmp_path: Path) -> None:
+    columns = ("trainer.columns.compute=num_tokens", "trainer.columns.per_step=true")
+    run = prepared(commanded("--fault each", settings=columns), tmp_path)
+    assert job_of(run, T // 2)() == "finished"
+    assert job_of(run, T)() == "finished"
+    assert measured(run) == measured(straight)
+
+
+def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
+    run = prepared(commanded("--fault child"), tmp_path)
+    assert job_of(run, T)() == "finished"
+    child = int((run.trained(1) / "child").read_text())
+    wait_for(lambda: not alive(child))
+
+
 def test_a_command_that_is_told_no_end_is_ended_at_the_budget(tmp_path: Path) -> None:
-    run = prepared(commanded("--pause 0.02", steps="--steps 100000"), tmp_path)
+    run = prepared(commanded("--pause 0.05", steps="--steps 100000"), tmp_path)
     assert job_of(run, T)() == "finished"
     last = read_records(run.records).records[-1]
     assert T <= last.step <= 1.25 * T
@@ -204,11 +232,11 @@ def test_trls_own_script_is_killed_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_tokens_is_spent_by_the_tokens_of_the_log(tmp_path: Path) -> None:
-    run = prepared(commanded("--pause 0.02"), tmp_path)
+    run = prepared(commanded("--pause 0.05"), tmp_path)
     job = replace(job_of(run, T), milestones=(16.0 * 20 * T,), unit="tokens")
     assert job() == "finished"
     last = read_records(run.records).records[-1]
-    assert T <= last.step <= 1.25 * T
+    assert T <= last.step < 1.5 * T
     assert last.compute.tokens == 16 * 20 * last.step
     # Told more steps than that, for its answers might have been shorter than planned.
     told = int((run.trained(1) / "told").read_text())
