@@ -20,6 +20,8 @@ from isosweep.store.warnings import HealthWarning
 _BYTE = 255
 # Standard errors of rewards that nobody told: of records too few to tell, and the least.
 _UNKNOWN, _LEAST = 0.03, 1e-3
+# A share of all distances, and where a normal distribution has it, in standard deviations.
+_SHARE, _NORMAL = 0.75, 1.150
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +150,12 @@ def _scores(records: Sequence[Record]) -> dict[str, FloatArray]:
 
 def _errors(records: Sequence[Record], reward: FloatArray) -> FloatArray:
     """Standard errors of means, (records,): what was reported, and of the others how far records
-    lie from the line between their neighbours."""
+    lie from the line between their neighbours, by the middle of them: a collapse is no error."""
     told = np.array([r.standard_error for r in records], dtype=np.float64)
     bends = reward[1:-1] - (reward[:-2] + reward[2:]) / 2
-    rough = math.sqrt(float(np.mean(bends**2)) / 1.5) if bends.size else _UNKNOWN
+    rough = _UNKNOWN
+    if bends.size:
+        rough = float(np.quantile(np.abs(bends), _SHARE)) / (_NORMAL * math.sqrt(1.5))
     return np.maximum(np.where(np.isnan(told), rough, told), _LEAST)
 
 

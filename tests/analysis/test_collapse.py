@@ -7,6 +7,9 @@ import pytest
 
 from isosweep.analysis.curves import Curve, collapse, read_cells, with_witnesses
 from isosweep.analysis.ladder import with_ladder
+from isosweep.analysis.records import Ending, make_curve
+from isosweep.compute import Compute
+from isosweep.store.records import Record
 from tests.analysis.sweeps import make_plan
 
 BEFORE = [0.1, 0.3, 0.5, 0.6]
@@ -81,3 +84,20 @@ def test_a_run_that_fell_counts_as_fallen_at_every_budget_past_its_last_record()
     before = [r for r in found if r.cell.budget < 2.9e6]
     assert before
     assert all(r.fallen is None for r in before)
+
+
+def test_a_fall_of_rewards_alone_is_a_collapse_and_no_error() -> None:
+    """Errors that nobody told are read off the curve, of which a fall is a part."""
+    run = make_plan(seeds=range(4)).runs[0]
+    rewards = [*(0.3 + 0.03 * k + 0.002 * (-1) ** k for k in range(12)), 0.2, 0.2]
+    records = [
+        Record(
+            step=step,
+            mean_reward=reward,
+            unix_time=0.0,
+            compute=Compute(generations=step, rollouts=step, training_flops=1e6 * step),
+        )
+        for step, reward in enumerate(rewards)
+    ]
+    curve = make_curve(run, records, "flops", Ending(status="finished"))
+    assert collapse(curve) == 12
