@@ -169,6 +169,8 @@ def described_cautions(study: Study) -> Iterator[str]:
 
 def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
     """What has been lost of runs that the plan asks for, a line each."""
+    commanded = study.config.trainer.name == "command"
+    cause = "trainer.checkpoints" if commanded else "checkpoint.keep, or mode=clean"
     for run in study.plan.runs:
         files = paths.run(run.run_id)
         try:
@@ -180,8 +182,8 @@ def described_losses(study: Study, paths: SweepPaths) -> Iterator[str]:
         how_far = run_standing(run, view, study.plan.budget_unit, stop)
         if how_far is Standing.TO_EXTEND and not can_go_on(files):
             yield (
-                f"{run.run_id}: no checkpoint to go on from is left (checkpoint.keep, or "
-                "mode=clean): to be extended it is trained again from step 0"
+                f"{run.run_id}: no checkpoint to go on from is left ({cause}): to be extended it "
+                "is trained again from step 0"
             )
 
 
