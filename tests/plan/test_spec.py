@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 
 from isosweep.config.identity import ADDED, OUTSIDE, Identity, identity
+from isosweep.config.trainer import TrainerConfig
 from isosweep.errors import SettingError
 from isosweep.plan.spec import RunSpec, run_spec
 from tests.conftest import make_config
@@ -106,13 +107,15 @@ def test_fields_that_change_no_number_are_marked() -> None:
         *("generation.server_url", "generation.sleep"),
         *("vllm_max_num_seqs", "vllm_max_num_batched_tokens", "vllm_max_model_len"),
         *("vllm_cache_bytes", "evaluation_batch"),
+        *("trainer.stop_signal", "trainer.stop_grace_s", "trainer.poll_s"),
     }
 
 
 def test_every_other_field_takes_part() -> None:
     spec = spec_of("recipe.beta=0.1", "recipe.zero_variance=resample")
     corrected = replace(spec.generation, name="vllm", importance_sampling_correction=True)
-    spec = replace(spec, generation=corrected)
+    trainer = TrainerConfig(name="command", command=["train"])
+    spec = replace(spec, generation=corrected, trainer=trainer)
     outside = marked_outside(spec) | {"recipe.interruption_tokens", "recipe.retire_window"}
 
     def check(group: Any, part: Any, prefix: str) -> None:
