@@ -42,7 +42,7 @@ from isosweep.costs.flops import rollout_flops
 from isosweep.costs.timing import sampling
 from isosweep.devices import visible_devices
 from isosweep.models.make_builtin import character_tokenizer
-from isosweep.plan.spec import RunSpec, passes_of
+from isosweep.plan.spec import RunSpec
 from isosweep.plan.study import resolve
 from isosweep.store.checkpoints import complete, size_of
 
@@ -271,8 +271,7 @@ def roofline(spec: RunSpec, hardware: HardwareConfig) -> tuple[float, float, flo
     """Least seconds that the device needs to read one step's prompts, to decode, and to train."""
     rollouts = spec.completions_per_step
     arch, lengths = spec.model.architecture, spec.task.lengths
-    passes = passes_of(arch, spec.recipe, spec.generation, spec.device, float(N))
-    flops = rollout_flops(arch, lengths.prompt, lengths.completion, passes)
+    flops = rollout_flops(arch, lengths.prompt, lengths.completion, spec.passes)
     sampled = sampling(
         arch,
         hardware,

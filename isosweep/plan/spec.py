@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Annotated, Any, assert_never
 
@@ -109,6 +109,13 @@ class RunSpec:
     def completions_per_step(self) -> int:
         """n x B: TRL's `generation_batch_size`, which counts completions."""
         return self.num_generations * self.problems_per_batch
+
+    @cached_property
+    def passes(self) -> Passes:
+        """The passes over each rollout that was sampled: what is thrown away is counted as well."""
+        arch, n = self.model.architecture, float(self.num_generations)
+        planned = passes_of(arch, self.recipe, self.generation, self.device, n)
+        return replace(planned, draws=1.0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain nested dictionaries."""

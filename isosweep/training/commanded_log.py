@@ -17,7 +17,7 @@ from isosweep.errors import SettingError
 from isosweep.importing.columns import USUAL_COMPUTE, Columns, find_columns, first_of
 from isosweep.importing.readers import read_sources
 from isosweep.importing.runs import ForeignRun, read_runs
-from isosweep.plan.spec import RunSpec, passes_of
+from isosweep.plan.spec import RunSpec
 
 if TYPE_CHECKING:
     import pandas
@@ -49,15 +49,8 @@ class Spent:
         # Of a rollout one token at least is sampled.
         completion = max(1.0, total / rollouts - lengths.prompt) if rollouts else 0.0
         prompts = min(total, rollouts * lengths.prompt)
-        passes = passes_of(
-            spec.model.architecture,
-            spec.recipe,
-            spec.generation,
-            spec.device,
-            float(spec.num_generations),
-        )
         flops = rollout_flops(
-            spec.model.architecture, np.array(lengths.prompt), np.array(completion), passes
+            spec.model.architecture, np.array(lengths.prompt), np.array(completion), spec.passes
         )
         return Compute(
             generations=step,

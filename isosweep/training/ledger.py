@@ -10,7 +10,7 @@ import numpy as np
 
 from isosweep.compute import Compute
 from isosweep.costs.flops import PhaseFlops, attention_pairs, hardware_flops, rollout_flops
-from isosweep.plan.spec import RunSpec, passes_of
+from isosweep.plan.spec import RunSpec
 
 Phase = Literal["generation", "reward", "scoring", "training"]
 
@@ -26,15 +26,7 @@ class Ledger:
         self._spec = spec
         self._architecture = spec.model.architecture
         self._devices = spec.devices_in_use
-        passes = passes_of(
-            spec.model.architecture,
-            spec.recipe,
-            spec.generation,
-            spec.device,
-            float(spec.num_generations),
-        )
-        # What is planned to be thrown away is counted when it is.
-        self._passes = replace(passes, draws=1.0)
+        self._passes = spec.passes
         self.spent = Compute()
 
     def sampled(self, prompt_tokens: Sequence[int], completion_tokens: Sequence[int]) -> None:
