@@ -13,6 +13,9 @@ import sys
 import time
 from pathlib import Path
 
+# A process that no request ends.
+_STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+
 
 def main() -> int:
     parser = argparse.ArgumentParser()
@@ -33,7 +36,7 @@ def main() -> int:
     if given.fault == "silent":
         return 0
     if given.fault == "child":
-        child = subprocess.Popen(["sleep", "600"])
+        child = subprocess.Popen([sys.executable, "-c", _STUBBORN])
         (given.out / "child").write_text(str(child.pid))
     steps = {"early": given.steps // 2, "more": 3 * given.steps}.get(given.fault, given.steps)
     with (given.out / "log.jsonl").open("a", buffering=1) as log:

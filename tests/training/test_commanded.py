@@ -163,7 +163,8 @@ def test_a_command_that_cannot_be_believed_fails(tmp_path: Path, more: str, said
 def test_a_command_that_fails_as_it_ends_has_done_its_work(
     straight: RunPaths, tmp_path: Path
 ) -> None:
-    run = prepared(commanded("--fault after"), tmp_path)
+    # It has ended before its log is looked at.
+    run = prepared(commanded("--fault after", settings=("trainer.poll_s=30",)), tmp_path)
     assert job_of(run, T)() == "finished"
     assert measured(run) == measured(straight)
 
