@@ -46,10 +46,10 @@ def commanded(
         "trainer=command",
         f"trainer.command='{words}'",
         *(goes_on if checkpoints else []),
-        *settings,
         "trainer.poll_s=0.1",
         "budget_unit=rollouts",
         "budget=640",
+        *settings,
     )
 
 
