@@ -72,15 +72,19 @@ def _values(items: Any) -> dict[str, Any]:
 
 
 def _records(content: bytes) -> Iterator[bytes]:
+    """Every record that is whole: the service may be in the middle of the next one."""
     # W&B's own header, of as many bytes as one of the records.
-    assert content[:4] == b":W&B"
+    assert content[:4] in (b":W&B", b"")
     at, parts = _HEADER, b""
     while at + _HEADER <= len(content):
         if _BLOCK - at % _BLOCK < _HEADER:
             at += _BLOCK - at % _BLOCK
             continue
         _, length, kind = struct.unpack_from("<IHB", content, at)
-        parts += content[at + _HEADER : at + _HEADER + length]
+        part = content[at + _HEADER : at + _HEADER + length]
+        if len(part) < length:
+            return
+        parts += part
         at += _HEADER + length
         if kind in (_FULL, _LAST):
             yield parts
