@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from isosweep.config.task import TaskConfig
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
 from isosweep.tasks.mixing import PartProblem
-from isosweep.training.arguments import adapters, trl_arguments
+from isosweep.training.arguments import COLLECTIVE_S, adapters, trl_arguments
 from isosweep.training.ledger import Ledger
 from isosweep.training.protocols import Tokenizer
 from isosweep.training.stream import MixtureStream, ProblemStream, Retirement, Stream
 from isosweep.training.trainer import CountedGRPOTrainer, Question
+from isosweep.training.trl_fsdp import sharded_reference
 from isosweep.training.vllm import vllm_engine
 
 
@@ -42,7 +44,7 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
     dtype = spec.weights_dtype if spec.recipe.lora_rank is None else spec.dtype
     if spec.sharding == "fsdp":
         # What transformers asks before it reads weights (transformers/distributed/fsdp.py).
-        PartialState()
+        PartialState(timeout=timedelta(seconds=COLLECTIVE_S))
         os.environ |= {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}
     placed = spec.device == "cuda" and spec.sharding == "ddp"
     model = AutoModelForCausalLM.from_pretrained(
@@ -166,7 +168,7 @@ def make_trainer(
         on, longest = on_sets(spec)[name], max(map(len, read(asked)))
         context = max(context, longest + on.task.completion_limit)
     verification = Verification(spec.task, problems)
-    with vllm_engine(spec):
+    with vllm_engine(spec), sharded_reference():
         trainer = CountedGRPOTrainer(
             spec,
             ledger,
@@ -184,6 +186,7 @@ def make_trainer(
             processing_class=tokenizer,
             peft_config=adapters(spec),
         )
+    trainer.reduce_exactly()
     if trainer.ref_model is not None:
         keep_soft_cap(trainer.ref_model)
     trainer.args.output_dir = str(checkpoints)

@@ -37,6 +37,7 @@ from isosweep.training.schedule import share_of_rate
 from isosweep.training.shared_prompts import SharedPrompts
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
+from isosweep.training.trl_fsdp import reduce_in_float32
 from isosweep.training.trl_lean import is_plain, pad
 
 
@@ -380,6 +381,14 @@ class TRLTrainer(CheckpointedTrainer):
             else changed(self.generation_config, max_new_tokens=tokens)
         ):
             yield
+
+    def reduce_exactly(self) -> None:
+        """Have gradients of several devices summed in float32, or in place; before training."""
+        if self.is_fsdp_enabled:
+            reduce_in_float32(self.accelerator)
+        elif (several := self.accelerator.ddp_handler) is not None:
+            # DDP's buckets would be a second copy of all gradients.
+            several.gradient_as_bucket_view = True
 
     def follow(self, observer: Observer) -> None:
         """Let `observer` decide what comes of every step."""
