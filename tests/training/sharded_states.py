@@ -1,0 +1,44 @@
+"""One of the processes that test_sharded.py starts: what each holds of a sharded model, in bytes."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from isosweep.plan.spec import RunSpec
+
+
+def held(tensors: Any) -> int:
+    """Bytes of this process's parts of them."""
+    parts = [each.to_local() if hasattr(each, "to_local") else each for each in tensors]
+    return sum(part.numel() * part.element_size() for part in parts)
+
+
+def main(out: Path, file: str) -> None:
+    from tests.training.builders import train, trainer_of
+
+    spec = RunSpec.from_json(json.loads(Path(file).read_text()))
+    trainer = trainer_of(spec, out / "checkpoints")
+    found: dict[str, int] = {}
+    step = trainer.training_step
+
+    def training_step(*given: Any) -> Any:
+        made = step(*given)
+        # Before the first update: the gradients of a micro-batch that others follow.
+        gradients = [each.grad for each in trainer.model.parameters() if each.grad is not None]
+        found.setdefault("gradients", held(gradients))
+        return made
+
+    trainer.training_step = training_step
+    train(trainer, 2)
+    found["weights"] = held(trainer.model.parameters())
+    states = [state for each in trainer.optimizer.state.values() for state in each.values()]
+    found["optimizer"] = held(states)
+    reference = trainer.ref_model
+    found["reference"] = 0 if reference is None else held(reference.parameters())
+    (out / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
