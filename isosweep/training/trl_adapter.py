@@ -37,7 +37,7 @@ from isosweep.training.schedule import share_of_rate
 from isosweep.training.shared_prompts import SharedPrompts
 from isosweep.training.trl_callback import LOSS_METRIC, StepCallback
 from isosweep.training.trl_checkpoints import CheckpointedTrainer
-from isosweep.training.trl_fsdp import reduce_in_float32
+from isosweep.training.trl_fsdp import compute_as_replicated
 from isosweep.training.trl_lean import is_plain, pad
 
 
@@ -382,10 +382,10 @@ class TRLTrainer(CheckpointedTrainer):
         ):
             yield
 
-    def reduce_exactly(self) -> None:
-        """Have gradients of several devices summed in float32, or in place; before training."""
+    def prepare_devices(self) -> None:
+        """Have several devices compute as one does, and DDP's keep one copy of gradients."""
         if self.is_fsdp_enabled:
-            reduce_in_float32(self.accelerator)
+            compute_as_replicated(self.accelerator)
         elif (several := self.accelerator.ddp_handler) is not None:
             # DDP's buckets would be a second copy of all gradients.
             several.gradient_as_bucket_view = True

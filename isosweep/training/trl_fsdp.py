@@ -33,15 +33,16 @@ def sharded_reference() -> Iterator[None]:
         yield
 
 
-def reduce_in_float32(accelerator: Any) -> None:
-    """Have gradients summed over devices in float32; to be called before the policy is sharded.
+def compute_as_replicated(accelerator: Any) -> None:
+    """Have gradients summed over devices in float32, and log-probabilities left as they are.
 
-    accelerate sums them in the precision that is computed in: of bfloat16 a bias that grows with
-    n x B.
+    To be called before the policy is sharded. accelerate has both in the precision that is computed
+    in: of bfloat16 a bias of gradients that grows with n x B, and log-probabilities of two digits.
     """
     plugin = accelerator.state.fsdp_plugin
     own = plugin.mixed_precision_policy or MixedPrecisionPolicy()
-    plugin.mixed_precision_policy = replace(own, reduce_dtype=torch.float32)
+    exactly = replace(own, reduce_dtype=torch.float32, output_dtype=None)
+    plugin.mixed_precision_policy = exactly
 
 
 def resharded(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]:

@@ -1,5 +1,6 @@
 """Runs of two processes that share a model by FSDP2, on a CPU, and the same run by DDP."""
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import read_state
+from isosweep.training.ranks import Ranks
 from tests.runs import log_lines, reproducible
 from tests.training.builders import broken_off, metrics, spec_of, trained
 
@@ -81,6 +84,14 @@ def as_straight(layout: str, root: Path, *more: str) -> RunPaths:
         assert state is not None
         assert (state.status, state.attempt) == ("finished", 2)
     return straight
+
+
+def states(layout: str, root: Path, *more: str) -> list[dict[str, Any]]:
+    """What each process holds after two steps (sharded_states)."""
+    write_json(root / "spec.json", sharded(layout, *more).to_json())
+    words = ["-m", "tests.training.sharded_states", str(root), str(root / "spec.json")]
+    assert Ranks(2, words).run(lambda: None) == [0, 0]
+    return [json.loads((root / f"{rank}.json").read_text()) for rank in range(2)]
 
 
 def last_checkpoint(run: RunPaths) -> Any:

@@ -1,4 +1,4 @@
-"""One of the processes that test_sharded.py starts: what each holds of a sharded model, in bytes."""
+"""One of the processes that tests of sharding start: what each holds of a model after two steps."""
 
 import json
 import os
@@ -15,12 +15,30 @@ def held(tensors: Any) -> int:
     return sum(part.numel() * part.element_size() for part in parts)
 
 
+def moved(model: Any, directory: str) -> float:
+    """How far frozen weights are from those that were read, at most."""
+    from transformers import AutoModelForCausalLM
+
+    read = AutoModelForCausalLM.from_pretrained(directory).state_dict()
+    frozen = [pair for pair in model.named_parameters() if not pair[1].requires_grad]
+    gaps = [0.0]
+    for name, weight in frozen:
+        before = read[name.removeprefix("base_model.model.").replace(".base_layer", "")]
+        gaps.append(float((weight.full_tensor() - before.to(weight.dtype)).abs().max()))
+    return max(gaps)
+
+
 def main(out: Path, file: str) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    from isosweep.models.weights import weights
+    from isosweep.training.vllm import make_sampler
     from tests.training.builders import train, trainer_of
 
     spec = RunSpec.from_json(json.loads(Path(file).read_text()))
     trainer = trainer_of(spec, out / "checkpoints")
-    found: dict[str, int] = {}
+    make_sampler(spec, trainer, trainer.processing_class)
+    found: dict[str, Any] = {}
     step = trainer.training_step
 
     def training_step(*given: Any) -> Any:
@@ -37,6 +55,8 @@ def main(out: Path, file: str) -> None:
     found["optimizer"] = held(states)
     reference = trainer.ref_model
     found["reference"] = 0 if reference is None else held(reference.parameters())
+    found["moved"] = moved(trainer.model, weights(spec.model))
+    found["reduced"] = str(fully_shard.state(trainer.model)._mp_policy.reduce_dtype)
     (out / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
 
 

@@ -1,6 +1,5 @@
 """FSDP2 on two gloo processes, sampling by transformers: the run that DDP would have been."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -8,9 +7,7 @@ import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.costs.memory import state_bytes
-from isosweep.files import write_json
 from isosweep.models.weights import weights
-from isosweep.training.ranks import Ranks
 from isosweep.training.worker import TrainRun
 from tests.conftest import make_config
 from tests.training.builders import prepared, trained
@@ -23,6 +20,7 @@ from tests.training.sharded import (
     last_checkpoint,
     let_in,
     sharded,
+    states,
 )
 
 pytestmark = [pytest.mark.train, pytest.mark.slow]
@@ -80,13 +78,11 @@ def test_the_weights_of_a_sharded_run_are_loaded_as_any(layout: str, tmp_path: P
 
 @pytest.mark.parametrize("layout", ["kl", "bfloat16", "bfloat16 weights", "lora"])
 def test_each_process_holds_what_is_planned(layout: str, tmp_path: Path) -> None:
-    spec = sharded(layout)
-    write_json(tmp_path / "spec.json", spec.to_json())
-    words = ["-m", "tests.training.sharded_states", str(tmp_path), str(tmp_path / "spec.json")]
-    assert Ranks(2, words).run(lambda: None) == [0, 0]
+    ranks = states(layout, tmp_path)
     hardware = replace(make_config(*TWO, *LAYOUTS[layout]).hardware, device="cuda", sharding="fsdp")
+    spec = sharded(layout)
     planned = state_bytes(spec.model.architecture, spec.recipe, hardware)
-    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     for name, most in asdict(planned).items():
         measured = max(rank[name] for rank in ranks)
         assert measured == pytest.approx(most, rel=0.1), name
+    assert {rank["reduced"] for rank in ranks} == {"torch.float32"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.engines import require_vllm
-from tests.training.sharded import as_replicated, as_straight, let_in
+from tests.training.sharded import as_replicated, as_straight, let_in, states
 
 pytestmark = [
     pytest.mark.vllm,
@@ -39,3 +39,8 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
 
 def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) -> None:
     as_replicated("mini-batches and lag", tmp_path, VLLM, "generation.tensor_parallel=2")
+
+
+def test_what_lora_leaves_alone_is_as_it_was_read(tmp_path: Path) -> None:
+    ranks = states("lora", tmp_path, VLLM, "hardware.dtype=bfloat16")
+    assert [rank["moved"] for rank in ranks] == [0.0, 0.0]
