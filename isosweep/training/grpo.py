@@ -186,7 +186,6 @@ def make_trainer(
             processing_class=tokenizer,
             peft_config=adapters(spec),
         )
-    trainer.prepare_devices()
     if trainer.ref_model is not None:
         keep_soft_cap(trainer.ref_model)
     trainer.args.output_dir = str(checkpoints)

@@ -147,6 +147,15 @@ class TRLTrainer(CheckpointedTrainer):
         batch = self._train_batch_size * self.args.steps_per_generation
         return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
 
+    def create_accelerator_and_postprocess(self) -> None:
+        """TRL's own, whose devices compute what one does and hold gradients once."""
+        super().create_accelerator_and_postprocess()
+        if self.is_fsdp_enabled:
+            compute_as_replicated(self.accelerator)
+        elif (several := self.accelerator.ddp_handler) is not None:
+            # DDP's buckets would be a second copy of them.
+            several.gradient_as_bucket_view = True
+
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """Constant after warm-up, whose first update has a rate: transformers' own gives it 0."""
         if self.lr_scheduler is None:
@@ -381,14 +390,6 @@ class TRLTrainer(CheckpointedTrainer):
             else changed(self.generation_config, max_new_tokens=tokens)
         ):
             yield
-
-    def prepare_devices(self) -> None:
-        """Have several devices compute as one does, and DDP's keep one copy of gradients."""
-        if self.is_fsdp_enabled:
-            compute_as_replicated(self.accelerator)
-        elif (several := self.accelerator.ddp_handler) is not None:
-            # DDP's buckets would be a second copy of all gradients.
-            several.gradient_as_bucket_view = True
 
     def follow(self, observer: Observer) -> None:
         """Let `observer` decide what comes of every step."""

@@ -27,7 +27,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "bfloat16": ("hardware.dtype=bfloat16",),
     "bfloat16 weights": (
         *("hardware.dtype=bfloat16", "hardware.weights_dtype=bfloat16"),
-        "recipe.beta=0.04",
+        *("recipe.beta=0.04", "recipe.mini_batches=2"),
     ),
 }
 BUDGETS = (1e9, 2e9)

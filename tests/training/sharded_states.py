@@ -15,11 +15,11 @@ def held(tensors: Any) -> int:
     return sum(part.numel() * part.element_size() for part in parts)
 
 
-def moved(model: Any, directory: str) -> float:
+def moved(model: Any, directory: str | Path) -> float:
     """How far frozen weights are from those that were read, at most."""
-    from transformers import AutoModelForCausalLM
+    from safetensors.torch import load_file
 
-    read = AutoModelForCausalLM.from_pretrained(directory).state_dict()
+    read = load_file(Path(directory) / "model.safetensors")
     frozen = [pair for pair in model.named_parameters() if not pair[1].requires_grad]
     gaps = [0.0]
     for name, weight in frozen:
