@@ -24,7 +24,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "kl": ("recipe.beta=0.04",),
     "lora": ("recipe.lora_rank=4", "recipe.beta=0.04"),
     "mini-batches and lag": ("recipe.mini_batches=2", "recipe.rollout_lag=1"),
-    "bfloat16": ("hardware.dtype=bfloat16",),
+    "bfloat16": ("hardware.dtype=bfloat16", "recipe.beta=0.04", "recipe.mini_batches=2"),
     "bfloat16 weights": (
         *("hardware.dtype=bfloat16", "hardware.weights_dtype=bfloat16"),
         *("recipe.beta=0.04", "recipe.mini_batches=2"),
@@ -86,9 +86,9 @@ def as_straight(layout: str, root: Path, *more: str) -> RunPaths:
     return straight
 
 
-def states(layout: str, root: Path, *more: str) -> list[dict[str, Any]]:
+def states(spec: RunSpec, root: Path) -> list[dict[str, Any]]:
     """What each process holds after two steps (sharded_states)."""
-    write_json(root / "spec.json", sharded(layout, *more).to_json())
+    write_json(root / "spec.json", spec.to_json())
     words = ["-m", "tests.training.sharded_states", str(root), str(root / "spec.json")]
     assert Ranks(2, words).run(lambda: None) == [0, 0]
     return [json.loads((root / f"{rank}.json").read_text()) for rank in range(2)]

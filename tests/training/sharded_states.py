@@ -46,6 +46,8 @@ def main(out: Path, file: str) -> None:
         # Before the first update: the gradients of a micro-batch that others follow.
         gradients = [each.grad for each in trainer.model.parameters() if each.grad is not None]
         found.setdefault("gradients", held(gradients))
+        storages = {each.untyped_storage().data_ptr() for each in gradients}
+        found.setdefault("storages", len(storages))
         return made
 
     trainer.training_step = training_step
@@ -55,8 +57,9 @@ def main(out: Path, file: str) -> None:
     found["optimizer"] = held(states)
     reference = trainer.ref_model
     found["reference"] = 0 if reference is None else held(reference.parameters())
-    found["moved"] = moved(trainer.model, weights(spec.model))
-    found["reduced"] = str(fully_shard.state(trainer.model)._mp_policy.reduce_dtype)
+    if spec.sharding == "fsdp":
+        found["moved"] = moved(trainer.model, weights(spec.model))
+        found["reduced"] = str(fully_shard.state(trainer.model)._mp_policy.reduce_dtype)
     (out / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.engines import require_vllm
-from tests.training.sharded import as_replicated, as_straight, let_in, states
+from tests.training.sharded import as_replicated, as_straight, let_in, sharded, states
 
 pytestmark = [
     pytest.mark.vllm,
@@ -42,5 +42,5 @@ def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) 
 
 
 def test_what_lora_leaves_alone_is_as_it_was_read(tmp_path: Path) -> None:
-    ranks = states("lora", tmp_path, VLLM, "hardware.dtype=bfloat16")
+    ranks = states(sharded("lora", VLLM, "hardware.dtype=bfloat16"), tmp_path)
     assert [rank["moved"] for rank in ranks] == [0.0, 0.0]
