@@ -148,13 +148,10 @@ class TRLTrainer(CheckpointedTrainer):
         return _Placeholders(batch, ENDLESS * self.args.gradient_accumulation_steps)
 
     def create_accelerator_and_postprocess(self) -> None:
-        """TRL's own, whose devices compute what one does and hold gradients once."""
+        """TRL's own, whose devices compute what one does."""
         super().create_accelerator_and_postprocess()
         if self.is_fsdp_enabled:
             compute_as_replicated(self.accelerator)
-        elif (several := self.accelerator.ddp_handler) is not None:
-            # DDP's buckets would be a second copy of them.
-            several.gradient_as_bucket_view = True
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """Constant after warm-up, whose first update has a rate: transformers' own gives it 0."""

@@ -46,8 +46,6 @@ def main(out: Path, file: str) -> None:
         # Before the first update: the gradients of a micro-batch that others follow.
         gradients = [each.grad for each in trainer.model.parameters() if each.grad is not None]
         found.setdefault("gradients", held(gradients))
-        storages = {each.untyped_storage().data_ptr() for each in gradients}
-        found.setdefault("storages", len(storages))
         return made
 
     trainer.training_step = training_step
@@ -60,6 +58,10 @@ def main(out: Path, file: str) -> None:
     if spec.sharding == "fsdp":
         found["moved"] = moved(trainer.model, weights(spec.model))
         found["reduced"] = str(fully_shard.state(trainer.model)._mp_policy.reduce_dtype)
+    else:
+        # Copies of the gradients, in which they are exchanged.
+        buckets = trainer.model_wrapped.reducer._get_zeros_like_grad_buckets()
+        found["gradients"] += sum(held([bucket.buffer()]) for bucket in buckets)
     (out / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
 
 
