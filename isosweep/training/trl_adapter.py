@@ -368,8 +368,11 @@ class TRLTrainer(CheckpointedTrainer):
 
     @contextmanager
     def whole_policy(self) -> Iterator[Policy]:
-        """The policy with all its weights on every process, to sample from or to look at."""
-        if not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
+        """The policy with all its weights on every process, to sample from or to look at.
+
+        Where an engine samples each process keeps its part: looked at, it is gathered in passing.
+        """
+        if self.use_vllm or not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
             yield self.model
             return
         with (

@@ -165,19 +165,21 @@ def keep_base(model: Any, synchronise: Callable[[], None]) -> Callable[[], None]
 
     def exactly() -> None:
         layers = [layer.base_layer for layer in model.modules() if hasattr(layer, "base_layer")]
-        own = [_local(layer.weight.detach()) for layer in layers]
+        own = [_local(layer.weight) for layer in layers]
         if not kept:
             kept.extend(weight.to("cpu", copy=True) for weight in own)
         synchronise()
         for weight, before in zip(own, kept, strict=True):
-            weight.copy_(before)
+            weight.data.copy_(before)
 
     return exactly
 
 
 def _local(weight: Any) -> Any:
-    """This process's part of a weight: all of it where it is not sharded."""
-    return weight.to_local() if hasattr(weight, "to_local") else weight
+    """This process's part of a weight, as FSDP or DeepSpeed keep it; else all of it."""
+    if hasattr(weight, "to_local"):
+        return weight.to_local()
+    return getattr(weight, "ds_tensor", weight)
 
 
 def _require_float32_head(spec: RunSpec, llm: Any) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trl
 
+from isosweep.config.hardware import Sharding
 from isosweep.files import write_json
 from isosweep.plan.spec import RunSpec
 from isosweep.store.paths import RunPaths
 from isosweep.store.state import read_state
 from isosweep.training.ranks import Ranks
+from tests.conftest import missing
 from tests.runs import log_lines, reproducible
 from tests.training.builders import broken_off, metrics, spec_of, trained
 
@@ -38,14 +41,27 @@ SAME = {"float32": 1e-4, "bfloat16": 0.05}
 
 def let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have ranks that are started within a test share a model on a CPU (sharded_on_cpu)."""
-    here = str(Path(__file__).parent / "sharded_on_cpu")
-    paths = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    _find_first(Path(__file__).parent / "sharded_on_cpu", monkeypatch)
+
+
+def let_deepspeed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have them find DeepSpeed, which lies beside the first environment."""
+    place = Path(trl.__file__).parents[4] / "deepspeed"
+    if not place.is_dir():
+        missing("deepspeed", "DeepSpeed is not there: make setup-weights installs it")
+    _find_first(place, monkeypatch)
+    # transformers says so to accelerate on GPUs alone.
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+
+
+def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", paths)
 
 
-def sharded(layout: str, *more: str) -> RunSpec:
-    """The run by FSDP: a config of a CPU refuses it, so that its spec is changed."""
-    return replace(replicated(layout, *more), sharding="fsdp")
+def sharded(layout: str, *more: str, sharding: Sharding = "fsdp") -> RunSpec:
+    """The run with its model shared: a config of a CPU refuses it, so that its spec is changed."""
+    return replace(replicated(layout, *more), sharding=sharding)
 
 
 def replicated(layout: str, *more: str) -> RunSpec:
@@ -53,9 +69,9 @@ def replicated(layout: str, *more: str) -> RunSpec:
     return spec_of(*TWO, "task.num_eval_problems=8", *LAYOUTS[layout], *more, micro=4)
 
 
-def as_replicated(layout: str, root: Path, *more: str) -> None:
+def as_replicated(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> None:
     """Both runs have the same records; what their steps log is the same to the precision."""
-    ours = trained(sharded(layout, *more), root / "sharded", BUDGETS)
+    ours = trained(sharded(layout, *more, sharding=sharding), root / "sharded", BUDGETS)
     theirs = trained(replicated(layout, *more), root / "replicated", BUDGETS)
     same = SAME["bfloat16" if "bfloat16" in layout else "float32"]
     (first, *_), (other, *_) = reproducible(ours), reproducible(theirs)
@@ -70,9 +86,9 @@ def as_replicated(layout: str, root: Path, *more: str) -> None:
         assert reproducible(ours) == reproducible(theirs)
 
 
-def as_straight(layout: str, root: Path, *more: str) -> RunPaths:
+def as_straight(layout: str, root: Path, *more: str, sharding: Sharding = "fsdp") -> RunPaths:
     """Killed and resumed, and extended, the run has the records of one that was left alone."""
-    spec = sharded(layout, *more)
+    spec = sharded(layout, *more, sharding=sharding)
     straight = trained(spec, root / "straight", BUDGETS)
     extended = trained(spec, root / "extended", BUDGETS[:1], BUDGETS)
     killed = broken_off(spec, root / "killed", BUDGETS, signal.SIGKILL)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from isosweep.config.checkpoint import CheckpointConfig
+from isosweep.config.hardware import Sharding
 from isosweep.costs.memory import state_bytes
 from isosweep.models.weights import weights
 from isosweep.training.worker import TrainRun
@@ -18,6 +19,7 @@ from tests.training.sharded import (
     as_replicated,
     as_straight,
     last_checkpoint,
+    let_deepspeed_in,
     let_in,
     replicated,
     sharded,
@@ -51,6 +53,34 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
     assert {"pytorch_model_fsdp_0", "optimizer_0"} <= names
     assert not [name for name in names if name.startswith(("model", "adapter"))]
     assert "pytorch_model_fsdp.bin" not in names
+
+
+ZERO = [
+    *[("zero2", "mini-batches and lag"), ("zero3", "kl")],
+    *(
+        pytest.param(stage, layout, marks=pytest.mark.long)
+        for stage, layout in [("zero1", "plain"), ("zero2", "bfloat16"), ("zero3", "lora")]
+    ),
+]
+
+
+@pytest.mark.parametrize(("stage", "layout"), ZERO)
+def test_a_run_by_deepspeed_is_the_replicated_one(
+    stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_deepspeed_in(monkeypatch)
+    as_replicated(layout, tmp_path, sharding=stage)
+
+
+@pytest.mark.parametrize(
+    ("stage", "layout"),
+    [("zero3", "lora"), pytest.param("zero2", "mini-batches and lag", marks=pytest.mark.long)],
+)
+def test_a_run_by_deepspeed_goes_on_and_is_extended(
+    stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_deepspeed_in(monkeypatch)
+    as_straight(layout, tmp_path, sharding=stage)
 
 
 @pytest.mark.parametrize("layout", ["plain", "lora"])

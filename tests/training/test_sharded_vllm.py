@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from isosweep.config.hardware import Sharding
 from tests.training.engines import require_vllm
-from tests.training.sharded import as_replicated, as_straight, let_in, sharded, states
+from tests.training.sharded import (
+    as_replicated,
+    as_straight,
+    let_deepspeed_in,
+    let_in,
+    sharded,
+    states,
+)
 
 pytestmark = [
     pytest.mark.vllm,
@@ -39,6 +47,17 @@ def test_a_sharded_run_goes_on_and_is_extended(layout: str, tmp_path: Path) -> N
 
 def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) -> None:
     as_replicated("mini-batches and lag", tmp_path, VLLM, "generation.tensor_parallel=2")
+
+
+@pytest.mark.parametrize(
+    ("stage", "layout"),
+    [("zero3", "kl"), pytest.param("zero3", "lora", marks=pytest.mark.long)],
+)
+def test_a_run_by_deepspeed_is_the_replicated_one(
+    stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_deepspeed_in(monkeypatch)
+    as_replicated(layout, tmp_path, VLLM, sharding=stage)
 
 
 def test_what_lora_leaves_alone_is_as_it_was_read(tmp_path: Path) -> None:

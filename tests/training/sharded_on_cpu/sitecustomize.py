@@ -1,8 +1,8 @@
 """Lets accelerate shard a model over processes of a CPU, for the tests whose ranks import this.
 
-accelerate 1.15 passes over FSDP on a CPU and trains by DDP without a word; torch's `fully_shard`
-works there, by gloo. Only the list of kinds of devices in accelerate/state.py is changed, as it is
-imported: all else in a rank is what it is on GPUs.
+accelerate 1.15 passes over FSDP on a CPU and trains by DDP without a word, and leaves DeepSpeed's
+processes unintroduced; torch's `fully_shard` and DeepSpeed work there, by gloo. Two lines of
+accelerate/state.py are changed as it is imported: all else in a rank is what it is on GPUs.
 """
 
 import sys
@@ -10,16 +10,24 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
-_LIST = "DistributedType.MULTI_NEURON,\n            ]:"
+_LINES = {
+    # Kinds of devices that FSDP is let in for.
+    "DistributedType.MULTI_NEURON,\n            ]:": (
+        "DistributedType.MULTI_NEURON, DistributedType.MULTI_CPU]:"
+    ),
+    # Whether DeepSpeed introduces the processes.
+    'if not cpu and self.backend != "xla":': 'if self.backend != "xla":',
+}
 
 
 class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
-        source = self.get_source(fullname)
-        if source is None or source.count(_LIST) != 1:
-            raise ImportError(f"{self.path}: no longer has the list that lets FSDP in")
-        longer = source.replace(_LIST, f"DistributedType.MULTI_CPU, {_LIST}")
-        return compile(longer, self.path, "exec", dont_inherit=True)
+        source = self.get_source(fullname) or ""
+        for line, other in _LINES.items():
+            if source.count(line) != 1:
+                raise ImportError(f"{self.path}: no longer has the line {line!r}")
+            source = source.replace(line, other)
+        return compile(source, self.path, "exec", dont_inherit=True)
 
 
 class _Finder(MetaPathFinder):
