@@ -44,7 +44,7 @@ from isosweep.store.paths import SweepPaths, require_plain
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.uses import note_use
-from isosweep.words.numbers import in_hours
+from isosweep.words.numbers import price_parts
 
 
 def stored_plan(study: Study, console: Console) -> SweepPaths:
@@ -100,7 +100,7 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
     for axes in plan.axes[:1] if tuned else plan.axes:
         for budget in plan.budgets[-1:] if tuned else plan.budgets:
             given = "".join(f", {name}={value}" for name, value in axes.items())
-            say(console, f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
+            say(console, f"T and device time at {budget:g} {plan.budget_unit}{given}")
             console.print(_plan_table(plan.of_axes(axes), budget, letters))
     counts = Counter(rejection.rule for rejection in plan.rejected)
     for rule in rules:
@@ -128,7 +128,12 @@ def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
         (
             c.num_generations,
             c.problems_per_batch,
-        ): f"{c.num_steps:,}\n{in_hours(predicted(c.device_hours))}"
+        ): "\n".join(
+            [
+                f"{c.num_steps:,}",
+                *price_parts(predicted(c.device_hours), plan.pricing, predicted=False),
+            ]
+        )
         for c in cells
     }
     texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
@@ -154,7 +159,7 @@ def described_findings(study: Study) -> Iterator[str]:
     yield from words.lines("plan", "repeats", repeated_sets(config))
     if config.search.kind != "tune":
         seen = outlook_of_variants(plan, config, twice_the_largest)
-        yield from words.lines("plan", "findings", seen)
+        yield from words.lines("plan", "findings", seen, plan.pricing)
 
 
 def described_cautions(study: Study) -> Iterator[str]:

@@ -29,6 +29,7 @@ from tests.words.answers import (
     LISTED,
     OUTLOOKS,
     POWER,
+    PRICING,
     PROPOSED,
     REASONS,
     RECOMMENDED,
@@ -51,21 +52,29 @@ def surfaces() -> dict[str, list[str]]:
             *words.lines("terminal", "disk", 12.9e9, 8.61e9, "sweeps_dir=/data/sweeps"),
             *words.lines("terminal", "spare", {"weights": 8.61e9, "none": 12.9e9}),
         ],
-        "mlflow": words.lines("mlflow", "answer", "", document),
+        "mlflow": [
+            *words.lines("mlflow", "answer", "", document),
+            *words.lines("mlflow", "spent", 3, 12, 2.5e21, "flops", 41.5, PRICING),
+        ],
         "answer": [
             words.line("verdict", "headline", document),
             *words.lines("answer", "next_steps", document),
         ],
         "plan": [
-            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each)),
+            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, PRICING)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
             *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
             *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
+            *words.lines("plan", "left", 2130.0, PRICING, 1),
+            *words.lines("plan", "left", 2130.0, PRICING, 2),
+            *words.lines("plan", "above", 2130.0, PRICING, 2, "max_dollars", 5000.0),
         ],
         "recommend": [
             line
             for split in RECOMMENDED
-            for line in words.lines("recommend", "recommendation", split, "flops", None, 0.9)
+            for line in words.lines(
+                "recommend", "recommendation", split, "flops", None, 0.9, PRICING
+            )
         ],
         "advise": [
             *(line for each in ADVICES for line in words.lines("advise", "headline", each)),
@@ -88,9 +97,9 @@ def surfaces() -> dict[str, list[str]]:
             *(
                 line
                 for each in PROPOSED
-                for line in words.lines("next", "belief", each, "lr=1e-06")
+                for line in words.lines("next", "belief", each, "lr=1e-06", PRICING)
             ),
-            *words.lines("next", "steps", PROPOSED[0], "", "flops"),
+            *words.lines("next", "steps", PROPOSED[0], "", "flops", PRICING),
             *words.lines("next", "not_launched"),
         ],
         "status": [
@@ -174,7 +183,10 @@ def test_numbers_read_well() -> None:
         *("0 s", "40 s", "2 min", "3.5 h", "2.1 d")
     ]
     assert [numbers.in_hours(each) for each in (0.01, 0.2, 3.5, 3006)] == [
-        *("36 s", "12 min", "3.5 h", "3,006 h")
+        *("36 s", "12 min", "3.5 h", "3,010 h")
+    ]
+    assert [numbers.in_dollars(each) for each in (0, 0.001, 0.42, 7.2, 63.4, 6316)] == [
+        *("$0", "under $0.01", "$0.42", "$7.20", "$63", "$6,320")
     ]
     assert [numbers.of_100(each) for each in (0.01, 0.33, 0.99)] == [
         *("under 5", "about 35", "over 95")
@@ -186,6 +198,40 @@ def test_numbers_read_well() -> None:
         *("23", "1020", "1e18", "3.16e19")
     ]
     assert numbers.listed((4, 8, 16)) == "4, 8 and 16"
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [
+        (2134, "2,130 h (1,400 to 3,200), $6,400 ($4,300 to $9,600)"),
+        (2.5, "2.5 h (1.7 to 3.8), $7.50 ($5 to $11)"),
+        (0.2, "12 min (8 to 18), $0.60 ($0.40 to $0.90)"),
+        (1e-3, "4 s (2 to 5), under $0.01"),
+        (0, "0 s, $0"),
+    ],
+)
+def test_a_price_has_its_range_in_one_unit(hours: float, said: str) -> None:
+    assert numbers.price(hours, PRICING) == said
+    time, *_ = said.split(", $")
+    assert numbers.price(hours, replace(PRICING, dollars_per_hour=None)) in said
+    plain = numbers.price(hours, PRICING, predicted=False)
+    assert "(" not in plain
+    assert plain == numbers.price(hours, replace(PRICING, spread=(1.0, 1.0)))
+
+
+@pytest.mark.parametrize("surface", ["terminal", "mlflow", "answer", "report"])
+def test_an_answer_of_an_earlier_version_has_hours_without_dollars(surface: str) -> None:
+    document = ANSWER.document()
+    del document["pricing"]
+    template, part, *values = {
+        "terminal": ("terminal", "analysis", document, "report.html"),
+        "mlflow": ("mlflow", "answer", "", document),
+        "answer": ("answer", "next_steps", document),
+        "report": ("answer", "spent", document),
+    }[surface]
+    said = " ".join(words.lines(template, part, *values))
+    assert "$" not in said
+    assert " h" in said or surface == "terminal"
 
 
 def test_what_a_page_shows_is_escaped() -> None:
