@@ -30,7 +30,7 @@ from isosweep.modes.further import twice_the_largest
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
-from isosweep.plan.cautions import WARM_UPS, short_of_warmup
+from isosweep.plan.cautions import WARM_UPS, repeated, short_of_warmup
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
@@ -168,6 +168,9 @@ def described_cautions(study: Study) -> Iterator[str]:
         worst = min(short, key=lambda each: each.num_steps / each.warmup_steps)
         unit = study.plan.budget_unit
         yield words.line("plan", "short_of_warmup", worst, len(short), unit, WARM_UPS)
+    if often := tuple(repeated(study.candidates)):
+        worst = max(often, key=lambda each: each.epochs / each.warn_epochs)
+        yield words.line("plan", "repeated", worst, len(often), study.plan.budget_unit)
     for shipped in shipped_of(study):
         yield words.line("plan", "shipped_sampling", shipped)
 

@@ -117,8 +117,8 @@ def test_without_a_terminal_the_price_is_said(tmp_path: Path) -> None:
         assert confirm([study(*asked)], shown) == 0
         said.append(printed(shown))
     assert re.fullmatch(
-        r"a predicted device time of \d+ h \(\d+ to \d+\), more than launcher.confirm_above=100; not "
-        r"on a terminal: launched without asking\n",
+        r"a predicted device time of \d+ h \(\d+ to \d+\), more than launcher.confirm_above=100; "
+        r"not on a terminal: launched without asking\n",
         said[0],
     )
     assert said[1:] == [""] * 3
@@ -167,17 +167,16 @@ def test_a_limit_is_refused_with_the_budgets_that_keep_it(limit: str, rate: floa
     assert tighter.startswith("budget=[1e+19], or ")
 
 
-def test_a_price_is_said_where_a_limit_is_and_asked_about() -> None:
+def test_a_price_is_said_where_it_is_asked_about_and_where_it_is_refused() -> None:
     dear = (*LLM, "budget=2e19", "hardware.dollars_per_hour=2.5")
-    time = r"a predicted device time of \d+ h \(\d+ to \d+\), \$\d+ \(\$\d+ to \$\d+\), more than "
-    asked = described_price(study(*dear))
-    assert asked and re.fullmatch(
-        rf"mode=run would ask first: {time}launcher.confirm_above=100", asked
-    )
-    refused = described_price(study(*dear, "launcher.max_dollars=5"))
-    assert refused and re.fullmatch(
-        rf"mode=run would refuse this: {time}launcher.max_dollars=5", refused
-    )
+    price = r"\d+ h \(\d+ to \d+\), \$\d+ \(\$\d+ to \$[\d,]+\)"
+    for further, does, limit in (
+        ((), "ask first", "confirm_above=100"),
+        (("launcher.max_dollars=5",), "refuse this", "max_dollars=5"),
+    ):
+        said = described_price(study(*dear, *further)) or ""
+        time = f"a predicted device time of {price}, more than launcher.{limit}"
+        assert re.fullmatch(f"mode=run would {does}: {time}", said)
 
 
 def test_jobs_of_several_prices_are_paid_for_each_at_its_own() -> None:
@@ -190,7 +189,7 @@ def test_jobs_of_several_prices_are_paid_for_each_at_its_own() -> None:
     unknown = study(*LLM, "budget=1e19", "grid.seeds=[1]")
     assert left([cheap, unknown])[1].dollars_per_hour is None
     limited = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=1", "launcher.max_dollars=1e6")
-    with pytest.raises(SettingError, match="takes hardware.dollars_per_hour of every job"):
+    with pytest.raises(SettingError, match=r"takes hardware\.dollars_per_hour of every job"):
         require_affordable([limited, unknown])
 
 

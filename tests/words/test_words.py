@@ -212,7 +212,6 @@ def test_numbers_read_well() -> None:
 )
 def test_a_price_has_its_range_in_one_unit(hours: float, said: str) -> None:
     assert numbers.price(hours, PRICING) == said
-    time, *_ = said.split(", $")
     assert numbers.price(hours, replace(PRICING, dollars_per_hour=None)) in said
     plain = numbers.price(hours, PRICING, predicted=False)
     assert "(" not in plain
