@@ -12,7 +12,7 @@ import pytest
 
 from isosweep.compute import BUDGET_UNITS
 from isosweep.errors import RecordError
-from isosweep.plan.cells import Cell, Plan, plan_from_document, predicted
+from isosweep.plan.cells import Cell, Plan, plan_from_document
 from isosweep.plan.output import plan_csv, plan_page, plan_schema
 from isosweep.plan.rules import RULES
 from isosweep.plan.study import plan_document, resolve

@@ -4,7 +4,8 @@
 """
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,6 +17,7 @@ from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind, Verdict
 from isosweep.modes.advise import COLUMNS
+from isosweep.pricing import Pricing
 from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
 from tests.words.advices import ADVICES, SOURCES
@@ -43,9 +45,14 @@ from tests.words.answers import (
 HERE = Path(__file__).parent
 
 
-def surfaces() -> dict[str, list[str]]:
+def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
     """What each surface says of one answer."""
-    document = ANSWER.document()
+    document = replace(ANSWER, pricing=pricing).document()
+    own = asdict(pricing)
+    advices = [
+        each | {"sweep": each["sweep"] and each["sweep"] | {"pricing": own}} for each in ADVICES
+    ]
+    status = STATUS | {"pricing": own}
     return {
         "terminal": [
             *words.lines("terminal", "analysis", document, "report.html"),
@@ -54,30 +61,30 @@ def surfaces() -> dict[str, list[str]]:
         ],
         "mlflow": [
             *words.lines("mlflow", "answer", "", document),
-            *words.lines("mlflow", "spent", 3, 12, 2.5e21, "flops", 41.5, PRICING),
+            *words.lines("mlflow", "spent", 3, 12, 2.5e21, "flops", 41.5, pricing),
         ],
         "answer": [
             words.line("verdict", "headline", document),
             *words.lines("answer", "next_steps", document),
         ],
         "plan": [
-            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, PRICING)),
+            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
             *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
             *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
-            *words.lines("plan", "left", 2130.0, PRICING, 1),
-            *words.lines("plan", "left", 2130.0, PRICING, 2),
-            *words.lines("plan", "above", 2130.0, PRICING, 2, "max_dollars", 5000.0),
+            *words.lines("plan", "left", 2130.0, pricing, 1),
+            *words.lines("plan", "left", 2130.0, pricing, 2),
+            *words.lines("plan", "above", 2130.0, pricing, 2, "max_dollars", 5000.0),
         ],
         "recommend": [
             line
             for split in RECOMMENDED
             for line in words.lines(
-                "recommend", "recommendation", split, "flops", None, 0.9, PRICING
+                "recommend", "recommendation", split, "flops", None, 0.9, pricing
             )
         ],
         "advise": [
-            *(line for each in ADVICES for line in words.lines("advise", "headline", each)),
+            *(line for each in advices for line in words.lines("advise", "headline", each)),
             *(
                 " | ".join(
                     words.line("advise", f"cell_{column}", each, SOURCES[each["name"]])
@@ -88,7 +95,7 @@ def surfaces() -> dict[str, list[str]]:
             ),
             *(
                 line
-                for each in ADVICES
+                for each in advices
                 for line in words.lines("advise", "conclusion", each, SOURCES)
             ),
         ],
@@ -97,13 +104,13 @@ def surfaces() -> dict[str, list[str]]:
             *(
                 line
                 for each in PROPOSED
-                for line in words.lines("next", "belief", each, "lr=1e-06", PRICING)
+                for line in words.lines("next", "belief", each, "lr=1e-06", pricing)
             ),
-            *words.lines("next", "steps", PROPOSED[0], "", "flops", PRICING),
+            *words.lines("next", "steps", PROPOSED[0], "", "flops", pricing),
             *words.lines("next", "not_launched"),
         ],
         "status": [
-            *words.lines("status", "summary", STATUS),
+            *words.lines("status", "summary", status),
             *words.lines("status", "unanswered", STATUS),
             *(line for each in SEARCHES for line in words.lines("status", "search", each, 30)),
             *words.lines("status", "step", ASKED, {}, "flops"),
@@ -216,6 +223,24 @@ def test_a_price_has_its_range_in_one_unit(hours: float, said: str) -> None:
     plain = numbers.price(hours, PRICING, predicted=False)
     assert "(" not in plain
     assert plain == numbers.price(hours, replace(PRICING, spread=(1.0, 1.0)))
+
+
+# Surfaces that show device time.
+PRICED = ("mlflow", "answer", "plan", "recommend", "advise", "next", "status")
+
+
+@pytest.mark.parametrize("surface", PRICED)
+def test_dollars_stand_beside_device_time_where_their_price_is_known(surface: str) -> None:
+    priced = surfaces()[surface]
+    plain = surfaces(replace(PRICING, dollars_per_hour=None))[surface]
+    assert "$" not in " ".join(plain)
+    money = r"\$\d[\d,]*(\.\d+)?"
+    # Nothing else is another sentence: a line without its dollars is the other line.
+    assert [re.sub(rf", {money}( \({money} to {money}\))?", "", line) for line in priced] == plain
+    assert priced != plain
+    # What was measured has no range.
+    sharp = surfaces(replace(PRICING, spread=(1.0, 1.0)))[surface]
+    assert (sharp == priced) == (surface == "status")
 
 
 @pytest.mark.parametrize("surface", ["terminal", "mlflow", "answer", "report"])
