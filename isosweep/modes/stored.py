@@ -169,8 +169,8 @@ def described_cautions(study: Study) -> Iterator[str]:
         unit = study.plan.budget_unit
         yield words.line("plan", "short_of_warmup", worst, len(short), unit, WARM_UPS)
     if often := tuple(repeated(study.candidates)):
-        worst = max(often, key=lambda each: each.epochs / each.warn_epochs)
-        yield words.line("plan", "repeated", worst, len(often), study.plan.budget_unit)
+        most = max(often, key=lambda each: each.epochs / each.warn_epochs)
+        yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit)
     for shipped in shipped_of(study):
         yield words.line("plan", "shipped_sampling", shipped)
 

@@ -1,5 +1,7 @@
 """What a sweep is predicted to take is agreed to on a terminal, before anything is launched."""
 
+import csv
+import json
 import os
 import pty
 import re
@@ -18,8 +20,9 @@ from isosweep.modes.dispatch import prepare_all
 from isosweep.modes.price import confirm, described_price, left, require_affordable
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
+from tests.commands import in_process
 from tests.conftest import SMALL, in_ci, make_config
-from tests.modes.looked_after import printed, reported
+from tests.modes.looked_after import ended, printed, reported, sweep_in
 from tests.modes.looked_after import terminal as console
 
 DEAR = (*SMALL, "budget=1e10", "tracking=none", "launcher.confirm_above=1e-6")
@@ -233,3 +236,42 @@ def test_a_search_is_priced_by_the_dearest_that_it_may_choose(tmp_path: Path) ->
     assert priced("search=frontier", "search.max_compute=1.28e10") == pytest.approx(hours[-1])
     assert priced("search=frontier", "search.max_compute=6.4e9") == pytest.approx(hours[-1] / 2)
     assert priced("search=frontier", "search.max_compute=1e12") == pytest.approx(sum(hours))
+
+
+PRICED = "hardware.dollars_per_hour=36"
+
+
+def told(*overrides: str, within: Path) -> str:
+    return " ".join(in_process(overrides, within).stdout.split())
+
+
+def test_a_plan_and_its_files_have_dollars_beside_hours(tmp_path: Path) -> None:
+    said = told("mode=plan", *SMALL, "budget=1e10", PRICED, within=tmp_path)
+    assert re.search(
+        r"device time on cpu: \d+ s \(\d+ to \d+\), \$[\d.]+ \(\$[\d.]+ to \$[\d.]+\)", said
+    )
+    assert re.search(r"end after \d+ s \(\d+ to \d+\)", said)
+    (plan,) = tmp_path.glob("sweeps/*/plan.json")
+    pricing = json.loads(plan.read_text())["pricing"]
+    assert pricing == {"dollars_per_hour": 36, "spread": [0.67, 1.5]}
+    with plan.with_suffix(".csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["status"] == "planned"]
+    hours = [36 * float(row["device_hours"]) for row in rows]
+    assert [float(row["dollars"]) for row in rows] == pytest.approx(hours)
+    assert re.search(r'"price":"\d+ s \([\d to]+\), \$', plan.with_suffix(".html").read_text())
+
+
+def test_a_stored_sweep_takes_the_price_that_is_typed(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    ended(sweep, share=0.5)
+    ask = ("mode=status", f"sweep_dir={sweep.paths.root}")
+    assert "; device time so far 50 s " in f"{told(*ask, within=tmp_path)} "
+    assert "; device time so far 50 s, $0.50 " in f"{told(*ask, PRICED, within=tmp_path)} "
+    limited = ("mode=resume", ask[1], "launcher.max_dollars=1e-6")
+    refused = in_process(limited, tmp_path)
+    assert refused.returncode == 2
+    assert "launcher.max_dollars=1e-06: takes hardware.dollars_per_hour" in refused.stderr
+    refused = in_process((*limited, PRICED), tmp_path)
+    assert refused.returncode == 2
+    price = r"what is left of the plan takes a predicted device time of .*\$"
+    assert re.search(price, " ".join(refused.stderr.split()))

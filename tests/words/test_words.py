@@ -247,13 +247,12 @@ def test_dollars_stand_beside_device_time_where_their_price_is_known(surface: st
 def test_an_answer_of_an_earlier_version_has_hours_without_dollars(surface: str) -> None:
     document = ANSWER.document()
     del document["pricing"]
-    template, part, *values = {
-        "terminal": ("terminal", "analysis", document, "report.html"),
-        "mlflow": ("mlflow", "answer", "", document),
-        "answer": ("answer", "next_steps", document),
-        "report": ("answer", "spent", document),
+    said = {
+        "terminal": words.line("terminal", "analysis", document, "report.html"),
+        "mlflow": words.line("mlflow", "answer", "", document),
+        "answer": words.line("answer", "next_steps", document),
+        "report": words.line("answer", "spent", document),
     }[surface]
-    said = " ".join(words.lines(template, part, *values))
     assert "$" not in said
     assert " h" in said or surface == "terminal"
 
