@@ -3,7 +3,7 @@
 Search, modes, tracking and Python read it, and none of them draws a conclusion again.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
 from isosweep.analysis.bounds import AtLeastOne, Confidence, Count, NotNegative, Positive, Share
@@ -17,6 +17,7 @@ from isosweep.analysis.statistics.verdict import OpenEnd, Reason, Verdict
 from isosweep.compute import BudgetUnit
 from isosweep.files import JsonObject, to_json
 from isosweep.metrics import MetricName
+from isosweep.pricing import Pricing
 
 ANSWER_VERSION: Final = 1
 
@@ -496,6 +497,9 @@ class Answer:
     """How many runs stand how, and what they broke."""
     next_steps: tuple[NextStep, ...]
     """What would make the answer surer, the first first."""
+    pricing: Pricing = field(default_factory=Pricing)
+    """By what the plan's device time is priced: of `spent`, and of next steps; absent in answers of
+    earlier versions."""
 
     def document(self) -> JsonObject:
         """The answer as its file holds it, and as templates read it."""

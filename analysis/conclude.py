@@ -82,6 +82,7 @@ def conclude(data: SweepData, findings: Findings, advice: Advice | None = None) 
     return Answer(
         plan_id=data.plan_document.get("plan_id"),
         budget_unit=data.plan.budget_unit,
+        pricing=data.plan.pricing,
         confidence=frontier.confidence,
         metric=data.metric,
         evaluation_set=data.evaluation_set,

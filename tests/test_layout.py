@@ -22,7 +22,7 @@ FLOORS = (
     ("words", "metrics", "gguf"),
     (
         *("errors", "files", "ownership", "commands", "compute", "heldout", "machine"),
-        *("devices", "evidence", "health", "sandbox", "version"),
+        *("devices", "evidence", "health", "pricing", "sandbox", "version"),
         "__init__",
     ),
 )

@@ -27,6 +27,7 @@ from isosweep.plan.calibration import calibrated
 from isosweep.plan.cells import predicted
 from isosweep.plan.enumerate import enumerate_candidates
 from isosweep.plan.study import Study, resolve
+from isosweep.pricing import Pricing
 
 # Raised when a field goes or changes its meaning; fields may be added.
 ADVICE_VERSION: Final = 1
@@ -149,6 +150,8 @@ class DecidingSweep:
     """Of training and generation."""
     device_hours: Positive
     """Predicted, evaluation included."""
+    pricing: Pricing
+    """By what they are priced."""
     finds: Outlook
     """What sweeps like it find."""
 
@@ -362,6 +365,7 @@ def _sweep(
             runs=len(study.plan.runs),
             flops=math.fsum(predicted(run.planned_flops) for run in study.plan.runs),
             device_hours=study.device_hours,
+            pricing=study.plan.pricing,
             finds=outlook(study.plan, study.config),
         ), None
     raise AssertionError("the last share is the whole budget")

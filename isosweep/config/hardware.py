@@ -86,6 +86,9 @@ class HardwareConfig:
     `mode=calibrate` to measure."""
     memory_reserve: Annotated[float, Ge(0), Lt(1)] = 0.1
     """Share of memory left free."""
+    dollars_per_hour: Positive | None = None
+    """US dollars that an hour of one device costs (of one core with `hardware=cpu`); null: not
+    known, and no dollars are shown."""
     calibrated: bool = True
     """Use measured efficiencies where `mode=calibrate` has stored some."""
     calibrated_from: str | None = None

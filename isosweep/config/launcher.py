@@ -26,6 +26,8 @@ class LauncherConfig:
     """Predicted device-hours above which a terminal is asked before they are spent; null: never."""
     max_device_hours: Positive | None = None
     """Predicted device-hours above which nothing is launched; null: no limit."""
+    max_dollars: Positive | None = None
+    """The same in US dollars, by `hardware.dollars_per_hour`; null: no limit."""
     max_retries: NonNegativeInt = 2
     """Times that a run which fails is tried again."""
     stop_grace_s: Positive = 60.0

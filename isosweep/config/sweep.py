@@ -211,6 +211,15 @@ class SweepConfig:
         self._check_vllm()
         self._check_interruption()
         self._check_sharing()
+        if (
+            self.launcher.max_dollars is not None
+            and self.hardware.dollars_per_hour is None
+            # Of a sweep that is resumed, its own settings have the price.
+            and self.mode != "resume"
+        ):
+            rule = "takes hardware.dollars_per_hour, what an hour of one device costs"
+            nearest = "hardware.dollars_per_hour=NUMBER, or launcher.max_device_hours"
+            raise SettingError("launcher.max_dollars", self.launcher.max_dollars, rule, nearest)
         architecture = self.model.architecture
         if self.hardware.shared_prompts and (
             architecture.num_experts or architecture.num_sliding_layers

@@ -13,7 +13,8 @@ AXIS_GROUPS = ("model", "task", "recipe", "evaluation", "generation")
 # What a run is asked for by, and columns of plan.csv: no axis can be called so.
 RESERVED = (
     *("n", "B", "T", "seed", "status", "budget", "num_generations", "problems_per_batch"),
-    *("num_steps", "planned_compute", "planned_flops", "device_hours", "run_id", "rule", "reason"),
+    *("num_steps", "planned_compute", "planned_flops", "device_hours", "dollars"),
+    *("run_id", "rule", "reason"),
 )
 # Groups of conf/ that all runs of a sweep share, and whole experiments.
 _SHARED = (

@@ -86,6 +86,7 @@ PLAN: Columns = (
         "device_hours",
         "Predicted from the run's start to this budget, evaluation included. Device-hours.",
     ),
+    number("dollars", "dollars", "What they cost by hardware.dollars_per_hour. US dollars."),
     *planned("", "run_id"),
     label("rule", "rule", "The setting that a rejected one breaks first. No unit."),
     label("reason", "reason", "How it breaks it, with the numbers."),
@@ -109,6 +110,7 @@ RUNS: Columns = (
         "device_hours",
         "Predicted for the whole run, evaluation included. Device-hours.",
     ),
+    number("dollars", "dollars", "What they cost by hardware.dollars_per_hour. US dollars."),
     label(
         "standing",
         "standing.value",
@@ -147,6 +149,7 @@ RECORDS: Columns = (
         lambda row: row.record.compute.spent("device_hours"),
         "Training's wall time times devices. Device-hours.",
     ),
+    number("dollars", "dollars", "What they cost by hardware.dollars_per_hour. US dollars."),
     number(
         "reward", "record.reward", "avg@k: held-out problems x k samples that are right. A share."
     ),

@@ -23,8 +23,8 @@ class Shown:
 
     def html(self) -> str:
         """For HTML."""
-        parts = [f"<p><strong>{escape(self.heading)}</strong></p>"]
-        parts += [f"<p>{escape(sentence)}</p>" for sentence in self.sentences]
+        parts = [f"<p><strong>{_escaped(self.heading)}</strong></p>"]
+        parts += [f"<p>{_escaped(sentence)}</p>" for sentence in self.sentences]
         for head, *rows in self.tables:
             lines = [_line(head, "th"), *(_line(row, "td") for row in rows)]
             parts.append(f"<table>{''.join(lines)}</table>")
@@ -32,7 +32,13 @@ class Shown:
 
 
 def _line(cells: Iterable[str], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{tag}>{_escaped(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _escaped(text: str) -> str:
+    """Text as HTML, in which notebooks find no formula between two dollars: none goes beyond a
+    tag."""
+    return escape(text).replace("$", "<span>$</span>")
 
 
 def _plain(text: str) -> str:

@@ -82,6 +82,7 @@ def run_rows(sweep: StoredSweep) -> Iterator[Row]:
     for run in plan.runs:
         view = view_run(sweep.paths.run(run.run_id))
         standing = run_standing(run, view, plan.budget_unit, config.health.stop)
+        hours = run.seconds and run.seconds * config.devices_taken / 3600
         now = SimpleNamespace(
             run=run,
             view=view,
@@ -89,7 +90,8 @@ def run_rows(sweep: StoredSweep) -> Iterator[Row]:
             spent=view.state.compute.spent(plan.budget_unit) if view.state else 0.0,
             standing=standing,
             collapsed=standing is Standing.DONE and run.run_id in collapsed,
-            device_hours=run.seconds and run.seconds * config.devices_taken / 3600,
+            device_hours=hours,
+            dollars=plan.pricing.dollars(hours),
         )
         yield _row(RUNS, now, run.axes)
 
@@ -105,6 +107,7 @@ def record_rows(plan: Plan, paths: SweepPaths) -> Iterator[Row]:
             item = SimpleNamespace(
                 run=run,
                 record=record,
+                dollars=plan.pricing.dollars(record.compute.spent("device_hours")),
                 spent=record.compute.spent(plan.budget_unit),
                 scores=score(single, record.samples_per_problem) if single else None,
                 majority=math.fsum(votes) / len(votes) if votes else None,

@@ -14,12 +14,12 @@ from isosweep.door.display import Shown
 from isosweep.door.frames import candidate_rows, frame, run_rows
 from isosweep.errors import SettingError
 from isosweep.modes.directory import StoredSweep, sweep_paths
-from isosweep.modes.price import described_price, device_hours_left
+from isosweep.modes.price import described_price, left
 from isosweep.modes.stored import described_cautions, described_findings, places_of
 from isosweep.plan.cells import predicted
 from isosweep.plan.scheduling import makespan
 from isosweep.plan.study import Study, checkpoint_plan, evaluation_of, resolve
-from isosweep.words.numbers import in_hours, size
+from isosweep.words import numbers as words
 
 if TYPE_CHECKING:
     import pandas
@@ -33,8 +33,10 @@ class Price:
 
     `cells`, `rejected`, `runs`: counts of candidates that are planned, of those that are not, and
     of training runs. `flops`: of training and generation. `device_hours`: evaluation included;
-    `device_hours_left`: of what no run on the disk has trained yet. `hours`: wall time with
-    `places` runs at once (None: all of them), longest first. `evaluation_share`: evaluation's part
+    `device_hours_left`: of what no run on the disk has trained yet. `dollars`, `dollars_left`: what
+    both cost by `hardware.dollars_per_hour`; None without it. `hours`: wall time with `places` runs
+    at once (None: all of them), longest first. `spread`: between which multiples of all these the
+    measured ones are expected to lie. `evaluation_share`: evaluation's part
     of the device time. `checkpoint_bytes`: on the disk while it runs, at most.
     """
 
@@ -44,7 +46,10 @@ class Price:
     flops: float
     device_hours: float
     device_hours_left: float
+    dollars: float | None
+    dollars_left: float | None
     hours: float
+    spread: tuple[float, float]
     places: int | None
     evaluation_share: float
     checkpoint_bytes: float
@@ -58,10 +63,11 @@ class PlannedSweep:
     study: Study
 
     def __repr__(self) -> str:
-        price = self.price
+        price, typed = self.price, shlex.join(self.overrides)
+        time = words.price(price.device_hours, self.study.plan.pricing)
         return (
-            f"<PlannedSweep {shlex.join(self.overrides)}: {price.runs} runs, {price.cells} cells, "
-            f"{price.rejected} rejected, about {price.device_hours:.3g} device-hours>"
+            f"<PlannedSweep {typed}: {price.runs} runs, {price.cells} cells, {price.rejected} "
+            f"rejected, device time {time}>"
         )
 
     @property
@@ -83,13 +89,17 @@ class PlannedSweep:
         study, places = self.study, places_of(self.study)
         plan, evaluation = study.plan, evaluation_of(study)
         seconds = [predicted(run.seconds) for run in plan.runs]
+        hours_left, _ = left([study])
         return Price(
             cells=len(plan.cells),
             rejected=len(plan.rejected),
             runs=len(plan.runs),
             flops=math.fsum(predicted(run.planned_flops) for run in plan.runs),
             device_hours=study.device_hours,
-            device_hours_left=device_hours_left([study]),
+            device_hours_left=hours_left,
+            dollars=plan.pricing.dollars(study.device_hours),
+            dollars_left=plan.pricing.dollars(hours_left),
+            spread=plan.pricing.spread,
             hours=makespan(seconds, places or len(seconds)) / 3600,
             places=places,
             evaluation_share=evaluation.share_of_time,
@@ -117,16 +127,16 @@ class PlannedSweep:
         return self._shown().html()
 
     def _shown(self) -> Shown:
-        price = self.price
+        price, pricing = self.price, self.study.plan.pricing
         at_once = f"{price.places or f'all {price.runs}'} runs at once"
         table = (
             ("runs", "cells", "rejected", "FLOPs", "device time", at_once, "checkpoints"),
             (
                 *(f"{count:,}" for count in (price.runs, price.cells, price.rejected)),
                 f"{price.flops:.3g}",
-                in_hours(price.device_hours),
-                in_hours(price.hours),
-                size(price.checkpoint_bytes),
+                words.price(price.device_hours, pricing),
+                words.predicted_time(price.hours, pricing),
+                words.size(price.checkpoint_bytes),
             ),
         )
         return Shown(heading=self.command, sentences=self.notes, tables=(table,))
@@ -138,7 +148,7 @@ def make_plan(overrides: Overrides = (), /, **settings: object) -> PlannedSweep:
     Raises SettingError for settings that break a rule, and a grid of which nothing is feasible.
 
     >>> isosweep.make_plan(budget=[1e10, 2e10])
-    <PlannedSweep 'budget=[1e10,2e10]': 12 runs, 21 cells, 15 rejected, about ... device-hours>
+    <PlannedSweep 'budget=[1e10,2e10]': 12 runs, 21 cells, 15 rejected, device time ...>
     >>> isosweep.make_plan({"grid.seeds": [0]}, budget=[1e10, 2e10]).price.runs
     4
     """

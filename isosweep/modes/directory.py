@@ -31,6 +31,8 @@ _NAMED = 10
 _NEAREST = 3
 # Settings that may name a database among the runs, which moves with them.
 _STORES = (("tracking", "uri"), ("search", "storage"))
+# The setting that a command may have of its own for a sweep that is stored.
+_PRICE = "hardware.dollars_per_hour"
 # What a run has of which some worker has begun.
 _BEGUN = {ATTEMPTS, OLD_STATE, "records", "records.jsonl"}
 
@@ -95,7 +97,8 @@ def stored_sweep(config: SweepConfig) -> StoredSweep:
     where a name fits several; RecordError where it is of another format.
     """
     sweep = read_sweep(_root(config))
-    return replace(sweep, config=_with_typed_password(sweep.config, config))
+    sweep = replace(sweep, config=_with_typed_password(sweep.config, config))
+    return _with_typed_price(sweep, config) if _PRICE in config.given else sweep
 
 
 @keeping_all()
@@ -302,6 +305,17 @@ def only_planned(root: Path) -> bool:
     own = SweepPaths(root, root)
     planned = (own.plan, own.plan_csv, own.plan_page, own.config, own.simulation)
     return {path.name for path in planned}.issuperset(names(root))
+
+
+def _with_typed_price(sweep: StoredSweep, typed: SweepConfig) -> StoredSweep:
+    """A stored sweep at the price of an hour that this command has typed: it changes no run."""
+    price = typed.hardware.dollars_per_hour
+    hardware = replace(sweep.config.hardware, dollars_per_hour=price)
+    return replace(
+        sweep,
+        config=replace(sweep.config, hardware=hardware),
+        plan=replace(sweep.plan, pricing=replace(sweep.plan.pricing, dollars_per_hour=price)),
+    )
 
 
 def _with_typed_password(stored: SweepConfig, typed: SweepConfig) -> SweepConfig:

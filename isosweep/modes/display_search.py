@@ -115,7 +115,8 @@ def _cost(plan: Plan, config: SweepConfig, whole: float) -> str:
     limit = config.search.max_compute
     most = 1.0 if limit is None else min(1.0, limit / whole)
     hours = sum(predicted(run.seconds) for run in plan.runs) * config.devices_taken / 3600
-    return words.line("plan", "search_cost", expected_cost(), most, whole, hours, plan.budget_unit)
+    numbers = expected_cost(), most, whole, hours
+    return words.line("plan", "search_cost", *numbers, plan.budget_unit, plan.pricing)
 
 
 def described_search(plan: Plan, document: JsonObject) -> list[str]:

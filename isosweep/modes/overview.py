@@ -135,7 +135,8 @@ def _spent(plan: Plan, paths: SweepPaths) -> str:
     begun = [state.compute for state in states if state is not None]
     spent = sum(compute.spent(plan.budget_unit) for compute in begun)
     hours = sum(compute.device_seconds for compute in begun) / 3600
-    return words.line("mlflow", "spent", len(begun), len(plan.runs), spent, plan.budget_unit, hours)
+    unit, pricing = plan.budget_unit, plan.pricing
+    return words.line("mlflow", "spent", len(begun), len(plan.runs), spent, unit, hours, pricing)
 
 
 def _add_readings(

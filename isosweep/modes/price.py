@@ -1,17 +1,19 @@
 """What is left of sweeps is predicted to take, and whether that may be spent.
 
-Before anything is launched: above `launcher.max_device_hours` it is refused, above
-`launcher.confirm_above` a terminal is asked. Only what is not trained yet counts, and a run that
-several jobs of a multirun share counts once.
+Before anything is launched: above `launcher.max_device_hours` or `launcher.max_dollars` it is
+refused, above `launcher.confirm_above` a terminal is asked. Only what is not trained yet counts,
+and a run that several jobs of a multirun share counts once.
 """
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.prompt import Confirm
 
+from isosweep import words
 from isosweep.errors import IsosweepError, SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.signals import INTERRUPTED
@@ -20,7 +22,15 @@ from isosweep.plan.cells import predicted
 from isosweep.plan.shortened import up_to
 from isosweep.plan.standing import compute_behind
 from isosweep.plan.study import Study
+from isosweep.pricing import Pricing
 from isosweep.store.state import view_run
+
+# Settings of the launcher above which nothing is launched, and what a device-hour counts by each;
+# None: it is not known.
+_LIMITS: Final[Mapping[str, Callable[[Pricing], float | None]]] = {
+    "max_device_hours": lambda pricing: 1.0,
+    "max_dollars": lambda pricing: pricing.dollars_per_hour,
+}
 
 
 class NotConfirmedError(IsosweepError):
@@ -28,27 +38,50 @@ class NotConfirmedError(IsosweepError):
 
 
 def require_affordable(studies: Sequence[Study]) -> None:
-    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours`."""
-    limits = [study.config.launcher.max_device_hours for study in studies]
-    limit = min((limit for limit in limits if limit is not None), default=math.inf)
-    if math.isinf(limit) or (hours := device_hours_left(studies)) <= limit:
+    """Raise SettingError where the jobs together exceed the least `launcher.max_device_hours` or
+    `launcher.max_dollars`, or of one of them the price of an hour is not known, as that takes."""
+    limits = {name: limit for name in _LIMITS if (limit := _least(studies, name)) is not None}
+    if not limits:
         return
-    nearest = f"launcher.max_device_hours={_rounded_up(hours)}"
-    if len(studies) > 1:
-        what, nearest = f"the {len(studies)} jobs", f"{nearest}, or fewer jobs"
-    else:
-        what, nearest = "the plan", f"{_smaller_budget(studies[0], limit)}, or {nearest}"
-    rule = f"what is left of {what} is predicted to take {_in_words(hours)}"
-    raise SettingError("launcher.max_device_hours", f"{limit:g}", rule, nearest)
+    hours, pricing = left(studies)
+    for name, limit in limits.items():
+        rate, setting = _LIMITS[name](pricing), f"launcher.{name}"
+        if rate is None:
+            rule = "takes hardware.dollars_per_hour of every job"
+            raise SettingError(setting, f"{limit:g}", rule)
+        if rate * hours <= limit:
+            continue
+        nearest = f"{setting}={_rounded_up(rate * hours)}"
+        if len(studies) > 1:
+            nearest = f"{nearest}, or fewer jobs"
+        else:
+            nearest = f"{_smaller_budget(studies[0], limit / rate)}, or {nearest}"
+        rule = words.line("plan", "left", hours, pricing, len(studies))
+        raise SettingError(setting, f"{limit:g}", rule, nearest)
 
 
-def device_hours_left(studies: Sequence[Study]) -> float:
-    """Predicted device-hours of all that the runs of `studies` have not trained yet."""
-    left: dict[str, float] = {}
+def _least(studies: Sequence[Study], name: str) -> float | None:
+    """The least that a setting of the launcher says in any job; None where none says any."""
+    said = [getattr(study.config.launcher, name) for study in studies]
+    return min((limit for limit in said if limit is not None), default=None)
+
+
+def left(studies: Sequence[Study]) -> tuple[float, Pricing]:
+    """Predicted device-hours of all that the runs of `studies` have not trained yet, and by what
+    they are priced together: dollars where all are known, and the widest range."""
+    hours: dict[str, float] = {}
+    dollars: dict[str, float | None] = {}
     for study in studies:
-        for run_id, hours in _hours_left(study).items():
-            left[run_id] = max(hours, left.get(run_id, 0.0))
-    return math.fsum(left.values())
+        for run_id, own in _hours_left(study).items():
+            if own >= hours.get(run_id, 0.0):
+                hours[run_id], dollars[run_id] = own, study.plan.pricing.dollars(own)
+    total, (first, *others) = math.fsum(hours.values()), [study.plan.pricing for study in studies]
+    if all(other == first for other in others):
+        return total, first
+    known = [paid for paid in dollars.values() if paid is not None]
+    mean = math.fsum(known) / total if total and len(known) == len(dollars) else None
+    lows, highs = zip(*(each.spread for each in (first, *others)), strict=True)
+    return total, Pricing(dollars_per_hour=mean, spread=(min(lows), max(highs)))
 
 
 def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
@@ -79,10 +112,10 @@ def _hours_left(study: Study, last: float = math.inf) -> dict[str, float]:
     return hours
 
 
-def _rounded_up(hours: float) -> str:
+def _rounded_up(value: float) -> str:
     """In three digits, and never less than it is."""
-    unit = 10 ** (math.floor(math.log10(hours)) - 2)
-    return f"{math.ceil(hours / unit) * unit:g}"
+    unit = 10 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.ceil(value / unit) * unit:g}"
 
 
 def _smaller_budget(study: Study, limit: float) -> str:
@@ -93,10 +126,6 @@ def _smaller_budget(study: Study, limit: float) -> str:
         if math.fsum(_hours_left(study, budgets[count - 1]).values()) <= limit:
             return f"budget=[{','.join(f'{budget:g}' for budget in budgets[:count])}]"
     return "a smaller budget"
-
-
-def _in_words(hours: float) -> str:
-    return f"{hours:,.0f} device-hours" if hours >= 10 else f"{hours:.2g} device-hours"
 
 
 def confirm(studies: Sequence[Study], console: Console) -> int:
@@ -124,15 +153,10 @@ def confirm(studies: Sequence[Study], console: Console) -> int:
 
 def _question(studies: Sequence[Study]) -> str | None:
     """What is to be agreed to; None where it is no more than `launcher.confirm_above`."""
-    limits = [study.config.launcher.confirm_above for study in studies]
-    above = min((limit for limit in limits if limit is not None), default=math.inf)
-    hours = device_hours_left(studies)
-    if hours <= above:
+    above, (hours, pricing) = _least(studies, "confirm_above"), left(studies)
+    if above is None or hours <= above:
         return None
-    jobs = f" for {len(studies)} jobs" if len(studies) > 1 else ""
-    return (
-        f"about {_in_words(hours)} are predicted{jobs}, more than launcher.confirm_above={above:g}"
-    )
+    return words.line("plan", "above", hours, pricing, len(studies), "confirm_above", above)
 
 
 def is_terminal(stream: object) -> bool:
@@ -150,10 +174,12 @@ def agrees(question: str, console: Console) -> bool:
 
 def described_price(study: Study) -> str | None:
     """What launching the plan would meet: a question, or a refusal; None where it meets neither."""
-    limit, hours = study.config.launcher.max_device_hours, device_hours_left([study])
-    if limit is not None and hours > limit:
-        line = f"{_in_words(hours)} are more than launcher.max_device_hours={limit:g}"
-        return f"mode=run would refuse this: {line}"
+    hours, pricing = left([study])
+    for name, rate in _LIMITS.items():
+        limit, counted = _least([study], name), rate(pricing)
+        if limit is not None and counted is not None and counted * hours > limit:
+            line = words.line("plan", "above", hours, pricing, 1, name, limit)
+            return f"mode=run would refuse this: {line}"
     if (question := _question([study])) is not None and not study.config.confirm:
         return f"mode=run would ask first: {question}"
     return None

@@ -23,8 +23,9 @@ from isosweep.modes.sources import one_sweep
 from isosweep.modes.terminal import say, show_json, typed
 from isosweep.plan.cells import Plan, variant_label
 from isosweep.plan.study import Study, resolve_stored
+from isosweep.pricing import Pricing, pricing_from
 from isosweep.store.paths import SweepPaths
-from isosweep.words.numbers import in_hours
+from isosweep.words.numbers import price
 
 if TYPE_CHECKING:
     from isosweep.analysis.answer import AddN
@@ -39,16 +40,18 @@ _SEEDS = 2
 # Of what the sweep has spent, what a proposal may take where search.max_compute does not say.
 _SHARE = 1 / 3
 # The table of steps: each column's heading, and what it has of a step.
-_COLUMNS: dict[str, Callable[[JsonObject], str]] = {
-    "n": lambda step: str(step["num_generations"]),
-    "B": lambda step: str(step["problems_per_batch"]),
-    "seed": lambda step: str(step["seed"]),
-    "to": lambda step: f"{step['milestone']:.3g}",
-    "adds": lambda step: f"{step['compute']:.3g}",
-    "devices": lambda step: "" if step["device_hours"] is None else in_hours(step["device_hours"]),
-    "saves": lambda step: f"{step['loss_saved']:.2g}",
-    "decides": lambda step: f"{step['verdict_decided']:.1%}",
-    "agree": lambda step: f"{step['agree']:.0%}",
+_COLUMNS: dict[str, Callable[[JsonObject, Pricing], str]] = {
+    "n": lambda step, _: str(step["num_generations"]),
+    "B": lambda step, _: str(step["problems_per_batch"]),
+    "seed": lambda step, _: str(step["seed"]),
+    "to": lambda step, _: f"{step['milestone']:.3g}",
+    "adds": lambda step, _: f"{step['compute']:.3g}",
+    "devices": lambda step, pricing: (
+        "" if (hours := step["device_hours"]) is None else price(hours, pricing, predicted=False)
+    ),
+    "saves": lambda step, _: f"{step['loss_saved']:.2g}",
+    "decides": lambda step, _: f"{step['verdict_decided']:.1%}",
+    "agree": lambda step, _: f"{step['agree']:.0%}",
 }
 
 
@@ -84,6 +87,7 @@ def propose_next(config: SweepConfig, console: Console) -> int:
         "sweep_dir": str(sweep.paths.root),
         "budget_unit": plan.budget_unit,
         "spent": spent,
+        "pricing": to_json(asdict(plan.pricing)),
         "command": planned and f"python -m isosweep mode=resume {typed('sweep_dir', planned)}",
         "variants": [
             _variant(axes, n, proposal, plan)
@@ -257,19 +261,19 @@ def _step(step: "Proposed", plan: Plan) -> JsonObject:
 
 def _lines(name: str, document: JsonObject) -> list[str]:
     """The document as the terminal has it."""
-    lines = words.lines("next", "spent", name, document)
+    lines, pricing = words.lines("next", "spent", name, document), pricing_from(document["pricing"])
     for variant in document["variants"]:
         label = variant_label(variant["axes"])
-        lines += words.lines("next", "belief", variant, label)
+        lines += words.lines("next", "belief", variant, label, pricing)
         if variant["steps"]:
-            lines += _table(variant["steps"])
-            lines += words.lines("next", "steps", variant, label, document["budget_unit"])
+            lines += _table(variant["steps"], pricing)
+            lines += words.lines("next", "steps", variant, label, document["budget_unit"], pricing)
     if document["command"]:
         lines += [words.line("next", "not_launched"), f"  {document['command']}"]
     return lines
 
 
-def _table(steps: list[JsonObject]) -> list[str]:
-    columns = [[name, *map(read, steps)] for name, read in _COLUMNS.items()]
+def _table(steps: list[JsonObject], pricing: Pricing) -> list[str]:
+    columns = [[name, *(read(step, pricing) for step in steps)] for name, read in _COLUMNS.items()]
     sized = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
     return ["  " + "  ".join(row) for row in zip(*sized, strict=True)]

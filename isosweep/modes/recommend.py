@@ -60,7 +60,7 @@ def recommend_split(config: SweepConfig, console: Console) -> int:
         write_json(view.recommendation, document)
         if spoken:
             for split in document["recommendations"]:
-                of = plan.budget_unit, data.evaluation_set, asked.confidence
+                of = plan.budget_unit, data.evaluation_set, asked.confidence, plan.pricing
                 say(console, *words.lines("recommend", "recommendation", split, *of))
             say(console, f"recommendation: {view.recommendation}")
     if not spoken:

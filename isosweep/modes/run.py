@@ -127,8 +127,8 @@ class Launch:
 def together(launches: Sequence[Launch]) -> Launch:
     """One launch of all: their runs share places and devices, and none waits for another's end.
 
-    Raises SettingError where they exceed `launcher.max_device_hours` or the room on the disk
-    together, are one sweep whose runs are to be chosen in two ways, or have one name.
+    Raises SettingError where they exceed a limit of device-hours or dollars, or the room on the
+    disk, together, are one sweep whose runs are to be chosen in two ways, or have one name.
     """
     studies = tuple(study for launch in launches for study in launch.studies)
     _require_one_plan(studies)

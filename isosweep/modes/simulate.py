@@ -14,7 +14,7 @@ from isosweep.modes.directory import store_plan, sweep_paths
 from isosweep.modes.terminal import say
 from isosweep.plan.study import Study
 from isosweep.store.paths import SweepPaths
-from isosweep.words.numbers import in_hours
+from isosweep.words.numbers import price
 
 if TYPE_CHECKING:
     from isosweep.analysis.simulation.designs import Search
@@ -106,7 +106,7 @@ def _show_search(found: "Search", console: Console) -> None:
             false,
             str(len(one.design.plan.runs)),
             f"{one.design.config.task.num_eval_problems:,}",
-            in_hours(one.design.device_hours),
+            price(one.design.device_hours, one.design.plan.pricing),
             str(one.sweeps),
         )
         lines.append(f"{place}{sign}: {' '.join(one.design.overrides) or 'the plan itself'}")

@@ -3,9 +3,11 @@
 A document for programs, whose fields stay, is what the terminal words.
 """
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -103,6 +105,8 @@ def status_document(
         "unanswered": unanswered,
         "unanswered_runs": count,
         "checkpoint_bytes": sum(map(_checkpoint_bytes, sights)),
+        "device_hours": math.fsum(map(_device_hours, sights)),
+        "pricing": asdict(sweep.plan.pricing),
         "search": search,
     }
 
@@ -137,6 +141,11 @@ def _checkpoint_bytes(sight: Sight) -> int:
         return 0
     known = None if sight.standing.ended else sight.state.checkpoint_bytes
     return complete_bytes(sight.paths) if known is None else known
+
+
+def _device_hours(sight: Sight) -> float:
+    """Device-hours that training it has spent, as far as its worker has recorded them."""
+    return 0.0 if sight.state is None else sight.state.compute.spent("device_hours")
 
 
 def run_document(sight: Sight, sweep: StoredSweep, collapsed: Collection[str]) -> JsonObject:

@@ -30,7 +30,7 @@ from isosweep.modes.further import twice_the_largest
 from isosweep.modes.sets import require_sets, with_stored_sets
 from isosweep.modes.terminal import say, warn
 from isosweep.modes.trust import require_own_scripts
-from isosweep.plan.cautions import WARM_UPS, short_of_warmup
+from isosweep.plan.cautions import WARM_UPS, repeated, short_of_warmup
 from isosweep.plan.cells import Plan, predicted
 from isosweep.plan.rules import RULES
 from isosweep.plan.scheduling import makespan
@@ -44,7 +44,7 @@ from isosweep.store.paths import SweepPaths, require_plain
 from isosweep.store.state import RunView, read_state
 from isosweep.store.submissions import newest_submission
 from isosweep.store.uses import note_use
-from isosweep.words.numbers import in_hours
+from isosweep.words.numbers import price_parts
 
 
 def stored_plan(study: Study, console: Console) -> SweepPaths:
@@ -100,7 +100,7 @@ def _show_plan(plan: Plan, config: SweepConfig, places: int | None, console: Con
     for axes in plan.axes[:1] if tuned else plan.axes:
         for budget in plan.budgets[-1:] if tuned else plan.budgets:
             given = "".join(f", {name}={value}" for name, value in axes.items())
-            say(console, f"T and device-hours at {budget:g} {plan.budget_unit}{given}")
+            say(console, f"T and device time at {budget:g} {plan.budget_unit}{given}")
             console.print(_plan_table(plan.of_axes(axes), budget, letters))
     counts = Counter(rejection.rule for rejection in plan.rejected)
     for rule in rules:
@@ -128,7 +128,12 @@ def _plan_table(plan: Plan, budget: float, letters: dict[str, str]) -> Table:
         (
             c.num_generations,
             c.problems_per_batch,
-        ): f"{c.num_steps:,}\n{in_hours(predicted(c.device_hours))}"
+        ): "\n".join(
+            [
+                f"{c.num_steps:,}",
+                *price_parts(predicted(c.device_hours), plan.pricing, predicted=False),
+            ]
+        )
         for c in cells
     }
     texts |= {(r.num_generations, r.problems_per_batch): letters[r.rule] for r in rejected}
@@ -154,7 +159,7 @@ def described_findings(study: Study) -> Iterator[str]:
     yield from words.lines("plan", "repeats", repeated_sets(config))
     if config.search.kind != "tune":
         seen = outlook_of_variants(plan, config, twice_the_largest)
-        yield from words.lines("plan", "findings", seen)
+        yield from words.lines("plan", "findings", seen, plan.pricing)
 
 
 def described_cautions(study: Study) -> Iterator[str]:
@@ -163,6 +168,9 @@ def described_cautions(study: Study) -> Iterator[str]:
         worst = min(short, key=lambda each: each.num_steps / each.warmup_steps)
         unit = study.plan.budget_unit
         yield words.line("plan", "short_of_warmup", worst, len(short), unit, WARM_UPS)
+    if often := tuple(repeated(study.candidates)):
+        most = max(often, key=lambda each: each.epochs / each.warn_epochs)
+        yield words.line("plan", "repeated", most, len(often), study.plan.budget_unit)
     for shipped in shipped_of(study):
         yield words.line("plan", "shipped_sampling", shipped)
 

@@ -1,13 +1,17 @@
-"""What a plan warns of, as numbers: cells read too soon, and settings that models ship in vain."""
+"""What a plan warns of, as numbers: cells read too soon, training problems seen very often, and
+settings that models ship in vain."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from isosweep.config.sweep import SweepConfig
+from isosweep.costs.steps import budget_of
 from isosweep.models.weights import shipped_sampling
 from isosweep.plan.candidates import Candidates, Place
-from isosweep.plan.document import ShippedSampling, ShortOfWarmup
+from isosweep.plan.document import Repeated, ShippedSampling, ShortOfWarmup
+from isosweep.plan.rules import RULES, epochs, most_steps_within
 
 # The rates of w updates of warm-up lack (w - 1) / 2 full ones: a sixth of three times as many.
 WARM_UPS = 3
@@ -32,6 +36,63 @@ def short_of_warmup(tables: Iterable[Candidates]) -> Iterator[ShortOfWarmup]:
             problems_per_batch=shortest.problems_per_batch,
             budget=shortest.budget,
         )
+
+
+def repeated(tables: Iterable[Candidates]) -> Iterator[Repeated]:
+    """Of each variant, the cells at the largest budget that see the training problems more often
+    than `grid.warn_epochs`, if there are any."""
+    for table in tables:
+        config, last = table.config, len(table.budgets) - 1
+        if (limit := config.grid.warn_epochs) is None:
+            continue
+        seen = {place: epochs(table, place, int(table.steps[place])) for place in _planned(table)}
+        often = {place: passes for place, passes in seen.items() if passes > limit}
+        if not often:
+            continue
+        worst = max(often, key=lambda place: often[place])
+        name, part = config.task.scarcest
+        yield Repeated(
+            axes=table.variant.axes,
+            budget=float(table.budgets[last]),
+            warn_epochs=limit,
+            cells=len(often) * len(config.grid.seeds),
+            of_cells=len(seen) * len(config.grid.seeds),
+            epochs=often[worst],
+            num_generations=int(table.num_generations[worst.i]),
+            problems_per_batch=int(table.problems_per_batch[worst.j]),
+            problems=part.num_train_problems,
+            part=name,
+            within=_budget_within(table, limit),
+        )
+
+
+def _planned(table: Candidates) -> Iterator[Place]:
+    """The cells at the largest budget."""
+    last = len(table.budgets) - 1
+    for i, j in np.argwhere(table.feasible[..., last]):
+        yield Place(int(i), int(j), last)
+
+
+def _budget_within(table: Candidates, limit: float) -> float | None:
+    """The largest budget at which nothing of the grid makes more than `limit` passes, in two
+    digits; None where one generation does.
+
+    Pairs that only the number of their steps keeps out count: a smaller budget may let them in.
+    """
+    always = sum(1 << bit for bit, rule in enumerate(RULES) if rule.steps is None)
+    last = len(table.budgets) - 1
+    places = [
+        Place(int(i), int(j), last)
+        for i, j in np.argwhere(table.listed & (table.broken[..., last] & always == 0))
+    ]
+    least = min(
+        budget_of(most_steps_within(table, place, limit), float(table.cost[place[:2]]))
+        for place in places
+    )
+    if least == 0:
+        return None
+    unit = 10.0 ** (math.floor(math.log10(least)) - 1)
+    return float(f"{math.floor(least / unit) * unit:.2g}")
 
 
 def shipped_by_models(configs: Iterable[SweepConfig]) -> Iterator[ShippedSampling]:

@@ -13,6 +13,7 @@ from typing_extensions import TypeAliasType
 
 from isosweep.compute import BudgetUnit
 from isosweep.errors import RecordError
+from isosweep.pricing import Pricing, pricing_from
 
 T = TypeVar("T")
 
@@ -199,6 +200,9 @@ class Plan:
     )
     """For each setting that alone rejects candidates: how many (a count of candidates), and a
     change with which the nearest of them would be planned."""
+    pricing: Pricing = field(default_factory=Pricing)
+    """What device-hours cost, and how far the predicted ones may be off; nothing is known of either
+    in plans of earlier versions, and of runs that were trained elsewhere."""
 
     @property
     def sharing(self) -> float:
@@ -251,6 +255,7 @@ def plan_from_document(document: dict[str, Any]) -> Plan:
             for rejection in document["rejected"]
         ),
         mends={rule: (count, mend) for rule, (count, mend) in document["mends"].items()},
+        pricing=pricing_from(document.get("pricing")),
     )
     _require_whole(plan, document)
     return plan

@@ -144,6 +144,38 @@ class ShortOfWarmup:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """Cells at the largest budget of one combination of values of grid.axes whose runs see the
+    training problems more often than grid.warn_epochs."""
+
+    axes: Axes
+    """Settings of grid.axes and their values here, each in the unit of its setting; empty without
+    axes."""
+    budget: Annotated[float, Gt(0)]
+    """The largest budget, in budget_unit."""
+    warn_epochs: Annotated[float, Gt(0)]
+    """grid.warn_epochs. Passes."""
+    cells: Annotated[int, Ge(1)]
+    """How many cells that is so of. A count."""
+    of_cells: Annotated[int, Ge(1)]
+    """Cells planned at this budget, these included. A count."""
+    epochs: Annotated[float, Gt(0)]
+    """Of the one that sees them most often. Passes."""
+    num_generations: Annotated[int, Ge(2)]
+    """n of that one. A count."""
+    problems_per_batch: Annotated[int, Ge(1)]
+    """B of that one. A count."""
+    problems: Annotated[int, Ge(1)]
+    """Training problems that are passed over: of a mixture's part, where one is gone through first.
+    A count."""
+    part: str
+    """That part; empty without. No unit."""
+    within: Annotated[float, Gt(0)] | None
+    """The largest budget, in two digits, at which no n and B of the grid sees them more often than
+    grid.warn_epochs; null where a single generation does. In budget_unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShippedSampling:
     """Sampling settings that lie beside a model's weights, of which runs take none."""
 
@@ -204,6 +236,8 @@ class PlanHeading:
     """What held-out evaluation takes; absent in plans of earlier versions."""
     short_of_warmup: tuple[ShortOfWarmup, ...] = ()
     """Cells that are read too soon after warm-up; none in plans of earlier versions."""
+    repeated: tuple[Repeated, ...] = ()
+    """Cells whose training problems are seen very often; none in plans of earlier versions."""
     kind: Literal["planned", "imported"] = "planned"
     """imported: the runs were trained elsewhere, and no costs of them were predicted. No unit."""
     imported: Imported | None = None

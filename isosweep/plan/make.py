@@ -8,11 +8,13 @@ import numpy as np
 
 from isosweep.config.sweep import SweepConfig
 from isosweep.costs.checkpoints import checkpoint_bytes, run_bytes, written
+from isosweep.costs.spread import spread
 from isosweep.errors import SettingError
 from isosweep.plan.candidates import Candidates, Place
 from isosweep.plan.cells import Cell, Plan, PlannedRun, Rejection
 from isosweep.plan.rules import RULES, budget_that_works, memory_that_works, nearest, rules_of
 from isosweep.plan.spec import RunSpec, run_spec
+from isosweep.pricing import Pricing
 
 
 def make_plan(config: SweepConfig, tables: Sequence[Candidates]) -> tuple[Plan, dict[str, RunSpec]]:
@@ -33,6 +35,9 @@ def make_plan(config: SweepConfig, tables: Sequence[Candidates]) -> tuple[Plan, 
         runs=tuple(parts.runs),
         rejected=tuple(parts.rejected),
         mends=_mends(config, tables),
+        pricing=Pricing(
+            dollars_per_hour=config.hardware.dollars_per_hour, spread=spread(config.hardware)
+        ),
     )
     return plan, parts.specs
 

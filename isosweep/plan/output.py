@@ -12,6 +12,7 @@ from typing import Any
 from isosweep.files import JsonObject
 from isosweep.plan.cells import Cell, Plan, Rejection, predicted
 from isosweep.plan.rules import RULES
+from isosweep.words.numbers import price
 
 _HERE = Path(__file__).parent
 # Where the page's template takes its data.
@@ -26,6 +27,7 @@ _COLUMNS = (
     "planned_compute",
     "planned_flops",
     "device_hours",
+    "dollars",
     "run_id",
     "rule",
     "reason",
@@ -51,7 +53,11 @@ def plan_csv(plan: Plan) -> str:
 def plan_rows(plan: Plan) -> list[dict[str, Any]]:
     """What `plan_csv` has of every candidate, by field, with its `axes` as one; in that order."""
     return [
-        {"status": "planned" if isinstance(item, Cell) else "rejected", **asdict(item)}
+        {
+            "status": "planned" if isinstance(item, Cell) else "rejected",
+            **asdict(item),
+            "dollars": plan.pricing.dollars(getattr(item, "device_hours", None)),
+        }
         for item in sorted(_candidates(plan), key=_order)
     ]
 
@@ -68,13 +74,22 @@ def plan_page(plan: Plan, title: str) -> str:
         "totals": {
             "flops": math.fsum(predicted(run.planned_flops) for run in plan.runs),
             "sharing": plan.sharing if plan.cells else None,
-            "run_hours": math.fsum(predicted(run.seconds) for run in plan.runs) / 3600,
+            "price": price(_device_hours(plan), plan.pricing),
         },
     }
     # Inside a script element only "<" can end the data or begin a comment.
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     template = (_HERE / "page.html").read_text(encoding="utf-8")
     return template.replace(_PLACEHOLDER, text, 1)
+
+
+def _device_hours(plan: Plan) -> float:
+    """Of all runs: each ends with the last of its cells."""
+    ends: dict[str, float] = {}
+    for cell in plan.cells:
+        hours = predicted(cell.device_hours)
+        ends[cell.run_id] = max(hours, ends.get(cell.run_id, 0.0))
+    return math.fsum(ends.values())
 
 
 def plan_schema() -> JsonObject:

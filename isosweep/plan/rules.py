@@ -69,17 +69,17 @@ def _passes_too_often(table: Candidates) -> Any:
     return drawn > table.config.grid.max_epochs * problems * recipe.updates_per_generation
 
 
-def _epochs(table: Candidates, place: Place, steps: int) -> float:
+def epochs(table: Candidates, place: Place, steps: int) -> float:
     """Passes over the training problems that `steps` make, with all that their batches draw."""
     recipe = table.config.recipe
     drawn = steps / recipe.updates_per_generation * int(table.problems_per_batch[place.j])
     return drawn * recipe.planned_draws / table.config.task.epoch_draws
 
 
-def _most_steps_of_epochs(table: Candidates, place: Place) -> float:
-    config = table.config
-    batches = config.grid.max_epochs / _epochs(table, place, config.recipe.updates_per_generation)
-    return math.floor(batches) * config.recipe.updates_per_generation
+def most_steps_within(table: Candidates, place: Place, passes: float) -> int:
+    """Update steps of the whole generations that make `passes` over the problems at most."""
+    updates = table.config.recipe.updates_per_generation
+    return math.floor(passes / epochs(table, place, updates)) * updates
 
 
 def _uneven(c: Candidate) -> str:
@@ -345,13 +345,13 @@ RULES: tuple[Rule, ...] = (
         broken=_passes_too_often,
         reason=_too_many_epochs,
         remedy=lambda t, at: _another_budget(
-            t, at, f"grid.max_epochs={math.ceil(_epochs(t, at, t.at(at).num_steps))}"
+            t, at, f"grid.max_epochs={math.ceil(epochs(t, at, t.at(at).num_steps))}"
         ),
         distance=lambda t: t.steps * t.problems_per_batch[None, :, None],
         steps=StepLimits(
-            most=_most_steps_of_epochs,
+            most=lambda t, at: most_steps_within(t, at, t.config.grid.max_epochs),
             allowing=lambda t, at, steps: (
-                f"grid.max_epochs={math.ceil(_epochs(t, at, steps) * 100) / 100:.12g}"
+                f"grid.max_epochs={math.ceil(epochs(t, at, steps) * 100) / 100:.12g}"
             ),
         ),
     ),

@@ -7,14 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from isosweep.compute import BudgetUnit
 from isosweep.difficulty.buckets import bucket_rewards
 from isosweep.difficulty.measurement import read_base_rates
 from isosweep.errors import RecordError
 from isosweep.files import JsonObject
 from isosweep.heldout import RATE_GROUPS, changes, rate_group, score, score_groups
-from isosweep.plan.cells import PlannedRun
+from isosweep.plan.cells import Plan, PlannedRun
 from isosweep.plan.tally import Standing
+from isosweep.pricing import Pricing
 from isosweep.store.paths import RunPaths
 from isosweep.store.records import Evaluation, Record, read_metrics, read_records, read_warnings
 
@@ -25,6 +25,7 @@ MlflowStatus = Literal["SCHEDULED", "RUNNING"] | FinalStatus
 _PLACE = frozenset({"step", "attempt", "time", "unix_time", "version"})
 # Characters of a tag that every store takes (Databricks' limit is the smallest).
 MAX_TAG = 1000
+_UNPRICED = Pricing()
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,15 @@ MLFLOW_STATUS: dict[Standing, MlflowStatus] = {
 }
 
 
-def read_run(files: RunPaths, planned: PlannedRun, max_points: int, unit: BudgetUnit) -> RunReading:
-    """What the files of `planned` say, with at most `max_points` steps of training."""
+def read_run(files: RunPaths, planned: PlannedRun, max_points: int, plan: Plan) -> RunReading:
+    """What the files of `planned`, a run of `plan`, say; at most `max_points` steps of training."""
     try:
-        return _read_run(files, planned, max_points, unit)
+        return _read_run(files, planned, max_points, plan)
     except (KeyError, TypeError, ValueError, RecordError, OSError) as error:
         return RunReading(fault=f"{type(error).__name__}: {error}"[:MAX_TAG])
 
 
-def _read_run(
-    files: RunPaths, planned: PlannedRun, max_points: int, unit: BudgetUnit
-) -> RunReading:
+def _read_run(files: RunPaths, planned: PlannedRun, max_points: int, plan: Plan) -> RunReading:
     records = read_records(files.records).records
     stride = math.ceil(planned.num_steps / max_points)
     first_time = records[0].unix_time if records else None
@@ -94,11 +93,13 @@ def _read_run(
     return RunReading(
         points=(
             Point(0, first_time or 0.0, numbers, "numbers"),
-            *held_out_points(records, read_base_rates(files)),
+            *held_out_points(records, read_base_rates(files), plan.pricing),
             *(point for point in training if point.values),
         ),
         reached=tuple(
-            b for b in planned.milestones if records and records[-1].compute.has_reached(b, unit)
+            budget
+            for budget in planned.milestones
+            if records and records[-1].compute.has_reached(budget, plan.budget_unit)
         ),
         num_records=len(records),
         best_reward=max((record.reward for record in records), default=None),
@@ -109,7 +110,9 @@ def _read_run(
 
 
 def held_out_points(
-    records: Sequence[Record], rates: Sequence[float | None] | None = None
+    records: Sequence[Record],
+    rates: Sequence[float | None] | None = None,
+    pricing: Pricing = _UNPRICED,
 ) -> Iterator[Point]:
     """One point a record; what is said against the base model needs its record, of step 0.
 
@@ -117,13 +120,17 @@ def held_out_points(
     """
     base = records[0] if records and records[0].step == 0 else None
     for record in records:
-        yield held_out_point(record, base, rates)
+        yield held_out_point(record, base, rates, pricing)
 
 
 def held_out_point(
-    record: Record, base: Record | None, rates: Sequence[float | None] | None = None
+    record: Record,
+    base: Record | None,
+    rates: Sequence[float | None] | None = None,
+    pricing: Pricing = _UNPRICED,
 ) -> Point:
-    """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training."""
+    """Metrics of a held-out evaluation; `base`: step 0's, `rates`: (problems,) before training,
+    `pricing`: of its device time."""
     spent = {
         "compute/flops": record.compute.flops,
         "compute/rollouts": float(record.compute.rollouts),
@@ -138,6 +145,8 @@ def held_out_point(
         # What is 0 after a step, nobody has counted.
         **{name: value for name, value in spent.items() if value or not record.step},
     }
+    if dollars := pricing.dollars(record.compute.spent("device_hours")):
+        values["compute/dollars"] = dollars
     computed = record.compute.hardware_flops
     if computed:
         # What devices computed, and the share of it that the model needed.

@@ -221,11 +221,11 @@ class Tracker:
             return
         run, reading = self._stored.get(planned.run_id), known.reading
         if changed or run is None:
-            reading = read_run(files, planned, self._max_points, unit)
+            reading = read_run(files, planned, self._max_points, self._plan)
         news = self._news(planned, run, view, standing, reading) if run else None
         if run is None or (run.closed and news):
             if not changed:
-                reading = read_run(files, planned, self._max_points, unit)
+                reading = read_run(files, planned, self._max_points, self._plan)
             tags = fixed_tags(planned)
             run = self._create(planned.run_id, run_name(planned), tags, reading.first_time)
             news = self._news(planned, run, view, standing, reading)

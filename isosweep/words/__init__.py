@@ -12,6 +12,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from isosweep import evidence
+from isosweep.pricing import Pricing, pricing_from
 from isosweep.words import numbers
 
 if TYPE_CHECKING:
@@ -43,6 +44,19 @@ def _interval(value: Any, **ends: bool) -> str:
     return numbers.interval(**(value if isinstance(value, dict) else vars(value)), **ends)
 
 
+def _pricing(value: Any) -> Pricing:
+    """As a document has it, or one of an earlier version lacks it, or as an object."""
+    return value if isinstance(value, Pricing) else pricing_from(value)
+
+
+def _predicted_time(hours: float, pricing: Any) -> str:
+    return numbers.predicted_time(hours, _pricing(pricing))
+
+
+def _price(hours: float, pricing: Any, **how: bool) -> str:
+    return numbers.price(hours, _pricing(pricing), **how)
+
+
 def environment(*, autoescape: bool) -> "Environment":
     """Templates with the formats of `numbers` as filters, and what verdicts take at least; with
     `autoescape` for HTML. A name that a template does not get is an error."""
@@ -61,7 +75,8 @@ def environment(*, autoescape: bool) -> "Environment":
         "amount": numbers.amount,
         "interval": _interval,
         "duration": numbers.duration,
-        "in_hours": numbers.in_hours,
+        "predicted_time": _predicted_time,
+        "price": _price,
         "moment": numbers.moment,
         "size": numbers.size,
         "listed": numbers.listed,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from isosweep.compute import BudgetUnit
+from isosweep.pricing import Pricing
 
 UNITS: dict[BudgetUnit, str] = {
     "flops": "FLOPs",
@@ -50,10 +51,55 @@ def moment(unix_time: float) -> str:
 
 
 def in_hours(hours: float) -> str:
-    """Device time, which is paid for by the hour: 40 s, 12 min, 3.5 h, 3,006 h."""
+    """Device time, which is paid for by the hour: 40 s, 12 min, 3.5 h, 3,010 h."""
     if hours < 2:
         return duration(hours * 3600)
-    return f"{hours:,.0f} h" if hours >= 10 else f"{hours:.1f} h"
+    return f"{_to_digits(hours, 3):,.0f} h" if hours >= 10 else f"{hours:.1f} h"
+
+
+def in_dollars(dollars: float) -> str:
+    """US dollars: under $0.01, $0.42, $7, $7,560."""
+    if 0 < dollars < 0.005:
+        return "under $0.01"
+    return (
+        f"${_to_digits(dollars, 3):,.0f}"
+        if dollars >= 10
+        else f"${dollars:.2f}".removesuffix(".00")
+    )
+
+
+def predicted_time(hours: float, pricing: Pricing) -> str:
+    """A predicted time, and the range that it may come to: 2,130 h (1,400 to 3,200)."""
+    # Both ends in the unit of what they are around: `in_hours`.
+    unit, digits = (1.0, 1) if hours >= 2 else (1 / 60, 0) if hours >= 2 / 60 else (1 / 3600, 0)
+    low, high = (_to_digits(hours * factor / unit, 2) for factor in pricing.spread)
+    return in_hours(hours) + _range(
+        *(f"{end:,.0f}" if end >= 10 else f"{end:.{digits}f}" for end in (low, high))
+    )
+
+
+def price_parts(hours: float, pricing: Pricing, *, predicted: bool = True) -> list[str]:
+    """Device time and, if that is known, what it costs; `predicted`: with the ranges that they may
+    come to."""
+    parts = [predicted_time(hours, pricing) if predicted else in_hours(hours)]
+    if (dollars := pricing.dollars(hours)) is not None:
+        ends = [in_dollars(_to_digits(dollars * factor, 2)) for factor in pricing.spread]
+        parts.append(in_dollars(dollars) + (_range(*ends) if predicted else ""))
+    return parts
+
+
+def price(hours: float, pricing: Pricing, *, predicted: bool = True) -> str:
+    """`price_parts` on one line: 2,130 h (1,400 to 3,200), $6,390 ($4,300 to $9,600)."""
+    return ", ".join(price_parts(hours, pricing, predicted=predicted))
+
+
+def _range(low: str, high: str) -> str:
+    """In brackets, where it has two ends."""
+    return "" if low == high else f" ({low} to {high})"
+
+
+def _to_digits(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
 
 
 def size(count: float) -> str:

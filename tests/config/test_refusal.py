@@ -229,6 +229,8 @@ REFUSED = [
     (EIGHT + "generation.tensor_parallel=4", "generation.tensor_parallel", "its 14 heads"),
     (GPU + "task.max_completion_tokens=40000", "task.max_completion_tokens", "the 32768 positions"),
     # Launchers.
+    ("launcher.max_dollars=100", "launcher.max_dollars", "takes hardware.dollars_per_hour"),
+    ("hardware.dollars_per_hour=0", "hardware.dollars_per_hour", "greater than 0"),
     (THREE + "hardware=cpu generation=transformers", "launcher.runs_per_device", "device=cpu"),
     (THREE + "hardware.devices_per_run=2", "launcher.runs_per_device", "=2 takes several whole"),
     (THREE + "launcher=slurm", "launcher.runs_per_device", "has devices of its own"),

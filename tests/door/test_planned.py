@@ -58,10 +58,33 @@ def test_what_is_trained_already_is_known(tmp_path: Path) -> None:
 
 def test_a_plan_says_whether_launching_it_asks_or_is_refused() -> None:
     large = {"model": "qwen-1.5b", "budget": 1e20}
-    assert "mode=run would ask first: about " in isosweep.make_plan(large).notes[-1]
+    assert "mode=run would ask first: a predicted " in isosweep.make_plan(large).notes[-1]
     limited = isosweep.make_plan(large | {"launcher.max_device_hours": 10})
     assert "mode=run would refuse this: " in limited.notes[-1]
     assert limited.price.runs == 30
+
+
+def test_a_price_is_shown_everywhere_and_changes_no_run() -> None:
+    free = isosweep.make_plan(PLAN)
+    priced = isosweep.make_plan([*PLAN, "hardware.dollars_per_hour=36"])
+    assert (free.price.dollars, free.price.dollars_left) == (None, None)
+    assert priced.price.dollars == pytest.approx(36 * priced.price.device_hours)
+    assert priced.price.dollars_left == pytest.approx(36 * priced.price.device_hours_left)
+    assert priced.price.spread == (0.67, 1.5)
+    assert "$" in repr(priced)
+    assert "$" not in repr(free) + free._repr_html_() + free._repr_markdown_()
+    # In which notebooks find no formula between two dollars.
+    for text, dollar in (
+        (priced._repr_markdown_(), "\\$"),
+        (priced._repr_html_(), "<span>$</span>"),
+    ):
+        assert dollar in text
+        assert "$" not in text.replace(dollar, "")
+    assert list(free.runs.run_id) == list(priced.runs.run_id)
+    assert free.study.plan.plan_id == priced.study.plan.plan_id
+    assert free.plan.dollars.isna().all()
+    for frame in (priced.plan.dropna(subset="device_hours"), priced.runs):
+        assert list(frame.dollars) == pytest.approx(list(36 * frame.device_hours))
 
 
 def test_another_mode_and_settings_that_break_a_rule_are_refused() -> None:

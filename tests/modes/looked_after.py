@@ -74,7 +74,9 @@ def reported(run: RunPaths, status: RunStatus, share: float, planned: PlannedRun
         start=this.start,
         job_id="1",
         step=10,
-        compute=Compute(generations=10, training_flops=share * planned.milestones[-1]),
+        compute=Compute(
+            generations=10, training_flops=share * planned.milestones[-1], device_seconds=50.0
+        ),
         reward=0.25,
         reason="RuntimeError: planted" if status == "failed" else None,
         updated=now,

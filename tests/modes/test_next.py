@@ -104,7 +104,8 @@ def test_the_report_and_the_proposal_begin_with_the_same_n(tmp_path: Path) -> No
     step, *_ = json.loads(sweep.paths.answer.read_text())["next_steps"]
     of = (f"from=[{name}]", "search.max_compute=1e12")
     assert step["settings"] == {"num_generations": [4, 8, 16, 32]}
-    assert f"n = 32 comes first: {words.line('answer', 'add_n', step)}" in said(tmp_path, *of)
+    offer = words.line("answer", "add_n", step, sweep.plan.pricing)
+    assert f"n = 32 comes first: {offer}" in said(tmp_path, *of)
     (variant,) = proposed(tmp_path, *of)["variants"]
     assert variant["first"] == {**step, "end": None}
     assert {step["num_generations"] for step in variant["steps"]} == {32}
@@ -115,7 +116,8 @@ GRID = ("budget=[4e10,8e10]", "grid.num_generations=[4,8,16]", "grid.problems_pe
 
 def offered(n: int, *overrides: str) -> str:
     config = make_config(*GRID, *overrides)
-    return words.line("answer", "add_n", further_n(plan_of(config), config, n))
+    plan = plan_of(config)
+    return words.line("answer", "add_n", further_n(plan, config, n), plan.pricing)
 
 
 @pytest.mark.parametrize(("n", "grid"), [(32, "[4,8,16,32]"), (2, "[2,4,8,16]")])
@@ -123,7 +125,7 @@ def test_what_is_offered_can_be_typed_and_keeps_what_was_trained(n: int, grid: s
     config = make_config(*GRID)
     own = plan_of(config)
     added = further_n(own, config, n)
-    typed, said = typed_grid(added.settings), words.line("answer", "add_n", added)
+    typed, said = typed_grid(added.settings), words.line("answer", "add_n", added, own.pricing)
     assert said.startswith(f"grid.num_generations={grid} (3 runs, 33% more compute, ")
     assert said.startswith(f"{typed} (")
     wide = plan_of(make_config(*GRID[:1], *GRID[2:], typed))
@@ -159,6 +161,6 @@ def test_of_several_variants_each_has_its_own() -> None:
     config = make_config(*GRID, "grid.axes={recipe.beta:[0.0,0.01]}")
     plan = plan_of(config)
     for axes in plan.axes:
-        assert "(3 runs of each variant, 33% more" in words.line(
-            "answer", "add_n", further_n(plan.of_axes(axes), config, 32)
-        )
+        added = further_n(plan.of_axes(axes), config, 32)
+        said = words.line("answer", "add_n", added, plan.pricing)
+        assert "(3 runs of each variant, 33% more" in said

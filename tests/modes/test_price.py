@@ -1,5 +1,7 @@
 """What a sweep is predicted to take is agreed to on a terminal, before anything is launched."""
 
+import csv
+import json
 import os
 import pty
 import re
@@ -15,11 +17,12 @@ import pytest
 from isosweep.errors import SettingError
 from isosweep.modes.directory import sweep_paths
 from isosweep.modes.dispatch import prepare_all
-from isosweep.modes.price import confirm, device_hours_left, require_affordable
+from isosweep.modes.price import confirm, described_price, left, require_affordable
 from isosweep.plan.cells import predicted
 from isosweep.plan.study import Study, resolve
+from tests.commands import in_process
 from tests.conftest import SMALL, in_ci, make_config
-from tests.modes.looked_after import printed, reported
+from tests.modes.looked_after import ended, printed, reported, sweep_in
 from tests.modes.looked_after import terminal as console
 
 DEAR = (*SMALL, "budget=1e10", "tracking=none", "launcher.confirm_above=1e-6")
@@ -74,7 +77,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
-QUESTION = r"are predicted, more than\s+launcher.confirm_above=1e-06. Launch\? \[y/n\] \(n\):"
+QUESTION = r"predicted device\s+time of .*, more than\s+launcher.confirm_above=1e-06. Launch\?"
 
 
 def test_ctrl_c_at_the_question_launches_nothing(tmp_path: Path) -> None:
@@ -103,6 +106,11 @@ def study(*overrides: str) -> Study:
     return resolve(make_config(*overrides))
 
 
+def hours_left(*studies: Study) -> float:
+    hours, _ = left(studies)
+    return hours
+
+
 def test_without_a_terminal_the_price_is_said(tmp_path: Path) -> None:
     dear = (*LLM, "budget=2e19", f"sweeps_dir={tmp_path}")
     unlimited = (*dear, "launcher.confirm_above=null")
@@ -112,7 +120,7 @@ def test_without_a_terminal_the_price_is_said(tmp_path: Path) -> None:
         assert confirm([study(*asked)], shown) == 0
         said.append(printed(shown))
     assert re.fullmatch(
-        r"about \d+ device-hours are predicted, more than launcher.confirm_above=100; "
+        r"a predicted device time of \d+ h \(\d+ to \d+\), more than launcher.confirm_above=100; "
         r"not on a terminal: launched without asking\n",
         said[0],
     )
@@ -122,50 +130,86 @@ def test_without_a_terminal_the_price_is_said(tmp_path: Path) -> None:
 def test_what_is_trained_does_not_count(tmp_path: Path) -> None:
     one = study(*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}")
     first, *_ = one.plan.runs
-    whole = device_hours_left([one])
+    whole = hours_left(one)
     paths = sweep_paths(one).run(first.run_id)
     paths.root.mkdir(parents=True)
     reported(paths, "interrupted", 0.25, first)
     spared = predicted(first.seconds) / 3600 * 0.25
-    assert device_hours_left([one]) == pytest.approx(whole - spared)
+    assert hours_left(one) == pytest.approx(whole - spared)
 
 
 def test_jobs_that_share_runs_count_them_once() -> None:
     small, large = (study(*LLM, f"budget={budget}") for budget in ("1e19", "[1e19,2e19]"))
-    assert device_hours_left([small, large]) == pytest.approx(device_hours_left([large]))
+    assert hours_left(small, large) == pytest.approx(hours_left(large))
 
 
-def smaller(*overrides: str) -> str:
-    """What is offered in place of a plan that `launcher.max_device_hours` forbids."""
-    rule = r"launcher.max_device_hours=\S+: what is left of the plan is predicted to take [\d,.]+ d"
+# Of an hour that costs $2.50, the same limit in both units.
+LIMITS = pytest.mark.parametrize(
+    ("limit", "rate"), [("launcher.max_device_hours", 1.0), ("launcher.max_dollars", 2.5)]
+)
+
+
+def smaller(limit: str, value: float, *overrides: str) -> str:
+    """What is offered in place of a plan that a limit forbids."""
+    rule = rf"{limit}=\S+: what is left of the plan takes a predicted device time of [\d,.]+ \w+ \("
     with pytest.raises(SettingError, match=rule) as caught:
-        require_affordable([study(*overrides)])
+        require_affordable([study(*overrides, f"{limit}={value}")])
     return caught.value.nearest
 
 
-def test_a_limit_is_refused_with_the_budgets_that_keep_it() -> None:
+@LIMITS
+def test_a_limit_is_refused_with_the_budgets_that_keep_it(limit: str, rate: float) -> None:
+    priced = (*LLM, "hardware.dollars_per_hour=2.5")
     all_three, fewer = "budget=[1e19,2e19,4e19]", "budget=[1e+19,2e+19]"
     # The hours are those of a plan that has these budgets alone.
-    exact = device_hours_left([study(*LLM, fewer)])
-    offer = smaller(*LLM, all_three, f"launcher.max_device_hours={exact * (1 + 1e-9)}")
-    assert offer.startswith(f"{fewer}, or ")
-    require_affordable([study(*LLM, all_three, offer.partition(", or ")[2])])
-    tighter = smaller(*LLM, all_three, f"launcher.max_device_hours={exact * 0.999}")
+    exact = rate * hours_left(study(*priced, fewer))
+    offer = smaller(limit, exact * (1 + 1e-9), *priced, all_three)
+    assert offer.startswith(f"{fewer}, or {limit}=")
+    require_affordable([study(*priced, all_three, offer.partition(", or ")[2])])
+    tighter = smaller(limit, exact * 0.999, *priced, all_three)
     assert tighter.startswith("budget=[1e+19], or ")
 
 
+def test_a_price_is_said_where_it_is_asked_about_and_where_it_is_refused() -> None:
+    dear = (*LLM, "budget=2e19", "hardware.dollars_per_hour=2.5")
+    price = r"\d+ h \(\d+ to \d+\), \$\d+ \(\$\d+ to \$[\d,]+\)"
+    for further, does, limit in (
+        ((), "ask first", "confirm_above=100"),
+        (("launcher.max_dollars=5",), "refuse this", "max_dollars=5"),
+    ):
+        said = described_price(study(*dear, *further)) or ""
+        time = f"a predicted device time of {price}, more than launcher.{limit}"
+        assert re.fullmatch(f"mode=run would {does}: {time}", said)
+
+
+def test_jobs_of_several_prices_are_paid_for_each_at_its_own() -> None:
+    cheap = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=1", "grid.seeds=[0]")
+    dear = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=4", "grid.seeds=[1]")
+    (one, _), (other, _) = left([cheap]), left([dear])
+    hours, pricing = left([cheap, dear])
+    assert hours == pytest.approx(one + other)
+    assert pricing.dollars(hours) == pytest.approx(one + 4 * other)
+    unknown = study(*LLM, "budget=1e19", "grid.seeds=[1]")
+    assert left([cheap, unknown])[1].dollars_per_hour is None
+    limited = study(*LLM, "budget=1e19", "hardware.dollars_per_hour=1", "launcher.max_dollars=1e6")
+    with pytest.raises(SettingError, match=r"takes hardware\.dollars_per_hour of every job"):
+        require_affordable([limited, unknown])
+
+
 def test_where_the_first_budget_is_too_large_a_smaller_one_is_told_in_words() -> None:
-    offer = smaller(*LLM, "budget=1e19", "launcher.max_device_hours=1e-3")
+    offer = smaller("launcher.max_device_hours", 1e-3, *LLM, "budget=1e19")
     assert re.fullmatch(r"a smaller budget, or launcher.max_device_hours=\S+", offer)
 
 
 def test_a_limit_holds_for_a_whole_multirun(tmp_path: Path) -> None:
     common = (*SMALL, "budget=1e10", f"sweeps_dir={tmp_path}")
-    limit = f"launcher.max_device_hours={device_hours_left([study(*common)]) * 1.5}"
+    limit = f"launcher.max_device_hours={hours_left(study(*common)) * 1.5}"
     jobs = [make_config(*common, f"grid.seeds=[{seed}]", limit) for seed in (0, 1)]
     for job in jobs:
         prepare_all([job])
-    with pytest.raises(SettingError, match=r"the 2 jobs is predicted to take .* or fewer jobs$"):
+    with pytest.raises(
+        SettingError, match=r"the 2 jobs takes a predicted device time of .* or fewer jobs$"
+    ):
         prepare_all(jobs)
 
 
@@ -186,9 +230,48 @@ def test_a_search_is_priced_by_the_dearest_that_it_may_choose(tmp_path: Path) ->
     hours = sorted(predicted(run.seconds) * whole.config.devices_taken / 3600 for run in runs)
 
     def priced(*search: str) -> float:
-        return device_hours_left([resolve(make_config(*SMALL, budget, place, *search))])
+        return hours_left(resolve(make_config(*SMALL, budget, place, *search)))
 
     assert priced() == priced("search=frontier") == pytest.approx(sum(hours))
     assert priced("search=frontier", "search.max_compute=1.28e10") == pytest.approx(hours[-1])
     assert priced("search=frontier", "search.max_compute=6.4e9") == pytest.approx(hours[-1] / 2)
     assert priced("search=frontier", "search.max_compute=1e12") == pytest.approx(sum(hours))
+
+
+PRICED = "hardware.dollars_per_hour=36"
+
+
+def told(*overrides: str, within: Path) -> str:
+    return " ".join(in_process(overrides, within).stdout.split())
+
+
+def test_a_plan_and_its_files_have_dollars_beside_hours(tmp_path: Path) -> None:
+    said = told("mode=plan", *SMALL, "budget=1e10", PRICED, within=tmp_path)
+    assert re.search(
+        r"device time on cpu: \d+ s \(\d+ to \d+\), \$[\d.]+ \(\$[\d.]+ to \$[\d.]+\)", said
+    )
+    assert re.search(r"end after \d+ s \(\d+ to \d+\)", said)
+    (plan,) = tmp_path.glob("sweeps/*/plan.json")
+    pricing = json.loads(plan.read_text())["pricing"]
+    assert pricing == {"dollars_per_hour": 36, "spread": [0.67, 1.5]}
+    with plan.with_suffix(".csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["status"] == "planned"]
+    hours = [36 * float(row["device_hours"]) for row in rows]
+    assert [float(row["dollars"]) for row in rows] == pytest.approx(hours)
+    assert re.search(r'"price":"\d+ s \([\d to]+\), \$', plan.with_suffix(".html").read_text())
+
+
+def test_a_stored_sweep_takes_the_price_that_is_typed(tmp_path: Path) -> None:
+    sweep = sweep_in(tmp_path / "sweeps")
+    ended(sweep, share=0.5)
+    ask = ("mode=status", f"sweep_dir={sweep.paths.root}")
+    assert "; device time so far 50 s " in f"{told(*ask, within=tmp_path)} "
+    assert "; device time so far 50 s, $0.50 " in f"{told(*ask, PRICED, within=tmp_path)} "
+    limited = ("mode=resume", ask[1], "launcher.max_dollars=1e-6")
+    refused = in_process(limited, tmp_path)
+    assert refused.returncode == 2
+    assert "launcher.max_dollars=1e-06: takes hardware.dollars_per_hour" in refused.stderr
+    refused = in_process((*limited, PRICED), tmp_path)
+    assert refused.returncode == 2
+    price = r"what is left of the plan takes a predicted device time of .*\$"
+    assert re.search(price, " ".join(refused.stderr.split()))

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import isosweep
+from isosweep import words
 from isosweep.models.builtin import builtin_model
-from isosweep.plan.cautions import short_of_warmup
+from isosweep.plan.cautions import repeated, short_of_warmup
 from isosweep.plan.cells import plan_from_document
 from isosweep.plan.study import plan_document, resolve
 from tests.conftest import make_config
@@ -75,3 +76,61 @@ def test_a_model_that_ships_none_or_is_not_here_is_not_told_of() -> None:
     for overrides in ((), ("model=qwen-0.5b", "budget=1e18")):
         document = plan_document(resolve(make_config(*overrides)))
         assert document["shipped_sampling"] == []
+
+
+OFTEN = ("model=qwen-1.5b", "budget=1e20")
+
+
+def test_a_budget_that_passes_over_few_problems_again_and_again_is_warned_of() -> None:
+    study = resolve(make_config(*OFTEN))
+    (found,) = repeated(study.candidates)
+    passes = {
+        cell.num_generations: cell.num_steps * cell.problems_per_batch / 4096
+        for cell in study.plan.cells
+    }
+    often = [cell for cell in study.plan.cells if passes[cell.num_generations] > 16]
+    assert (found.cells, found.of_cells) == (len(often), len(study.plan.cells))
+    assert found.epochs == pytest.approx(max(passes.values()), rel=1e-2)
+    assert found.num_generations == min(passes)
+    assert (found.problems, found.part, found.warn_epochs) == (4096, "", 16)
+    document = json.loads(json.dumps(plan_document(study)))
+    assert document["repeated"] == [asdict(found)]
+
+
+@pytest.mark.parametrize(
+    "grid", [(), ("grid.num_generations=[32,64]",), ("recipe.mini_batches=4",)]
+)
+def test_up_to_the_budget_that_it_names_nothing_is_warned_of(grid: tuple[str, ...]) -> None:
+    (found,) = repeated(resolve(make_config(*OFTEN, *grid)).candidates)
+    assert found.within is not None
+
+    def warned(budget: float) -> bool:
+        tables = resolve(make_config(OFTEN[0], f"budget={budget}", *grid)).candidates
+        return bool(list(repeated(tables)))
+
+    assert not warned(found.within)
+    assert warned(found.within * 1.2)
+
+
+@pytest.mark.parametrize(
+    "remedy", ["grid.max_epochs=16", "grid.warn_epochs=null", "task.num_train_problems=100000"]
+)
+def test_what_the_warning_of_repeats_says_ends_it(remedy: str) -> None:
+    assert not list(repeated(resolve(make_config(*OFTEN, remedy)).candidates))
+
+
+def test_repeats_are_told_once_with_the_budget_that_has_none() -> None:
+    said = isosweep.make_plan([*OFTEN, "grid.axes={recipe.num_iterations:[1,2]}"]).notes
+    (line,) = [line for line in said if "training problems up to" in line]
+    assert line.startswith("at 1e+20 flops runs see the 4,096 training problems up to 97 times")
+    assert "(so in 2 combinations of grid.axes)" in line
+    assert "Up to budget=4.1e+18 no n and B" in line
+
+
+def test_a_pass_that_is_one_generation_leaves_no_budget_within() -> None:
+    few = ("task.num_train_problems=64", "grid.problems_per_batch=[64]", "grid.warn_epochs=0.5")
+    study = resolve(make_config("model=qwen-1.5b", "budget=1e19", *few, "grid.max_epochs=1e6"))
+    (found,) = repeated(study.candidates)
+    assert found.within is None
+    said = words.line("plan", "repeated", found, 1, "flops")
+    assert "A single generation exceeds 0.5: take more problems" in said

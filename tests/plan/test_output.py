@@ -12,10 +12,11 @@ import pytest
 
 from isosweep.compute import BUDGET_UNITS
 from isosweep.errors import RecordError
-from isosweep.plan.cells import Cell, Plan, plan_from_document, predicted
+from isosweep.plan.cells import Cell, Plan, plan_from_document
 from isosweep.plan.output import plan_csv, plan_page, plan_schema
 from isosweep.plan.rules import RULES
 from isosweep.plan.study import plan_document, resolve
+from isosweep.words.numbers import price
 from tests.conftest import make_config, plan_of
 
 AXES = "grid.axes={recipe.num_iterations:[1,2]}"
@@ -104,9 +105,9 @@ def test_page_embeds_the_whole_plan(overrides: tuple[str, ...]) -> None:
     assert plan_from_document({"version": 2, **data}) == plan
     assert data["title"] == "a plan"
     assert data["totals"]["sharing"] == plan.sharing
-    assert data["totals"]["run_hours"] == pytest.approx(
-        sum(predicted(r.seconds) for r in plan.runs) / 3600
-    )
+    # Whatever a run's devices and their parts, its last cell has its device-hours.
+    hours = resolve(make_config(*overrides)).device_hours
+    assert data["totals"]["price"] == price(hours, plan.pricing)
     views = [(axes, budget) for axes in data["combinations"] for budget in data["budgets"]]
     assert all((cell.axes, cell.budget) in views for cell in plan.cells)
     assert all((rejection.axes, rejection.budget) in views for rejection in plan.rejected)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from isosweep.pricing import Pricing
 from isosweep.store.records import Evaluation, append_warning
 from isosweep.store.state import RunStatus
 from isosweep.store.warnings import HealthWarning
@@ -248,6 +249,14 @@ def test_further_sets_are_metrics_of_their_own() -> None:
         "sets/hard/worst_at_k": 0.5,
     }
     assert {name: shown[name] for name in plain} == plain
+
+
+def test_dollars_are_a_metric_where_their_price_is_known() -> None:
+    spent = replace(record(20), compute=replace(record(20).compute, device_seconds=1800.0))
+    plain = held_out_point(spent, None).values
+    shown = held_out_point(spent, None, pricing=Pricing(dollars_per_hour=3.0)).values
+    assert shown == {**plain, "compute/dollars": 1.5}
+    assert "compute/dollars" not in plain
 
 
 ROOT = Path(__file__).resolve().parents[2]

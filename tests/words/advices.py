@@ -12,7 +12,7 @@ from isosweep.analysis.advice.advise import (
 )
 from isosweep.analysis.advice.sources import Point, Source
 from isosweep.files import to_json
-from tests.words.answers import OUTLOOKS
+from tests.words.answers import OUTLOOKS, PRICING
 
 LAW = Source(
     name="a law",
@@ -101,6 +101,7 @@ SWEEP = DecidingSweep(
     runs=8,
     flops=4e20,
     device_hours=770.0,
+    pricing=PRICING,
     finds=OUTLOOKS[2],
 )
 ADVICE = Advice(

@@ -17,6 +17,7 @@ from isosweep.analysis.statistics.optima import BestGenerations, Range
 from isosweep.analysis.statistics.verdict import OpenEnd, Reason, ReasonKind, Verdict
 from isosweep.files import to_json
 from isosweep.plan.document import CheckpointPlan, EvaluationPlan
+from isosweep.pricing import Pricing
 from isosweep.search.proposing import Stop
 
 BUDGETS = (1e18, 1e19, 1e20)
@@ -81,6 +82,8 @@ GROWTH = Growth(
     rising=0.02,
 )
 FALLEN = kinds.Fallen(num_generations=4, collapsed=2, runs=3, left_with=0.1)
+# $3 an hour, and predictions by assumed efficiencies.
+PRICING = Pricing(dollars_per_hour=3.0, spread=(0.67, 1.5))
 CHANGE = Change(
     settings="evaluation=large",
     device_time=1.25,
@@ -182,6 +185,7 @@ STEPS = (
 )
 
 ANSWER = Answer(
+    pricing=PRICING,
     plan_id="0123abcd",
     budget_unit="flops",
     confidence=0.9,
@@ -334,6 +338,8 @@ _WHEN = time.mktime((2026, 11, 25, 13, 20, 0, 0, 0, -1))
 _COUNTS = {"not begun": 2, "running": 0, "done": 28}
 STATUS = {
     "sweep": "mine",
+    "device_hours": 41.5,
+    "pricing": asdict(PRICING),
     "counts": _COUNTS,
     "collapsed": 3,
     "driver": {"user": "ada", "host": "login1", "pid": 4321, "since_unix_time": _WHEN},

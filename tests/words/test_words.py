@@ -4,7 +4,8 @@
 """
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,6 +17,7 @@ from isosweep.analysis import answer as kinds
 from isosweep.analysis.schema import GOLDEN
 from isosweep.analysis.statistics.verdict import OpenEnd, ReasonKind, Verdict
 from isosweep.modes.advise import COLUMNS
+from isosweep.pricing import Pricing
 from isosweep.search.proposing import StopKind
 from isosweep.words import numbers
 from tests.words.advices import ADVICES, SOURCES
@@ -29,6 +31,7 @@ from tests.words.answers import (
     LISTED,
     OUTLOOKS,
     POWER,
+    PRICING,
     PROPOSED,
     REASONS,
     RECOMMENDED,
@@ -42,33 +45,46 @@ from tests.words.answers import (
 HERE = Path(__file__).parent
 
 
-def surfaces() -> dict[str, list[str]]:
+def surfaces(pricing: Pricing = PRICING) -> dict[str, list[str]]:
     """What each surface says of one answer."""
-    document = ANSWER.document()
+    document = replace(ANSWER, pricing=pricing).document()
+    own = asdict(pricing)
+    advices = [
+        each | {"sweep": each["sweep"] and each["sweep"] | {"pricing": own}} for each in ADVICES
+    ]
+    status = STATUS | {"pricing": own}
     return {
         "terminal": [
             *words.lines("terminal", "analysis", document, "report.html"),
             *words.lines("terminal", "disk", 12.9e9, 8.61e9, "sweeps_dir=/data/sweeps"),
             *words.lines("terminal", "spare", {"weights": 8.61e9, "none": 12.9e9}),
         ],
-        "mlflow": words.lines("mlflow", "answer", "", document),
+        "mlflow": [
+            *words.lines("mlflow", "answer", "", document),
+            *words.lines("mlflow", "spent", 3, 12, 2.5e21, "flops", 41.5, pricing),
+        ],
         "answer": [
             words.line("verdict", "headline", document),
             *words.lines("answer", "next_steps", document),
         ],
         "plan": [
-            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each)),
+            *(line for each in OUTLOOKS for line in words.lines("plan", "findings", each, pricing)),
             *words.lines("plan", "evaluation", EVALUATION, 20),
             *words.lines("plan", "commanded", ["python", "train.py", "--n", "{n}"]),
             *words.lines("plan", "checkpoints", CHECKPOINTS, 56.2e9),
+            *words.lines("plan", "left", 2130.0, pricing, 1),
+            *words.lines("plan", "left", 2130.0, pricing, 2),
+            *words.lines("plan", "above", 2130.0, pricing, 2, "max_dollars", 5000.0),
         ],
         "recommend": [
             line
             for split in RECOMMENDED
-            for line in words.lines("recommend", "recommendation", split, "flops", None, 0.9)
+            for line in words.lines(
+                "recommend", "recommendation", split, "flops", None, 0.9, pricing
+            )
         ],
         "advise": [
-            *(line for each in ADVICES for line in words.lines("advise", "headline", each)),
+            *(line for each in advices for line in words.lines("advise", "headline", each)),
             *(
                 " | ".join(
                     words.line("advise", f"cell_{column}", each, SOURCES[each["name"]])
@@ -79,7 +95,7 @@ def surfaces() -> dict[str, list[str]]:
             ),
             *(
                 line
-                for each in ADVICES
+                for each in advices
                 for line in words.lines("advise", "conclusion", each, SOURCES)
             ),
         ],
@@ -88,13 +104,13 @@ def surfaces() -> dict[str, list[str]]:
             *(
                 line
                 for each in PROPOSED
-                for line in words.lines("next", "belief", each, "lr=1e-06")
+                for line in words.lines("next", "belief", each, "lr=1e-06", pricing)
             ),
-            *words.lines("next", "steps", PROPOSED[0], "", "flops"),
+            *words.lines("next", "steps", PROPOSED[0], "", "flops", pricing),
             *words.lines("next", "not_launched"),
         ],
         "status": [
-            *words.lines("status", "summary", STATUS),
+            *words.lines("status", "summary", status),
             *words.lines("status", "unanswered", STATUS),
             *(line for each in SEARCHES for line in words.lines("status", "search", each, 30)),
             *words.lines("status", "step", ASKED, {}, "flops"),
@@ -174,7 +190,10 @@ def test_numbers_read_well() -> None:
         *("0 s", "40 s", "2 min", "3.5 h", "2.1 d")
     ]
     assert [numbers.in_hours(each) for each in (0.01, 0.2, 3.5, 3006)] == [
-        *("36 s", "12 min", "3.5 h", "3,006 h")
+        *("36 s", "12 min", "3.5 h", "3,010 h")
+    ]
+    assert [numbers.in_dollars(each) for each in (0, 0.001, 0.42, 7.2, 63.4, 6316)] == [
+        *("$0", "under $0.01", "$0.42", "$7.20", "$63", "$6,320")
     ]
     assert [numbers.of_100(each) for each in (0.01, 0.33, 0.99)] == [
         *("under 5", "about 35", "over 95")
@@ -186,6 +205,56 @@ def test_numbers_read_well() -> None:
         *("23", "1020", "1e18", "3.16e19")
     ]
     assert numbers.listed((4, 8, 16)) == "4, 8 and 16"
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [
+        (2134, "2,130 h (1,400 to 3,200), $6,400 ($4,300 to $9,600)"),
+        (2.5, "2.5 h (1.7 to 3.8), $7.50 ($5 to $11)"),
+        (0.2, "12 min (8 to 18), $0.60 ($0.40 to $0.90)"),
+        (1e-3, "4 s (2 to 5), under $0.01"),
+        (0, "0 s, $0"),
+    ],
+)
+def test_a_price_has_its_range_in_one_unit(hours: float, said: str) -> None:
+    assert numbers.price(hours, PRICING) == said
+    assert numbers.price(hours, replace(PRICING, dollars_per_hour=None)) in said
+    plain = numbers.price(hours, PRICING, predicted=False)
+    assert "(" not in plain
+    assert plain == numbers.price(hours, replace(PRICING, spread=(1.0, 1.0)))
+
+
+# Surfaces that show device time.
+PRICED = ("mlflow", "answer", "plan", "recommend", "advise", "next", "status")
+
+
+@pytest.mark.parametrize("surface", PRICED)
+def test_dollars_stand_beside_device_time_where_their_price_is_known(surface: str) -> None:
+    priced = surfaces()[surface]
+    plain = surfaces(replace(PRICING, dollars_per_hour=None))[surface]
+    assert "$" not in " ".join(plain)
+    money = r"\$\d[\d,]*(\.\d+)?"
+    # Nothing else is another sentence: a line without its dollars is the other line.
+    assert [re.sub(rf", {money}( \({money} to {money}\))?", "", line) for line in priced] == plain
+    assert priced != plain
+    # What was measured has no range.
+    sharp = surfaces(replace(PRICING, spread=(1.0, 1.0)))[surface]
+    assert (sharp == priced) == (surface == "status")
+
+
+@pytest.mark.parametrize("surface", ["terminal", "mlflow", "answer", "report"])
+def test_an_answer_of_an_earlier_version_has_hours_without_dollars(surface: str) -> None:
+    document = ANSWER.document()
+    del document["pricing"]
+    said = {
+        "terminal": words.line("terminal", "analysis", document, "report.html"),
+        "mlflow": words.line("mlflow", "answer", "", document),
+        "answer": words.line("answer", "next_steps", document),
+        "report": words.line("answer", "spent", document),
+    }[surface]
+    assert "$" not in said
+    assert " h" in said or surface == "terminal"
 
 
 def test_what_a_page_shows_is_escaped() -> None:
