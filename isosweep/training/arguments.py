@@ -106,8 +106,12 @@ def engine_arguments(spec: RunSpec) -> dict[str, Any]:
         "max_num_batched_tokens": spec.vllm_max_num_batched_tokens,
         "kv_cache_memory_bytes": spec.vllm_cache_bytes,
     }
+    # Left to itself vLLM shuffles experts for some GPUs (B200), and weights that are sent later are
+    # taken for shuffled ones.
+    experts = {"moe_backend": "triton"} if spec.model.architecture.num_experts else {}
     return {
         **head,
+        **experts,
         **{name: value for name, value in planned.items() if value},
         # Of what a model ships, where its answers end alone: that is read under this name as well.
         "generation_config": "vllm",

@@ -135,7 +135,10 @@ class CheckpointedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def _whole_and_later(self) -> bool:
-        return self.write_later and not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+        # torchao's states cannot be staged: they have no `new_empty`.
+        staged = self.args.optim != "adamw_torch_8bit"
+        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
+        return self.write_later and staged and not sharded
 
     def train(self, resume_from_checkpoint: str | None = None, **options: Any) -> Any:
         """TRL's own, after the state beside the checkpoint is read back."""

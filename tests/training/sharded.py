@@ -27,6 +27,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "kl": ("recipe.beta=0.04",),
     "lora": ("recipe.lora_rank=4", "recipe.beta=0.04"),
     "mini-batches and lag": ("recipe.mini_batches=2", "recipe.rollout_lag=1"),
+    "8-bit states": ("hardware.optimizer=adamw_torch_8bit",),
     "bfloat16": ("hardware.dtype=bfloat16", "recipe.beta=0.04", "recipe.mini_batches=2"),
     "bfloat16 weights": (
         *("hardware.dtype=bfloat16", "hardware.weights_dtype=bfloat16"),
@@ -44,14 +45,15 @@ def let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     _find_first(Path(__file__).parent / "sharded_on_cpu", monkeypatch)
 
 
-def let_deepspeed_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have them find DeepSpeed, which lies beside the first environment."""
-    place = Path(trl.__file__).parents[4] / "deepspeed"
+def let_libraries_in(monkeypatch: pytest.MonkeyPatch, sharding: Sharding) -> None:
+    """Have them find DeepSpeed and torchao, which lie beside the first environment."""
+    place = Path(trl.__file__).parents[4] / "sharding"
     if not place.is_dir():
-        missing("deepspeed", "DeepSpeed is not there: make setup-weights installs it")
+        missing("sharding", "DeepSpeed and torchao are not there: make setup-weights installs them")
     _find_first(place, monkeypatch)
-    # transformers says so to accelerate on GPUs alone.
-    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    if sharding.startswith("zero"):
+        # transformers says so to accelerate on GPUs alone.
+        monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
 
 
 def _find_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

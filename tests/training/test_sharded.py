@@ -19,8 +19,8 @@ from tests.training.sharded import (
     as_replicated,
     as_straight,
     last_checkpoint,
-    let_deepspeed_in,
     let_in,
+    let_libraries_in,
     replicated,
     sharded,
     states,
@@ -34,7 +34,7 @@ def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     let_in(monkeypatch)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "8-bit states"])
 def test_a_sharded_run_is_the_replicated_one(layout: str, tmp_path: Path) -> None:
     as_replicated(layout, tmp_path)
 
@@ -68,7 +68,7 @@ ZERO = [
 def test_a_run_by_deepspeed_is_the_replicated_one(
     stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_deepspeed_in(monkeypatch)
+    let_libraries_in(monkeypatch, stage)
     as_replicated(layout, tmp_path, sharding=stage)
 
 
@@ -79,8 +79,16 @@ def test_a_run_by_deepspeed_is_the_replicated_one(
 def test_a_run_by_deepspeed_goes_on_and_is_extended(
     stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_deepspeed_in(monkeypatch)
+    let_libraries_in(monkeypatch, stage)
     as_straight(layout, tmp_path, sharding=stage)
+
+
+@pytest.mark.parametrize("sharding", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
+def test_a_run_with_8_bit_states_goes_on_and_is_extended(
+    sharding: Sharding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_libraries_in(monkeypatch, sharding)
+    as_straight("8-bit states", tmp_path, sharding=sharding)
 
 
 @pytest.mark.parametrize("layout", ["plain", "lora"])

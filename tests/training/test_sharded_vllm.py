@@ -9,8 +9,8 @@ from tests.training.engines import require_vllm
 from tests.training.sharded import (
     as_replicated,
     as_straight,
-    let_deepspeed_in,
     let_in,
+    let_libraries_in,
     sharded,
     states,
 )
@@ -56,7 +56,7 @@ def test_an_engine_of_two_processes_is_sent_the_weights_of_both(tmp_path: Path) 
 def test_a_run_by_deepspeed_is_the_replicated_one(
     stage: Sharding, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_deepspeed_in(monkeypatch)
+    let_libraries_in(monkeypatch, stage)
     as_replicated(layout, tmp_path, VLLM, sharding=stage)
 
 
