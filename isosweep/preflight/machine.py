@@ -14,6 +14,7 @@ from isosweep.devices import Devices, visible_devices
 from isosweep.difficulty.variants import ChosenVariant
 from isosweep.errors import PreflightError
 from isosweep.launchers.sbatch import gpus_of_job
+from isosweep.models.stops import require_stops
 from isosweep.models.weights import missing_weights
 from isosweep.plan.attention import PACKAGES, chosen_attention
 from isosweep.plan.evaluation import evaluations
@@ -100,6 +101,7 @@ def _preflight_training(
         missing += dict.fromkeys(each for task in tasks for each in _missing_data(task))
         raise PreflightError(missing)
     for variant in variants:
+        require_stops(variant.config.generation, variant.config.model)
         try_loss(variant.config)
         # What is wrong with the problems is reported once, not by every worker.
         problems_of_sets(variant.config, variant.problems.training)

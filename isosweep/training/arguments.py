@@ -1,6 +1,7 @@
 """What TRL and vLLM are given of a run: by name, as their own classes take it."""
 
 import socket
+from collections.abc import Sequence
 from tempfile import gettempdir
 from typing import Any, assert_never
 
@@ -27,13 +28,14 @@ _OPTIMIZERS: dict[Optimizer, str] = {
 }
 
 
-def trl_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
+def trl_arguments(spec: RunSpec, context: int, stop: Sequence[int] = ()) -> dict[str, Any]:
     """Settings of TRL's GRPOConfig: the recipe, the device, and what isosweep does itself switched
     off. Each update uses one of `mini_batches` equal parts of a generation.
 
     TRL draws at random which rollouts are in which part; each serves `num_iterations` updates.
     Rewards are the task's score times `reward_scale`, and what the recipe adds. `context`: tokens
-    of the longest prompt and completion together.
+    of the longest prompt and completion together. `stop`: tokens that end an answer, besides the
+    model's own.
     """
     penalised = spec.recipe.overlong_share is not None
     return {
@@ -41,7 +43,7 @@ def trl_arguments(spec: RunSpec, context: int) -> dict[str, Any]:
         **spec.recipe.for_trl(),
         # Of a loss of one's own TRL knows nothing: its name here only passes TRL's checks.
         "loss_type": "grpo" if own_loss(spec.recipe.loss_type) else spec.recipe.loss_type,
-        **_generation(spec, context),
+        **_generation(spec, context, stop),
         "num_generations": spec.num_generations,
         "max_completion_length": spec.task.completion_limit,
         "top_k": 0,
@@ -65,12 +67,15 @@ def _reference(spec: RunSpec) -> dict[str, Any] | None:
     return revision | ({"device_map": None} if spec.sharding == "fsdp" else {}) or None
 
 
-def _generation(spec: RunSpec, context: int) -> dict[str, Any]:
+def _generation(spec: RunSpec, context: int, stop: Sequence[int]) -> dict[str, Any]:
     """How TRL uses vLLM; nothing for another backend."""
     generation = spec.generation
     if generation.name != "vllm":
         return {}
-    used = {"use_vllm": True, "vllm_mode": generation.mode}
+    used: dict[str, Any] = {"use_vllm": True, "vllm_mode": generation.mode}
+    if stop:
+        # An engine knows the ends that lie beside the weights, and no others.
+        used["generation_kwargs"] = {"stop_token_ids": list(stop)}
     if generation.mode == "server":
         url, port = generation.server_url, _free_port()
         return {**used, "vllm_server_base_url": url, "vllm_group_port": port}

@@ -16,6 +16,7 @@ from trl.rewards import get_soft_overlong_punishment
 from isosweep.config.evaluation_sets import on_sets
 from isosweep.config.model import ModelConfig
 from isosweep.config.task import TaskConfig
+from isosweep.models.stops import stop_tokens
 from isosweep.plan.spec import RunSpec
 from isosweep.tasks import Judged, Problem, heldout_problems, judge_later, training_problems
 from isosweep.tasks.mixing import PartProblem
@@ -57,18 +58,32 @@ def load_policy(spec: RunSpec, directory: str) -> tuple[Any, Any]:
         **place,
     )
     keep_soft_cap(model)
-    sample_as_asked(model)
+    sample_as_asked(model, further_ends(spec, tokenizer))
     return model, tokenizer
 
 
-def sample_as_asked(model: Any) -> None:
-    """Leave of the model's generation settings how its answers end, and nothing else.
+def further_ends(spec: RunSpec, tokenizer: Tokenizer) -> list[int]:
+    """Tokens of `generation.stop`."""
+
+    def encode(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return stop_tokens(spec.generation, spec.model, encode)
+
+
+def sample_as_asked(model: Any, stop: Sequence[int]) -> None:
+    """Leave of the model's generation settings how its answers end, also by `stop`, and no more.
 
     `generate` fills in from them whatever its caller, TRL or the evaluation, leaves open.
     """
     shipped = model.generation_config
     names = ("bos_token_id", "eos_token_id", "pad_token_id")
-    model.generation_config = GenerationConfig(**{name: getattr(shipped, name) for name in names})
+    kept = {name: getattr(shipped, name) for name in names}
+    if stop:
+        own = kept["eos_token_id"]
+        ends = own if isinstance(own, list) else [own]
+        kept["eos_token_id"] = [end for end in [*ends, *stop] if end is not None]
+    model.generation_config = GenerationConfig(**kept)
 
 
 def keep_soft_cap(model: Any) -> None:
@@ -182,7 +197,7 @@ def make_trainer(
             model=model,
             verify=verification.begin,
             reward_funcs=_rewards(spec, verification),
-            args=GRPOConfig(**trl_arguments(spec, context)),
+            args=GRPOConfig(**trl_arguments(spec, context, further_ends(spec, tokenizer))),
             # TRL asks for a dataset; which problems come next is the stream's to say.
             train_dataset=Dataset.from_dict({"prompt": [""]}),
             processing_class=tokenizer,

@@ -201,6 +201,11 @@ REFUSED = [
     (GPU + "hardware.offload_optimizer=true", "hardware.offload_optimizer", "=paged_adamw can"),
     ("hardware.optimizer=adamw_8bit", "hardware.optimizer", "bitsandbytes' AdamW runs on GPUs"),
     (EIGHT + "hardware.optimizer=adamw_8bit", "hardware.optimizer", "torchao's adamw_torch_8bit"),
+    (
+        "model=qwen3-30b-a3b generation=vllm hardware=cpu budget=1e18",
+        "generation",
+        "vLLM packs a mixture's experts on hardware.device=cpu",
+    ),
     (EIGHT + "hardware.sharding=zero2", "hardware.optimizer", "has DeepSpeed's own AdamW"),
     (EIGHT + "hardware.offload_optimizer=true", "hardware.optimizer", "on the host, by adamw"),
     (

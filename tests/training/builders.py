@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from isosweep.compute import BudgetUnit
 from isosweep.config.checkpoint import CheckpointConfig
 from isosweep.config.health import HealthConfig
 from isosweep.files import write_json
@@ -122,12 +123,16 @@ OFTEN = CheckpointConfig(share=1.0, min_interval_s=0.0)
 
 
 def broken_off(
-    spec: RunSpec, root: Path, milestones: Sequence[float], *signals: signal.Signals
+    spec: RunSpec,
+    root: Path,
+    milestones: Sequence[float],
+    *signals: signal.Signals,
+    unit: BudgetUnit = "flops",
 ) -> RunPaths:
-    """The run taken to the milestones, in FLOPs, by workers that are sent one of `signals` each at
+    """The run taken to the milestones, in `unit`, by workers that are sent one of `signals` each at
     their first checkpoint, and a last one that is left alone."""
     run = prepared(spec, root)
-    job = TrainRun(str(run.root), tuple(milestones), "flops", HealthConfig(), OFTEN).to_json()
+    job = TrainRun(str(run.root), tuple(milestones), unit, HealthConfig(), OFTEN).to_json()
     del job["run_dir"]
     for attempt, number in enumerate([*signals, None], start=1):
         # A worker that is killed ends nothing: who follows the sweep does.
