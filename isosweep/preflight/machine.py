@@ -177,10 +177,14 @@ def _missing_for_training(config: SweepConfig, variants: Sequence[Variant]) -> M
 
 def _missing_host_memory(config: SweepConfig, variants: Sequence[Variant]) -> Missing:
     """Whether one run of each variant loads on its host."""
+    background = config.checkpoint.background
     needed = max(
-        host_bytes(v.config.model.architecture, v.config.recipe, v.config.hardware).total / 1e9
+        host_bytes(
+            v.config.model.architecture, v.config.recipe, config.hardware, background=background
+        ).total
         for v in variants
     )
+    needed /= 1e9
     launcher = config.launcher
     asked = {"slurm": launcher.slurm.mem_gb, "command": launcher.command.mem_gb}
     if launcher.name in asked:
